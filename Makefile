@@ -1,0 +1,77 @@
+# The only interface: each target sets up what it needs in .venv, says what it does, and is quick the second time.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The first interpreter that is new enough and can make an environment; override with `make PYTHON=…`.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  "$$p" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' >/dev/null 2>&1 && { echo "$$p"; break; }; done)
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+WORKERS ?= auto
+say = @printf '\033[36m==>\033[0m %s\n'
+
+.PHONY: help run test fast check conformance bench docs schemas clean
+
+help: ## show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1|\2/' | column -t -s'|'
+
+$(VENV)/pyvenv.cfg:
+	@[ -n "$(PYTHON)" ] || { echo "no usable Python: install Python 3.11, 3.12 or 3.13 with its venv module (Debian: python3-venv), or name one with make PYTHON=…" >&2; exit 1; }
+	$(say) "making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
+	$(say) "installing agenttool"
+	@$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.developing: $(VENV)/.installed
+	$(say) "installing what tests and checks need"
+	@$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@
+
+run: $(VENV)/.installed ## tell the story of what agenttool can do so far
+	@$(BIN)/agenttool demo
+
+test: $(VENV)/.developing ## run every test
+	$(say) "running every test"
+	@$(BIN)/python -m pytest -n $(WORKERS) -q
+
+fast: $(VENV)/.developing ## run the tests that take no time
+	$(say) "running the fast half of the tests"
+	@$(BIN)/python -m pytest -n $(WORKERS) -q -m 'not slow'
+
+check: $(VENV)/.developing ## format, lint, types, layers
+	$(say) "format and lint"
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	$(say) "layers"
+	@$(BIN)/lint-imports --no-cache | tail -n 8
+	$(say) "types"
+	@$(BIN)/basedpyright --project pyproject.toml
+	$(say) "$$(grep -rhoE '# (noqa|type: ignore|pyright: ignore)' src | wc -l) suppressions in src, each with its reason"
+
+conformance: $(VENV)/.developing ## run the tests tied to requirements and print the table
+	$(say) "running the tests that prove requirements"
+	@mkdir -p build
+	@$(BIN)/python -m pytest -n $(WORKERS) -q -m requirement --conformance-report=build/conformance.json
+	@$(BIN)/agenttool conformance build/conformance.json
+
+bench: $(VENV)/.developing ## measure against peers in one run
+	$(say) "measuring; every figure is a ratio beside a peer in the same run"
+	@$(BIN)/python -m bench
+
+schemas: $(VENV)/.developing ## write schemas/ anew from the records
+	$(say) "writing schemas/"
+	@$(BIN)/python tools/write_schemas.py
+
+docs: schemas ## write the generated pages and figures anew
+	$(say) "writing generated docs"
+	@$(BIN)/python tools/write_docs.py
+
+clean: ## remove everything that make made
+	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

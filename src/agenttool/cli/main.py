@@ -1,0 +1,71 @@
+"""The front door: one table of commands, each loaded only when it is called."""
+
+from importlib import import_module
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+from agenttool import __version__
+
+# name → (module that holds `app`, what it does). The sentence is the first line of the command's own help; a test compares.
+COMMANDS = {
+    "demo": ("agenttool.cli.demo", "Tell, against the real code, what agenttool can do so far"),
+    "validate": ("agenttool.cli.validate", "Check records from anyone: their shape, and whether they make sense"),
+    "conformance": ("agenttool.cli.conformance", "Show which requirements of the standards are proved by a passing test"),
+}
+
+
+class LazyCommands(TyperGroup):
+    """Commands by name, imported on use, so that `--help` costs no more than the terminal libraries."""
+
+    def list_commands(self, ctx: object) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: object, cmd_name: str):  # noqa: ANN201 -- the type is private to typer
+        if cmd_name not in COMMANDS:
+            return None
+        command = typer.main.get_command(import_module(COMMANDS[cmd_name][0]).app)
+        command.name = cmd_name
+        return command
+
+    def format_help(self, ctx: object, formatter: object) -> None:
+        """Print the table by hand: typer's own page loads a Markdown parser, which costs more than all the rest."""
+        console = Console()
+        console.print(Text("agenttool", style="bold"), "the governed tool layer for AI agents\n")
+        console.print("Usage: [bold]agenttool[/] COMMAND … [dim](every command has --help and --json)[/]\n")
+        table = Table(box=None, show_header=False, padding=(0, 2), pad_edge=False)
+        table.add_column(style="cyan", no_wrap=True)
+        table.add_column()
+        for name, (_, sentence) in COMMANDS.items():
+            table.add_row(name, sentence)
+        table.add_section()
+        table.add_row("--version", "Print the version")
+        table.add_row("--help", "Print this page")
+        console.print(table)
+
+
+app = typer.Typer(cls=LazyCommands, add_completion=False, no_args_is_help=True)
+
+
+def show_version(value: bool) -> None:  # noqa: FBT001 -- typer calls it with the flag
+    """Print the version and stop, when the flag is given."""
+    if value:
+        typer.echo(f"agenttool {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def agenttool(
+    *,
+    version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True)] = False,
+) -> None:
+    """The governed tool layer for AI agents."""
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
