@@ -11,11 +11,14 @@ from typer.core import TyperGroup
 
 from agenttool import __version__
 
-# name → (module that holds `app`, what it does). The sentence is the first line of the command's own help; a test compares.
+# name → (module that holds `app`, first line of the command's own help; a test compares the two)
 COMMANDS = {
     "demo": ("agenttool.cli.demo", "Tell, against the real code, what agenttool can do so far"),
     "validate": ("agenttool.cli.validate", "Check records from anyone: their shape, and whether they make sense"),
-    "conformance": ("agenttool.cli.conformance", "Show which requirements of the standards are proved by a passing test"),
+    "conformance": (
+        "agenttool.cli.conformance",
+        "Show which requirements of the standards are proved by a passing test",
+    ),
 }
 
 
@@ -23,9 +26,11 @@ class LazyCommands(TyperGroup):
     """Commands by name, imported on use, so that `--help` costs no more than the terminal libraries."""
 
     def list_commands(self, ctx: object) -> list[str]:
+        """Give the names in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: object, cmd_name: str):  # noqa: ANN201 -- the type is private to typer
+        """Import a command when it is asked for."""
         if cmd_name not in COMMANDS:
             return None
         command = typer.main.get_command(import_module(COMMANDS[cmd_name][0]).app)

@@ -1,0 +1,107 @@
+"""JSON to records: fast for what we wrote ourselves, patient with everyone else.
+
+The first try refuses unknown members, which costs nothing and is right for every record of our own. Only when it fails
+is the document read again, patiently: older spellings are renamed (`synonyms`), unknown members kept (`strangers`).
+"""
+
+import re
+from functools import cache
+from typing import TypeVar, Union, cast
+
+import msgspec
+
+from agenttool.codec.strangers import read_with_strangers
+from agenttool.codec.synonyms import renamed
+from agenttool.errors import RecordError
+from agenttool.records import RECORD_TYPES, Json, JsonObject, Part, Record
+
+_P = TypeVar("_P", bound=Part)
+
+_any_record = cast("msgspec.json.Decoder[Record]", msgspec.json.Decoder(Union[tuple(RECORD_TYPES.values())]))  # noqa: UP007 -- made of a list
+
+
+def read(data: bytes | str, kind: type[_P]) -> _P:
+    """Read one record of a known kind.
+
+    Raises:
+        RecordError: it is not JSON, or does not fit; the pointer says where.
+    """
+    try:
+        return _decoder(kind).decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return from_json(parse_object(data), kind)
+
+
+def read_any(data: bytes | str) -> Record:
+    """Read one record of the kind that its `record_type` names.
+
+    Raises:
+        RecordError: it is not JSON, names no kind of record, or does not fit; the pointer says where.
+    """
+    try:
+        return _any_record.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        members = parse_object(data)
+    name = members.get("record_type")
+    kind = RECORD_TYPES.get(name) if isinstance(name, str) else None
+    if kind is None:
+        known = ", ".join(RECORD_TYPES)
+        raise RecordError(
+            f"record_type must name a kind of record, got {name!r}; use one of {known}", pointer="/record_type"
+        )
+    return from_json(members, kind)
+
+
+def from_json(members: Json, kind: type[_P]) -> _P:
+    """Read one record of a known kind from plain JSON values.
+
+    Raises:
+        RecordError: it does not fit; the pointer says where.
+    """
+    if not isinstance(members, dict):
+        raise RecordError(f"a record is a JSON object, got {type(members).__name__}; wrap the value in an object")
+    try:
+        return read_with_strangers(renamed(members, kind), kind)
+    except msgspec.ValidationError as error:
+        raise _explained(error) from error
+
+
+@cache
+def _decoder(kind: type[_P]) -> msgspec.json.Decoder[_P]:
+    return msgspec.json.Decoder(kind)
+
+
+def parse_object(data: bytes | str) -> JsonObject:
+    """Read any JSON object.
+
+    Raises:
+        RecordError: it is not JSON, or not an object.
+    """
+    try:
+        value = cast("Json", msgspec.json.decode(data))
+    except RecursionError:
+        raise RecordError("document is nested too deeply to be a record; flatten it") from None
+    except UnicodeDecodeError as error:
+        raise RecordError(
+            f"document must be UTF-8, got byte {data[error.start]!r} at {error.start}; re-encode it"
+        ) from error
+    except msgspec.DecodeError as error:
+        raise RecordError(f"document must be JSON: {error}; complete or repair it") from error
+    if not isinstance(value, dict):
+        raise RecordError(f"a record is a JSON object, got {type(value).__name__}; wrap the value in an object")
+    return value
+
+
+_PLACE = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def _explained(error: msgspec.ValidationError) -> RecordError:
+    """Turn the library's words and path into ours."""
+    text = str(error)
+    place = _PLACE.search(text)
+    if place is None:
+        return RecordError(f"{text[:1].lower()}{text[1:]}; see the record's schema")
+    steps = ("".join(step.groups(default="")) for step in _STEP.finditer(place["path"]))
+    pointer = "".join(f"/{step}" for step in steps)
+    return RecordError(f"{text[:1].lower()}{text[1 : place.start()]}; see the record's schema", pointer=pointer)

@@ -1,0 +1,131 @@
+"""Members that a record's own shape does not know: kept as fields of a class made for that shape.
+
+A record with unknown members becomes an instance of a subclass that has them as ordinary fields. So they survive
+whatever happens to the record (writing, replacing a field, nesting it elsewhere), every record without them costs
+nothing, and no code but this file knows. Such a class lives as long as the records that need it.
+"""
+
+from functools import cache
+from typing import TypeVar, cast, get_args
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec.structs import FieldInfo
+
+from agenttool.records import UNSET, Json, JsonObject, Part, replace
+
+_P = TypeVar("_P", bound=Part)
+
+_PREFIX = "stranger_"
+_classes: WeakValueDictionary[tuple[type[Part], tuple[str, ...], str | None], type[Part]] = WeakValueDictionary()
+
+
+def read_with_strangers(members: JsonObject, kind: type[_P]) -> _P:
+    """Make a record of plain JSON, keeping what its shape does not know, on every level.
+
+    Raises:
+        msgspec.ValidationError: what the shape does know does not fit it.
+    """
+    plain = msgspec.convert(_without_strangers(members, kind), kind)
+    return cast("_P", _with_strangers(plain, members))
+
+
+def strangers(record: Part) -> JsonObject:
+    """Give the members of a record, not of its parts, that its shape does not know."""
+    return {
+        field.encode_name: getattr(record, field.name)
+        for field in msgspec.structs.fields(record)
+        if field.name.startswith(_PREFIX)
+    }
+
+
+@cache
+def _fields(kind: type[Part]) -> dict[str, FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(kind)}
+
+
+@cache
+def _parts_of(kind: type[Part]) -> dict[str, tuple[type[Part], ...]]:
+    """List, by member, the parts that may stand there."""
+    parts = {name: tuple(_parts_in(field.type)) for name, field in _fields(kind).items()}
+    return {name: kinds for name, kinds in parts.items() if kinds}
+
+
+def _parts_in(annotation: object) -> list[type[Part]]:
+    if isinstance(annotation, type) and issubclass(annotation, Part):
+        return [annotation]
+    return [part for argument in get_args(annotation) for part in _parts_in(argument)]
+
+
+def _without_strangers(members: JsonObject, kind: type[Part]) -> JsonObject:
+    fields, parts, tag_field = _fields(kind), _parts_of(kind), kind.__struct_config__.tag_field
+    known = {name: value for name, value in members.items() if name in fields or name == tag_field}
+    for name in parts.keys() & known.keys():
+        known[name] = _part_without_strangers(known[name], parts[name])
+    return known
+
+
+def _part_without_strangers(value: Json, kinds: tuple[type[Part], ...]) -> Json:
+    if isinstance(value, list):
+        return [_part_without_strangers(item, kinds) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind = _kind_of(value, kinds)
+    plain = _without_strangers(value, kind)
+    if len(kinds) > 1 and isinstance(plain.get(_tag_field(kind), ""), str):
+        plain[_tag_field(kind)] = str(kind.__struct_config__.tag)
+    return plain
+
+
+def _kind_of(members: JsonObject, kinds: tuple[type[Part], ...]) -> type[Part]:
+    """Choose by the tag; the first of several takes what no other claims."""
+    first, *_ = kinds
+    tag = members.get(_tag_field(first))
+    return next((kind for kind in kinds if kind.__struct_config__.tag == tag), first)
+
+
+def _tag_field(kind: type[Part]) -> str:
+    return kind.__struct_config__.tag_field or ""
+
+
+def _with_strangers(plain: Part, members: JsonObject) -> Part:
+    kind = type(plain)
+    fields, tag_field = _fields(kind), kind.__struct_config__.tag_field
+    changed = {
+        fields[name].name: _part_with_strangers(getattr(plain, fields[name].name), members[name])
+        for name in _parts_of(kind).keys() & members.keys()
+    }
+    unknown = [name for name in members if name not in fields and name != tag_field]
+    tag = cast("str | None", members.get(tag_field)) if tag_field else None
+    if not unknown and tag in (None, kind.__struct_config__.tag):
+        return replace(plain, **changed) if changed else plain
+    values = {field.name: getattr(plain, field.name) for field in fields.values()} | changed
+    values |= {f"{_PREFIX}{place}": members[name] for place, name in enumerate(unknown)}
+    return _class_for(kind, tuple(unknown), tag)(**values)
+
+
+def _part_with_strangers(plain: object, value: Json) -> object:
+    if isinstance(plain, Part) and isinstance(value, dict):
+        return _with_strangers(plain, value)
+    if isinstance(plain, tuple) and isinstance(value, list):
+        items = cast("tuple[object, ...]", plain)
+        return tuple(_part_with_strangers(item, each) for item, each in zip(items, value, strict=True))
+    return cast("object", plain)
+
+
+def _class_for(kind: type[Part], unknown: tuple[str, ...], tag: str | None) -> type[Part]:
+    found = _classes.get((kind, unknown, tag))
+    if found is None:
+        names = [f"{_PREFIX}{place}" for place in range(len(unknown))]
+        made = msgspec.defstruct(
+            kind.__name__,
+            [(name, object, UNSET) for name in names],
+            bases=(kind,),
+            module=kind.__module__,
+            rename=dict(zip(names, unknown, strict=True)),
+            frozen=True,
+            kw_only=True,
+            tag=tag if tag is not None else kind.__struct_config__.tag,
+        )
+        found = _classes[kind, unknown, tag] = cast("type[Part]", made)
+    return found

@@ -1,0 +1,27 @@
+"""Records to JSON."""
+
+import msgspec
+
+from agenttool.records import Json, JsonObject, Part
+
+_encoder = msgspec.json.Encoder()
+_sorted_encoder = msgspec.json.Encoder(order="deterministic")
+_decode = msgspec.json.Decoder(JsonObject).decode
+
+
+def write(record: Part) -> bytes:
+    """Write a record as one line of JSON, its unknown fields included."""
+    return _encoder.encode(record)
+
+
+def to_json(record: Part) -> JsonObject:
+    """Give a record as plain JSON values, its unknown fields included; the values are the caller's own."""
+    return _decode(_encoder.encode(record))
+
+
+def sorted_json(value: Json) -> bytes:
+    """Write a JSON value with its members in order: equal values give equal bytes, faster than canonical JSON does.
+
+    For keys within one process only; what leaves it is digested by `canonical_json`.
+    """
+    return _sorted_encoder.encode(value)

@@ -1,0 +1,118 @@
+"""From what the tests did to which requirements are proved: counting only, no input or output."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from agenttool.conformance.ledger import Area, Obligation, Requirement
+
+
+class Outcome(StrEnum):
+    """How a marked test ended. Only `passed` proves anything."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    NOT_RUN = "not_run"
+
+
+class Proof(msgspec.Struct, frozen=True, order=True):
+    """One marked test and how it ended."""
+
+    test: str
+    outcome: Outcome
+
+
+Evidence = Mapping[str, Iterable[Proof]]
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """How many of how many."""
+
+    covered: int
+    total: int
+
+    @property
+    def percent(self) -> int:
+        """Rounded down, so that 100 means all of them."""
+        return 100 * self.covered // self.total if self.total else 0
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One requirement and the tests that claim it, by test name."""
+
+    requirement: Requirement
+    proofs: tuple[Proof, ...]
+
+    @property
+    def is_covered(self) -> bool:
+        """Claimed by at least one test, and every test that claims it passed.
+
+        A skipped test or one left out of the run disproves nothing, but a claim it shares is not fully proved.
+        """
+        return bool(self.proofs) and all(proof.outcome is Outcome.PASSED for proof in self.proofs)
+
+
+class AreaCoverage(msgspec.Struct, frozen=True):
+    """The findings of one area, in ledger order."""
+
+    area: Area
+    findings: tuple[Finding, ...]
+
+    @property
+    def uncovered(self) -> tuple[Finding, ...]:
+        """What is still to be proved."""
+        return tuple(finding for finding in self.findings if not finding.is_covered)
+
+
+class UnknownMark(msgspec.Struct, frozen=True):
+    """An id that tests name and no ledger has."""
+
+    id: str
+    tests: tuple[Proof, ...]
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """What one run of the tests proves about every requirement."""
+
+    areas: tuple[AreaCoverage, ...]
+    unknown: tuple[UnknownMark, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings of all areas, in ledger order."""
+        return tuple(finding for area in self.areas for finding in area.findings)
+
+    @property
+    def failed_tests(self) -> tuple[str, ...]:
+        """Every marked test that failed, once, by name."""
+        named = [*(finding.proofs for finding in self.findings), *(mark.tests for mark in self.unknown)]
+        return tuple(sorted({proof.test for proofs in named for proof in proofs if proof.outcome is Outcome.FAILED}))
+
+    @property
+    def is_sound(self) -> bool:
+        """No marked test failed and no mark names an unknown id; says nothing about how much is covered."""
+        return not self.failed_tests and not self.unknown
+
+
+def measure_coverage(areas: Sequence[Area], evidence: Evidence) -> Coverage:
+    """Judge every requirement of these areas by the tests that claim it.
+
+    An id that is in none of the areas proves nothing and is reported as unknown, never dropped.
+    """
+    proofs = {name: tuple(sorted(claims)) for name, claims in evidence.items()}
+    known = {requirement.id for area in areas for requirement in area.requirements}
+    return Coverage(
+        areas=tuple(
+            AreaCoverage(area, tuple(Finding(each, proofs.get(each.id, ())) for each in area.requirements))
+            for area in areas
+        ),
+        unknown=tuple(UnknownMark(name, proofs[name]) for name in sorted(proofs.keys() - known)),
+    )
+
+
+def count_covered(findings: Iterable[Finding], obligation: Obligation | None = None) -> Tally:
+    """Count the proved findings, of one obligation or of all."""
+    chosen = [finding for finding in findings if obligation in (None, finding.requirement.obligation)]
+    return Tally(sum(finding.is_covered for finding in chosen), len(chosen))

@@ -1,0 +1,137 @@
+"""The numbered requirements of both standards, as data that travels with the package.
+
+In `source`, Agent Tool rows cite 000 (specification), 001 (documentation), 002 (tool interface) and 003 (Chinese
+specification) of the draft, its repository or its schemas; RAP rules cite the pages of the protocol by three letters.
+"""
+
+from collections.abc import Iterator
+from enum import StrEnum
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+
+class Standard(StrEnum):
+    """The two standards, each with a folder of requirements."""
+
+    AGENT_TOOL = "agent-tool"
+    RAP = "rap"
+
+    @property
+    def full_name(self) -> str:
+        """The name people know it by."""
+        return {Standard.AGENT_TOOL: "Agent Tool 0.2.0", Standard.RAP: "Reactive Agent Protocol"}[self]
+
+
+class Obligation(StrEnum):
+    """How much a requirement binds, whether it asks for something or forbids it."""
+
+    MUST = "MUST"
+    SHOULD = "SHOULD"
+    MAY = "MAY"
+
+
+class Level(StrEnum):
+    """The requirement word of the ledger."""
+
+    MUST = "MUST"
+    MUST_NOT = "MUST NOT"
+    SHOULD = "SHOULD"
+    SHOULD_NOT = "SHOULD NOT"
+    MAY = "MAY"
+
+    @property
+    def obligation(self) -> Obligation:
+        """A prohibition binds as much as a demand of the same word."""
+        return Obligation(self.value.removesuffix(" NOT"))
+
+
+class Mark(StrEnum):
+    """What the RAP ledger notes about a rule beside its text, spelled as there."""
+
+    READING = "~"  # the page states a plain fact; the level is our reading of it
+    DERIVED = "{derived}"  # no page states it; it follows from the stated rules or is needed for safety
+    SEED = "[seed]"  # stated on the page about tool invocation
+
+
+class Requirement(msgspec.Struct, frozen=True, kw_only=True):
+    """One numbered sentence of a standard.
+
+    `check` says how to prove an Agent Tool requirement, `who` says which side a RAP rule binds; the other
+    standard has no such column. A derived rule has an empty `source`.
+    """
+
+    id: str
+    standard: Standard
+    area: str
+    level: Level
+    source: str
+    sentence: str = msgspec.field(name="requirement")
+    check: str | None = None
+    who: str | None = None
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def obligation(self) -> Obligation:
+        """The column it is counted in."""
+        return self.level.obligation
+
+
+class Area(msgspec.Struct, frozen=True, kw_only=True):
+    """One section of a standard and its requirements, in ledger order."""
+
+    standard: Standard
+    name: str
+    title: str
+    requirements: tuple[Requirement, ...]
+
+
+@cache
+def load_areas() -> tuple[Area, ...]:
+    """Read every packaged requirement, in the order of the two ledgers.
+
+    A level or mark that the ledgers do not know stops the load: it is a fault of the package, not of the caller.
+    """
+    return tuple(area for standard in Standard for area in _read_standard(standard))
+
+
+@cache
+def load_requirements() -> tuple[Requirement, ...]:
+    """All requirements of both standards, in ledger order."""
+    return tuple(requirement for area in load_areas() for requirement in area.requirements)
+
+
+@cache
+def _requirements_by_id() -> dict[str, Requirement]:
+    return {requirement.id: requirement for requirement in load_requirements()}
+
+
+def find_requirement(requirement_id: str) -> Requirement | None:
+    """Look one requirement up by its exact id."""
+    return _requirements_by_id().get(requirement_id)
+
+
+def find_area(name: str) -> Area | None:
+    """Look one area up by name, in any case; area names are unique over both standards."""
+    return next((area for area in load_areas() if area.name == name.upper()), None)
+
+
+def _read_standard(standard: Standard) -> Iterator[Area]:
+    folder = standard.value.replace("-", "_")
+    for row in _read_rows(folder, "areas"):
+        name = row["area"]
+        rows = _read_rows(folder, name.lower().replace("-", "_"))
+        requirements = tuple(_requirement_of_row(standard, name, row) for row in rows)
+        yield Area(standard=standard, name=name, title=row["title"], requirements=requirements)
+
+
+def _read_rows(folder: str, table: str) -> list[dict[str, str]]:
+    text = files("agenttool.conformance").joinpath("requirements", folder, f"{table}.tsv").read_text(encoding="utf-8")
+    header, *lines = text.splitlines()
+    return [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in lines]
+
+
+def _requirement_of_row(standard: Standard, area: str, row: dict[str, str]) -> Requirement:
+    facts = {**row, "standard": standard, "area": area, "marks": row.get("marks", "").split()}
+    return msgspec.convert(facts, Requirement)

@@ -1,0 +1,69 @@
+"""What happened, one fact at a time."""
+
+from agenttool.records.ids import EventId, InvocationId, ToolId
+from agenttool.records.record import Record
+from agenttool.records.refs import TelemetryRef
+from agenttool.records.tokens import OpenEnum
+from agenttool.records.values import JsonObject, Timestamp
+
+
+class EventType(OpenEnum):
+    """The 27 classes of the standard, and three of ours for the facts of a cancellation (G-47)."""
+
+    DECLARED = "tool.declared"
+    SURFACE_CREATED = "tool.surface.created"
+    SURFACE_UPDATED = "tool.surface.updated"
+    DEFERRED_DISCOVERED = "tool.deferred.discovered"
+    DEFERRED_LOADED = "tool.deferred.loaded"
+    PLANNED = "tool.invocation.planned"
+    SELECTED = "tool.invocation.selected"
+    ARGUMENTS_READY = "tool.invocation.arguments_ready"
+    VALIDATION_FAILED = "tool.invocation.validation_failed"
+    HOOK_PRE_STARTED = "tool.hook.pre.started"
+    HOOK_PRE_COMPLETED = "tool.hook.pre.completed"
+    PERMISSION_REQUESTED = "tool.permission.requested"
+    PERMISSION_DECIDED = "tool.permission.decided"
+    QUEUED = "tool.invocation.queued"
+    STARTED = "tool.invocation.started"
+    PROGRESS = "tool.invocation.progress"
+    PARTIAL_RESULT = "tool.invocation.partial_result"
+    HOOK_POST_STARTED = "tool.hook.post.started"
+    HOOK_POST_COMPLETED = "tool.hook.post.completed"
+    RESULT_PERSISTED = "tool.result.persisted"
+    YIELDED = "tool.invocation.yielded"
+    SUCCEEDED = "tool.invocation.succeeded"
+    FAILED = "tool.invocation.failed"
+    CANCELED = "tool.invocation.canceled"
+    TIMED_OUT = "tool.invocation.timed_out"
+    RESULT_CREATED = "tool.result.created"
+    RESULT_REDACTED = "tool.result.redacted"
+    CANCEL_REQUESTED = "tool.invocation.cancel_requested"
+    CANCEL_ACKNOWLEDGED = "tool.invocation.cancel_acknowledged"
+    CANCEL_FAILED = "tool.invocation.cancel_failed"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Tell whether this ends a call; each finished call has exactly one such event (AT-EVT-12)."""
+        return self in TERMINAL_EVENTS
+
+    @property
+    def concerns_a_call(self) -> bool:
+        """Tell whether such an event must name its call and its tool (AT-EVT-02)."""
+        return self.startswith(("tool.invocation.", "tool.hook.", "tool.permission.", "tool.result."))
+
+
+TERMINAL_EVENTS = (EventType.SUCCEEDED, EventType.FAILED, EventType.CANCELED, EventType.TIMED_OUT)
+
+
+class ToolEvent(Record, frozen=True, kw_only=True, tag="tool_event"):
+    """One fact with its time and source; maps onto a CloudEvent field by field (AT-EVT-15)."""
+
+    event_id: EventId
+    event_type: EventType
+    source: str
+    subject: str | None = None
+    time: Timestamp
+    invocation_id: InvocationId | None = None
+    tool_id: ToolId | None = None
+    data: JsonObject | None = None
+    trace_refs: tuple[TelemetryRef, ...] | None = None

@@ -1,0 +1,78 @@
+"""Identifiers, each its own type: a result's id does not pass where an invocation's is wanted."""
+
+from collections.abc import Callable
+from typing import Generic, NewType, TypeVar
+
+ToolId = NewType("ToolId", str)
+InterfaceId = NewType("InterfaceId", str)
+ExecutionProfileId = NewType("ExecutionProfileId", str)
+PermissionProfileId = NewType("PermissionProfileId", str)
+SurfaceId = NewType("SurfaceId", str)
+InvocationId = NewType("InvocationId", str)
+DecisionId = NewType("DecisionId", str)
+MutationId = NewType("MutationId", str)
+HookId = NewType("HookId", str)
+SchedulerPolicyId = NewType("SchedulerPolicyId", str)
+ProgressId = NewType("ProgressId", str)
+ResultId = NewType("ResultId", str)
+PersistenceId = NewType("PersistenceId", str)
+EventId = NewType("EventId", str)
+ApprovalId = NewType("ApprovalId", str)
+
+_Id = TypeVar("_Id", bound=str)
+
+
+class IdKind(Generic[_Id]):
+    """A kind of id that is made fresh: its prefix keeps two spaces from ever colliding (G-54)."""
+
+    def __init__(self, prefix: str, make: Callable[[str], _Id]) -> None:
+        """Take the prefix, without its underscore, and the type that an id of this kind has."""
+        self.prefix = prefix
+        self._make = make
+
+    def compose(self, unique: str) -> _Id:
+        """Join the prefix to a part that some `IdSource` made unique, a UUIDv7 in 32 hexadecimal digits."""
+        return self._make(f"{self.prefix}_{unique}")
+
+    def owns(self, text: str) -> bool:
+        """Tell whether an id was made for this kind."""
+        return text.startswith(f"{self.prefix}_")
+
+
+SURFACE = IdKind("srf", SurfaceId)
+INVOCATION = IdKind("inv", InvocationId)
+DECISION = IdKind("dec", DecisionId)
+MUTATION = IdKind("mut", MutationId)
+HOOK = IdKind("hook", HookId)
+SCHEDULER_POLICY = IdKind("sched", SchedulerPolicyId)
+PROGRESS = IdKind("prg", ProgressId)
+RESULT = IdKind("res", ResultId)
+PERSISTENCE = IdKind("prs", PersistenceId)
+EVENT = IdKind("evt", EventId)
+APPROVAL = IdKind("apr", ApprovalId)
+
+ID_KINDS = (
+    SURFACE,
+    INVOCATION,
+    DECISION,
+    MUTATION,
+    HOOK,
+    SCHEDULER_POLICY,
+    PROGRESS,
+    RESULT,
+    PERSISTENCE,
+    EVENT,
+    APPROVAL,
+)
+
+_UNRESOLVED = "unresolved:"
+
+
+def unresolved_tool(requested_name: str) -> ToolId:
+    """Name the tool of a call whose tool was never found (G-43)."""
+    return ToolId(_UNRESOLVED + requested_name)
+
+
+def is_unresolved(tool_id: str) -> bool:
+    """Tell whether an id stands for a tool that was asked for and never found."""
+    return tool_id.startswith(_UNRESOLVED)

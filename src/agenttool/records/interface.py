@@ -1,0 +1,193 @@
+"""How a declared tool behaves at runtime, and every fail-closed default.
+
+A fact that nobody declared is never read as permission. `complete_interface` and `complete_profile` write the
+standard's defaults into a record and list them in `inferred_facts`, so a reader of an export can tell what was said
+from what was assumed.
+"""
+
+from agenttool.records.ids import ExecutionProfileId, InterfaceId, PermissionProfileId, ToolId
+from agenttool.records.mapping import ExternalMapping
+from agenttool.records.profiles import ExecutionProfile
+from agenttool.records.record import UNSET, Part, Record, UnsetType, replace
+from agenttool.records.scheduling import ContextModifierPolicy, InterruptBehavior
+from agenttool.records.tokens import ClosedEnum
+from agenttool.records.values import Json, JsonObject
+
+Fact = bool | str
+"""A fact, or the name of what computes it per call: `classifier:<id>` or `same_as:<field>` (G-17)."""
+
+
+class SchemaVisibility(ClosedEnum):
+    """Whether the full schema is before the model."""
+
+    LOADED = "loaded"
+    DEFERRED = "deferred"
+    INTERNAL = "internal"
+    NATIVE_REF = "native_ref"
+
+
+class Rendering(Part, frozen=True, kw_only=True):
+    """Hints for people's eyes; none of them is ever canonical output (AT-IFACE-30)."""
+
+    ui_summary: str | None = None
+    activity_description: str | None = None
+    progress_render_hint: str | None = None
+    rejected_render_hint: str | None = None
+    error_render_hint: str | None = None
+    grouped_render_hint: str | None = None
+    transcript_search_text: str | None = None
+
+
+class ToolInterface(Record, frozen=True, kw_only=True, tag="tool_interface"):
+    """How a tool is validated, judged, run, shown and stored: the ten partitions of the standard, in its order."""
+
+    interface_id: InterfaceId
+    # identity
+    tool_id: ToolId
+    name: str | None = None
+    aliases: tuple[str, ...] | None = None
+    namespace: str | None = None
+    native_ids: JsonObject | None = None
+    user_facing_name: str | None = None
+    # discovery
+    search_hint: str | None = None
+    description: str | None = None
+    capability_refs: tuple[str, ...] | None = None
+    schema_visibility: SchemaVisibility | None = None
+    should_defer: bool | None = None
+    always_load: bool | None = None
+    # schemas
+    model_input_schema: JsonObject | None = None
+    runtime_input_schema: JsonObject | None = None
+    output_schema: JsonObject | None = None
+    strict: bool | None = None
+    # availability
+    is_enabled: Fact | None = None
+    requires_setup: bool | None = None
+    required_credentials: tuple[str, ...] | None = None
+    model_requirements: Json | UnsetType = UNSET
+    feature_gate_refs: tuple[str, ...] | None = None
+    # validation
+    schema_validation: Json | UnsetType = UNSET
+    value_validation: Json | UnsetType = UNSET
+    io_preflight_validation: Json | UnsetType = UNSET
+    deny_before_io: bool | None = None
+    path_semantics: Json | UnsetType = UNSET
+    # safety
+    is_read_only: Fact | None = None
+    is_concurrency_safe: Fact | None = None
+    is_destructive: Fact | None = None
+    is_open_world: Fact | None = None
+    requires_user_interaction: bool | None = None
+    sandbox_profile: str | None = None
+    classifier_input: Json | UnsetType = UNSET
+    # permission
+    permission_profile_ref: PermissionProfileId | None = None
+    permission_matcher: str | None = None
+    permission_channel: str | None = None
+    # execution
+    execution_profile_ref: ExecutionProfileId | None = None
+    timeout_ms: int | None = None
+    abort_semantics: str | None = None
+    progress_schema: JsonObject | None = None
+    interrupt_behavior: InterruptBehavior | None = None
+    context_modifier_policy: ContextModifierPolicy | None = None
+    # result
+    result_mapper: str | None = None
+    max_inline_chars: int | None = None
+    persistence_policy_ref: str | None = None
+    empty_result_policy: str | None = None
+    redaction_policy_refs: tuple[str, ...] | None = None
+    # rendering
+    rendering: Rendering | None = None
+    external_mappings: tuple[ExternalMapping, ...] | None = None
+    inferred_facts: tuple[str, ...] | None = None
+
+
+class FailClosedDefault(Part, frozen=True, kw_only=True):
+    """One default: what is recorded for a missing fact, and what is acted on, which may be stricter."""
+
+    fact: str
+    recorded: bool | str
+    acted_on: bool | str
+    requirement: str
+
+
+INTERFACE_DEFAULTS = (
+    FailClosedDefault(fact="is_concurrency_safe", recorded=False, acted_on=False, requirement="AT-IFACE-18"),
+    FailClosedDefault(fact="is_read_only", recorded=False, acted_on=False, requirement="AT-IFACE-19"),
+    FailClosedDefault(fact="is_destructive", recorded=False, acted_on=True, requirement="AT-IFACE-20"),
+    FailClosedDefault(fact="is_open_world", recorded=True, acted_on=True, requirement="AT-IFACE-21"),
+    FailClosedDefault(fact="requires_user_interaction", recorded=False, acted_on=False, requirement="AT-IFACE-22"),
+    FailClosedDefault(fact="strict", recorded=True, acted_on=True, requirement="AT-IFACE-23"),
+    FailClosedDefault(
+        fact="interrupt_behavior",
+        recorded=InterruptBehavior.BLOCK,
+        acted_on=InterruptBehavior.BLOCK,
+        requirement="AT-IFACE-24",
+    ),
+    FailClosedDefault(fact="classifier_input", recorded="", acted_on="", requirement="AT-IFACE-25"),
+    FailClosedDefault(fact="deny_before_io", recorded=True, acted_on=True, requirement="AT-IFACE-07"),
+)
+"""What a missing fact becomes; an undeclared `is_destructive` is recorded as false and judged as true (G-14)."""
+
+_DEFAULT_OF = {default.fact: default for default in INTERFACE_DEFAULTS}
+
+UNREADABLE_FACT = {
+    "is_concurrency_safe": False,
+    "is_read_only": False,
+    "is_destructive": True,
+    "is_open_world": True,
+    "is_enabled": False,
+}
+"""What a fact becomes when the classifier it names is missing or fails (AT-IFACE-10, G-17)."""
+
+CAPABILITY_FLAGS = (
+    "supports_progress",
+    "supports_cancel",
+    "supports_timeout",
+    "supports_resume",
+    "supports_retries",
+    "supports_partial_results",
+    "supports_background",
+    "supports_result_persistence",
+    "supports_artifacts",
+    "sandboxed",
+    "supports_credential_delegation",
+    "supports_offline",
+    "supports_context_modifiers",
+)
+"""The thirteen capabilities of an executor; one that is not declared is not supported (AT-EXEC-03, G-20)."""
+
+
+def complete_interface(interface: ToolInterface) -> ToolInterface:
+    """Write the fail-closed defaults into the facts nobody declared, and list them as inferred."""
+    missing = {
+        default.fact: default.recorded
+        for default in INTERFACE_DEFAULTS
+        if getattr(interface, default.fact) in (None, UNSET)
+    }
+    return replace(interface, **missing, inferred_facts=_joined(interface.inferred_facts, missing))
+
+
+def complete_profile(profile: ExecutionProfile) -> ExecutionProfile:
+    """Say of every capability whether it is supported, and list the ones nobody declared as inferred."""
+    missing = {flag: False for flag in CAPABILITY_FLAGS if getattr(profile, flag) is None}
+    return replace(profile, **missing, inferred_facts=_joined(profile.inferred_facts, missing))
+
+
+def acted_on(interface: ToolInterface, fact: str) -> bool | str:
+    """Give the value to act on: what was declared, or the strict reading of what was not.
+
+    Raises:
+        KeyError: the fact has no fail-closed default.
+    """
+    default = _DEFAULT_OF[fact]
+    declared: bool | str | UnsetType | None = getattr(interface, fact)
+    if declared is None or declared is UNSET or fact in (interface.inferred_facts or ()):
+        return default.acted_on
+    return declared
+
+
+def _joined(known: tuple[str, ...] | None, added: dict[str, bool | str] | dict[str, bool]) -> tuple[str, ...]:
+    return tuple(sorted({*(known or ()), *added}))

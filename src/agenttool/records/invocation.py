@@ -1,0 +1,58 @@
+"""One requested call: its status, its four inputs, and links to everything that became of it."""
+
+from agenttool.records.ids import ApprovalId, DecisionId, HookId, InvocationId, SchedulerPolicyId, SurfaceId, ToolId
+from agenttool.records.mapping import ExternalMapping
+from agenttool.records.progress import Cancellation
+from agenttool.records.record import UNSET, Part, Record, UnsetType
+from agenttool.records.refs import Ref, TelemetryRef
+from agenttool.records.scheduling import SchedulingFacts
+from agenttool.records.status import InvocationStatus
+from agenttool.records.values import Json, Timestamp
+
+
+class StatusTransition(Part, frozen=True, kw_only=True):
+    """One step of a call, with its moment."""
+
+    status: InvocationStatus
+    at: Timestamp | None = None
+    phase: str | None = None
+    reason: str | None = None
+
+
+class ToolInvocation(Record, frozen=True, kw_only=True, tag="tool_invocation"):
+    """The envelope of one call; it survives whatever happens to the result's bytes (AT-INV-15)."""
+
+    invocation_id: InvocationId
+    tool_id: ToolId
+    surface_id: SurfaceId | None = None
+    native_call_id: str | None = None
+    status: InvocationStatus
+    model_input: Json | UnsetType = UNSET
+    model_input_ref: str | None = None
+    observable_input: Json | UnsetType = UNSET
+    observable_input_ref: str | None = None
+    permission_input: Json | UnsetType = UNSET
+    permission_input_ref: str | None = None
+    call_input: Json | UnsetType = UNSET
+    call_input_ref: str | None = None
+    actor_ref: str | None = None
+    parent_invocation_id: InvocationId | None = None
+    retry_of: InvocationId | None = None
+    depends_on: tuple[InvocationId, ...] | None = None
+    runtime_refs: tuple[str, ...] | None = None
+    policy_refs: tuple[str, ...] | None = None
+    permission_decision_refs: tuple[DecisionId, ...] | None = None
+    approval_request_ref: ApprovalId | None = None
+    hook_refs: tuple[HookId, ...] | None = None
+    input_mutation_refs: tuple[str, ...] | None = None
+    evidence_refs: tuple[str, ...] | None = None
+    telemetry_refs: tuple[TelemetryRef, ...] | None = None
+    artifact_refs: tuple[Ref, ...] | None = None
+    scheduler_policy_ref: SchedulerPolicyId | None = None
+    scheduler: SchedulingFacts | None = None
+    cancellation: Cancellation | None = None
+    external_mappings: tuple[ExternalMapping, ...] | None = None
+    status_transitions: tuple[StatusTransition, ...] | None = None
+    created_at: Timestamp
+    started_at: Timestamp | None = None
+    ended_at: Timestamp | None = None

@@ -1,0 +1,77 @@
+"""What is heard of a call while it runs, and the facts of a cancellation."""
+
+from typing import Annotated
+
+from agenttool.records.ids import InvocationId, ProgressId
+from agenttool.records.record import Meta, Part, Record
+from agenttool.records.refs import Ref
+from agenttool.records.tokens import ClosedEnum, OpenEnum
+from agenttool.records.values import Timestamp
+
+
+class ProgressStatus(OpenEnum):
+    """What a call is doing."""
+
+    QUEUED = "queued"
+    STARTED = "started"
+    RUNNING = "running"
+    WAITING_FOR_PERMISSION = "waiting_for_permission"
+    WAITING_FOR_INPUT = "waiting_for_input"
+    BACKGROUNDED = "backgrounded"
+    PARTIAL_RESULT = "partial_result"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+class AbortReason(OpenEnum):
+    """Why a call was ended from outside (G-46)."""
+
+    USER_INTERRUPTION = "user_interruption"
+    SIBLING_ERROR = "sibling_error"
+    TIMEOUT = "timeout"
+    FALLBACK = "fallback"
+    RUNTIME_SHUTDOWN = "runtime_shutdown"
+
+
+class CancellationOutcome(ClosedEnum):
+    """How a cancellation ended."""
+
+    CANCELED = "canceled"
+    CANCEL_FAILED = "cancel_failed"
+
+
+class Cancellation(Part, frozen=True, kw_only=True):
+    """The four facts of a cancellation, kept apart (G-47): asked, acknowledged, why, and how it ended."""
+
+    cancel_requested: Timestamp | None = None
+    cancel_acknowledged: Timestamp | None = None
+    abort_reason: AbortReason | None = None
+    outcome: CancellationOutcome | None = None
+    message: str | None = None
+
+
+class ToolProgress(Record, frozen=True, kw_only=True, tag="tool_progress"):
+    """One update; `sequence` counts from 1 without gaps within its call (G-52)."""
+
+    progress_id: ProgressId
+    invocation_id: InvocationId
+    sequence: int
+    status: ProgressStatus
+    message: str | None = None
+    percent: Annotated[float, Meta(ge=0, le=100)] | None = None
+    current_step: str | None = None
+    current_step_index: int | None = None
+    total_steps: int | None = None
+    elapsed_ms: int | None = None
+    timeout_ms: int | None = None
+    bytes_read: int | None = None
+    bytes_written: int | None = None
+    stdout_bytes: int | None = None
+    stderr_bytes: int | None = None
+    line_count: int | None = None
+    exit_code: int | None = None
+    task_id: str | None = None
+    partial_result_refs: tuple[str, ...] | None = None
+    artifact_refs: tuple[Ref, ...] | None = None
+    timestamp: Timestamp

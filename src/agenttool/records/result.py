@@ -1,0 +1,89 @@
+"""What a call came to: the envelope, and the decision about where its bytes went."""
+
+from agenttool.records.content import ContentItem
+from agenttool.records.error import ToolError
+from agenttool.records.ids import InvocationId, PersistenceId, ResultId
+from agenttool.records.mapping import ExternalMapping
+from agenttool.records.progress import AbortReason
+from agenttool.records.record import UNSET, Record, UnsetType
+from agenttool.records.refs import RedactionState, Ref, TelemetryRef
+from agenttool.records.tokens import ClosedEnum, OpenEnum
+from agenttool.records.values import Json, JsonObject, Timestamp
+
+
+class ResultStatus(OpenEnum):
+    """What the consumer gets."""
+
+    SUCCEEDED = "succeeded"
+    PARTIAL_SUCCEEDED = "partial_succeeded"
+    FAILED = "failed"
+    DENIED = "denied"
+    REJECTED = "rejected"
+    REDACTED = "redacted"
+    TOO_LARGE = "too_large"
+    CANCELED = "canceled"
+    TIMED_OUT = "timed_out"
+    SYNTHETIC_ERROR = "synthetic_error"
+    DISCARDED = "discarded"
+
+    @property
+    def is_error(self) -> bool:
+        """Tell whether the consumer must take it as an error: always, but for the two that succeeded."""
+        return self not in (ResultStatus.SUCCEEDED, ResultStatus.PARTIAL_SUCCEEDED)
+
+
+class ToolResult(Record, frozen=True, kw_only=True, tag="tool_result"):
+    """The one result of one call, however it ended; each representation stays in its own field (AT-IFACE-30)."""
+
+    result_id: ResultId
+    invocation_id: InvocationId
+    status: ResultStatus
+    is_error: bool | None = None
+    content: tuple[ContentItem, ...] | None = None
+    structured_content: Json | UnsetType = UNSET
+    model_facing_content: tuple[ContentItem, ...] | None = None
+    empty_result: bool | None = None
+    ui_facing_summary: str | None = None
+    ui_facing_rendering: Json | UnsetType = UNSET
+    transcript_search_text: str | None = None
+    native_output_ref: str | None = None
+    resource_refs: tuple[Ref, ...] | None = None
+    artifact_refs: tuple[Ref, ...] | None = None
+    evidence_refs: tuple[str, ...] | None = None
+    policy_refs: tuple[str, ...] | None = None
+    telemetry_refs: tuple[TelemetryRef, ...] | None = None
+    persistence_refs: tuple[PersistenceId, ...] | None = None
+    input_mutation_refs: tuple[str, ...] | None = None
+    summary: str | None = None
+    redaction_state: RedactionState | None = None
+    abort_reason: AbortReason | None = None
+    error: ToolError | None = None
+    external_mappings: tuple[ExternalMapping, ...] | None = None
+    created_at: Timestamp
+
+
+class PersistenceStrategy(ClosedEnum):
+    """Where the bytes of a result went."""
+
+    INLINE = "inline"
+    PREVIEW_AND_PERSIST = "preview_and_persist"
+    REF_ONLY = "ref_only"
+    REDACT = "redact"
+    DROP_WITH_REASON = "drop_with_reason"
+    NEVER_PERSIST = "never_persist"
+
+
+class ResultPersistence(Record, frozen=True, kw_only=True, tag="tool_result_persistence"):
+    """The decision to inline, preview, store, redact or drop, with the limit that led to it."""
+
+    decision_id: PersistenceId
+    invocation_id: InvocationId
+    result_id: ResultId | None = None
+    strategy: PersistenceStrategy
+    threshold: JsonObject | None = None
+    original_size_bytes: int | None = None
+    preview_size_bytes: int | None = None
+    persisted_ref: Ref | None = None
+    redaction_state: RedactionState | None = None
+    reason: str | None = None
+    created_at: Timestamp

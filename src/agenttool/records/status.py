@@ -1,0 +1,93 @@
+"""The states of a call, and which may follow which."""
+
+from agenttool.records.tokens import OpenEnum
+
+
+class InvocationStatus(OpenEnum):
+    """What happened to a call so far, in the order of the pipeline."""
+
+    PLANNED = "planned"
+    SELECTED = "selected"
+    SCHEMA_PARSE_FAILED = "schema_parse_failed"
+    ARGUMENTS_READY = "arguments_ready"
+    VALIDATION_FAILED = "validation_failed"
+    PRE_HOOKS_RUNNING = "pre_hooks_running"
+    AWAITING_APPROVAL = "awaiting_approval"
+    APPROVED = "approved"
+    DENIED = "denied"
+    QUEUED = "queued"
+    RUNNING = "running"
+    NEEDS_INPUT = "needs_input"
+    PARTIAL_RESULT = "partial_result"
+    POST_HOOKS_RUNNING = "post_hooks_running"
+    YIELDED = "yielded"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    TIMED_OUT = "timed_out"
+    BLOCKED = "blocked"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Tell whether nothing may follow; a status nobody listed is not an end."""
+        return self in TERMINAL_STATUSES
+
+
+TERMINAL_STATUSES = (
+    InvocationStatus.SUCCEEDED,
+    InvocationStatus.FAILED,
+    InvocationStatus.CANCELED,
+    InvocationStatus.TIMED_OUT,
+    InvocationStatus.DENIED,
+    InvocationStatus.BLOCKED,
+    InvocationStatus.SCHEMA_PARSE_FAILED,
+    InvocationStatus.VALIDATION_FAILED,
+)
+"""The eight ends; `yielded` is a delivery, never an end (G-11)."""
+
+_RANK = {status: rank for rank, status in enumerate(InvocationStatus)} | {
+    # A block is a refusal without a decision: it belongs before anything runs, wherever the draft lists it.
+    InvocationStatus.BLOCKED: list(InvocationStatus).index(InvocationStatus.DENIED),
+}
+
+_BACK = frozenset(
+    {
+        # a changed input is asked about again, and an expired approval too
+        (InvocationStatus.APPROVED, InvocationStatus.AWAITING_APPROVAL),
+        (InvocationStatus.QUEUED, InvocationStatus.AWAITING_APPROVAL),
+        (InvocationStatus.QUEUED, InvocationStatus.APPROVED),
+        (InvocationStatus.QUEUED, InvocationStatus.DENIED),
+        # a changed input is parsed and validated again (G-21)
+        *(
+            (later, failure)
+            for later in (
+                InvocationStatus.ARGUMENTS_READY,
+                InvocationStatus.PRE_HOOKS_RUNNING,
+                InvocationStatus.AWAITING_APPROVAL,
+                InvocationStatus.APPROVED,
+            )
+            for failure in (InvocationStatus.SCHEMA_PARSE_FAILED, InvocationStatus.VALIDATION_FAILED)
+        ),
+        # a running call may wait, report a part, and be tried again
+        (InvocationStatus.NEEDS_INPUT, InvocationStatus.RUNNING),
+        (InvocationStatus.PARTIAL_RESULT, InvocationStatus.RUNNING),
+        (InvocationStatus.PARTIAL_RESULT, InvocationStatus.NEEDS_INPUT),
+        (InvocationStatus.PARTIAL_RESULT, InvocationStatus.PARTIAL_RESULT),
+        (InvocationStatus.RUNNING, InvocationStatus.QUEUED),
+        # whatever the end, it may be delivered first
+        *((InvocationStatus.YIELDED, end) for end in TERMINAL_STATUSES),
+    }
+)
+
+
+def may_follow(before: InvocationStatus, after: InvocationStatus) -> bool:
+    """Tell whether a call may go from one status to the next.
+
+    States may be skipped, but their order may not be turned round (AT-INV-08), and nothing follows an end (AT-INV-13).
+    A status that nobody listed may stand anywhere but after an end.
+    """
+    if before.is_terminal:
+        return False
+    if before not in _RANK or after not in _RANK:
+        return True
+    return _RANK[after] > _RANK[before] or (before, after) in _BACK

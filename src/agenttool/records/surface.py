@@ -1,0 +1,132 @@
+"""What is visible in one context, what is not and why, and what a search finds."""
+
+from agenttool.records.ids import SchedulerPolicyId, SurfaceId, ToolId
+from agenttool.records.interface import SchemaVisibility
+from agenttool.records.record import UNSET, Part, Record, UnsetType
+from agenttool.records.tokens import ClosedEnum, OpenEnum
+from agenttool.records.values import Json, JsonObject, Timestamp
+
+
+class SurfaceScope(OpenEnum):
+    """The context a surface holds for."""
+
+    TURN = "turn"
+    TASK = "task"
+    SESSION = "session"
+    TENANT = "tenant"
+    SKILL = "skill"
+    PEER_AGENT = "peer_agent"
+    WORKSPACE = "workspace"
+    ROLE = "role"
+    MODEL_REQUEST = "model_request"
+
+
+class AbsenceReason(OpenEnum):
+    """Why a tool is not loaded."""
+
+    POLICY_BLOCKED = "policy_blocked"
+    CREDENTIAL_MISSING = "credential_missing"
+    SETUP_REQUIRED = "setup_required"
+    MODEL_UNSUPPORTED = "model_unsupported"
+    RECURSIVE_TOOL_FORBIDDEN = "recursive_tool_forbidden"
+    ROLE_NOT_ALLOWED = "role_not_allowed"
+    FEATURE_DISABLED = "feature_disabled"
+    DEFERRED_UNTIL_DISCOVERED = "deferred_until_discovered"
+
+
+class LoadingState(ClosedEnum):
+    """How far a tool is from being callable."""
+
+    LOADED = "loaded"
+    DEFERRED = "deferred"
+    DISCOVERABLE = "discoverable"
+    PENDING_PROVIDER = "pending_provider"
+    UNAVAILABLE = "unavailable"
+
+
+class AbsentTool(Part, frozen=True, kw_only=True):
+    """A tool that is blocked or excluded, with its reason and what would change that (G-35)."""
+
+    tool_id: ToolId | None = None
+    name: str | None = None
+    reason: AbsenceReason | None = None
+    message: str | None = None
+    policy_refs: tuple[str, ...] | None = None
+    may_change: bool | None = None
+    would_change: str | None = None
+
+
+class DeferredToolRef(Record, frozen=True, kw_only=True, tag="deferred_tool_ref"):
+    """A tool that can be found but whose schema is not loaded."""
+
+    tool_id: ToolId
+    name: str
+    namespace: str | None = None
+    search_hint: str | None = None
+    source: str | None = None
+    schema_visibility: SchemaVisibility | None = None
+    loading_state: LoadingState
+    reason: str | None = None
+    pending_provider_or_server: str | None = None
+    selection_ref: str | None = None
+    native_ref: JsonObject | None = None
+
+
+class ToolSurface(Record, frozen=True, kw_only=True, tag="tool_surface"):
+    """The tools of one context: loaded, deferred, blocked, excluded (G-36)."""
+
+    surface_id: SurfaceId
+    scope: SurfaceScope
+    created_at: Timestamp | None = None
+    producer: str | None = None
+    tool_refs: tuple[str, ...] | None = None
+    loaded_tools: tuple[Json, ...] | None = None
+    deferred_tools: tuple[DeferredToolRef | str, ...] | None = None
+    blocked_tools: tuple[AbsentTool, ...] | None = None
+    excluded_tools: tuple[AbsentTool, ...] | None = None
+    selection_policy: JsonObject | None = None
+    default_tool_choice: Json | UnsetType = UNSET
+    capability_requirements: tuple[str, ...] | None = None
+    model_capabilities: JsonObject | None = None
+    role_constraints: JsonObject | None = None
+    surface_reason: str | None = None
+    policy_refs: tuple[str, ...] | None = None
+    runtime_refs: tuple[str, ...] | None = None
+    scheduler_policy_ref: SchedulerPolicyId | None = None
+
+
+class QueryType(OpenEnum):
+    """How a search was asked."""
+
+    SELECT = "select"
+    KEYWORD = "keyword"
+
+
+class NextAction(OpenEnum):
+    """What the one who searched should do next (G-41)."""
+
+    LOAD_SCHEMA_THEN_CALL = "load_schema_then_call"
+    REFINE_QUERY = "refine_query"
+    WAIT_FOR_PROVIDER = "wait_for_provider"
+    NONE = "none"
+
+
+class SearchMatch(Part, frozen=True, kw_only=True):
+    """One tool that a search found, and why."""
+
+    tool_id: ToolId
+    name: str | None = None
+    score: float | None = None
+    reason: str | None = None
+
+
+class ToolSearchResult(Record, frozen=True, kw_only=True, tag="tool_search_result"):
+    """What a search found; finding nothing is an answer too (AT-DEFER-11)."""
+
+    query: str
+    query_type: QueryType | None = None
+    matches: tuple[SearchMatch | str, ...]
+    total_deferred_tools: int | None = None
+    pending_providers: tuple[str, ...] | None = None
+    missing_names: tuple[str, ...] | None = None
+    next_action: NextAction | None = None

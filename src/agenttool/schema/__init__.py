@@ -1,0 +1,1 @@
+"""JSON Schema: a thin room over a validator that never fetches anything."""

@@ -1,0 +1,72 @@
+"""A failed check in words: where it is, what was expected, what to do."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import jsonschema_rs
+
+_Kind = jsonschema_rs.ValidationErrorKind
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Misfit:
+    """One place where a document does not fit its schema. Never quotes the document: a value may be a secret."""
+
+    pointer: str
+    expected: str
+    advice: str
+
+
+def pointer_of(path: Iterable[str | int]) -> str:
+    """Join the steps of a path into a JSON pointer (RFC 6901)."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def explain(error: jsonschema_rs.ValidationError) -> Misfit:
+    """Put one failed check into words."""
+    expected, advice = _words(error)
+    missing = [error.kind.property] if isinstance(error.kind, _Kind.Required) else []
+    return Misfit(pointer=pointer_of([*error.instance_path, *missing]), expected=expected, advice=advice)
+
+
+def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
+    match error.kind:
+        case _Kind.Required(name):
+            words = f"a member {name!r}", f"add {name!r}"
+        case _Kind.Type(types):
+            words = " or ".join(types), f"change it from {_TYPE_NAMES.get(type(error.instance), 'what it is')}"
+        case _Kind.Enum(options):
+            words = f"one of {', '.join(map(str, options))}", "use a listed value"
+        case _Kind.Constant(value):
+            words = repr(value), f"write {value!r}"
+        case _Kind.AdditionalProperties(names) | _Kind.UnevaluatedProperties(names):
+            words = "no other members", f"remove {', '.join(map(repr, names))}"
+        case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
+            words = _choices(context), "make it fit one of them"
+        case _:
+            words = _limit(error.kind), "change the value"
+    return words
+
+
+_TYPE_NAMES: dict[type, str] = {
+    type(None): "null, or leave the member out",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+
+def _choices(context: list[list[jsonschema_rs.ValidationError]]) -> str:
+    """Say what each branch would have wanted, so that the reader need not open the schema."""
+    wishes = dict.fromkeys(_words(branch[0])[0] for branch in context if branch)
+    return " or ".join(wishes)
+
+
+def _limit(kind: jsonschema_rs.ValidationErrorKind) -> str:
+    """Name the keyword and its limit, such as `maximum 100`."""
+    limits = [repr(value) for value in cast("dict[str, object]", kind.as_dict()).values()]
+    return " ".join([kind.name, *limits[:1]])

@@ -1,0 +1,133 @@
+"""The JSON Schemas of our records, generated from their types.
+
+Whatever these accept, the schemas that the standard publishes accept too; they only say more. Open lists stay open,
+unknown members stay welcome, and a member that is absent is left out rather than `null`.
+"""
+
+from functools import cache
+from typing import cast
+
+import msgspec
+
+from agenttool.records import CORE_OBJECTS, RECORD_TYPES, SCHEMA_VERSION, Json, JsonObject, NativeMapping, OpenEnum
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+SCHEMA_FILES = {
+    "tool_declaration": "agenttool-tool-declaration.schema.json",
+    "tool_interface": "agenttool-tool-interface.schema.json",
+    "tool_surface": "agenttool-tool-surface.schema.json",
+    "tool_invocation": "agenttool-invocation.schema.json",
+    "tool_permission_profile": "agenttool-permission-profile.schema.json",
+    "tool_permission_decision": "agenttool-permission-decision.schema.json",
+    "tool_input_mutation": "agenttool-input-mutation.schema.json",
+    "tool_hook": "agenttool-hook.schema.json",
+    "tool_scheduler_policy": "agenttool-scheduler-policy.schema.json",
+    "deferred_tool_ref": "agenttool-deferred-tool.schema.json",
+    "tool_result": "agenttool-result.schema.json",
+    "tool_result_persistence": "agenttool-result-persistence.schema.json",
+    "tool_progress": "agenttool-progress.schema.json",
+    "tool_execution_profile": "agenttool-execution-profile.schema.json",
+    "tool_event": "agenttool-event.schema.json",
+    "tool_namespace": "agenttool-namespace.schema.json",
+    "tool_search_result": "agenttool-search-result.schema.json",
+    "tool_input_contract": "agenttool-input-contract.schema.json",
+    "tool_output_contract": "agenttool-output-contract.schema.json",
+    "tool_error": "agenttool-error.schema.json",
+    "tool_external_mapping": "agenttool-external-mapping.schema.json",
+}
+"""Every object of the standard and the file its schema is in; the first fifteen names are the published ones."""
+
+
+@cache
+def schema_of(name: str) -> JsonObject:
+    """Give the schema of one object of the standard, complete in itself. It is shared: do not change it.
+
+    Raises:
+        KeyError: the standard has no object of that name.
+    """
+    kinds = CORE_OBJECTS[name]
+    _, components = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    definitions = {title: _loosened(title, cast("JsonObject", each)) for title, each in sorted(components.items())}
+    if _is_mapping(definitions):
+        definitions["ExternalMapping"] = _any_mapping()
+    root = definitions.pop(kinds[0].__name__ if len(kinds) == 1 else "ExternalMapping")
+    if name in RECORD_TYPES:
+        root["required"] = ["schema_version", *_listed(root["required"])]
+    head: JsonObject = {"$schema": DIALECT, "$id": f"urn:agenttool:{SCHEMA_VERSION}:{name}"}
+    return {**head, **root, **({"$defs": {**definitions}} if definitions else {})}
+
+
+def _loosened(title: str, schema: JsonObject) -> JsonObject:
+    """Say what the codec does: strangers are kept, open lists are open, absent members are left out."""
+    open_list = _open_lists().get(title)
+    if open_list is not None:
+        return {
+            "title": title,
+            "description": f"{schema['description']} Other values are kept, and read at their strictest.",
+            "type": "string",
+            "examples": [*open_list],
+        }
+    members = schema.get("properties")
+    if not isinstance(members, dict):
+        return schema
+    is_tag = {"record_type", "source"} if title.endswith("Mapping") else {"record_type"}
+    return {
+        **schema,
+        "properties": {member: _as_written(each) for member, each in members.items()},
+        "required": [each for each in _listed(schema["required"]) if each not in is_tag],
+        "additionalProperties": True,
+    }
+
+
+def _as_written(schema: Json) -> Json:
+    """Take out the `null` that only stands for an absent member; keep one that is a value."""
+    if not isinstance(schema, dict):
+        return schema
+    choices = schema.get("anyOf")
+    if "default" in schema and isinstance(choices, list):
+        choices = [choice for choice in choices if choice != {"type": "null"}]
+        schema = cast("JsonObject", choices[0]) if len(choices) == 1 else {"anyOf": choices}
+    items = schema.get("items")
+    return {**schema, "items": _as_item(items)} if items is not None else schema
+
+
+def _as_item(items: Json) -> Json:
+    """Let a list of mappings take a mapping from any source."""
+    is_mapping = isinstance(items, dict) and {"$ref": f"#/$defs/{NativeMapping.__name__}"} in _listed(
+        items.get("anyOf")
+    )
+    return {"$ref": "#/$defs/ExternalMapping"} if is_mapping else items
+
+
+def _is_mapping(definitions: dict[str, JsonObject]) -> bool:
+    return NativeMapping.__name__ in definitions
+
+
+def _any_mapping() -> JsonObject:
+    """Hold a mapping to the shape of its source; a source without a shape may say anything."""
+    shapes: list[Json] = [
+        {
+            "if": {"properties": {"source": {"const": kind.__struct_config__.tag}}, "required": ["source"]},
+            "then": {"$ref": f"#/$defs/{kind.__name__}"},
+        }
+        for kind in CORE_OBJECTS["tool_external_mapping"]
+    ]
+    return {
+        "title": "ExternalMapping",
+        "description": "A native identity; its `source` says which shape it has.",
+        "type": "object",
+        "properties": {"source": {"type": "string"}},
+        "allOf": shapes,
+        "additionalProperties": True,
+        "required": [],
+    }
+
+
+@cache
+def _open_lists() -> dict[str, type[OpenEnum]]:
+    return {kind.__name__: kind for kind in OpenEnum.__subclasses__()}
+
+
+def _listed(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,116 @@
+"""`agenttool conformance`: what it shows, what it prints for programs, and how it exits."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agenttool.cli.conformance import app
+from agenttool.conformance.coverage import Outcome, Proof, measure_coverage
+from agenttool.conformance.ledger import load_areas
+from agenttool.conformance.report import encode_document, report_of
+
+PASSED = Proof("tests/test_a.py::test_one", Outcome.PASSED)
+FAILED = Proof("tests/test_a.py::test_two[red]", Outcome.FAILED)
+
+
+def run(*arguments: str | Path):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def write_report(folder: Path, evidence: dict[str, list[Proof]]) -> Path:
+    path = folder / "report.json"
+    path.write_text(encode_document(report_of(measure_coverage(load_areas(), evidence))))
+    return path
+
+
+def test_without_a_report_the_ledger_is_listed_with_the_way_to_a_report():
+    result = run()
+    assert result.exit_code == 0
+    assert "Agent Tool 0.2.0" in result.stdout
+    assert "Reactive Agent Protocol" in result.stdout
+    assert "make conformance" in result.stdout
+
+
+def test_without_a_report_json_is_the_whole_ledger():
+    result = run("--json")
+    assert result.exit_code == 0
+    assert len(json.loads(result.stdout)["requirements"]) == 614
+
+
+def test_without_a_report_everything_is_missing():
+    result = run("--missing", "--area", "security")
+    assert result.exit_code == 0
+    assert [f"RAP-34{n}" in result.stdout for n in range(6)] == [True] * 5 + [False]
+
+
+def test_a_sound_report_is_shown_however_little_it_proves(tmp_path: Path):
+    result = run(write_report(tmp_path, {"RAP-001": [PASSED]}))
+    assert result.exit_code == 0
+    assert "1/139" in result.stdout
+
+
+def test_one_area_can_be_chosen(tmp_path: Path):
+    result = run(write_report(tmp_path, {"RAP-001": [PASSED]}), "--area", "transport")
+    assert "TRANSPORT" in result.stdout
+    assert "DISPATCH" not in result.stdout
+    assert "Agent Tool" not in result.stdout
+
+
+def test_missing_lists_what_is_not_proved_in_its_own_words(tmp_path: Path):
+    result = run(write_report(tmp_path, {"RAP-001": [PASSED]}), "--area", "TRANSPORT", "--missing")
+    assert "RAP-001" not in result.stdout
+    assert "RAP-010 SHOULD Use HTTPS in production." in " ".join(result.stdout.split())
+
+
+def test_json_is_one_document_and_nothing_else(tmp_path: Path):
+    path = write_report(tmp_path, {"RAP-001": [PASSED]})
+    result = run(path, "--json")
+    assert result.stdout == path.read_text()
+    assert result.stderr == ""
+
+
+def test_json_follows_area_and_missing(tmp_path: Path):
+    path = write_report(tmp_path, {"RAP-340": [PASSED]})
+    document = json.loads(run(path, "--json", "--area", "SECURITY", "--missing").stdout)
+    assert [each["id"] for each in document["requirements"]] == ["RAP-341", "RAP-342", "RAP-343", "RAP-344"]
+    assert [area["area"] for area in document["areas"]] == ["SECURITY"]
+
+
+@pytest.mark.parametrize("options", [[], ["--json"], ["--area", "MODEL"]])
+def test_a_failed_test_gives_exit_code_one_whatever_is_shown(tmp_path: Path, options: list[str]):
+    assert run(write_report(tmp_path, {"RAP-001": [FAILED]}), *options).exit_code == 1
+
+
+def test_a_failed_test_is_named_with_its_parameters(tmp_path: Path):
+    result = run(write_report(tmp_path, {"RAP-001": [FAILED]}))
+    assert "failed: tests/test_a.py::test_two[red]" in result.stdout
+
+
+def test_an_unknown_id_gives_exit_code_one_and_is_named(tmp_path: Path):
+    result = run(write_report(tmp_path, {"RAP-999": [PASSED]}))
+    assert result.exit_code == 1
+    assert "unknown requirement 'RAP-999', named by tests/test_a.py::test_one" in result.stdout
+
+
+@pytest.mark.parametrize("garbage", [b"", b"{}", b"\xff", b'{"report_version": 7}'])
+def test_a_report_that_is_none_gives_exit_code_two_and_advice(tmp_path: Path, garbage: bytes):
+    path = tmp_path / "garbage.json"
+    path.write_bytes(garbage)
+    result = run(path, "--json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "make one with `make conformance`" in result.stderr
+
+
+def test_a_report_that_is_not_there_gives_exit_code_two(tmp_path: Path):
+    for path in (tmp_path / "nowhere.json", tmp_path):
+        result = run(path)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"report cannot be read: {str(path)!r}" in result.stderr
+
+
+def test_an_unknown_area_gives_exit_code_two_and_the_known_ones():
+    result = run("--area", "nowhere")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "got 'nowhere'; use one of MODEL, " in result.stderr
