@@ -3,6 +3,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no reason to fail: properties are about what happens, never about how long it took.
+settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("project")
 
 pytest_plugins = ["agenttool.conformance.pytest_plugin"]
 

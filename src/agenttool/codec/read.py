@@ -5,7 +5,6 @@ is the document read again, patiently: older spellings are renamed (`synonyms`),
 """
 
 import re
-from functools import cache
 from typing import TypeVar, Union, cast
 
 import msgspec
@@ -13,10 +12,11 @@ import msgspec
 from agenttool.codec.strangers import read_with_strangers
 from agenttool.codec.synonyms import renamed
 from agenttool.errors import RecordError
-from agenttool.records import RECORD_TYPES, Json, JsonObject, Part, Record
+from agenttool.records import CORE_OBJECTS, RECORD_TYPES, Json, JsonObject, Part, Record
 
 _P = TypeVar("_P", bound=Part)
 
+_DECODE = {kind: msgspec.json.Decoder(kind).decode for kinds in CORE_OBJECTS.values() for kind in kinds}
 _any_record = cast("msgspec.json.Decoder[Record]", msgspec.json.Decoder(Union[tuple(RECORD_TYPES.values())]))  # noqa: UP007 -- made of a list
 
 
@@ -27,8 +27,8 @@ def read(data: bytes | str, kind: type[_P]) -> _P:
         RecordError: it is not JSON, or does not fit; the pointer says where.
     """
     try:
-        return _decoder(kind).decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _DECODE[kind](data)  # pyright: ignore[reportReturnType] -- the table holds each kind's own decoder
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
         return from_json(parse_object(data), kind)
 
 
@@ -64,11 +64,6 @@ def from_json(members: Json, kind: type[_P]) -> _P:
         return read_with_strangers(renamed(members, kind), kind)
     except msgspec.ValidationError as error:
         raise _explained(error) from error
-
-
-@cache
-def _decoder(kind: type[_P]) -> msgspec.json.Decoder[_P]:
-    return msgspec.json.Decoder(kind)
 
 
 def parse_object(data: bytes | str) -> JsonObject:

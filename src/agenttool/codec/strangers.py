@@ -2,9 +2,11 @@
 
 A record with unknown members becomes an instance of a subclass that has them as ordinary fields. So they survive
 whatever happens to the record (writing, replacing a field, nesting it elsewhere), every record without them costs
-nothing, and no code but this file knows. Such a class lives as long as the records that need it.
+nothing, and no code but this file knows. Such a class lives as long as the records that need it. The one limit: a name
+with a quote, a backslash or a control character cannot be a field, and a record with such a member is refused.
 """
 
+import re
 from functools import cache
 from typing import TypeVar, cast, get_args
 from weakref import WeakValueDictionary
@@ -12,11 +14,13 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec.structs import FieldInfo
 
+from agenttool.errors import RecordError
 from agenttool.records import UNSET, Json, JsonObject, Part, replace
 
 _P = TypeVar("_P", bound=Part)
 
 _PREFIX = "stranger_"
+_CANNOT_BE_A_FIELD = re.compile(r'["\\\x00-\x1f]')
 _classes: WeakValueDictionary[tuple[type[Part], tuple[str, ...], str | None], type[Part]] = WeakValueDictionary()
 
 
@@ -25,6 +29,7 @@ def read_with_strangers(members: JsonObject, kind: type[_P]) -> _P:
 
     Raises:
         msgspec.ValidationError: what the shape does know does not fit it.
+        RecordError: the name of an unknown member holds a quote, a backslash or a control character.
     """
     plain = msgspec.convert(_without_strangers(members, kind), kind)
     return cast("_P", _with_strangers(plain, members))
@@ -116,6 +121,8 @@ def _part_with_strangers(plain: object, value: Json) -> object:
 def _class_for(kind: type[Part], unknown: tuple[str, ...], tag: str | None) -> type[Part]:
     found = _classes.get((kind, unknown, tag))
     if found is None:
+        for name in filter(_CANNOT_BE_A_FIELD.search, unknown):
+            raise RecordError(f"a member may not be named {name!r}; take out the quote, backslash or control character")
         names = [f"{_PREFIX}{place}" for place in range(len(unknown))]
         made = msgspec.defstruct(
             kind.__name__,

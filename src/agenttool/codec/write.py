@@ -1,5 +1,7 @@
 """Records to JSON."""
 
+from collections.abc import Callable
+
 import msgspec
 
 from agenttool.records import Json, JsonObject, Part
@@ -9,9 +11,8 @@ _sorted_encoder = msgspec.json.Encoder(order="deterministic")
 _decode = msgspec.json.Decoder(JsonObject).decode
 
 
-def write(record: Part) -> bytes:
-    """Write a record as one line of JSON, its unknown fields included."""
-    return _encoder.encode(record)
+write: Callable[[Part], bytes] = _encoder.encode
+"""Write a record as one line of JSON, its unknown fields included."""
 
 
 def to_json(record: Part) -> JsonObject:

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 SCHEMA_VERSION = "0.2.0"
+"""The version of the draft that we write; a record that came with another keeps it."""
 
 __all__ = ["SCHEMA_VERSION", "UNSET", "Meta", "Part", "Record", "UnsetType", "field", "replace"]
 
@@ -17,11 +18,12 @@ def _current_version() -> str:
     return SCHEMA_VERSION
 
 
-class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """An object that lives inside a record.
 
     Unknown members are refused here only so that reading what we wrote ourselves stays fast; the `codec` room catches
-    the refusal and keeps them, so nothing a stranger wrote is lost.
+    the refusal and keeps them, so nothing a stranger wrote is lost. A record holds only what was made before
+    it, so it can be in no cycle, and the garbage collector need not follow it.
     """
 
 

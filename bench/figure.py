@@ -1,0 +1,75 @@
+"""One measured figure, and the way to measure two things fairly on a noisy machine."""
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+ROUNDS = 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """Our time beside a peer's in one run. `ratio` is peer over us unless `want` is a limit on us over the peer."""
+
+    name: str
+    ours: float
+    peer: float
+    peer_name: str
+    unit: str
+    want: str
+    ratio: float
+    holds: bool
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Take the time of one run, starting from a clean heap."""
+    gc.collect()
+    start = time.perf_counter()
+    kept = work()
+    elapsed = time.perf_counter() - start
+    del kept
+    return elapsed
+
+
+def side_by_side(
+    ours: Callable[[], object], peer: Callable[[], object], *, rounds: int = ROUNDS
+) -> tuple[float, float]:
+    """Run both in turn, round after round, and give the median of each: noise meets both alike."""
+    pairs = [(seconds(ours), seconds(peer)) for _ in range(rounds)]
+    return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
+
+
+def faster(
+    name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str, at_least: float
+) -> Figure:
+    """Make a figure that wants us to be several times faster than the peer."""
+    ours, peer = times
+    ratio = peer / ours
+    return Figure(
+        name=name,
+        ours=ours / per,
+        peer=peer / per,
+        peer_name=peer_name,
+        unit=unit,
+        want=f"at least {at_least:g} times faster",
+        ratio=ratio,
+        holds=ratio >= at_least,
+    )
+
+
+def within(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str, at_most: float) -> Figure:
+    """Make a figure that allows us at most a multiple of the peer's time."""
+    ours, peer = times
+    ratio = ours / peer
+    return Figure(
+        name=name,
+        ours=ours / per,
+        peer=peer / per,
+        peer_name=peer_name,
+        unit=unit,
+        want=f"at most {at_most:g} times its time",
+        ratio=ratio,
+        holds=ratio <= at_most,
+    )

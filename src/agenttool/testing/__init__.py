@@ -1,0 +1,1 @@
+"""What authors of adapters and stores need to test them."""

@@ -1,0 +1,40 @@
+"""The map is true: decisions are listed, links lead somewhere, nothing speaks of the workshop."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+def test_every_decision_is_listed_and_every_listed_one_exists():
+    index = (ROOT / "docs/adr/README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\((\d{4}-[a-z0-9-]+\.md)\)", index)) == {
+        path.name for path in (ROOT / "docs/adr").glob("[0-9]*.md")
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_to_a_file_leads_somewhere(page):
+    targets = re.findall(r"\]\((?!https?://|#|mailto:)([^)#\s]+)", page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name == "adr" and page.name != "README.md"],
+                         ids=lambda page: page.stem)  # fmt: skip
+def test_a_decision_has_its_four_parts_on_one_page(page):
+    text = page.read_text(encoding="utf-8")
+    assert all(
+        part in text for part in ("**Question.**", "**Choice.**", "**Turned down.**", "**What would change our mind.**")
+    )
+    assert len(text.splitlines()) < 60
+
+
+def test_no_file_names_a_path_of_the_machine_it_was_written_on():
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    pattern = re.compile(rb"(^|[^A-Za-z0-9_.])/(work|root|farm)/[A-Za-z.]")
+    found = [name for name in files.split("\0") if name and pattern.search((ROOT / name).read_bytes())]
+    assert found == []

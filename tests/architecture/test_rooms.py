@@ -1,0 +1,98 @@
+"""Promises about the code itself: who may know what, and where a test belongs."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "agenttool"
+MODULES = sorted(SOURCE.rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
+
+# The libraries that only some rooms may know; everyone else goes through those rooms.
+KNOWS = {
+    "msgspec": {
+        "records/record.py",
+        "codec/",
+        "schema/record_schemas.py",
+        "testing/",
+        "conformance/",
+        "cli/conformance.py",
+    },
+    "jsonschema_rs": {"schema/"},
+    "rfc8785": {"codec/canonical.py"},
+    "rich": {"cli/", "conformance/table.py"},
+    "typer": {"cli/"},
+    "sqlite3": {"conformance/validate/", "stores/"},
+}
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+@pytest.mark.parametrize("library", KNOWS)
+def test_a_library_is_known_only_to_its_room(library):
+    for path in MODULES:
+        place = path.relative_to(SOURCE).as_posix()
+        if library in {name.split(".")[0] for name in imported(path)}:
+            assert any(place.startswith(room) for room in KNOWS[library]), f"{place} imports {library}"
+
+
+def test_no_module_is_a_junk_drawer():
+    forbidden = {"utils", "helpers", "common", "misc", "manager", "base", "v2", "new"}
+    assert not [path for path in MODULES if forbidden & set(path.with_suffix("").parts)]
+
+
+def test_no_file_has_grown_beyond_400_lines():
+    long = {
+        path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines())
+        for path in MODULES + TESTS
+    }
+    assert {path: lines for path, lines in long.items() if lines > 400} == {}
+
+
+def test_every_module_says_what_it_is_for():
+    assert [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))] == []
+
+
+def test_every_test_file_mirrors_a_module():
+    for path in TESTS:
+        room = path.parent.relative_to(ROOT / "tests")
+        if room.parts[0] in {"architecture", "scenarios", "ports", "wire", "asks", "examples"}:
+            continue
+        module = SOURCE / room / path.name.removeprefix("test_")
+        assert module.exists() or module.with_suffix("").is_dir(), f"{path.relative_to(ROOT)} mirrors no module"
+
+
+def test_every_suppression_in_the_source_gives_its_reason():
+    pattern = re.compile(r"#\s*(noqa|type: ignore|pyright: ignore)(?!.*--)")
+    silent = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in MODULES
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert silent == []
+
+
+def test_the_package_imports_nothing_heavy():
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import sys, agenttool; print(*sys.modules)"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"pydantic", "mcp", "httpx", "starlette", "sqlalchemy", "hypothesis", "pytest"} & set(loaded)
+
+
+def test_asking_for_help_loads_only_the_terminal_libraries():
+    script = "import sys; from agenttool.cli.main import app; app(['--help'], standalone_mode=False); print('|', *sys.modules)"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    loaded = out.rsplit("|", 1)[1].split()
+    assert not {"msgspec", "jsonschema_rs", "sqlite3", "rich.markdown", "importlib.metadata"} & set(loaded)

@@ -1,0 +1,61 @@
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttool.codec import canonical_json, digest_of, read, record_digest, write
+from agenttool.errors import RecordError
+from agenttool.records import ToolDeclaration, replace
+from agenttool.testing.strategies import json_values, records
+
+
+def test_canonical_json_is_the_one_of_rfc_8785():
+    value = json.loads(
+        '{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],'
+        '"string":"\\u20ac$\\u000F\\u000aA\'\\u0042\\u0022\\u005c\\\\\\"\\/","literals":[null,true,false]}'
+    )
+    assert (
+        canonical_json(value)
+        == (
+            '{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],'
+            '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'
+        ).encode()
+    )
+
+
+def shuffled(value, rng):
+    if isinstance(value, dict):
+        members = list(value.items())
+        rng.shuffle(members)
+        return {name: shuffled(each, rng) for name, each in members}
+    return [shuffled(each, rng) for each in value] if isinstance(value, list) else value
+
+
+@given(json_values(max_leaves=12), st.integers())
+def test_a_digest_does_not_depend_on_how_a_value_was_spelled(value, seed):
+    spelled = json.dumps(shuffled(value, random.Random(seed)), indent=3, ensure_ascii=True)
+    assert digest_of(json.loads(spelled)) == digest_of(value)
+
+
+@given(records(ToolDeclaration))
+def test_a_record_can_carry_its_own_digest(declaration):
+    signed = replace(declaration, digest=record_digest(declaration))
+    assert record_digest(read(write(signed), ToolDeclaration)) == signed.digest
+
+
+@given(records(ToolDeclaration), st.text(min_size=1, max_size=5).filter(str.isprintable))
+def test_a_changed_record_no_longer_matches_its_digest(declaration, more):
+    signed = replace(declaration, digest=record_digest(declaration))
+    assert record_digest(replace(signed, description=signed.description + more)) != signed.digest
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, float("inf"), float("nan"), "\ud800", {"a": [10**30]}])
+def test_a_value_without_a_canonical_spelling_is_refused(value):
+    with pytest.raises(RecordError, match="write such a value as a string"):
+        canonical_json(value)
+
+
+def test_a_digest_names_its_algorithm():
+    assert digest_of({}) == "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"

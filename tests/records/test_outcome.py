@@ -1,0 +1,47 @@
+import pytest
+
+from agenttool.records import (
+    OUTCOMES,
+    PHASE_RULES,
+    ErrorClass,
+    InvocationStatus,
+    ResultStatus,
+    outcomes_of,
+)
+
+
+def test_every_error_class_has_an_outcome():
+    assert {error for outcome in OUTCOMES for error in outcome.error_classes} == set(ErrorClass)
+
+
+def test_every_result_status_has_an_outcome():
+    assert {outcome.result_status for outcome in OUTCOMES} == set(ResultStatus)
+
+
+def test_every_outcome_ends_the_call_and_the_log():
+    assert all(outcome.invocation_status.is_terminal for outcome in OUTCOMES)
+    assert all(outcome.terminal_event.is_terminal for outcome in OUTCOMES)
+
+
+def test_a_result_is_an_error_exactly_when_its_outcome_names_one_that_is_not_partial():
+    for outcome in OUTCOMES:
+        names_an_error = bool(set(outcome.error_classes) - {ErrorClass.PARTIAL_FAILURE})
+        assert outcome.result_status.is_error == names_an_error, outcome.name
+
+
+def test_no_two_outcomes_look_the_same():
+    looks = [(o.invocation_status, o.result_status, error, o.abort_reason, o.effects_happened)
+             for o in OUTCOMES for error in o.error_classes or (None,)]  # fmt: skip
+    assert len(set(looks)) == len(looks)
+
+
+def test_every_failure_of_a_phase_has_an_outcome_and_every_phase_a_crash_class():
+    told = {error for outcome in OUTCOMES for error in outcome.error_classes}
+    for rule in PHASE_RULES:
+        assert set(rule.failures) <= told
+        assert rule.crash in told
+
+
+@pytest.mark.parametrize("status", [InvocationStatus.RUNNING, InvocationStatus("pondering")])
+def test_a_status_that_is_no_end_has_no_outcome(status):
+    assert outcomes_of(status) == ()

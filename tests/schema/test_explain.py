@@ -1,0 +1,48 @@
+import pytest
+
+from agenttool.schema.compile import Checker
+from agenttool.schema.explain import Misfit, pointer_of
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {},
+        "a/b": {"type": "object", "properties": {"c~d": {"type": ["string", "integer"]}}},
+        "color": {"enum": ["red", "blue"]},
+        "share": {"maximum": 100},
+        "version": {"const": "0.2.0"},
+        "either": {"anyOf": [{"type": "string"}, {"type": "object", "required": ["id"]}]},
+    },
+    "required": ["name"],
+    "additionalProperties": False,
+}
+
+
+def fit(pointer, expected, advice):
+    return Misfit(pointer=pointer, expected=expected, advice=advice)
+
+
+@pytest.mark.parametrize(
+    ("document", "misfit"),
+    [
+        ({}, fit("/name", "a member 'name'", "add 'name'")),
+        ({"name": 1, "a/b": {"c~d": None}},
+         fit("/a~1b/c~0d", "integer or string", "change it from null, or leave the member out")),
+        ({"name": 1, "color": "green"}, fit("/color", "one of red, blue", "use a listed value")),
+        ({"name": 1, "share": 101}, fit("/share", "maximum 100", "change the value")),
+        ({"name": 1, "version": "1"}, fit("/version", "'0.2.0'", "write '0.2.0'")),
+        ({"name": 1, "either": 5}, fit("/either", "string or object", "make it fit one of them")),
+        ({"name": 1, "x": 1}, fit("", "no other members", "remove 'x'")),
+    ],
+)  # fmt: skip
+def test_a_misfit_says_where_it_is_what_was_expected_and_what_to_do(document, misfit):
+    assert Checker(SCHEMA).misfits(document) == [misfit]
+
+
+def test_a_misfit_never_quotes_the_document():
+    told = Checker({"properties": {"token": {"type": "integer", "maximum": 3}}}).misfits({"token": "hunter2"})
+    assert "hunter2" not in repr(told)
+
+
+def test_a_pointer_escapes_what_it_must():
+    assert pointer_of(["a/b", 0, "~"]) == "/a~1b/0/~0"
