@@ -1,0 +1,1 @@
+"""The story that `agenttool demo` tells: one file per chapter, each run against the real code."""

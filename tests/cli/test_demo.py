@@ -1,0 +1,31 @@
+import json
+
+from typer.testing import CliRunner
+
+from agenttool.cli import demo as command
+from agenttool.cli.main import app
+
+run = CliRunner().invoke
+
+
+def test_every_claim_of_the_story_holds():
+    outcome = run(app, ["demo", "--json"])
+    told = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert outcome.exit_code == 0
+    claims = [line for line in told if line["type"] == "claim"]
+    assert len(claims) > 5
+    assert all(claim["holds"] for claim in claims)
+
+
+def test_the_story_is_told_to_people_too():
+    outcome = run(app, ["demo"])
+    assert outcome.exit_code == 0
+    assert "✗" not in outcome.stdout
+    assert outcome.stdout.count("·") >= len(command.CHAPTERS)
+
+
+def test_a_claim_that_does_not_hold_fails_the_story(monkeypatch):
+    monkeypatch.setattr(command, "CHAPTERS", (lambda teller: teller.claim("the moon is cheese", holds=False),))
+    outcome = run(app, ["demo"])
+    assert outcome.exit_code == 1
+    assert "✗ the moon is cheese" in outcome.stdout
