@@ -1,0 +1,56 @@
+"""A bar for long work on bytes: on the error stream, if that is a terminal, and if it takes more than a moment."""
+
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+A_MOMENT = 0.7
+
+
+class ByteBar:
+    """How much was read of how much, if that is known. Use it as a context."""
+
+    def __init__(self, total: int | None) -> None:
+        """Draw nothing yet."""
+        self._console = Console(stderr=True)
+        self._progress = Progress(
+            BarColumn(bar_width=None),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            refresh_per_second=5,
+        )
+        self._task = self._progress.add_task("", total=total)
+        self._wakes_at = monotonic() + A_MOMENT
+        self._is_drawn = False
+
+    def __enter__(self) -> Self:
+        """Wait for a moment to pass."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave nothing behind."""
+        self.hide()
+
+    def advance(self, size: int) -> None:
+        """Count bytes, and draw once it has taken long enough."""
+        self._progress.advance(self._task, size)
+        if not self._is_drawn and self._console.is_terminal and monotonic() >= self._wakes_at:
+            self._is_drawn = True
+            self._progress.start()
+
+    def hide(self) -> None:
+        """Take the bar away while something else is printed; it comes back by itself."""
+        if self._is_drawn:
+            self._is_drawn = False
+            self._wakes_at = monotonic() + A_MOMENT
+            self._progress.stop()

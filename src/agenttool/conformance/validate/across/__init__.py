@@ -1,0 +1,1 @@
+"""The second layer, for a whole set of files: what no record can be asked alone."""

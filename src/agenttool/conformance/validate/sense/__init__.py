@@ -1,0 +1,1 @@
+"""The second layer: one small module per question that a schema cannot ask."""

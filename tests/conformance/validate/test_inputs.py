@@ -1,0 +1,96 @@
+import json
+
+import pytest
+
+ROW = "AT-IO-06"
+SECRET = "correct horse"  # noqa: S105 -- it is to be found
+
+
+def declared(record, *names):
+    return record("tool_declaration", input_contract={"sensitive_fields": list(names)})
+
+
+def call(record, **members):
+    return record("tool_invocation", **members)
+
+
+@pytest.mark.parametrize("stage", ["model_input", "observable_input", "permission_input", "call_input"])
+def test_a_sensitive_field_stands_in_no_input_whichever_comes_first(validated, record, stage):
+    records = [declared(record, "password"), call(record, **{stage: {"password": SECRET, "path": "a"}})]
+    for order in (records, records[::-1]):
+        (finding,) = validated(order)
+        assert (finding.record_type, finding.pointer, finding.requirement) == (
+            "tool_invocation",
+            f"/{stage}/password",
+            ROW,
+        )
+        assert SECRET not in repr(finding)
+
+
+@pytest.mark.parametrize(
+    "marker", [None, "", "***", "[redacted]", "REDACTED", {"$redacted": 1}, {"redacted": True}, [], {}]
+)
+def test_a_field_that_was_redacted_is_well(check, record, marker):
+    assert check(declared(record, "password"), call(record, model_input={"password": marker})) == []
+    assert check(call(record, model_input={"password": marker}), declared(record, "password")) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "pointer"),
+    [
+        ("token", "/model_input/auth/0/token"),
+        ("auth.token", "/model_input/auth/0/token"),
+        ("/auth/token", "/model_input/auth/0/token"),
+        ("auth[].token", "/model_input/auth/0/token"),
+        ("auth", "/model_input/auth/0/token"),
+    ],
+)
+def test_a_field_may_be_named_bare_dotted_or_by_pointer_and_lie_deep(check, record, name, pointer):
+    inputs = {"auth": [{"token": SECRET}], "note": "auth.token"}
+    for order in ([declared(record, name), call(record, model_input=inputs)],) * 2:
+        assert check(*order) == [("error", pointer, ROW)]
+        assert check(*order[::-1]) == [("error", pointer, ROW)]
+
+
+def test_hooks_decisions_and_events_are_searched_too(check, record):
+    others = [
+        record("tool_hook", invocation_id="inv_1", tool_id="tool_read", updated_input={"password": SECRET}),
+        record("tool_permission_decision", updated_input={"password": SECRET}),
+        record("tool_event", invocation_id="inv_1", data={"model_input": {"password": SECRET}}),
+    ]
+    records = [declared(record, "password"), call(record), *others]
+    wanted = [
+        ("error", "/data/model_input/password", ROW),
+        ("error", "/updated_input/password", ROW),
+        ("error", "/updated_input/password", ROW),
+    ]
+    assert sorted(check(*records)) == wanted
+    assert sorted(check(*reversed(records))) == wanted
+
+
+def test_the_fields_of_another_tool_are_its_own_business(check, record):
+    other = call(record, tool_id="tool_other", model_input={"password": SECRET})
+    declaration = record("tool_declaration", tool_id="tool_other", name="other")
+    assert check(declared(record, "password"), declaration, other) == []
+
+
+def test_the_member_that_holds_an_input_is_no_field(check, record):
+    event = record("tool_event", tool_id="tool_read", data={"status": "x"})
+    assert check(declared(record, "data", "model_input"), event) == []
+
+
+def test_a_name_written_with_escapes_is_the_same_name(validated, record, lines):
+    text = json.dumps(call(record, model_input={"password": SECRET})).replace("password", "p\\u0061ssword")
+    (finding,) = validated(lines([declared(record, "password")]) + text.encode())
+    assert finding.requirement == ROW
+
+
+def test_a_very_wide_input_is_searched_only_if_its_tool_is_known(check, record):
+    wide = call(record, model_input={f"field{n}": n for n in range(20_000)} | {"password": SECRET})
+    assert check(declared(record, "password"), wide) == [("error", "/model_input/password", ROW)]
+    assert check(wide, declared(record, "password")) == [("warning", "", ROW)]
+
+
+def test_many_items_of_one_name_are_one_name(check, record):
+    long = call(record, model_input={"keys": [SECRET] * 30_000})
+    assert check(long, declared(record, "keys")) == [("error", "/model_input/keys/0", ROW)]

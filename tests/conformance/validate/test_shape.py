@@ -1,0 +1,60 @@
+import json
+
+import pytest
+
+from agenttool.conformance.validate.rows import CLOSED_LISTS, SHAPE_ROWS
+from agenttool.records import RECORD_TYPES
+from agenttool.schema.compile import Checker
+from agenttool.schema.record_schemas import SCHEMA_FILES, schema_of
+
+PUBLISHED = list(SCHEMA_FILES)[:15]
+
+
+@pytest.mark.parametrize("kind", RECORD_TYPES)
+def test_a_record_that_is_well_is_well(check, record, kind):
+    assert check(record(kind)) == []
+    assert check(record(kind, record_type=kind)) == []
+
+
+@pytest.mark.requirement("AT-VER-02")
+@pytest.mark.parametrize("kind", RECORD_TYPES)
+def test_an_unknown_member_is_welcome_in_every_kind_of_record(check, record, kind):
+    assert check(record(kind, x_vendor={"anything": [1, None, {"goes": True}]})) == []
+
+
+@pytest.mark.parametrize("kind", RECORD_TYPES)
+def test_a_required_member_that_is_missing_is_an_error_by_the_row_of_its_kind(check, record, kind):
+    for name in schema_of(kind)["required"]:
+        row = CLOSED_LISTS.get((kind, name), SHAPE_ROWS[kind])
+        assert ("error", f"/{name}", row) in check(record(kind, without=(name,), record_type=kind))
+
+
+@pytest.mark.parametrize(("kind", "name"), CLOSED_LISTS)
+def test_a_word_that_is_not_in_a_closed_list_breaks_the_row_of_the_list(check, record, kind, name):
+    severity = "warning" if (kind, name) in OURS else "error"
+    assert (severity, f"/{name}", CLOSED_LISTS[kind, name]) in check(record(kind, **{name: "whatever"}))
+
+
+OURS = {("tool_interface", "interrupt_behavior"), ("tool_interface", "context_modifier_policy")}
+
+
+@pytest.mark.requirement("AT-VER-06")
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_what_a_published_schema_refuses_is_an_error_and_what_it_accepts_is_none_of_shape(
+    validated, record, shared, kind
+):
+    published = Checker(json.loads((shared / "schemas" / SCHEMA_FILES[kind]).read_text()))
+    names = [name for name in schema_of(kind)["properties"] if name != "record_type"]
+    changes = [record(kind, **{name: wrong}) for name in names for wrong in (7, "x", [7], {}, None)]
+    found = validated([{**changed, "record_type": kind} for changed in changes])
+    wrong = {each.line for each in found if (each.layer, each.severity) == ("shape", "error")}
+    assert wrong == {line for line, changed in enumerate(changes, 1) if not published.accepts(changed)}
+
+
+def test_what_only_our_schemas_ask_for_is_a_warning(check, record):
+    assert check(record("tool_invocation", scheduler=7)) == [("warning", "/scheduler", "AT-INV-01")]
+    assert check(record("tool_result", content=[{"text": "no class"}])) == [("warning", "/content/0/type", "AT-RES-01")]
+
+
+def test_null_is_not_the_same_as_absent(check, record):
+    assert check(record("tool_invocation", surface_id=None)) == [("error", "/surface_id", "AT-INV-01")]
