@@ -3,13 +3,14 @@
 from agenttool.codec.canonical import canonical_json, digest_of, digest_of_bytes, record_digest
 from agenttool.codec.read import from_json, parse_object, read, read_any
 from agenttool.codec.strangers import strangers
-from agenttool.codec.write import sorted_json, to_json, write
+from agenttool.codec.write import json_bytes, sorted_json, to_json, write
 
 __all__ = [
     "canonical_json",
     "digest_of",
     "digest_of_bytes",
     "from_json",
+    "json_bytes",
     "parse_object",
     "read",
     "read_any",

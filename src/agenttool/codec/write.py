@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject, Part
 
 _encoder = msgspec.json.Encoder()
@@ -18,6 +19,20 @@ write: Callable[[Part], bytes] = _encoder.encode
 def to_json(record: Part) -> JsonObject:
     """Give a record as plain JSON values, its unknown fields included; the values are the caller's own."""
     return _decode(_encoder.encode(record))
+
+
+def json_bytes(value: Json) -> bytes:
+    """Write a JSON value as it stands, its members in their order.
+
+    Raises:
+        RecordError: it holds something that JSON cannot say, or is nested too deeply.
+    """
+    try:
+        return _encoder.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise RecordError(
+            f"not a JSON value: {error}; use objects, arrays, text, numbers, booleans and null"
+        ) from error
 
 
 def sorted_json(value: Json) -> bytes:

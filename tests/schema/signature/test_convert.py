@@ -1,0 +1,129 @@
+import copy
+import datetime as dt
+import re
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, TypeAdapter
+from typing_extensions import TypedDict
+
+from agenttool.errors import ToolFailure
+from agenttool.records import ErrorClass, Recoverability, RetryGuidance, ToolError
+from agenttool.schema.compile import Checker
+from agenttool.schema.markers import Sensitive
+from agenttool.schema.signature import signature_of
+from agenttool.testing.strategies import json_values
+
+
+class Free(BaseModel, extra="allow"):
+    a: Any = None
+
+
+class Part(TypedDict):
+    tags: list[str]
+
+
+def converter(kind):
+    def tool(value: kind): ...
+
+    found = signature_of(tool)
+    return found.arguments, Checker(found.model_input_schema)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [str, float, bool, None, str | None, Literal["a", True] | None, str | float, Annotated[str, Field(pattern="a", max_length=3)],
+     Annotated[float | None, Field(ge=1)], Annotated[str, "documented"], int | float],
+    ids=str,
+)  # fmt: skip
+def test_plain_values_need_no_conversion_at_all(kind):
+    assert converter(kind)[0] is None
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [list[str], dict, Any, object, Part, dt.date, tuple[str, ...], Annotated[str, StringConstraints(strip_whitespace=True)],
+     Annotated[str, AfterValidator(str.upper)], Annotated[str, Field(pattern=re.compile("a", re.IGNORECASE))], Annotated[str, Field(alias="x")]],
+    ids=str,
+)  # fmt: skip
+def test_whatever_is_changed_or_can_be_changed_is_converted(kind):
+    assert converter(kind)[0] is not None
+
+
+def test_an_integer_passes_unchanged_and_a_whole_float_becomes_one():
+    def tool(name: str, a: int, b: int | None = None, c: Literal[1, 2] = 1): ...
+
+    convert = signature_of(tool).arguments
+    given_ints = {"name": "x", "a": 1, "b": None}
+    assert convert(given_ints) == given_ints
+    assert convert(given_ints) is not given_ints
+    made = convert({"name": "1.0", "a": 1.0, "b": 2.0, "c": 1.0})
+    assert made == {"name": "1.0", "a": 1, "b": 2, "c": 1}
+    assert [type(value) for value in made.values()] == [str, int, int, int]
+
+
+SIMPLE = [str, int, float, bool, None, Literal["a", 1], Annotated[int, Field(ge=1)]]
+UNIONS = st.sets(st.sampled_from(range(len(SIMPLE))), min_size=1).map(
+    lambda chosen: reduce(or_, [SIMPLE[each] for each in sorted(chosen) if SIMPLE[each] is not None] or [type(None)])
+)
+
+
+@given(UNIONS, json_values(max_leaves=1) | st.sampled_from([1, 1.0, "a", True, 2.5, 1e30]))
+def test_the_short_way_gives_what_the_annotation_says(kind, value):
+    convert, check = converter(kind)
+    assume(check.accepts({"value": value}))
+    made = (convert or dict)({"value": value})["value"]
+    assert made == value
+    # A float parameter may get an integer, as in Python itself; otherwise nothing is bent into shape.
+    TypeAdapter(kind).validate_python(made, strict=True)
+
+
+@given(json_values(), st.sampled_from([object, Any, dict[str, Any], Free, Part, list[object], dict]))
+def test_arguments_share_nothing_with_the_input_that_can_be_changed(value, kind):
+    convert, check = converter(kind)
+    sent = {"value": {"a": value} if kind is Free else value}
+    assume(check.accepts(sent))
+    before = copy.deepcopy(sent)
+    ruin(convert(sent)["value"])
+    assert sent == before
+
+
+def ruin(value):
+    inner = [*vars(value).values(), *value.model_extra.values()] if isinstance(value, BaseModel) else value
+    for each in inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ():
+        ruin(each)
+    if isinstance(value, dict | list):
+        value.clear()
+
+
+def test_what_only_the_type_can_refuse_ends_the_call_with_a_reason_and_no_secret():
+    def positive(value: str) -> str:
+        raise ValueError(f"{value} is not welcome")
+
+    class Login(BaseModel):
+        password: Annotated[str, AfterValidator(positive), Sensitive]
+
+    def tool(day: dt.date, login: Login, names: list[Annotated[str, AfterValidator(positive)]]): ...
+
+    convert = signature_of(tool).arguments
+    with pytest.raises(ToolFailure) as failure:
+        convert({"day": "2026-02-30", "login": {"password": "hunter2"}, "names": ["bob"]})
+    assert failure.value.error == ToolError(
+        error_class=ErrorClass.INVALID_ARGUMENTS,
+        message="arguments do not fit the tool: '/day': Input should be a valid date or datetime, day value is outside expected"
+        " range; '/login/password': not a valid value; '/names/0': Value error, bob is not welcome; correct them and call again",
+        recoverability=Recoverability.CHANGE_ARGUMENTS,
+        retry=RetryGuidance(safe=True, arguments_must_change=True),
+    )
+
+
+def test_a_failure_has_no_cause_that_would_quote_the_input():
+    convert, _ = converter(dt.date)
+    with pytest.raises(ToolFailure) as failure:
+        convert({"value": "hunter2"})
+    assert (failure.value.__cause__, failure.value.__context__) == (None, None)
+    assert "hunter2" not in str(failure.value)
