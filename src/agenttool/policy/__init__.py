@@ -1,0 +1,1 @@
+"""Permissions: rules, what they match, what is decided, and who is asked."""

@@ -1,0 +1,269 @@
+"""Questions waiting for a person: each is answered once, before it expires, by someone who saw what will run.
+
+A state machine without a clock: whoever asks it brings the moment. A question is bound to the digest of the real input,
+so that no answer can ever cover another; what a person sees is a redacted copy, bound by a digest of its own.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agenttool.codec import digest_of, digest_of_bytes, sorted_json, to_json
+from agenttool.errors import RecordError
+from agenttool.policy.moments import has_passed
+from agenttool.policy.rules import Rule
+from agenttool.policy.verdict import Verdict
+from agenttool.policy.written import WrittenRule, read_rule
+from agenttool.records import (
+    ApprovalId,
+    ClosedEnum,
+    DecisionId,
+    Digest,
+    InvocationId,
+    Json,
+    JsonObject,
+    RuleSource,
+    SuggestedUpdate,
+    Timestamp,
+    ToolId,
+)
+
+MAX_ENDED = 10_000
+"""How many questions are remembered after they ended, to tell a late answer from one to no question at all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One call that waits for an answer.
+
+    Attributes:
+        decision_id: the ask that the answer will answer.
+        shown: the input as a person may see it, already redacted.
+        input_digest: the digest of the input that will really run.
+        declaration_digest: the tool as it is now; a rule that is remembered holds for this tool only.
+    """
+
+    approval_id: ApprovalId
+    invocation_id: InvocationId
+    decision_id: DecisionId
+    tool_id: ToolId
+    tool_name: str
+    shown: Json
+    input_digest: Digest
+    declaration_digest: Digest
+    verdict: Verdict
+    suggested_updates: tuple[SuggestedUpdate, ...] = ()
+    asked_at: Timestamp
+    expires_at: Timestamp
+
+    @property
+    def shown_digest(self) -> Digest:
+        """The digest of all that a person is shown; an answer that brings another was given to something else."""
+        return digest_of_bytes(
+            sorted_json(
+                {
+                    "approval_id": self.approval_id,
+                    "invocation_id": self.invocation_id,
+                    "tool_id": self.tool_id,
+                    "tool_name": self.tool_name,
+                    "shown": self.shown,
+                    "input_digest": self.input_digest,
+                    "declaration_digest": self.declaration_digest,
+                    "message": self.verdict.reason.message,
+                    "suggested_updates": [{**to_json(update)} for update in self.suggested_updates],
+                    "expires_at": self.expires_at,
+                }
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allow:
+    """Run it as shown."""
+
+    feedback: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deny:
+    """Do not run it."""
+
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Run this input instead, if rules let it."""
+
+    updated_input: Json
+    feedback: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remember:
+    """Run it as shown, and do not ask again for what a rule covers: one of the suggestions, or another allow rule."""
+
+    rule: JsonObject
+    feedback: str | None = None
+
+
+Answer: TypeAlias = Allow | Deny | Edit | Remember
+
+
+class RefusalReason(ClosedEnum):
+    """Why an answer changed nothing."""
+
+    UNKNOWN = "unknown"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    OTHER_QUESTION = "other_question"
+    BAD_RULE = "bad_rule"
+    BAD_INPUT = "bad_input"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """An answer that came to nothing, and why."""
+
+    approval_id: ApprovalId
+    reason: RefusalReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The one answer that a question got.
+
+    Attributes:
+        input_digest: the digest of the only input that the answer is about: the one asked about, or the edited one.
+        rule: the rule to add to the session's rules, where the answer is to be remembered.
+    """
+
+    question: Question
+    answer: Answer
+    by: str
+    at: Timestamp
+    input_digest: Digest
+    rule: Rule | None = None
+
+
+class Approvals:
+    """The questions that are open, and for a while how the others ended."""
+
+    def __init__(self) -> None:
+        """Begin without a question; after a restart, open again those that are still waiting."""
+        self._open: dict[ApprovalId, Question] = {}
+        self._ended: OrderedDict[ApprovalId, RefusalReason] = OrderedDict()
+
+    def open(self, question: Question) -> None:
+        """Put a question up.
+
+        Raises:
+            ValueError: there is or was a question of this id.
+        """
+        if question.approval_id in self._open or question.approval_id in self._ended:
+            raise ValueError(f"there is already a question {question.approval_id!r}; ask under a new id")
+        self._open[question.approval_id] = question
+
+    def pending(self, now: Timestamp) -> tuple[Question, ...]:
+        """List the questions that can still be answered, the oldest first."""
+        return tuple(question for question in self._open.values() if not has_passed(question.expires_at, now))
+
+    def get(self, approval_id: ApprovalId) -> Question | None:
+        """Find an open question, also one that has expired and was not collected yet."""
+        return self._open.get(approval_id)
+
+    def answer(
+        self,
+        approval_id: ApprovalId,
+        answer: Answer,
+        *,
+        by: str,
+        now: Timestamp,
+        shown_digest: Digest | None = None,
+    ) -> Answered | Refused:
+        """Take the one answer to a question; an answer that is refused changes nothing.
+
+        Args:
+            approval_id: which question.
+            answer: what was said.
+            by: who said it.
+            now: the moment it came in.
+            shown_digest: the digest of what that person saw, if the way it came in can tell.
+        """
+        question = self._open.get(approval_id)
+        if question is None:
+            ended = self._ended.get(approval_id, RefusalReason.UNKNOWN)
+            return _refused(approval_id, ended)
+        if has_passed(question.expires_at, now):
+            return _refused(approval_id, RefusalReason.EXPIRED)
+        if shown_digest is not None and shown_digest != question.shown_digest:
+            return _refused(approval_id, RefusalReason.OTHER_QUESTION)
+        answered = _read_answer(question, answer, by, now)
+        if isinstance(answered, Answered):
+            self._end(approval_id, RefusalReason.ANSWERED)
+        return answered
+
+    def withdraw(self, approval_id: ApprovalId) -> Question | None:
+        """Take a question back because its call was canceled; nothing if it was not open."""
+        return self._end(approval_id, RefusalReason.WITHDRAWN)
+
+    def collect_expired(self, now: Timestamp) -> tuple[Question, ...]:
+        """Close the questions whose time is over and give them, so that their calls can end."""
+        over = [question for question in self._open.values() if has_passed(question.expires_at, now)]
+        for question in over:
+            self._end(question.approval_id, RefusalReason.EXPIRED)
+        return tuple(over)
+
+    def _end(self, approval_id: ApprovalId, how: RefusalReason) -> Question | None:
+        question = self._open.pop(approval_id, None)
+        if question is not None:
+            self._ended[approval_id] = how
+            if len(self._ended) > MAX_ENDED:
+                self._ended.popitem(last=False)
+        return question
+
+
+_MESSAGES = {
+    RefusalReason.UNKNOWN: "there is no such question; list the open ones",
+    RefusalReason.ANSWERED: "it was answered already; the first answer stands",
+    RefusalReason.EXPIRED: "it has expired; call the tool again to be asked again",
+    RefusalReason.WITHDRAWN: "the call was canceled; nothing is left to decide",
+    RefusalReason.OTHER_QUESTION: "the answer was given to something else than what is asked; look again",
+}
+
+
+def _refused(approval_id: ApprovalId, reason: RefusalReason) -> Refused:
+    return Refused(approval_id=approval_id, reason=reason, message=_MESSAGES[reason])
+
+
+def _read_answer(question: Question, answer: Answer, by: str, now: Timestamp) -> Answered | Refused:
+    digest, rule, problem = question.input_digest, None, None
+    try:
+        if isinstance(answer, Remember):
+            problem = RefusalReason.BAD_RULE
+            rule = _remembered(question, answer)
+        elif isinstance(answer, Edit):
+            problem = RefusalReason.BAD_INPUT
+            digest = digest_of(answer.updated_input)
+    except (ValueError, RecordError) as error:
+        return Refused(approval_id=question.approval_id, reason=problem or RefusalReason.BAD_INPUT, message=str(error))
+    return Answered(question=question, answer=answer, by=by, at=now, input_digest=digest, rule=rule)
+
+
+def _remembered(question: Question, answer: Remember) -> Rule:
+    """Make the session's rule of an answer.
+
+    It is bound to the tool as it is now, named after the question, and settles what the question was asked for.
+    """
+    members: JsonObject = {
+        **{name: value for name, value in answer.rule.items() if name != "settles"},
+        "name": str(question.approval_id),
+        "declaration_digest": question.declaration_digest,
+    }
+    if members.get("behavior") != "allow":
+        raise ValueError(f"only an allow can be remembered, got {members.get('behavior')!r}; answer deny to refuse")
+    if question.verdict.rule_refs:
+        members["settles"] = [*question.verdict.rule_refs]
+    return read_rule(WrittenRule(members=members, source=RuleSource.SESSION))

@@ -1,0 +1,164 @@
+"""One call as rules see it: each fact is read from its arguments when a rule first asks."""
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+from agenttool.policy.commands import CommandLine, Subcommand
+from agenttool.policy.fields import MatchingField
+from agenttool.policy.launchers import list_argv, list_commands
+from agenttool.policy.paths import MAX_PATH, Place, Workspace, place_of, word_place
+from agenttool.policy.pointers import flat, texts_in, values_at
+from agenttool.policy.subject import Subject
+from agenttool.policy.urls import Url, url_of
+from agenttool.policy.words import Certainty, Word
+from agenttool.records import Json
+
+MAX_WORDS = 1000
+"""How many words of commands are looked up as paths; more count as everywhere."""
+
+_MOVES = frozenset({"cd", "chdir", "pushd", "popd"})
+_HOST = re.compile(r"^[^\s/@:-][^\s/@:]*\.[^\s/@:]+(?::\d+)?(?:/|$)")
+
+
+class Call:
+    """The arguments of one call, and what they mean to rules.
+
+    A value that is not of the kind its field should be is kept as something unreadable, so that a deny catches it. What
+    a command's words *may* mean (`cat secrets/key` names a path) is kept apart: a deny looks at it, an allow does not.
+    """
+
+    def __init__(self, subject: Subject, arguments: Json, workspace: Workspace) -> None:
+        """Take a call; nothing is read yet."""
+        self.subject = subject
+        self.arguments = arguments
+        self.workspace = workspace
+
+    def _values(self, field: MatchingField) -> list[Json]:
+        fields = self.subject.fields
+        if field in fields.anywhere:
+            return [*texts_in(self.arguments)]
+        found = [value for steps in fields.places.get(field, ()) for value in values_at(self.arguments, steps)]
+        return [value for value in found if value is not None]
+
+    def is_sure_of(self, field: MatchingField) -> bool:
+        """Tell whether the tool said where a field is; if not, every text may be it and no allow can rely on any."""
+        return field not in self.subject.fields.anywhere
+
+    @cached_property
+    def paths(self) -> tuple[Place, ...]:
+        """The places that the path arguments lead to."""
+        values = flat(self._values(MatchingField.PATH))
+        return tuple(
+            place_of(value, self.workspace) if isinstance(value, str) else Place(text=str(value)) for value in values
+        )
+
+    @cached_property
+    def urls(self) -> tuple[Url, ...]:
+        """The addresses that the url arguments name."""
+        values = flat(self._values(MatchingField.URL))
+        return tuple(url_of(value) if isinstance(value, str) else Url(text=str(value)) for value in values)
+
+    @cached_property
+    def resources(self) -> tuple[str | None, ...]:
+        """The resources that the arguments name; nothing for one that is no text."""
+        values = flat(self._values(MatchingField.RESOURCE))
+        return tuple(value if isinstance(value, str) else None for value in values)
+
+    @cached_property
+    def lines(self) -> tuple[CommandLine, ...]:
+        """The command lines among the arguments: a text is for a shell, a list of texts is for none."""
+        return tuple(_line(value) for value in self._values(MatchingField.COMMAND))
+
+    @property
+    def subcommands(self) -> Iterator[Subcommand]:
+        """Every command that the call would run."""
+        return (subcommand for line in self.lines for subcommand in line.subcommands)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Tell whether the commands cannot all be known."""
+        return any(line.doubts for line in self.lines)
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Tell whether a deny must assume that some command is hidden."""
+        return any(line.doubts or line.suspicions for line in self.lines)
+
+    @cached_property
+    def _bases(self) -> tuple[str, ...] | None:
+        """Where relative words of commands may begin; nothing if a command moves to an unknown place."""
+        root = self.workspace.roots[0] if self.workspace.roots else None
+        found = {place.text: None for place in self.paths if place.ways} | ({} if root is None else {root: None})
+        at = root
+        for subcommand in self.subcommands:
+            if subcommand.name in _MOVES:
+                targets = [word for word in subcommand.words[1:] if not word.text.startswith("-")]
+                if at is None or len(targets) != 1 or not targets[0].is_plain:
+                    return None
+                at = word_place(targets[0].text, self.workspace, base=at, expands=False).text
+                found[at] = None
+        return tuple(found)
+
+    def word_places(self, word: Word) -> tuple[Place, ...]:
+        """Give where a word of a command leads, from every directory that the command may be in."""
+        if word.certainty is Certainty.UNKNOWN or self._bases is None:
+            return (Place(text=word.text),)
+        expands = word.certainty is Certainty.EXPANDS
+        bases = self._bases or (None,)
+        return tuple(word_place(word.text, self.workspace, base=base, expands=expands) for base in bases)
+
+    @cached_property
+    def possible_paths(self) -> tuple[Place, ...]:
+        """The places that words of commands may lead to, for a deny or an ask."""
+        if not self.lines:
+            return ()
+        words = {word: None for subcommand in self.subcommands for word in _path_words(subcommand)}
+        hidden = (Place(text="a command that cannot be known"),) if self.is_suspicious else ()
+        if len(words) > MAX_WORDS:
+            return (Place(text="one of very many words"),)
+        return (*(place for word in words for place in self.word_places(word)), *hidden)
+
+    @cached_property
+    def possible_urls(self) -> tuple[Url, ...]:
+        """The addresses that words of commands may name, for a deny or an ask."""
+        if not self.lines:
+            return ()
+        words = {word: None for subcommand in self.subcommands for word in subcommand.words[1:]}
+        hidden = (Url(text="a command that cannot be known"),) if self.is_suspicious else ()
+        return (*(url for word in words for url in _word_urls(word)), *hidden)
+
+
+def _line(value: Json) -> CommandLine:
+    if isinstance(value, str):
+        return list_commands(value)
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
+        return list_argv([each for each in value if isinstance(each, str)])
+    return CommandLine(doubts=("it is neither a text nor a list of texts",))
+
+
+def _path_words(subcommand: Subcommand) -> Iterator[Word]:
+    """Give what may be a path in a command: its arguments, the values of its options, its redirections."""
+    yield from (*subcommand.reads, *subcommand.writes)
+    for index, word in enumerate(subcommand.words):
+        if word.certainty is Certainty.UNKNOWN:
+            yield word
+        elif index or "/" in word.text:
+            spellings = [word.text, word.text.partition("=")[2], word.text.removeprefix("@")]
+            if re.match(r"^-[A-Za-z]\S*[/.~]", word.text):
+                spellings.append(word.text[2:])
+            yield from (
+                Word(each, word.certainty)
+                for each in dict.fromkeys(spellings)
+                if each and len(each) <= MAX_PATH and not each.startswith("-")
+            )
+
+
+def _word_urls(word: Word) -> Iterator[Url]:
+    """Read a word as an address, with a scheme or without one, as `curl` would."""
+    if word.certainty is Certainty.UNKNOWN:
+        yield Url(text=word.text)
+    elif "://" in word.text:
+        yield url_of(word.text.partition("=")[2] if word.text.startswith("-") else word.text)
+    elif _HOST.match(word.text):
+        yield from (url for scheme in ("http", "https") if (url := url_of(f"{scheme}://{word.text}")).host)

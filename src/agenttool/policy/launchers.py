@@ -1,0 +1,209 @@
+"""Commands that run other commands: `env`, `sudo`, `xargs`, `bash -c`, `find -exec`.
+
+Three sorts. A *wrapper* whose options are understood adds no power of its own: what it runs is listed, and an allow
+need only cover that. A *launcher* (`sudo`, `ssh`, `find`) does add power, or has options beyond telling: an allow must
+name it, and for a deny everything after it counts as a command that it may run. What runs text made elsewhere (`eval`,
+a shell that reads its standard input) leaves the line in doubt.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+from agenttool.policy.commands import RESERVED, CommandLine, Subcommand, parse_commands
+from agenttool.policy.words import Certainty, Word
+
+MAX_LAUNCHES = 6
+"""How many commands may stand behind each other before the line is in doubt."""
+
+MAX_TAILS = 200
+"""How many words a launcher may have before it is no longer told what it might run."""
+
+# Shells that read text as our grammar does; `zsh` and `fish` have tricks of their own, so they are launchers.
+_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash"})
+_INTERPRETED = frozenset({"eval", "trap"})
+_LAUNCHERS = frozenset(
+    """
+    sudo doas su runuser pkexec chroot unshare nsenter setpriv firejail bwrap systemd-run find fd fdfind ssh parallel
+    watch flock script strace ltrace gdb rlwrap entr at batch busybox toybox zsh fish mksh time env nice nohup timeout
+    stdbuf setsid ionice command builtin exec xargs
+    """.split()  # noqa: SIM905 -- a list of words reads best as words
+)
+_SHELL_FLAGS = re.compile(r"^-[ceuxlvnaf]*c[ceuxlvnaf]*$")
+_ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wrapper:
+    """The options of a wrapper that we understand: those that stand alone, those with a value, and its operands."""
+
+    alone: frozenset[str] = frozenset()
+    valued: frozenset[str] = frozenset()
+    operands: int = 0
+
+
+def _wrapper(alone: str = "", valued: str = "", operands: int = 0) -> _Wrapper:
+    return _Wrapper(alone=frozenset(alone.split()), valued=frozenset(valued.split()), operands=operands)
+
+
+_WRAPPERS = {
+    "env": _wrapper("-i --ignore-environment -", "-u --unset"),
+    "nice": _wrapper("", "-n"),
+    "nohup": _wrapper(),
+    "timeout": _wrapper("--preserve-status --foreground -v", "-k -s", operands=1),
+    "stdbuf": _wrapper("", "-i -o -e"),
+    "setsid": _wrapper("-w -f -c"),
+    "ionice": _wrapper("-t", "-c -n"),
+    "time": _wrapper("-p"),
+    "command": _wrapper("-p"),
+    "builtin": _wrapper(),
+    "exec": _wrapper("-c -l", "-a"),
+    "xargs": _wrapper("-0 -r -t -x --null --no-run-if-empty", "-n -P -L -d -E -s"),
+}
+
+
+def list_commands(text: str) -> CommandLine:
+    """Take shell text apart, down to the commands that its commands run."""
+    return _expanded(parse_commands(text), MAX_LAUNCHES)
+
+
+def list_argv(argv: list[str]) -> CommandLine:
+    """Take a command apart that no shell will read: a list of words, each exactly itself."""
+    return _expanded(CommandLine(subcommands=(Subcommand(words=tuple(Word(each) for each in argv)),)), MAX_LAUNCHES)
+
+
+def _expanded(line: CommandLine, launches: int) -> CommandLine:
+    found: list[Subcommand] = []
+    doubts = dict.fromkeys(line.doubts)
+    suspicions = dict.fromkeys(line.suspicions)
+    for subcommand in line.subcommands:
+        inner = _launched(subcommand)
+        found.append(replace(subcommand, is_wrapper=subcommand.is_wrapper or inner.adds_nothing))
+        if launches == 0 and inner.line.subcommands:
+            doubts["too many commands stand behind each other"] = None
+            continue
+        below = _expanded(inner.line, launches - 1)
+        found += below.subcommands
+        doubts |= dict.fromkeys(below.doubts)
+        suspicions |= dict.fromkeys(below.suspicions)
+    return CommandLine(subcommands=tuple(found), doubts=tuple(doubts), suspicions=tuple(suspicions))
+
+
+_NOTHING = CommandLine()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Launch:
+    """What one command runs, and whether the command itself has no power beyond that."""
+
+    line: CommandLine = _NOTHING
+    adds_nothing: bool = False
+
+
+def _doubtful(why: str) -> _Launch:
+    return _Launch(line=CommandLine(doubts=(why,)))
+
+
+def _launched(subcommand: Subcommand) -> _Launch:
+    if subcommand.is_wrapper:
+        return _Launch()
+    if subcommand.words and subcommand.name is None:
+        return _doubtful("the name of a command is made when it runs")
+    if subcommand.name in RESERVED:
+        return _doubtful(f"{subcommand.name!r} stands where a command should")
+    name = (subcommand.name or "").rpartition("/")[2]
+    understood = _interpreted(name, subcommand)
+    if understood is None and name in _WRAPPERS:
+        understood = _understood(name, subcommand)
+    if understood is None and name in _LAUNCHERS:
+        understood = _Launch(line=_everything_after(subcommand))
+    return understood or _Launch()
+
+
+def _interpreted(name: str, subcommand: Subcommand) -> _Launch | None:
+    """Read a command that runs text; nothing if it is no such command."""
+    if name in _SHELLS:
+        return _shell(subcommand)
+    return _doubtful(f"{name} runs text that is made when it runs") if name in _INTERPRETED else None
+
+
+def _shell(subcommand: Subcommand) -> _Launch:
+    """Read `bash -c 'text'`; a shell that is given no text and no file reads what it is sent."""
+    words = subcommand.words[1:]
+    if any(not word.is_plain for word in words[:2]):
+        return _doubtful("a shell runs text that is made when it runs")
+    if len(words) > 1 and _SHELL_FLAGS.match(words[0].text):
+        return _Launch(line=parse_commands(words[1].text), adds_nothing=True)
+    if not words or words[0].text.startswith(("-", "+")):
+        return _doubtful("a shell runs text that it reads")
+    return _Launch()
+
+
+def _understood(name: str, subcommand: Subcommand) -> _Launch | None:
+    """Skip the options of a wrapper and give what it runs; nothing if one of its options is not understood."""
+    skipped = _skip_options(_WRAPPERS[name], subcommand.words[1:])
+    if skipped is None:
+        return None
+    assignments: list[Word] = []
+    words = list(skipped)
+    while name == "env" and words and words[0].is_plain and _ASSIGNMENT.match(words[0].text):
+        assignments.append(words.pop(0))
+    if name == "time" and words and _ASSIGNMENT.match(words[0].text):
+        # Whether this is a variable or a command depends on quotes that are gone.
+        return None
+    if name == "xargs":
+        # What it reads becomes further arguments.
+        words = [*(words or [Word("echo")]), Word("", Certainty.UNKNOWN)]
+    inner = Subcommand(words=tuple(words), assignments=(*subcommand.assignments, *assignments))
+    return _Launch(line=CommandLine(subcommands=(inner,) if words else ()), adds_nothing=bool(words))
+
+
+def _skip_options(wrapper: _Wrapper, words: tuple[Word, ...]) -> tuple[Word, ...] | None:
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if not word.is_plain:
+            return None
+        if word.text == "--":
+            index += 1
+            break
+        if not word.text.startswith("-"):
+            break
+        step = _option_length(wrapper, word.text)
+        if step is None:
+            return None
+        index += step
+    rest = words[index:]
+    if any(not word.is_plain for word in rest[: wrapper.operands]):
+        return None
+    return rest[wrapper.operands :]
+
+
+def _option_length(wrapper: _Wrapper, option: str) -> int | None:
+    """Tell how many words an option takes up; nothing if it is unknown."""
+    if option in wrapper.alone:
+        return 1
+    if option in wrapper.valued:
+        return 2
+    attached = any(option.startswith(each) for each in wrapper.valued if not each.startswith("--"))
+    return 1 if attached and not option.startswith("--") else None
+
+
+def _everything_after(subcommand: Subcommand) -> CommandLine:
+    """List, for a deny alone, every command that might begin at a word or stand inside one."""
+    words = subcommand.words[1:]
+    if len(words) > MAX_TAILS:
+        return CommandLine(suspicions=("a command that runs others has too many words to be sure",))
+    tails = [
+        Subcommand(words=words[index:])
+        for index, word in enumerate(words)
+        if not (word.is_plain and word.text.startswith("-"))
+    ]
+    texts = [parse_commands(word.text) for word in words if word.is_plain and re.search(r"\s", word.text)]
+    for tail in tails:
+        text = _interpreted((tail.name or "").rpartition("/")[2], tail)
+        texts += [] if text is None else [_expanded(text.line, 1)]
+    maybe = [*tails, *(each for text in texts for each in text.subcommands)]
+    return CommandLine(
+        subcommands=tuple(replace(each, is_wrapper=True) for each in maybe),
+        suspicions=tuple(doubt for text in texts for doubt in (*text.doubts, *text.suspicions)),
+    )

@@ -1,0 +1,152 @@
+"""Rules, each with where it came from, and the book that holds them all."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from agenttool.codec import digest_of_bytes
+from agenttool.errors import ConfigError
+from agenttool.policy.arguments import ArgumentTest
+from agenttool.policy.command_patterns import CommandPattern
+from agenttool.policy.paths import PathPattern
+from agenttool.policy.urls import UrlPattern
+from agenttool.records import Behavior, Digest, JsonObject, RuleSource, Timestamp, ToolKind
+
+AUTHORITY = (
+    RuleSource.POLICY_SETTINGS,
+    RuleSource.FLAG_SETTINGS,
+    RuleSource.CLI_ARG,
+    RuleSource.COMMAND,
+    RuleSource.LOCAL_SETTINGS,
+    RuleSource.PROJECT_SETTINGS,
+    RuleSource.USER_SETTINGS,
+    RuleSource.SESSION,
+)
+"""Which source is named first when rules of several say the same. It never makes a rule stronger: strictest wins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A call that a rule must match, or must not; checked when the rule is loaded."""
+
+    tool: str
+    arguments: JsonObject
+    kind: ToolKind | None = None
+    operation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule: what it says, of which calls, who said so and why.
+
+    All conditions must hold; several patterns of one condition are alternatives. A condition that is not given holds of
+    every call.
+
+    Attributes:
+        ref: unique in the book; the source and the name, or the file and line where it has no name.
+        hook: makes an allow rule say something else: that the allow of this hook stands against rules that are not
+            `policy_settings`. Only `policy_settings` may say so.
+        settles: the ask rules that a person has answered for good; this allow stands against those, and no others.
+        declaration_digest: the tool as it was when the rule was made; the rule no longer covers it once it has changed.
+    """
+
+    ref: str
+    behavior: Behavior
+    source: RuleSource
+    file: str | None = None
+    line: int | None = None
+    tools: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    kinds: tuple[ToolKind, ...] = ()
+    operations: tuple[str, ...] = ()
+    paths: tuple[PathPattern, ...] = ()
+    commands: tuple[CommandPattern, ...] = ()
+    urls: tuple[UrlPattern, ...] = ()
+    resources: tuple[str, ...] = ()
+    arguments: tuple[ArgumentTest, ...] = ()
+    hook: str | None = None
+    settles: tuple[str, ...] = ()
+    because: str | None = None
+    must_match: tuple[Example, ...] = ()
+    must_not_match: tuple[Example, ...] = ()
+    expires_at: Timestamp | None = None
+    declaration_digest: Digest | None = None
+
+    @property
+    def reads_input(self) -> bool:
+        """Tell whether the arguments of a call matter to this rule."""
+        return bool(self.paths or self.commands or self.urls or self.resources or self.arguments)
+
+    @property
+    def names_tools(self) -> bool:
+        """Tell whether it is about some tools rather than about all."""
+        return bool(self.tools or self.namespaces or self.kinds or self.operations)
+
+    @property
+    def is_policy(self) -> bool:
+        """Tell whether the policy layer itself says this, which nothing below it can overrule."""
+        return self.source == RuleSource.POLICY_SETTINGS
+
+    @property
+    def origin(self) -> str:
+        """Say where it stands, for people."""
+        if self.file is None:
+            return str(self.source)
+        return f"{self.source}, {self.file}" + ("" if self.line is None else f":{self.line}")
+
+    @property
+    def authority(self) -> tuple[int, str]:
+        """The order in which rules that say the same are named; a source nobody listed comes last."""
+        rank = AUTHORITY.index(self.source) if self.source in AUTHORITY else len(AUTHORITY)
+        return rank, self.ref
+
+
+class RuleBook:
+    """All rules that hold at one time. It never changes: a rule more or less makes another book.
+
+    Their order does not matter, so two books with the same rules are equal.
+    """
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        """Take the rules, in any order.
+
+        Raises:
+            ConfigError: two of them have one name.
+        """
+        self._rules: dict[str, Rule] = {}
+        for rule in sorted(rules, key=lambda each: each.authority):
+            earlier = self._rules.get(rule.ref)
+            if earlier is not None:
+                raise ConfigError(
+                    f"two rules are called {rule.ref!r}, at {earlier.origin} and {rule.origin}; rename one of them"
+                )
+            self._rules[rule.ref] = rule
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._rules.values())
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RuleBook) and self._rules == other._rules
+
+    def __hash__(self) -> int:
+        return hash(self.version)
+
+    def get(self, ref: str) -> Rule | None:
+        """Find a rule by its ref."""
+        return self._rules.get(ref)
+
+    @cached_property
+    def version(self) -> Digest:
+        """A digest of all rules: equal for equal books, for whoever keeps something that depends on them."""
+        return digest_of_bytes("\n".join(map(repr, self)).encode("utf-8", "surrogateescape"))
+
+    def with_rule(self, *rules: Rule) -> "RuleBook":
+        """Give a book with these rules as well; one of the same ref is replaced."""
+        return RuleBook({**self._rules, **{rule.ref: rule for rule in rules}}.values())
+
+    def without(self, *refs: str) -> "RuleBook":
+        """Give a book without the rules of these refs."""
+        return RuleBook(rule for rule in self if rule.ref not in refs)

@@ -1,0 +1,228 @@
+"""What rules may look at about a tool, read from its records once."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from agenttool.codec import digest_of_bytes, sorted_json, to_json
+from agenttool.policy.fields import Fields, MatchingField, fields_of
+from agenttool.policy.pointers import steps_of
+from agenttool.records import (
+    UNREADABLE_FACT,
+    AccessKind,
+    Digest,
+    ExecutionProfile,
+    ExternalMapping,
+    InterfaceId,
+    JsonObject,
+    NonInteractivePrompt,
+    PermissionProfile,
+    RiskLevel,
+    ToolDeclaration,
+    ToolInterface,
+    ToolKind,
+    WriteEffect,
+    acted_on,
+    replace,
+)
+
+_MATCHERS = {
+    "shell": MatchingField.COMMAND,
+    "command": MatchingField.COMMAND,
+    "path": MatchingField.PATH,
+    "file": MatchingField.PATH,
+    "url": MatchingField.URL,
+    "domain": MatchingField.URL,
+    "resource": MatchingField.RESOURCE,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a call does, read at its strictest where nobody knows (G-14, G-15)."""
+
+    is_read_only: bool = False
+    is_destructive: bool = True
+    is_open_world: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Subject:
+    """One tool as rules see it. Two subjects are the same only if they are one object: a tool declared anew is new.
+
+    Attributes:
+        names: its qualified name and its own name.
+        operations: its native identities, each spelling a rule may use.
+        facts: what it does, as declared; strict where that is computed per call.
+        computed: the facts that a classifier tells anew for each call.
+        arguments: the names of its arguments, if it takes no others.
+        sensitive: the top-level arguments whose values no suggestion may repeat.
+    """
+
+    declaration: ToolDeclaration
+    interface: ToolInterface
+    profile: PermissionProfile | None
+    qualified_name: str
+    operations: frozenset[str]
+    facts: Facts
+    computed: frozenset[str]
+    fields: Fields
+    arguments: frozenset[str] | None
+    sensitive: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """Its own name, without the namespace."""
+        return self.declaration.name
+
+    @property
+    def namespace(self) -> str:
+        """The boundary within which its name is unique."""
+        return self.declaration.namespace
+
+    @property
+    def kind(self) -> ToolKind:
+        """What stands behind it."""
+        return ToolKind(self.declaration.tool_kind)
+
+    @property
+    def risk(self) -> RiskLevel | None:
+        """How much can go wrong; nothing if nobody said."""
+        return None if self.profile is None else RiskLevel(self.profile.risk_level)
+
+    @property
+    def access_kinds(self) -> tuple[AccessKind, ...] | None:
+        """What it reaches for; nothing if nobody said."""
+        found = None if self.profile is None else self.profile.access_kinds
+        return None if found is None else tuple(map(AccessKind, found))
+
+    @property
+    def write_effects(self) -> tuple[WriteEffect, ...] | None:
+        """What stays changed; nothing if nobody said."""
+        found = None if self.profile is None else self.profile.write_effects
+        return None if found is None else tuple(map(WriteEffect, found))
+
+    @property
+    def approval_required(self) -> bool | None:
+        """Whether it wants an approval for each call; nothing if nobody said."""
+        return None if self.profile is None else self.profile.approval_required
+
+    @property
+    def may_go_unasked(self) -> bool:
+        """Whether its profile lets a question be left out where nobody can be asked (G-33)."""
+        return self.profile is not None and self.profile.non_interactive_prompt == NonInteractivePrompt.AVOID
+
+    @cached_property
+    def declaration_digest(self) -> Digest:
+        """The digest of what a person relied on: its words, its schemas, its facts and its risk.
+
+        Native identities are left out, because some change with every connection. The digest that a declaration brings
+        along is not trusted: whoever changes the words would not change it.
+        """
+        declared = replace(self.declaration, digest=None, external_mappings=None)
+        parts = [declared, replace(self.interface, external_mappings=None), self.profile]
+        return digest_of_bytes(sorted_json([None if part is None else to_json(part) for part in parts]))
+
+    def facts_of(self, told: Facts | None) -> Facts:
+        """Join what was declared with what was told of one call; a declared fact can only become stricter."""
+        if told is None:
+            return self.facts
+        declared, computed = self.facts, self.computed
+        return Facts(
+            is_read_only=told.is_read_only and (declared.is_read_only or "is_read_only" in computed),
+            is_destructive=told.is_destructive or (declared.is_destructive and "is_destructive" not in computed),
+            is_open_world=told.is_open_world or (declared.is_open_world and "is_open_world" not in computed),
+        )
+
+
+def subject_of(
+    declaration: ToolDeclaration,
+    interface: ToolInterface | None = None,
+    execution_profile: ExecutionProfile | None = None,
+    permission_profile: PermissionProfile | None = None,
+) -> Subject:
+    """Read everything about a tool that a rule can ask for; what a record does not say takes its strict default."""
+    if interface is None:
+        interface = ToolInterface(interface_id=InterfaceId(""), tool_id=declaration.tool_id)
+    schemas = list(_schemas(declaration, interface))
+    contract = declaration.input_contract
+    facts = {fact: _fact(interface, fact) for fact in ("is_read_only", "is_destructive", "is_open_world")}
+    mappings = [each.external_mappings or () for each in (declaration, interface, execution_profile) if each]
+    return Subject(
+        declaration=declaration,
+        interface=interface,
+        profile=permission_profile,
+        qualified_name=f"{declaration.namespace}.{declaration.name}" if declaration.namespace else declaration.name,
+        operations=frozenset(name for each in mappings for mapping in each for name in _operations(mapping)),
+        facts=Facts(**{fact: value for fact, (value, _) in facts.items()}),
+        computed=frozenset(fact for fact, (_, computed) in facts.items() if computed),
+        fields=fields_of(
+            schemas,
+            None if permission_profile is None else permission_profile.rule_matching_fields,
+            _told(declaration, interface),
+        ),
+        arguments=_arguments(schemas),
+        sensitive=frozenset() if contract is None else frozenset(_top(contract.sensitive_fields or ())),
+    )
+
+
+def _schemas(declaration: ToolDeclaration, interface: ToolInterface) -> Iterator[JsonObject]:
+    contract = declaration.input_contract
+    found = [interface.model_input_schema, interface.runtime_input_schema]
+    found += [] if contract is None else [contract.model_input_schema, contract.runtime_input_schema]
+    return (schema for schema in found if schema is not None)
+
+
+def _fact(interface: ToolInterface, fact: str) -> tuple[bool, bool]:
+    """Give the value to act on, and whether a classifier computes it for each call."""
+    seen: set[str] = set()
+    source = fact
+    while source not in seen:
+        seen.add(source)
+        value = acted_on(interface, source) if source in UNREADABLE_FACT and source != "is_enabled" else None
+        if isinstance(value, bool):
+            return value, False
+        if not isinstance(value, str) or not value.startswith("same_as:"):
+            return UNREADABLE_FACT[fact], isinstance(value, str) and value.startswith("classifier:")
+        source = value.removeprefix("same_as:")
+    return UNREADABLE_FACT[fact], False
+
+
+def _told(declaration: ToolDeclaration, interface: ToolInterface) -> list[tuple[MatchingField, tuple[str, ...]]]:
+    """Read `classifier_input`, a dotted path into the input, and what `permission_matcher` says it is (G-17)."""
+    source = interface.classifier_input
+    if not isinstance(source, str) or not source.startswith("input."):
+        return []
+    words = (interface.permission_matcher or declaration.tool_kind).lower().replace("-", "_").split("_")
+    return [(_MATCHERS[word], tuple(source.split(".")[1:])) for word in words[:1] if word in _MATCHERS]
+
+
+def _operations(mapping: ExternalMapping) -> Iterator[str]:
+    """Give the native identity of an operation, by itself and below its server."""
+    members = to_json(mapping)
+    hosts = [members.get(key) for key in ("server_id", "server_name", "toolset", "agent_card_url")]
+    keys = ("tool_name", "operation_id", "function_name", "agent_skill_id", "command_id", "action_id", "operation")
+    for name in (members.get(key) for key in (*keys, "native_id")):
+        if isinstance(name, str):
+            yield name
+            yield from (f"{host}/{name}" for host in hosts if isinstance(host, str))
+    method, path = members.get("method"), members.get("path")
+    if isinstance(method, str) and isinstance(path, str):
+        yield f"{method.upper()} {path}"
+
+
+def _arguments(schemas: Iterable[JsonObject]) -> frozenset[str] | None:
+    """Name the arguments of a tool, if every schema of it says that there are no others."""
+    names: set[str] = set()
+    for schema in schemas:
+        properties = schema.get("properties")
+        if schema.get("additionalProperties") is not False or not isinstance(properties, dict):
+            return None
+        names |= properties.keys()
+    return frozenset(names) or None
+
+
+def _top(fields: Iterable[str]) -> Iterator[str]:
+    """Give the top-level argument that a sensitive field is in, whether it is a pointer or a dotted name."""
+    for each in fields:
+        yield (steps_of(each) if each.startswith("/") else tuple(each.split(".")))[0]

@@ -1,0 +1,170 @@
+"""The smallest change that would have let a call through, ready to paste; nothing happens until someone does."""
+
+import shlex
+from collections.abc import Iterable
+
+from agenttool.policy.call import Call
+from agenttool.policy.decide import Policy
+from agenttool.policy.match import matches
+from agenttool.policy.mode import PermissionMode
+from agenttool.policy.paths import Place, Steps, Workspace
+from agenttool.policy.subject import Subject
+from agenttool.policy.toml import rule_toml
+from agenttool.policy.verdict import Verdict, Weight
+from agenttool.policy.wildcards import has_wildcard
+from agenttool.policy.written import WrittenRule, read_rule
+from agenttool.records import Behavior, Json, JsonObject, ReasonType, RuleSource, SuggestedUpdate
+from agenttool.schema.explain import pointer_of
+
+ADD_RULE = "add_rule"
+REMOVE_RULE = "remove_rule"
+SET_MODE = "set_mode"
+ADD_DIRECTORY = "add_directory"
+
+
+def suggest(policy: Policy, verdict: Verdict, subject: Subject, arguments: Json) -> tuple[SuggestedUpdate, ...]:
+    """Give the changes of rules, mode or workspace, smallest first, any one of which would settle the question.
+
+    Nothing is suggested against the policy layer, against a hook or an outside opinion, or where a rule would have to
+    repeat a sensitive value.
+    """
+    if verdict.behavior == Behavior.ALLOW or (verdict.reason.details or {}).get("inherited"):
+        return ()
+    if verdict.weight is Weight.DENY:
+        return _against_deny(policy, verdict)
+    if verdict.reason.hook_ref is not None or verdict.reason.type in (ReasonType.CLASSIFIER, ReasonType.POLICY):
+        return ()
+    asks = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
+    if any(rule.is_policy for rule in asks):
+        return ()
+    members = smallest_rule(Call(subject, arguments, policy.workspace))
+    found = [] if members is None else [_add(members, subject, settles=[rule.ref for rule in asks])]
+    return (*found, *_directory(verdict))
+
+
+def _against_deny(policy: Policy, verdict: Verdict) -> tuple[SuggestedUpdate, ...]:
+    """A deny is beaten by no other rule, so all that helps is to change what denies."""
+    if verdict.reason.type == ReasonType.MODE and policy.mode == PermissionMode.READ_ONLY:
+        return (SuggestedUpdate(type=SET_MODE, destination=RuleSource.SESSION, value=str(PermissionMode.DEFAULT)),)
+    rules = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
+    if not rules or any(rule.is_policy for rule in rules):
+        return ()
+    return tuple(
+        SuggestedUpdate(type=REMOVE_RULE, destination=rule.source, value={"rule_ref": rule.ref, "origin": rule.origin})
+        for rule in rules
+    )
+
+
+def _directory(verdict: Verdict) -> Iterable[SuggestedUpdate]:
+    if verdict.reason.type == ReasonType.WORKING_DIR and (verdict.blocked_path or "").startswith("/"):
+        directory = (verdict.blocked_path or "").rpartition("/")[0] or "/"
+        yield SuggestedUpdate(type=ADD_DIRECTORY, destination=RuleSource.SESSION, value=directory)
+
+
+def _add(members: JsonObject, subject: Subject, *, settles: list[str]) -> SuggestedUpdate:
+    """Suggest a rule: bound to the tool as it is for a session, as TOML for a file.
+
+    A file cannot settle the question of another rule, so then there is nothing to paste.
+    """
+    bound: JsonObject = {**members, "declaration_digest": subject.declaration_digest}
+    if settles:
+        return SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule={**bound, "settles": [*settles]})
+    try:
+        text = rule_toml(members)
+    except ValueError:
+        return SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=bound)
+    return SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=bound, value=text)
+
+
+def smallest_rule(call: Call) -> JsonObject | None:
+    """Write the allow rule that covers this call and as little else as can be said; nothing if no rule could."""
+    subject = call.subject
+    if call.is_in_doubt or has_wildcard(subject.qualified_name):
+        return None
+    head: JsonObject = {"behavior": "allow", "tool": subject.qualified_name}
+    if "." not in subject.qualified_name:
+        head["namespace"] = subject.namespace
+    for conditions in (_by_commands(call) if subject.fields.has_commands else _by_fields(call), _by_arguments(call)):
+        if conditions is not None and _suffices({**head, **conditions}, call):
+            return {**head, **conditions}
+    return None
+
+
+def _suffices(members: JsonObject, call: Call) -> bool:
+    try:
+        rule = read_rule(WrittenRule(members=members, source=RuleSource.SESSION))
+    except ValueError:
+        return False
+    return matches(rule, call)
+
+
+def _by_commands(call: Call) -> JsonObject | None:
+    """Name every command by its exact words, and every file that a redirection writes."""
+    subcommands = [each for each in call.subcommands if not each.is_wrapper]
+    words = [word for each in subcommands for word in (*each.assignments, *each.words)]
+    if (
+        not words
+        or _held(call) & call.subject.sensitive
+        or any(not word.is_plain or has_wildcard(word.text) for word in words)
+    ):
+        return None
+    writes = [place for each in subcommands for word in each.writes for place in call.word_places(word)]
+    paths = _paths(writes, call)
+    commands: list[Json] = [
+        *dict.fromkeys(shlex.join(word.text for word in (*each.assignments, *each.words)) for each in subcommands)
+    ]
+    return {"command": commands, **({"path": paths} if paths else {})}
+
+
+def _by_fields(call: Call) -> JsonObject | None:
+    """Name the paths, addresses and resources of the call."""
+    if _held(call) & call.subject.sensitive:
+        return None
+    paths = _paths(call.paths, call)
+    urls: list[Json] = [url.text.partition("?")[0].partition("#")[0] for url in call.urls]
+    resources: list[Json] = [resource for resource in call.resources if resource is not None]
+    if any(isinstance(each, str) and has_wildcard(each) for each in (*paths, *urls, *resources)):
+        return None
+    found: JsonObject = {}
+    for name, values in (("path", paths), ("url", urls), ("resource", resources)):
+        if values:
+            found[name] = values
+    return found or None
+
+
+def _paths(places: Iterable[Place], call: Call) -> list[Json]:
+    """Spell places as patterns, relative to the workspace where they are inside, and where their links lead."""
+    return [*dict.fromkeys(_spelled(way, call.workspace) for place in places for way in place.ways)]
+
+
+def _spelled(steps: Steps, workspace: Workspace) -> str:
+    for base in workspace.bases:
+        if steps[: len(base)] == base and len(steps) > len(base):
+            steps, start = steps[len(base) :], ""
+            break
+    else:
+        start = "/"
+    return start + "/".join(each if isinstance(each, str) else "**" for each in steps)
+
+
+def _by_arguments(call: Call) -> JsonObject | None:
+    """Name every argument by its exact value, except those that must not be repeated.
+
+    Where nothing may be repeated that would tell this call from others, no rule is small.
+    """
+    if not isinstance(call.arguments, dict):
+        return None
+    tests: JsonObject = {
+        pointer_of([name]): {"equals": value}
+        for name, value in call.arguments.items()
+        if name not in call.subject.sensitive
+    }
+    hidden = call.arguments.keys() & call.subject.sensitive
+    if hidden & _held(call) or (hidden and not tests):
+        return None
+    return {"argument": tests} if tests else {}
+
+
+def _held(call: Call) -> set[str]:
+    """Name the top-level arguments that hold what rules look at."""
+    return {steps[0] for places in call.subject.fields.places.values() for steps in places if steps}

@@ -1,0 +1,193 @@
+"""URLs: which host a text really names, and whether that falls under a pattern.
+
+The same doubt rules as for paths: a deny or an ask holds if any reading falls under it, an allow only if every one
+does, and an address that browsers and libraries would read differently is covered by no allow.
+"""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from agenttool.policy.wildcards import Depth, Step, meets, step
+
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
+_NUMBER = re.compile(r"^(?:0[xX][0-9a-fA-F]*|[0-9]+)$")
+_ODD = re.compile(r"[\x00-\x20\x7f\\]")
+_MAX_DECODINGS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Url:
+    """An address, read; `host` is empty when nobody can say where it leads.
+
+    Attributes:
+        is_plain: whether every reader would agree on it: no user name, nothing encoded in odd places.
+        paths: the readings of its path, as steps.
+    """
+
+    text: str
+    scheme: str = ""
+    host: str = ""
+    port: int | None = None
+    paths: tuple[tuple[str, ...], ...] = ()
+    is_plain: bool = False
+
+
+def url_of(text: str) -> Url:
+    """Read an address; one that cannot be read has no host."""
+    if _ODD.search(text):
+        return Url(text=text)
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        return Url(text=text)
+    scheme = parts.scheme.lower()
+    host = canonical_host(parts.hostname or "")
+    paths = _path_readings(parts)
+    if not scheme or host is None or not paths:
+        return Url(text=text)
+    return Url(
+        text=text,
+        scheme=scheme,
+        host=host,
+        port=port if port is not None else _PORTS.get(scheme),
+        paths=paths,
+        is_plain="@" not in parts.netloc,
+    )
+
+
+def canonical_host(host: str) -> str | None:
+    """Give the one spelling of a host: lower case, no last dot, Punycode, a plain IP; nothing if it has none."""
+    if not host or "%" in host:
+        return None
+    if ":" in host:
+        return _ip(host)
+    try:
+        name = host if host.isascii() else host.encode("idna").decode("ascii")
+    except UnicodeError:
+        return None
+    name = name.lower().removesuffix(".")
+    labels = name.split(".")
+    if _NUMBER.match(labels[-1]):
+        return _odd_ip(labels)
+    return name if all(labels) else None
+
+
+def _ip(text: str) -> str | None:
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return str(mapped or address)
+
+
+def _odd_ip(labels: list[str]) -> str | None:
+    """Read `127.1`, `0x7f000001` and `017700000001` as system libraries do: the last number fills what is left."""
+    try:
+        numbers = [int(label, 16 if label[:2].lower() == "0x" else 8 if label[0] == "0" else 10) for label in labels]
+    except (ValueError, IndexError):
+        return None
+    *heads, last = numbers
+    if len(heads) > 3 or any(head > 255 for head in heads) or last >= 256 ** (4 - len(heads)):  # noqa: PLR2004 -- four bytes
+        return None
+    value = last + sum(head << (24 - 8 * index) for index, head in enumerate(heads))
+    return str(ipaddress.IPv4Address(value))
+
+
+def _path_readings(parts: SplitResult) -> tuple[tuple[str, ...], ...]:
+    """Give the path as written and as decoded, however often it was encoded; nothing if that never ends."""
+    found = {_steps(parts.path): None}
+    text = parts.path
+    for _ in range(_MAX_DECODINGS):
+        once = unquote(text, errors="replace")
+        if once == text:
+            return tuple(found)
+        if _ODD.search(once) or "\ufffd" in once:
+            return ()
+        found[_steps(once)] = None
+        text = once
+    return ()
+
+
+def _steps(path: str) -> tuple[str, ...]:
+    found: list[str] = []
+    for name in path.split("/"):
+        if name == "..":
+            del found[-1:]
+        elif name not in ("", "."):
+            found.append(name)
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlPattern:
+    """A pattern of a rule: `https://api.example.com/v1/**`, `*.example.com`, `http://127.0.0.1:8080`.
+
+    Without a scheme a deny means any and an allow means https. Without a port a deny means any and an allow means the
+    scheme's own. Without a path it is the whole host; a path without wildcards reaches everything below.
+    """
+
+    text: str
+    scheme: str
+    host: tuple[Step, ...]
+    port: int | None
+    path: tuple[Step, ...]
+
+    def hits(self, url: Url) -> bool:
+        """Tell whether a deny or an ask must assume that an address falls under this."""
+        if not url.host:
+            return True
+        same_place = self.scheme in ("", url.scheme) and self.port in (None, url.port)
+        return same_place and self._has_host(url) and any(meets((*self.path, Depth.ANY), steps) for steps in url.paths)
+
+    def covers(self, url: Url) -> bool:
+        """Tell whether an allow may be sure of an address."""
+        if not url.host or not url.is_plain or not self._has_host(url):
+            return False
+        scheme = self.scheme or "https"
+        port = self.port if self.port is not None else _PORTS.get(scheme)
+        is_plain = all(isinstance(each, str) for each in self.path)
+        path = (*self.path, Depth.ANY) if is_plain else self.path
+        return (scheme, port) == (url.scheme, url.port) and all(meets(path, steps) for steps in url.paths)
+
+    def _has_host(self, url: Url) -> bool:
+        return meets(self.host, tuple(reversed(url.host.split("."))) if ":" not in url.host else (url.host,))
+
+
+def url_pattern(text: str) -> UrlPattern:
+    """Read a pattern of a rule.
+
+    Raises:
+        ValueError: it is no pattern for addresses; the message says what to write.
+    """
+    scheme, found, rest = text.partition("://")
+    if not found:
+        scheme, rest = "", text
+    netloc, slash, path = rest.partition("/")
+    if "?" in text or "#" in text or "@" in netloc or _ODD.search(text):
+        raise ValueError(f"a url pattern has a scheme, a host, a port and a path, got {text!r}; leave out the rest")
+    try:
+        parts = urlsplit(f"//{netloc.replace('*', 'x--any--x')}")
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"a url pattern needs a host and perhaps a port, got {netloc!r}; write it out") from error
+    host = _host_steps((parts.hostname or "").replace("x--any--x", "*"))
+    if host is None:
+        raise ValueError(f"a url pattern needs a host such as 'api.example.com' or '*.example.com', got {netloc!r}")
+    steps = tuple(step(name) for name in _steps(slash + path))
+    return UrlPattern(text=text, scheme=scheme.lower(), host=host, port=port, path=steps)
+
+
+def _host_steps(host: str) -> tuple[Step, ...] | None:
+    """Give the labels from the right, so that `*.example.com` is anything below `example.com`."""
+    if host == "*":
+        return (Depth.ANY,)
+    rest = host.removeprefix("*.")
+    name = canonical_host(rest)
+    if name is None or "*" in rest:
+        return None
+    labels: tuple[Step, ...] = (name,) if ":" in name else tuple(reversed(name.split(".")))
+    return labels if rest == host else (*labels, step("*"), Depth.ANY)

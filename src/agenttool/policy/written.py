@@ -1,0 +1,294 @@
+"""One rule between its plain form (what a settings file or a journal holds) and a `Rule`."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import NoReturn, TypeVar
+
+from agenttool.policy.arguments import ArgumentTest
+from agenttool.policy.command_patterns import command_pattern
+from agenttool.policy.moments import read_moment
+from agenttool.policy.paths import PathPattern
+from agenttool.policy.pointers import steps_of
+from agenttool.policy.rules import Example, Rule
+from agenttool.policy.urls import url_pattern
+from agenttool.records import UNSET, Behavior, Digest, Json, JsonObject, RuleSource, Timestamp, ToolKind, UnsetType
+
+_T = TypeVar("_T")
+
+MEMBERS = (
+    "name",
+    "behavior",
+    "tool",
+    "namespace",
+    "kind",
+    "operation",
+    "path",
+    "command",
+    "url",
+    "resource",
+    "argument",
+    "hook",
+    "settles",
+    "because",
+    "expires_at",
+    "declaration_digest",
+    "must_match",
+    "must_not_match",
+)
+"""Everything that may be written in a rule."""
+
+_TESTS = ("equals", "one_of", "glob", "prefix", "min", "max", "present")
+_CONDITIONS = ("tool", "namespace", "kind", "operation", "path", "command", "url", "resource", "argument")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenRule:
+    """A rule in its plain form, and where it stands."""
+
+    members: JsonObject
+    source: RuleSource
+    file: str | None = None
+    line: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Say where it stands, for a message."""
+        where = self.file or str(self.source)
+        return where if self.line is None else f"{where}:{self.line}"
+
+
+def read_rule(written: WrittenRule) -> Rule:
+    """Turn a plain rule into a rule; its examples are not checked here.
+
+    Raises:
+        ValueError: it is wrong; the message says what and what to do, and not where.
+    """
+    members = written.members
+    _refuse_strangers(members, MEMBERS, "a rule")
+    behavior = _behavior(members.get("behavior"))
+    name = _text(members, "name")
+    source = RuleSource(written.source)
+    _check_whole(members, behavior, source)
+    return Rule(
+        ref=f"{source}:{name or written.place}",
+        behavior=behavior,
+        source=source,
+        file=written.file,
+        line=written.line,
+        tools=_texts(members, "tool"),
+        namespaces=_texts(members, "namespace"),
+        kinds=tuple(ToolKind(each) for each in _texts(members, "kind")),
+        operations=_texts(members, "operation"),
+        paths=_each(_texts(members, "path"), _path),
+        commands=_each(_texts(members, "command"), command_pattern),
+        urls=_each(_texts(members, "url"), url_pattern),
+        resources=_texts(members, "resource"),
+        arguments=_argument_tests(members.get("argument")),
+        hook=_text(members, "hook"),
+        settles=_texts(members, "settles"),
+        because=_text(members, "because"),
+        must_match=_examples(members, "must_match"),
+        must_not_match=_examples(members, "must_not_match"),
+        expires_at=_moment(members.get("expires_at")),
+        declaration_digest=_digest(members),
+    )
+
+
+def _check_whole(members: JsonObject, behavior: Behavior, source: RuleSource) -> None:
+    """Refuse what would mean more, or less, than its author thinks."""
+    if not any(each in members for each in _CONDITIONS):
+        raise ValueError('a rule needs a condition, got none; write tool = "*" to mean every tool')
+    if "hook" in members and (behavior != Behavior.ALLOW or source != RuleSource.POLICY_SETTINGS):
+        raise ValueError(f"only an allow of policy_settings can let a hook decide, got {behavior} of {source}; move it")
+    if "settles" in members and (behavior != Behavior.ALLOW or source != RuleSource.SESSION):
+        raise ValueError(f"only an allow of a session can settle a question, got {behavior} of {source}; remove it")
+    if behavior == Behavior.ALLOW and "namespace" not in members:
+        for tool in _texts(members, "tool"):
+            if "." not in tool and tool != "*":
+                raise ValueError(
+                    f"an allow names its tool with its namespace, got {tool!r}, which any server could offer; "
+                    f"write 'namespace.{tool}', or add namespace = \"*\" if you mean all of them"
+                )
+
+
+def _refuse(what: str, value: object, advice: str) -> NoReturn:
+    raise ValueError(f"{what}, got {value!r}; {advice}")
+
+
+def _refuse_strangers(members: JsonObject, known: Iterable[str], what: str) -> None:
+    for name in members:
+        if name not in known:
+            close = get_close_matches(name, list(known), 1)
+            raise ValueError(
+                f"{what} has no {name!r}; " + (f"did you mean {close[0]!r}?" if close else f"use {', '.join(known)}")
+            )
+
+
+def _behavior(value: Json) -> Behavior:
+    if value not in ("allow", "ask", "deny"):
+        _refuse("behavior must be allow, ask or deny", value, "write one of them")
+    return Behavior(value)
+
+
+def _text(members: JsonObject, name: str) -> str | None:
+    value = members.get(name)
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        _refuse(f"{name} must be a text", value, "write it in quotes")
+    return value
+
+
+def _texts(members: JsonObject, name: str) -> tuple[str, ...]:
+    """Read one text or a list of them."""
+    value = members.get(name, [])
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or (name in members and not found):
+        _refuse(f"{name} must be a text or a list of texts", value, "write it in quotes")
+    texts = [each for each in found if isinstance(each, str) and (each or name == "namespace")]
+    if len(texts) < len(found):
+        _refuse(f"{name} must be a text or a list of texts", value, "write each in quotes")
+    return tuple(texts)
+
+
+def _each(texts: Iterable[str], read: Callable[[str], _T]) -> tuple[_T, ...]:
+    return tuple(read(text) for text in texts)
+
+
+def _path(text: str) -> PathPattern:
+    if "\0" in text or (text.startswith("~") and text[1:2] not in ("", "/")):
+        _refuse("a path pattern begins with '/', '~/' or a name", text, "write the directory out")
+    return PathPattern(text)
+
+
+def _moment(value: object) -> Timestamp | None:
+    # TOML has moments of its own.
+    text = value.isoformat() if isinstance(value, datetime) else value
+    if text is None:
+        return None
+    try:
+        return Timestamp(read_moment(str(text)).isoformat().replace("+00:00", "Z"))
+    except ValueError as error:
+        raise ValueError(f"expires_at must be a moment, got {text!r}; write it as 2030-01-31T12:00:00Z") from error
+
+
+def _digest(members: JsonObject) -> Digest | None:
+    text = _text(members, "declaration_digest")
+    return None if text is None else Digest(text)
+
+
+def _argument_tests(value: Json) -> tuple[ArgumentTest, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, dict) or not value:
+        raise ValueError(
+            f'argument must map JSON pointers to tests, got {value!r}; write {{ "/limit" = {{ max = 100 }} }}'
+        )
+    return tuple(_argument_test(pointer, test) for pointer, test in value.items())
+
+
+def _argument_test(pointer: str, test: Json) -> ArgumentTest:
+    if not isinstance(test, dict) or not test:
+        _refuse(f"the test of {pointer!r} must be a table", test, f"use {', '.join(_TESTS)}")
+    _refuse_strangers(test, _TESTS, f"the test of {pointer!r}")
+    one_of, present = test.get("one_of"), test.get("present")
+    if one_of is not None and (not isinstance(one_of, list) or not one_of):
+        _refuse(f"one_of of {pointer!r} must be a list", one_of, "write it in brackets")
+    if present is not None and not isinstance(present, bool):
+        _refuse(f"present of {pointer!r} must be true or false", present, "write one of them")
+    return ArgumentTest(
+        pointer=pointer,
+        steps=steps_of(pointer),
+        equals=test.get("equals", UNSET),
+        one_of=None if one_of is None else tuple(one_of),
+        glob=_text(test, "glob"),
+        prefix=_text(test, "prefix"),
+        minimum=_number(test, "min"),
+        maximum=_number(test, "max"),
+        present=present,
+    )
+
+
+def _number(members: JsonObject, name: str) -> float | None:
+    value = members.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        _refuse(f"{name} must be a number", value, "write it without quotes")
+    return value
+
+
+def _examples(members: JsonObject, name: str) -> tuple[Example, ...]:
+    value = members.get(name, [])
+    if not isinstance(value, list):
+        _refuse(f"{name} must be a list of calls", value, 'write [{ tool = "…", arguments = {…} }]')
+    return tuple(_example(each, name) for each in value)
+
+
+def _example(value: Json, where: str) -> Example:
+    if not isinstance(value, dict):
+        _refuse(f"{where} must be a list of calls", value, 'write { tool = "…", arguments = {…} }')
+    _refuse_strangers(value, ("tool", "arguments", "kind", "operation"), where)
+    arguments, kind = value.get("arguments", {}), _text(value, "kind")
+    tool = _text(value, "tool")
+    if tool is None or not isinstance(arguments, dict):
+        _refuse(f"a call in {where} needs a tool and arguments", value, "write both")
+    return Example(
+        tool=tool,
+        arguments=arguments,
+        kind=None if kind is None else ToolKind(kind),
+        operation=_text(value, "operation"),
+    )
+
+
+def members_of(rule: Rule) -> JsonObject:
+    """Give a rule in its plain form; reading that again gives the same rule."""
+    name = rule.ref.removeprefix(f"{rule.source}:")
+    found: JsonObject = {
+        "name": name if name != _place(rule) else None,
+        "behavior": str(rule.behavior),
+        "tool": [*rule.tools],
+        "namespace": [*rule.namespaces],
+        "kind": [str(kind) for kind in rule.kinds],
+        "operation": [*rule.operations],
+        "path": [each.text for each in rule.paths],
+        "command": [each.text for each in rule.commands],
+        "url": [each.text for each in rule.urls],
+        "resource": [*rule.resources],
+        "argument": {test.pointer: _test_members(test) for test in rule.arguments},
+        "hook": rule.hook,
+        "settles": [*rule.settles],
+        "because": rule.because,
+        "expires_at": rule.expires_at,
+        "declaration_digest": rule.declaration_digest,
+        "must_match": [_example_members(each) for each in rule.must_match],
+        "must_not_match": [_example_members(each) for each in rule.must_not_match],
+    }
+    return {name: value for name, value in found.items() if value not in (None, [], {})}
+
+
+def _place(rule: Rule) -> str:
+    return WrittenRule(members={}, source=rule.source, file=rule.file, line=rule.line).place
+
+
+def _test_members(test: ArgumentTest) -> JsonObject:
+    found: JsonObject = {
+        "one_of": None if test.one_of is None else [*test.one_of],
+        "glob": test.glob,
+        "prefix": test.prefix,
+        "min": test.minimum,
+        "max": test.maximum,
+        "present": test.present,
+    }
+    equals: JsonObject = {} if isinstance(test.equals, UnsetType) else {"equals": test.equals}
+    return {**equals, **{name: value for name, value in found.items() if value is not None}}
+
+
+def _example_members(example: Example) -> JsonObject:
+    found: JsonObject = {
+        "tool": example.tool,
+        "arguments": example.arguments,
+        "kind": None if example.kind is None else str(example.kind),
+        "operation": example.operation,
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,226 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttool.codec import digest_of
+from agenttool.policy.approvals import Allow, Answered, Approvals, Deny, Edit, Question, Refused, Remember
+from agenttool.policy.decide import Policy
+from agenttool.policy.suggest import suggest
+from agenttool.records import SuggestedUpdate
+
+BEFORE, ASKED, LATER, END, AFTER = (f"2026-05-08T12:0{minute}:00Z" for minute in (0, 1, 2, 5, 6))
+INPUT = {"path": "a", "token": "s3cret"}
+
+
+@pytest.fixture
+def question(tool, workspace):
+    def make(approval_id="apr_1", **changed):
+        subject, policy = tool(), Policy(workspace=workspace)
+        verdict = policy.decide(subject, INPUT, now=ASKED)
+        return Question(
+            **{
+                "approval_id": approval_id,
+                "invocation_id": "inv_1",
+                "decision_id": "dec_1",
+                "tool_id": subject.declaration.tool_id,
+                "tool_name": subject.qualified_name,
+                "shown": {"path": "a", "token": "…"},
+                "input_digest": digest_of(INPUT),
+                "declaration_digest": subject.declaration_digest,
+                "verdict": verdict,
+                "suggested_updates": suggest(policy, verdict, subject, INPUT),
+                "asked_at": ASKED,
+                "expires_at": END,
+                **changed,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture
+def approvals(question):
+    found = Approvals()
+    found.open(question())
+    return found
+
+
+def test_an_answer_is_taken_once(approvals, question):
+    first = approvals.answer("apr_1", Allow(), by="ann", now=LATER)
+    assert first == Answered(question=question(), answer=Allow(), by="ann", at=LATER, input_digest=digest_of(INPUT))
+    second = approvals.answer("apr_1", Deny(), by="bob", now=LATER)
+    assert isinstance(second, Refused)
+    assert second.reason == "answered"
+    assert approvals.pending(LATER) == ()
+
+
+@pytest.mark.parametrize("late", [END, AFTER])
+def test_an_answer_after_the_end_is_refused_and_the_question_stays_closed(approvals, late):
+    refused = approvals.answer("apr_1", Allow(), by="ann", now=late)
+    assert refused.reason == "expired"
+    assert [each.approval_id for each in approvals.collect_expired(late)] == ["apr_1"]
+    assert approvals.collect_expired(late) == ()
+    assert approvals.answer("apr_1", Allow(), by="ann", now=BEFORE).reason == "expired"
+
+
+def test_an_answer_to_nothing_is_refused(approvals):
+    assert approvals.answer("apr_9", Allow(), by="ann", now=LATER).reason == "unknown"
+
+
+def test_an_answer_to_a_call_that_was_canceled_is_refused(approvals, question):
+    assert approvals.withdraw("apr_1") == question()
+    assert approvals.withdraw("apr_1") is None
+    assert approvals.answer("apr_1", Allow(), by="ann", now=LATER).reason == "withdrawn"
+
+
+def test_an_answer_to_something_else_than_what_was_shown_is_refused_and_changes_nothing(approvals, question):
+    shown = question().shown_digest
+    refused = approvals.answer("apr_1", Allow(), by="ann", now=LATER, shown_digest=digest_of("other"))
+    assert refused.reason == "other_question"
+    assert approvals.get("apr_1") == question()
+    assert isinstance(approvals.answer("apr_1", Allow(), by="ann", now=LATER, shown_digest=shown), Answered)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"invocation_id": "inv_2"},
+        {"tool_id": "other"},
+        {"tool_name": "other"},
+        {"shown": {"path": "b"}},
+        {"input_digest": digest_of({"path": "b"})},
+        {"declaration_digest": digest_of("changed")},
+        {"suggested_updates": (SuggestedUpdate(type="add_rule"),)},
+        {"expires_at": AFTER},
+    ],
+)
+def test_what_was_shown_is_bound_in_all_its_parts(question, changed):
+    assert question(**changed).shown_digest != question().shown_digest
+
+
+def test_what_was_shown_has_a_digest_whatever_it_is(question):
+    assert question(shown={"n": 10**30}).shown_digest.startswith("sha256:")
+
+
+def test_questions_are_listed_until_they_end(approvals, question):
+    approvals.open(question("apr_2", expires_at=LATER))
+    assert [each.approval_id for each in approvals.pending(ASKED)] == ["apr_1", "apr_2"]
+    assert [each.approval_id for each in approvals.pending(LATER)] == ["apr_1"]
+    with pytest.raises(ValueError, match="ask under a new id"):
+        approvals.open(question())
+    approvals.withdraw("apr_1")
+    with pytest.raises(ValueError, match="ask under a new id"):
+        approvals.open(question())
+
+
+def test_an_edit_is_bound_to_the_edited_input(approvals):
+    edited = approvals.answer("apr_1", Edit(updated_input={"path": "b"}), by="ann", now=LATER)
+    assert edited.input_digest == digest_of({"path": "b"}) != digest_of(INPUT)
+
+
+def test_an_edit_that_cannot_be_bound_is_refused_and_the_question_stays_open(approvals):
+    assert approvals.answer("apr_1", Edit(updated_input={"n": 10**30}), by="ann", now=LATER).reason == "bad_input"
+    assert approvals.get("apr_1") is not None
+
+
+@pytest.mark.parametrize(
+    "rule", [{"behavior": "deny", "tool": "*"}, {"behavior": "allow"}, {"behavior": "allow", "tool": "x"}]
+)
+def test_a_rule_that_cannot_be_remembered_is_refused_and_the_question_stays_open(approvals, rule):
+    refused = approvals.answer("apr_1", Remember(rule=rule), by="ann", now=LATER)
+    assert refused.reason == "bad_rule"
+    assert approvals.get("apr_1") is not None
+
+
+def test_what_is_remembered_is_a_rule_of_the_session_for_this_tool_as_it_is(approvals, question):
+    [suggestion] = question().suggested_updates
+    answered = approvals.answer("apr_1", Remember(rule=suggestion.rule), by="ann", now=LATER)
+    assert answered.rule.source == "session"
+    assert answered.rule.ref == "session:apr_1"
+    assert answered.rule.declaration_digest == question().declaration_digest
+
+
+def test_ask_23_an_allow_that_is_remembered_sticks_even_against_the_rule_that_asked(tool, book, workspace, question):
+    subject = tool()
+    policy = Policy(book=book({"name": "q", "behavior": "ask", "tool": "*"}), workspace=workspace)
+    verdict = policy.decide(subject, INPUT, now=ASKED)
+    [suggestion] = suggest(policy, verdict, subject, INPUT)
+    approvals = Approvals()
+    approvals.open(question(verdict=verdict))
+    sneaky = {**suggestion.rule, "settles": ["policy_settings:other"]}
+    answered = approvals.answer("apr_1", Remember(rule=sneaky), by="ann", now=LATER)
+    assert answered.rule.settles == ("project_settings:q",)
+    after = policy.with_book(policy.book.with_rule(answered.rule))
+    again = after.decide(subject, INPUT, now=LATER)
+    assert (again.behavior, again.reason.beaten_rule_refs) == ("allow", ("project_settings:q",))
+    assert after.decide(subject, {**INPUT, "path": "b"}, now=LATER).behavior == "ask"
+    denied = after.with_book(after.book.with_rule(*book({"name": "d", "behavior": "deny", "tool": "*"})))
+    assert denied.decide(subject, INPUT, now=LATER).behavior == "deny"
+
+
+def test_a_question_of_the_policy_layer_is_asked_every_time(tool, book, workspace, question):
+    subject = tool()
+    policy = Policy(
+        book=book({"name": "q", "behavior": "ask", "tool": "*"}, source="policy_settings"), workspace=workspace
+    )
+    approvals = Approvals()
+    approvals.open(question(verdict=policy.decide(subject, INPUT, now=ASKED)))
+    answered = approvals.answer(
+        "apr_1", Remember(rule={"behavior": "allow", "tool": "files.read"}), by="ann", now=LATER
+    )
+    after = policy.with_book(policy.book.with_rule(answered.rule))
+    assert after.decide(subject, INPUT, now=LATER).behavior == "ask"
+
+
+def test_only_so_many_ended_questions_are_remembered(question, monkeypatch):
+    monkeypatch.setattr("agenttool.policy.approvals.MAX_ENDED", 2)
+    approvals = Approvals()
+    for number in range(4):
+        approvals.open(question(f"apr_{number}"))
+        approvals.withdraw(f"apr_{number}")
+    assert [approvals.answer(f"apr_{number}", Allow(), by="a", now=LATER).reason for number in range(4)] == [
+        "unknown",
+        "unknown",
+        "withdrawn",
+        "withdrawn",
+    ]
+
+
+moves = st.lists(
+    st.tuples(
+        st.sampled_from(["allow", "deny", "withdraw", "collect", "wrong"]), st.sampled_from([ASKED, LATER, END, AFTER])
+    ),
+    max_size=8,
+)
+
+
+@given(moves)
+def test_whatever_happens_a_question_is_answered_at_most_once_and_never_late(tool, now, moves):
+    approvals = Approvals()
+    question = Question(
+        approval_id="apr_1",
+        invocation_id="inv_1",
+        decision_id="dec_1",
+        tool_id="t",
+        tool_name="t",
+        shown={},
+        input_digest=digest_of({}),
+        declaration_digest=digest_of(1),
+        verdict=Policy().decide(tool(), {}, now=now),
+        asked_at=ASKED,
+        expires_at=END,
+    )
+    approvals.open(question)
+    taken = []
+    for move, moment in moves:
+        if move == "withdraw":
+            approvals.withdraw("apr_1")
+        elif move == "collect":
+            approvals.collect_expired(moment)
+        else:
+            answer = Deny() if move == "deny" else Allow()
+            digest = digest_of("x") if move == "wrong" else None
+            said = approvals.answer("apr_1", answer, by="a", now=moment, shown_digest=digest)
+            taken += [said] if isinstance(said, Answered) else []
+    assert len(taken) <= 1
+    assert all(each.at in (ASKED, LATER) for each in taken)

@@ -1,0 +1,107 @@
+import pytest
+
+from agenttool.policy.command_patterns import command_pattern
+from agenttool.policy.launchers import list_argv, list_commands
+
+
+def hit(pattern, line):
+    return bool(line.doubts or line.suspicions) or any(command_pattern(pattern).hits(each) for each in line.subcommands)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env rm x",
+        "env -i A=1 rm x",
+        "env -S 'rm x'",
+        "sudo rm x",
+        "env -- rm x",
+        "env $x rm x",
+        "timeout $x rm x",
+        "sudo -u root -- rm x",
+        "sudo -u root env A=1 nice -n 5 rm x",
+        "doas rm x",
+        "nice rm x",
+        "nohup rm x &",
+        "timeout 5 rm x",
+        "timeout -k 1 -s KILL 5 rm x",
+        "time rm x",
+        "command rm x",
+        "builtin rm x",
+        "exec rm x",
+        "stdbuf -o0 rm x",
+        "ls | xargs rm",
+        "ls | xargs -0 -n1 rm",
+        "ls | xargs -I{} rm {}",
+        "bash -c 'rm x'",
+        'sh -c "rm x"',
+        "/bin/bash -lc 'cd /; rm x'",
+        "bash -c \"bash -c 'rm x'\"",
+        "bash -euxc 'rm x'",
+        "zsh -c 'rm x'",
+        "sudo bash -c 'rm x'",
+        'sudo sh -c "env rm x"',
+        "find . -name '*.tmp' -exec rm {} ;",
+        "find . -execdir rm {} +",
+        "ssh host rm x",
+        "ssh host 'cd /; rm x'",
+        "watch -n1 rm x",
+        "busybox rm x",
+        "strace -f rm x",
+        "su -c 'rm x'",
+        "parallel rm ::: a b",
+        "/bin/rm x",
+        "../../bin/rm x",
+        "RM x",
+        "eval 'rm x'",
+        "eval $x",
+        "trap 'rm x' EXIT",
+        "$X x",
+        '"$X" x',
+        "$(echo rm) x",
+        "/bin/r? x",
+        "echo rm x | sh",
+        "bash -s < script",
+        'bash -c "$x"',
+        'sudo bash -c "$x"',
+        "sudo eval x",
+        "sudo " + "a " * 300 + "rm x",
+        "env " * 20 + "rm x",
+        "! { rm x; }",
+        "time { rm x; }",
+        "coproc rm x",
+        "time coproc rm x",
+        "time A=1 rm x",
+    ],
+)
+def test_a_deny_finds_the_command_behind_every_launcher(text):
+    assert hit("rm", list_commands(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["git rm x", "echo rm", "ls -rm", "env ls", "bash -c 'ls'", "find . -name x", "bash script.sh"]
+)
+def test_a_deny_does_not_find_what_is_not_there(text):
+    assert not hit("rm", list_commands(text))
+
+
+def needed(text):
+    return [[word.text for word in each.words] for each in list_commands(text).subcommands if not each.is_wrapper]
+
+
+def test_an_allow_need_not_name_a_wrapper_that_adds_nothing():
+    assert needed("env nice -n 5 timeout 5 git status") == [["git", "status"]]
+    assert needed("bash -lc 'git status && git log'") == [["git", "status"], ["git", "log"]]
+    assert needed("ls | xargs git log") == [["ls"], ["git", "log", ""]]
+
+
+def test_an_allow_must_name_a_launcher_that_adds_power():
+    assert needed("sudo git status") == [["sudo", "git", "status"]]
+    assert needed("find . -delete") == [["find", ".", "-delete"]]
+    assert needed("env -S 'git status'") == [["env", "-S", "git status"]]
+
+
+def test_a_list_of_words_is_a_command_that_no_shell_reads():
+    assert hit("rm", list_argv(["bash", "-lc", "rm x"]))
+    assert not hit("rm", list_argv(["echo", "x; rm x"]))
+    assert list_argv(["echo", "$x", "*"]).doubts == ()
