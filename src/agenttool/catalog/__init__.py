@@ -1,0 +1,1 @@
+"""What exists, and who may see it."""

@@ -1,0 +1,49 @@
+"""Which hooks apply to a tool, worked out once per tool."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+
+from agenttool.ports.hooks import HookRunner
+from agenttool.records import HookEvent, JsonObject, ToolDeclaration
+
+DEFAULT_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hook:
+    """A registered hook: where it stands, which tools it looks at, and for how long it may think."""
+
+    name: str
+    event: HookEvent
+    runner: HookRunner
+    tools: tuple[str, ...] = ("*",)
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    is_trusted: bool = False
+
+    def applies_to(self, declaration: ToolDeclaration) -> bool:
+        """Tell whether any of its patterns fits the qualified name, the bare name or the tool's id."""
+        names = (f"{declaration.namespace}.{declaration.name}", declaration.name, declaration.tool_id)
+        return any(fnmatchcase(name, pattern) for pattern in self.tools for name in names)
+
+    def matcher(self) -> JsonObject:
+        """Tell for the record what it looks at."""
+        return {"tools": list(self.tools)}
+
+
+@dataclass(frozen=True, slots=True)
+class HooksOfTool:
+    """The hooks of one tool by event, each list in the order of registration; usually all empty."""
+
+    by_event: dict[HookEvent, tuple[Hook, ...]] = field(default_factory=dict[HookEvent, tuple[Hook, ...]])
+
+    def at(self, event: HookEvent) -> tuple[Hook, ...]:
+        """Give the hooks that stand at one place."""
+        return self.by_event.get(event, ())
+
+
+def hooks_of(hooks: Iterable[Hook], declaration: ToolDeclaration) -> HooksOfTool:
+    """Pick the hooks that apply to a tool."""
+    chosen = [hook for hook in hooks if hook.applies_to(declaration)]
+    events = {hook.event for hook in chosen}
+    return HooksOfTool({event: tuple(hook for hook in chosen if hook.event is event) for event in events})

@@ -1,0 +1,1 @@
+"""What happened: the one room with a pen."""

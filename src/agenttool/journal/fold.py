@@ -1,0 +1,97 @@
+"""Facts to records: the call as it stands, and everything that happened to it."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import cast
+
+from agenttool.journal.moments import timestamp
+from agenttool.ports.facts import Fact
+from agenttool.records import (
+    EVENT,
+    EventType,
+    InvocationStatus,
+    JsonObject,
+    Record,
+    StatusTransition,
+    Timestamp,
+    ToolEvent,
+    ToolInvocation,
+)
+
+SOURCE = "agenttool"
+
+
+def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
+    """Fold the facts of one call into its envelope; none if nothing is known of it."""
+    if not facts:
+        return None
+    fields: dict[str, object] = {"invocation_id": facts[0].invocation_id, "tool_id": facts[-1].tool_id}
+    for fact in facts:
+        if fact.data is not None and not isinstance(fact.data, dict):
+            _merge(fields, fact.data.contributes())
+    moves = tuple(
+        StatusTransition(status=status, at=timestamp(fact.at_ns))
+        for fact in facts
+        for _, status in fact.step.told
+        if status is not None
+    )
+    status = moves[-1].status if moves else InvocationStatus.PLANNED
+    return ToolInvocation(
+        **fields,  # pyright: ignore[reportArgumentType] -- each evidence fills fields of the record
+        status=status,
+        status_transitions=moves,
+        created_at=timestamp(facts[0].at_ns),
+        started_at=_moment_of(EventType.STARTED, facts),
+        ended_at=moves[-1].at if status.is_terminal else None,
+    )
+
+
+def records_of(facts: Iterable[Fact]) -> Iterator[Record]:
+    """Give the records that facts stand for, in order; events and the invocation itself are not among them."""
+    for fact in facts:
+        if fact.data is not None and not isinstance(fact.data, dict):
+            yield from fact.data.records(fact)
+
+
+def events_of(fact: Fact, *, position: int) -> Iterator[ToolEvent]:
+    """Tell a fact, at its position in the log, as the events it stands for; the same ids every time."""
+    sequence = fact.sequence
+    for event, status in fact.step.told:
+        if event is None:
+            continue
+        sequence += 1
+        about: JsonObject = {"sequence": sequence} if fact.invocation_id else {}
+        if status is not None:
+            about["status"] = status.value
+        yield ToolEvent(
+            event_id=EVENT.compose(_unique(fact, sequence, position)),
+            event_type=event,
+            source=SOURCE,
+            time=timestamp(fact.at_ns),
+            invocation_id=fact.invocation_id,
+            tool_id=fact.tool_id,
+            data={**about, **_told(fact, event)},
+        )
+
+
+def _told(fact: Fact, event: EventType) -> JsonObject:
+    if fact.data is None:
+        return {}
+    return fact.data if isinstance(fact.data, dict) else fact.data.members(event)
+
+
+def _unique(fact: Fact, sequence: int, position: int) -> str:
+    """Name an event by its call and its place there."""
+    if fact.invocation_id is None:
+        return f"{fact.at_ns:020d}-{position}"
+    return f"{fact.invocation_id.partition('_')[2]}-{sequence:04d}"
+
+
+def _moment_of(event: EventType, facts: Sequence[Fact]) -> Timestamp | None:
+    return next((timestamp(fact.at_ns) for fact in facts if any(told == event for told, _ in fact.step.told)), None)
+
+
+def _merge(fields: dict[str, object], added: Mapping[str, object]) -> None:
+    for name, value in added.items():
+        known = fields.get(name)
+        both = isinstance(known, tuple) and isinstance(value, tuple)
+        fields[name] = (*cast("tuple[object, ...]", known), *cast("tuple[object, ...]", value)) if both else value

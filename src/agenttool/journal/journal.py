@@ -1,0 +1,77 @@
+"""Append one fact, in order; a status that may not follow is refused."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from agenttool.ports.facts import Fact, FactData, Step
+from agenttool.ports.stores import EventLog
+from agenttool.ports.world import Clock
+from agenttool.records import InvocationId, InvocationStatus, ToolId, may_follow
+
+_NEXT = {
+    None: frozenset(InvocationStatus),
+    **{
+        before: frozenset(after for after in InvocationStatus if may_follow(before, after))
+        for before in InvocationStatus
+    },
+}
+
+
+class Noted(Protocol):
+    """A call as the journal sees it."""
+
+    invocation_id: InvocationId
+    tool_id: ToolId
+    status: InvocationStatus | None
+    facts: list[Fact]
+    events: int
+
+
+class Journal:
+    """The pen. Whoever waits for news is woken after each fact."""
+
+    def __init__(self, *, clock: Clock, log: EventLog) -> None:
+        """Take the clock and the log to write to."""
+        self.log = log
+        self._now = clock.now_ns
+        self._append = log.append
+        self._readers: list[Callable[[], None]] = []
+
+    def begin(self, call: Noted) -> None:
+        """Make a call known before its first fact."""
+        self.log.begin(call.invocation_id, call.facts)
+
+    def note(self, call: Noted, step: Step, data: FactData = None) -> int:
+        """Note that a call took a step; give the moment.
+
+        A status that may not follow the present one is a bug of ours, and stops the call rather than bend the truth.
+        """
+        if step.first is not None:
+            if step.first not in _NEXT[call.status]:
+                raise AssertionError(f"a call may not go from {call.status!r} to {step.first!r}")
+            call.status = step.last
+        moment = self._now()
+        fact = Fact(step, moment, call.events, call.invocation_id, call.tool_id, data)
+        call.events += step.events
+        call.facts.append(fact)
+        self._append(fact)
+        if self._readers:
+            self._wake()
+        return moment
+
+    def note_apart(self, step: Step, data: FactData = None) -> int:
+        """Note a fact that is about no call, such as a declaration."""
+        moment = self._now()
+        self._append(Fact(step, moment, 0, None, None, data))
+        if self._readers:
+            self._wake()
+        return moment
+
+    def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` after each fact, until the function given back is called."""
+        self._readers.append(wake)
+        return lambda: self._readers.remove(wake)
+
+    def _wake(self) -> None:
+        for wake in tuple(self._readers):
+            wake()

@@ -1,0 +1,68 @@
+"""The steps a call can take. Read from top to bottom, a plain call takes four: admitted, judged, started, ended."""
+
+from agenttool.ports.facts import Step
+from agenttool.records import EventType, InvocationStatus
+
+E, S = EventType, InvocationStatus
+
+PLANNED = Step("planned", (E.PLANNED, S.PLANNED))
+CHOSEN = Step("chosen", (E.PLANNED, S.PLANNED), (E.SELECTED, S.SELECTED))
+ADMITTED = Step("admitted", *CHOSEN.told, (E.ARGUMENTS_READY, S.ARGUMENTS_READY))
+MISFIT = Step("misfit", (E.VALIDATION_FAILED, None))
+INPUT_CHANGED = Step("input_changed", (None, None))
+
+PRE_HOOKS_STARTED = Step("pre_hooks_started", (E.HOOK_PRE_STARTED, S.PRE_HOOKS_RUNNING))
+PRE_HOOKS_COMPLETED = Step("pre_hooks_completed", (E.HOOK_PRE_COMPLETED, None))
+SIDE_HOOKS_STARTED = Step("side_hooks_started", (E.HOOK_PRE_STARTED, None))
+SIDE_HOOKS_COMPLETED = Step("side_hooks_completed", (E.HOOK_PRE_COMPLETED, None))
+
+ASKED = Step("asked", (E.PERMISSION_REQUESTED, S.AWAITING_APPROVAL))
+JUDGED = Step("judged", (E.PERMISSION_REQUESTED, None), (E.PERMISSION_DECIDED, S.APPROVED))
+ANSWERED = Step("answered", (E.PERMISSION_DECIDED, S.APPROVED))
+REFUSED = Step("refused", (E.PERMISSION_REQUESTED, None), (E.PERMISSION_DECIDED, None))
+ANSWERED_NO = Step("answered_no", (E.PERMISSION_DECIDED, None))
+
+QUEUED = Step("queued", (E.QUEUED, S.QUEUED))
+STARTED = Step("started", (E.QUEUED, S.QUEUED), (E.STARTED, S.RUNNING))
+RESUMED = Step("resumed", (E.STARTED, S.RUNNING))
+
+PROGRESSED = Step("progressed", (E.PROGRESS, None))
+PARTIAL = Step("partial", (E.PARTIAL_RESULT, S.PARTIAL_RESULT))
+NEEDS_INPUT = Step("needs_input", (E.PROGRESS, S.NEEDS_INPUT))
+NATIVE_IDS = Step("native_ids", (None, None))
+
+CANCEL_REQUESTED = Step("cancel_requested", (E.CANCEL_REQUESTED, None))
+CANCEL_ACKNOWLEDGED = Step("cancel_acknowledged", (E.CANCEL_ACKNOWLEDGED, None))
+CANCEL_FAILED = Step("cancel_failed", (E.CANCEL_FAILED, None))
+
+POST_HOOKS_STARTED = Step("post_hooks_started", (E.HOOK_POST_STARTED, S.POST_HOOKS_RUNNING))
+POST_HOOKS_COMPLETED = Step("post_hooks_completed", (E.HOOK_POST_COMPLETED, None))
+SIDE_POST_STARTED = Step("side_post_started", (E.HOOK_POST_STARTED, None))
+SIDE_POST_COMPLETED = Step("side_post_completed", (E.HOOK_POST_COMPLETED, None))
+PERSISTED = Step("persisted", (E.RESULT_PERSISTED, None))
+REDACTED = Step("redacted", (E.RESULT_REDACTED, None))
+
+_TERMINAL = {S.SUCCEEDED: E.SUCCEEDED, S.CANCELED: E.CANCELED, S.TIMED_OUT: E.TIMED_OUT}
+
+ENDED = {
+    end: Step(
+        f"ended_{end.value}", (E.RESULT_CREATED, None), (E.YIELDED, S.YIELDED), (_TERMINAL.get(end, E.FAILED), end)
+    )
+    for end in (
+        S.SUCCEEDED,
+        S.FAILED,
+        S.CANCELED,
+        S.TIMED_OUT,
+        S.DENIED,
+        S.BLOCKED,
+        S.SCHEMA_PARSE_FAILED,
+        S.VALIDATION_FAILED,
+    )
+}
+"""The eight ends: the result is made, delivered, and the one terminal event is told (G-11, G-50)."""
+
+DECLARED = Step("declared", (E.DECLARED, None))
+SURFACE_CREATED = Step("surface_created", (E.SURFACE_CREATED, None))
+SURFACE_UPDATED = Step("surface_updated", (E.SURFACE_UPDATED, None))
+DEFERRED_DISCOVERED = Step("deferred_discovered", (E.DEFERRED_DISCOVERED, None))
+DEFERRED_LOADED = Step("deferred_loaded", (E.DEFERRED_LOADED, None))

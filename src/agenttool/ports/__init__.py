@@ -1,0 +1,1 @@
+"""What the core asks of the world: Protocols, and the few values that cross them."""

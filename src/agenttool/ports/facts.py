@@ -1,0 +1,67 @@
+"""What the journal is made of: facts, cheap to note on the path of a call and rich to read afterwards.
+
+A fact says that a call took a step. A step that never takes time of its own is noted together with the ones before it:
+a plain call is admitted, judged, started and ended, four facts that are told as ten events. Nothing is turned into the
+standard's records until somebody reads it, so `data` is whatever the path had at hand: nothing, plain members, or an
+`Evidence` that knows how to become records.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol, TypeAlias
+
+from agenttool.records import EventType, InvocationId, InvocationStatus, JsonObject, Part, Record, ToolId
+
+Told: TypeAlias = tuple[EventType | None, InvocationStatus | None]
+"""One thing a step tells: an event, a status, or both."""
+
+
+class Step:
+    """What may happen to a call, and everything that is told of it, in order. A handful of constants, made once."""
+
+    __slots__ = ("events", "first", "last", "name", "told")
+
+    def __init__(self, name: str, *told: Told) -> None:
+        """Take the name under which a store keeps it, and what it tells."""
+        statuses = [status for _, status in told if status is not None]
+        self.name = name
+        self.told = told
+        self.events = sum(event is not None for event, _ in told)
+        self.first = statuses[0] if statuses else None
+        self.last = statuses[-1] if statuses else None
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"Step({self.name})"
+
+
+class Evidence(Protocol):
+    """What a fact rests on, able to tell itself."""
+
+    def members(self, event: EventType) -> JsonObject:
+        """Give what an event of this fact says in its `data`; never an argument or an output in the clear."""
+        ...
+
+    def contributes(self) -> Mapping[str, object]:
+        """Give the fields of the `tool_invocation` that this fact fills; a tuple adds to what is there."""
+        ...
+
+    def records(self, fact: "Fact") -> tuple[Record, ...]:
+        """Give the records that this fact stands for."""
+        ...
+
+
+FactData: TypeAlias = Evidence | JsonObject | None
+
+
+class Fact(Part, frozen=True):
+    """A step that a call took, and when; `sequence` counts the events of its call before this fact.
+
+    A fact about no call has no `invocation_id`.
+    """
+
+    step: Step
+    at_ns: int
+    sequence: int
+    invocation_id: InvocationId | None
+    tool_id: ToolId | None
+    data: FactData

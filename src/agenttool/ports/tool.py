@@ -1,0 +1,48 @@
+"""A tool as an adapter declares it: its records, and the code behind them."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from agenttool.ports.executor import Executor
+from agenttool.records import (
+    ExecutionProfile,
+    Json,
+    JsonObject,
+    PermissionProfile,
+    ResourceLock,
+    ToolDeclaration,
+    ToolInterface,
+)
+
+Check = Callable[[JsonObject], None]
+"""Looks at an input and raises `ToolFailure` if the tool cannot take it."""
+
+Normalize = Callable[[JsonObject], JsonObject]
+"""Gives the input in its normal form, as a new object."""
+
+Classify = Callable[[Json], bool]
+"""Computes one fact of one call from its input, or from the part of it that `classifier_input` names."""
+
+Locks = Callable[[JsonObject], Iterable[ResourceLock]]
+"""Names what this call must not share with another."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DeclaredTool:
+    """What an adapter, or a person with plain records, hands to the catalog.
+
+    The records say what the tool is; the callables are the parts of that description that only code can give.
+    """
+
+    declaration: ToolDeclaration
+    interface: ToolInterface
+    execution_profile: ExecutionProfile
+    permission_profile: PermissionProfile
+    executor: Executor
+    check_values: Check | None = None
+    preflight: Check | None = None
+    normalize: Normalize | None = None
+    classifiers: Mapping[str, Classify] = field(default_factory=dict[str, Classify])
+    locks: Locks | None = None
+    map_result: Callable[[object], object] | None = None
+    is_trusted: bool = False

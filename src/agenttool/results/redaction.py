@@ -1,0 +1,134 @@
+"""Sensitive fields: compiled once per tool, taken out of whatever leaves the call."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agenttool.records import Json
+
+MARKER = "[redacted]"
+"""What stands where something was taken out. It says nothing of what stood there, not even a digest: that of a short
+secret can be guessed."""
+
+_INDEX = re.compile(r"\[([^\[\]]*)\]")
+_WHOLE = ("", "$", "*", "/*")
+
+
+@dataclass(slots=True)
+class _Place:
+    """Where some paths go on: by member or item, by any of them, or not at all because one ends here."""
+
+    steps: "dict[str, _Place]" = field(default_factory=dict[str, "_Place"])
+    ends: bool = False
+
+    def grow(self, steps: list[str]) -> None:
+        place = self
+        for step in steps:
+            place = place.steps.setdefault(step, _Place())
+        place.ends = True
+
+    def after(self, step: str) -> "list[_Place]":
+        return [self.steps[each] for each in (step, "*") if each in self.steps]
+
+
+_Places = tuple[_Place, ...]
+
+
+class Redactor:
+    """Takes the values at sensitive places out of JSON values; what it does not touch is shared, not copied."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        """Compile paths; see `compile_redactor`."""
+        self._root = _Place()
+        self._names: set[str] = set()
+        self.is_whole = False
+        for path in paths:
+            self._add(path)
+        self._start: _Places = (self._root,) if self._root.steps else ()
+
+    def _add(self, path: str) -> None:
+        if path in _WHOLE:
+            self.is_whole = True
+        elif path.startswith("/"):
+            self._root.grow([step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/")])
+        else:
+            self._names.add(path)
+            steps = [step for step in _INDEX.sub(r".\1", path).removeprefix("$").split(".") if step]
+            if len(steps) > 1:
+                self._root.grow(steps)
+            else:
+                self._names.update(steps)
+
+    def redact(self, value: Json) -> Json:
+        """Give the value with the marker at every sensitive place, or the very same value if there was none.
+
+        A value too deep to be looked through is taken out as a whole.
+        """
+        if self.is_whole:
+            return MARKER
+        try:
+            return self._redacted(value, self._start)
+        except RecursionError:
+            return MARKER
+
+    def find(self, value: Json) -> list[Json]:
+        """Collect the values at sensitive places, as they are: what must be seen nowhere else."""
+        found: list[Json] = [value] if self.is_whole else []
+        rest: list[tuple[Json, _Places]] = [] if self.is_whole else [(value, self._start)]
+        while rest:
+            outer, places = rest.pop()
+            for step, item in _members(outer):
+                inner = self._inner(step, places, through=isinstance(outer, list))
+                if inner is None:
+                    found.append(item)
+                else:
+                    rest.append((item, inner))
+        return found
+
+    def _redacted(self, value: Json, places: _Places) -> Json:
+        if isinstance(value, dict):
+            changed: dict[str, Json] = {}
+            for key, item in value.items():
+                inner = self._inner(key, places, through=False)
+                new = MARKER if inner is None else self._redacted(item, inner)
+                if new is not item:
+                    changed[key] = new
+            return {**value, **changed} if changed else value
+        if isinstance(value, list):
+            items = value
+            for at, item in enumerate(value):
+                inner = self._inner(str(at), places, through=True) if places else places
+                new = MARKER if inner is None else self._redacted(item, inner)
+                if new is not item:
+                    items = list(value) if items is value else items
+                    items[at] = new
+            return items
+        return value
+
+    def _inner(self, step: str, places: _Places, *, through: bool) -> _Places | None:
+        """Go one step down; nothing comes back where a path ends. A path goes through lists that it does not name."""
+        if not through and step in self._names:
+            return None
+        if not places:
+            return places
+        inner = tuple(found for place in places for found in place.after(step))
+        if any(place.ends for place in inner):
+            return None
+        return (*inner, *places) if through else inner
+
+
+def _members(value: Json) -> Iterable[tuple[str, Json]]:
+    if isinstance(value, dict):
+        return value.items()
+    return ((str(index), item) for index, item in enumerate(value)) if isinstance(value, list) else ()
+
+
+def compile_redactor(paths: Iterable[str] | None) -> Redactor | None:
+    """Compile the sensitive places of one tool; a tool without any gets none, and pays nothing.
+
+    A place is a name (`password`, on any level), a dotted path (`user.token`, `keys[*].secret`) or a JSON pointer
+    (`/user/token`), both from the root; `*` is any item or member, and the empty path is everything. A name with a dot
+    in it is read both ways: what could be meant is hidden.
+    """
+    listed = list(paths or ())
+    return Redactor(listed) if listed else None

@@ -1,0 +1,136 @@
+"""All deadlines of a runtime on one timer.
+
+A timer of the event loop for every call would cost more than the rest of its scheduling. Here a deadline is an entry in
+a heap, and the loop knows only of the earliest.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Protocol
+
+STALE_ALLOWED = 256
+"""How many canceled deadlines may lie in the heap before it is swept."""
+
+
+class Handle(Protocol):
+    """What `call_at` gives back."""
+
+    def cancel(self) -> object:
+        """Forget the call."""
+        ...
+
+
+class Timers(Protocol):
+    """What is asked of the event loop; those of `asyncio` keep it."""
+
+    def time(self) -> float:
+        """Give the seconds of a clock that never goes back."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[[], None], /) -> Handle:
+        """Call back at that moment."""
+        ...
+
+
+class Deadline:
+    """One moment at which something is called, unless it is moved or canceled before."""
+
+    __slots__ = ("at", "callback", "queued_at")
+
+    def __init__(self, at: float, callback: Callable[[], None]) -> None:
+        """Take the moment and what to call; `Deadlines.arm` makes these."""
+        self.at = at
+        self.queued_at = at
+        self.callback: Callable[[], None] | None = callback
+
+
+class Deadlines:
+    """Many deadlines on one timer. Moments are those of the loop's clock; `inf` means never."""
+
+    def __init__(self, timers: Timers) -> None:
+        """Take the event loop."""
+        self._timers = timers
+        self._heap: list[tuple[float, int, Deadline]] = []
+        self._pushed = 0
+        self._stale = 0
+        self._handle: Handle | None = None
+        self._armed_for = inf
+        self.now = timers.time
+
+    def arm(self, at: float, callback: Callable[[], None]) -> Deadline:
+        """Have something called at a moment, once."""
+        deadline = Deadline(at, callback)
+        self._pushed += 1
+        heappush(self._heap, (at, self._pushed, deadline))
+        if at < self._armed_for:
+            self._set_timer(at)
+        return deadline
+
+    def cancel(self, deadline: Deadline) -> None:
+        """Call a deadline off, even one that is over."""
+        if deadline.callback is None:
+            return
+        deadline.callback = None
+        self._stale += 1
+        if self._stale > STALE_ALLOWED and self._stale * 2 > len(self._heap):
+            self._sweep()
+
+    def move(self, deadline: Deadline, at: float) -> None:
+        """Put a deadline off or forward. Putting it off costs nothing until the old moment has come."""
+        deadline.at = at
+        if at < deadline.queued_at:
+            self._queue(deadline)
+
+    def close(self) -> None:
+        """Forget everything that was armed."""
+        self._heap.clear()
+        self._stale = 0
+        self._set_timer(inf)
+
+    def _queue(self, deadline: Deadline) -> None:
+        deadline.queued_at = deadline.at
+        self._pushed += 1
+        heappush(self._heap, (deadline.at, self._pushed, deadline))
+        if deadline.at < self._armed_for:
+            self._set_timer(deadline.at)
+
+    def _set_timer(self, at: float) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        self._armed_for = at
+        self._handle = None if at == inf else self._timers.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._handle, self._armed_for = None, inf
+        now = self._timers.time()
+        try:
+            while self._heap and self._heap[0][0] <= now:
+                queued_at, _, deadline = heappop(self._heap)
+                if _is_live(queued_at, deadline):
+                    self._come_due(deadline, now)
+                else:
+                    self._stale -= 1
+        finally:
+            if self._heap and self._heap[0][0] < self._armed_for:
+                self._set_timer(self._heap[0][0])
+
+    def _come_due(self, deadline: Deadline, now: float) -> None:
+        if deadline.at > now:
+            deadline.queued_at = inf
+            if deadline.at < inf:
+                self._queue(deadline)
+            return
+        callback, deadline.callback = deadline.callback, None
+        if callback is not None:
+            callback()
+
+    def _sweep(self) -> None:
+        self._heap = [entry for entry in self._heap if entry[2].callback is not None]
+        heapify(self._heap)
+        self._stale = 0
+
+
+def _is_live(queued_at: float, deadline: Deadline) -> bool:
+    """Tell whether an entry of the heap still counts: not canceled, and not overtaken by an earlier one."""
+    return deadline.callback is not None and queued_at == deadline.queued_at

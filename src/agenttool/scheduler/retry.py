@@ -1,0 +1,98 @@
+"""Whether to try again, and when: only what was declared safe to repeat, and never past the deadline."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agenttool.records import ErrorClass, ExecutionProfile, Recoverability, ToolError
+
+_TRANSIENT = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.DEPENDENCY_UNAVAILABLE, ErrorClass.TIMEOUT})
+"""What may pass by itself; a tool's own failure may only if the error says so."""
+
+
+class Refusal(StrEnum):
+    """Why there is no further attempt."""
+
+    NOT_DECLARED = "not_declared"
+    NOT_RETRYABLE = "not_retryable"
+    EFFECTS_POSSIBLE = "effects_possible"
+    NO_ATTEMPTS_LEFT = "no_attempts_left"
+    NO_TIME_LEFT = "no_time_left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How often and how patiently: waits double from `first_wait` up to `longest_wait`, in seconds."""
+
+    attempts: int = 3
+    first_wait: float = 0.5
+    longest_wait: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt that failed.
+
+    Attributes:
+        number: counted from 1.
+        effects_possible: the tool may have done something; false only if it is known never to have begun.
+        seconds_left: until the call's deadline.
+    """
+
+    number: int
+    effects_possible: bool
+    seconds_left: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeatability:
+    """What a tool declares about being run twice; one object per tool."""
+
+    supports_retries: bool
+    idempotent: bool
+
+
+def repeatability_of(profile: ExecutionProfile, *, idempotent: bool | None) -> Repeatability:
+    """Read a tool's word; what it does not say is no."""
+    return Repeatability(supports_retries=profile.supports_retries is True, idempotent=idempotent is True)
+
+
+def next_attempt(
+    error: ToolError, attempt: Attempt, *, tool: Repeatability, policy: RetryPolicy, random: Callable[[], float]
+) -> float | Refusal:
+    """Give the seconds to wait before trying again, or why not to.
+
+    The wait is drawn evenly from nothing to the backoff, so that many callers do not come back at once, and is never
+    shorter than the error's `retry_after`. `random` gives numbers from 0 up to 1.
+    """
+    if not tool.supports_retries:
+        return Refusal.NOT_DECLARED
+    if not is_retryable(error):
+        return Refusal.NOT_RETRYABLE
+    if attempt.effects_possible and not tool.idempotent:
+        return Refusal.EFFECTS_POSSIBLE
+    if attempt.number >= policy.attempts:
+        return Refusal.NO_ATTEMPTS_LEFT
+    backoff = min(policy.longest_wait, policy.first_wait * 2.0 ** (attempt.number - 1))
+    wait = max(random() * backoff, _retry_after(error))
+    return Refusal.NO_TIME_LEFT if attempt.seconds_left is not None and wait >= attempt.seconds_left else wait
+
+
+def is_retryable(error: ToolError) -> bool:
+    """Tell whether the same call may succeed later; an error that asks for anything else first is not."""
+    guidance = error.retry
+    if guidance is not None and (
+        guidance.safe is False
+        or guidance.arguments_must_change
+        or guidance.discovery_required
+        or guidance.approval_required
+    ):
+        return False
+    if error.recoverability is not None and error.recoverability != Recoverability.RETRYABLE:
+        return False
+    said_so = error.error_class == ErrorClass.EXECUTION_FAILED and error.recoverability == Recoverability.RETRYABLE
+    return said_so or error.error_class in _TRANSIENT
+
+
+def _retry_after(error: ToolError) -> float:
+    return error.retry_after if isinstance(error.retry_after, float | int) else 0.0

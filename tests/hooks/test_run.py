@@ -1,0 +1,142 @@
+import asyncio
+
+import pytest
+
+from agenttool.hooks.match import Hook, hooks_of
+from agenttool.hooks.reply import HookReply
+from agenttool.hooks.run import run_hooks
+from agenttool.ports.hooks import HookQuestion
+from agenttool.records import HookEvent
+from agenttool.testing.fakes import EPOCH_NS, scripted_tool
+
+PRE = HookEvent.PRE_TOOL_USE
+
+
+class World:
+    def now_ns(self):
+        return EPOCH_NS
+
+    async def guard(self, work):
+        try:
+            return await work(), None
+        except Exception as error:  # noqa: BLE001
+            return None, error
+
+
+class Runner:
+    def __init__(self, answer):
+        self.answer = answer
+        self.questions = []
+
+    async def run(self, question):
+        self.questions.append(question)
+        return self.answer(question) if callable(self.answer) else self.answer
+
+
+def hook(name, answer, **options):
+    return Hook(name=name, event=PRE, runner=Runner(answer), **options)
+
+
+def ask(*hooks, value=None):
+    question = HookQuestion(
+        hook_event=PRE,
+        invocation_id="inv_1",
+        tool_id="tool_a",
+        tool_name="a",
+        input={"path": "x"} if value is None else value,
+    )
+    return asyncio.run(run_hooks(hooks, question, World()))
+
+
+def test_hooks_are_asked_in_the_order_they_were_registered_and_see_each_others_changes():
+    first = hook("first", {"updated_input": {"path": "y"}})
+    second = hook("second", None)
+    outcome = ask(first, second)
+    assert [run.hook.name for run in outcome.runs] == ["first", "second"]
+    assert second.runner.questions[0].input == {"path": "y"}
+    assert outcome.updated_input == {"path": "y"}
+
+
+def test_a_stop_ends_the_round():
+    outcome = ask(hook("first", {"stop": "not on fridays"}), hook("second", None))
+    assert outcome.stopped_by.reply.stop == "not on fridays"
+    assert len(outcome.runs) == 1
+
+
+@pytest.mark.requirement("AT-HOOK-11")
+def test_a_hook_that_writes_into_what_it_was_handed_changes_nothing():
+    original = {"path": "x", "deep": {"list": [1]}}
+
+    def vandal(question):
+        question.input["deep"]["list"].append(2)
+        question.input["path"] = "/etc/passwd"
+
+    assert ask(hook("vandal", vandal), value=original).updated_input is None
+    assert original == {"path": "x", "deep": {"list": [1]}}
+
+
+def test_a_hook_that_raises_is_a_fault_with_its_name():
+    def explode(question):
+        raise RuntimeError("boom")
+
+    outcome = ask(hook("bomb", explode), hook("never", None))
+    assert outcome.failed.fault == "hook 'bomb' failed: RuntimeError: boom"
+    assert len(outcome.runs) == 1
+
+
+def test_a_hook_that_does_not_answer_in_time_is_a_fault():
+    class Sleeper:
+        async def run(self, question):
+            await asyncio.Event().wait()
+
+    slow = Hook(name="slow", event=PRE, runner=Sleeper(), timeout_s=0.001)
+    assert "no answer within 0.001 s" in ask(slow).failed.fault
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "yes",
+        5,
+        {"permission": "allow"},
+        {"permission_result": "maybe"},
+        {"stop": 1},
+        {"updated_input": [1]},
+        {"additional_context": "x"},
+        {1: 2},
+    ],
+)
+def test_an_answer_that_cannot_be_read_is_a_fault_and_never_a_permission(answer):
+    outcome = ask(hook("odd", answer))
+    assert outcome.failed is not None
+    assert outcome.runs[0].reply == HookReply()
+
+
+def test_all_seven_outputs_are_told_without_their_values():
+    reply = HookReply(
+        message="m",
+        progress="p",
+        updated_input={"secret": "hunter2"},
+        permission_result="ask",
+        additional_context=({"a": 1},),
+        stop="s",
+        updated_output="hunter3",
+    )
+    told = reply.outputs()
+    assert [output.type for output in told] == [
+        "message",
+        "progress",
+        "updated_input",
+        "permission_result",
+        "additional_context",
+        "stop",
+        "updated_output",
+    ]
+    assert "hunter" not in repr(told)
+
+
+def test_a_hook_looks_only_at_the_tools_it_named():
+    tool = scripted_tool("write_file", namespace="files").declaration
+    hooks = [hook("all", None), hook("files", None, tools=("files.*",)), hook("web", None, tools=("web.*",))]
+    assert [each.name for each in hooks_of(hooks, tool).at(PRE)] == ["all", "files"]
+    assert hooks_of(hooks, tool).at(HookEvent.POST_TOOL_USE) == ()

@@ -1,0 +1,198 @@
+import pytest
+
+from agenttool.codec import to_json
+from agenttool.records import (
+    OUTCOMES,
+    PHASE_RULES,
+    AbortReason,
+    ErrorClass,
+    Phase,
+    Recoverability,
+    ResultStatus,
+    RetryGuidance,
+    ToolError,
+    ToolResult,
+    replace,
+    text_item,
+)
+from agenttool.results.failure import completed, guided, outcome_of, result_of_failure
+from agenttool.results.guidance import GUIDANCE
+
+
+def phase_of(error_class, *, ran=False):
+    """Where such an error arises; the last such place if the tool must have run."""
+    phases = [rule.phase for rule in PHASE_RULES if error_class in rule.failures]
+    return phases[-1 if ran else 0]
+
+
+def failed(error, **more):
+    return result_of_failure(error, result_id="res_1", invocation_id="inv_1", created_at="2026-05-08T00:00:01Z", **more)
+
+
+def example(error_class):
+    return guided(error_class, phase=phase_of(error_class), message="it did not work, got 'x'; try 'y'")
+
+
+def test_a_failure_is_a_result_with_everything_needed_to_go_on():
+    error = guided(ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message="writes under .secrets are denied")
+    error = replace(error, policy_refs=("policy:files",))
+    words = (
+        text_item(
+            "permission_denied: writes under .secrets are denied\n"
+            "Next: do it another way, or ask for the rule to be changed; the same call will be denied again."
+        ),
+    )
+    assert failed(error) == ToolResult(
+        result_id="res_1",
+        invocation_id="inv_1",
+        status=ResultStatus.DENIED,
+        is_error=True,
+        content=words,
+        model_facing_content=words,
+        policy_refs=("policy:files",),
+        summary="permission_denied: writes under .secrets are denied",
+        redaction_state="none",
+        error=ToolError(
+            error_class=ErrorClass.PERMISSION_DENIED,
+            error_code="permission_denied",
+            message="writes under .secrets are denied",
+            recoverability=Recoverability.CHANGE_ARGUMENTS_OR_POLICY,
+            retry_after=None,
+            retry=RetryGuidance(
+                safe=True,
+                arguments_must_change=True,
+                discovery_required=False,
+                approval_required=False,
+                caused_by_sibling=False,
+            ),
+            phase="permission",
+            policy_refs=("policy:files",),
+        ),
+        created_at="2026-05-08T00:00:01Z",
+    )
+
+
+@pytest.mark.requirement("AT-ERR-01")
+@pytest.mark.parametrize("error_class", list(ErrorClass))
+def test_user_ask_28_every_class_has_a_code_a_message_and_all_retry_facts(error_class, misfits, published_misfits):
+    result = failed(example(error_class))
+    error = to_json(result)["error"]
+    assert error["error_class"] == error["error_code"] == error_class
+    assert error["message"] == "it did not work, got 'x'; try 'y'"
+    assert error["recoverability"] in list(Recoverability)
+    assert error["retry_after"] is None
+    assert set(error["retry"]) == {
+        "safe",
+        "arguments_must_change",
+        "discovery_required",
+        "approval_required",
+        "caused_by_sibling",
+    }
+    assert GUIDANCE[error_class].advice in result.model_facing_content[0].text
+    assert result.is_error == result.status.is_error
+    assert misfits(result) == published_misfits(result) == []
+
+
+@pytest.mark.parametrize("outcome", [each for each in OUTCOMES if each.error_classes], ids=lambda each: each.name)
+def test_every_row_of_the_outcome_table_is_reached_by_its_error(outcome):
+    for error_class in outcome.error_classes:
+        phase = phase_of(error_class, ran=outcome.effects_happened)
+        error = guided(error_class, phase=phase, message="no", abort_reason=outcome.abort_reason)
+        assert outcome_of(error) == outcome
+        assert failed(error).abort_reason == outcome.abort_reason
+        if outcome.effects_happened:
+            assert error.retry.safe is False
+
+
+@pytest.mark.requirement("AT-ERR-13")
+@pytest.mark.parametrize(
+    ("error_class", "facts"),
+    [
+        (ErrorClass.SCHEMA_VALIDATION_FAILED, {"safe": True, "arguments_must_change": True}),
+        (ErrorClass.SCHEMA_NOT_LOADED, {"safe": True, "discovery_required": True}),
+        (ErrorClass.APPROVAL_REJECTED, {"safe": True, "arguments_must_change": True, "approval_required": True}),
+        (ErrorClass.SIBLING_CANCELED, {"safe": True, "caused_by_sibling": True}),
+        (ErrorClass.RATE_LIMITED, {"safe": True}),
+    ],
+)
+def test_retry_guidance_says_what_has_to_happen_first(error_class, facts):
+    error = replace(example(error_class), retry_after=30.0)
+    told = to_json(failed(error).error)
+    assert {name for name, said in told["retry"].items() if said} == {name for name, said in facts.items() if said}
+    assert told["retry_after"] == 30.0
+    assert "Wait 30 seconds" in failed(error).model_facing_content[0].text
+
+
+def test_a_call_that_may_have_run_is_not_safe_to_repeat_and_the_model_is_told():
+    error = guided(ErrorClass.TIMEOUT, phase=Phase.EXECUTE, message="took longer than 30 s")
+    assert error.retry.safe is False
+    assert "may have taken effect" in failed(error).model_facing_content[0].text
+    reading = guided(ErrorClass.TIMEOUT, phase=Phase.EXECUTE, message="took longer than 30 s", effects=False)
+    assert reading.retry.safe is True
+    assert "may have taken effect" not in failed(reading).model_facing_content[0].text
+
+
+def test_a_hook_that_stops_a_call_refuses_it_before_and_fails_it_after():
+    before = failed(guided(ErrorClass.HOOK_BLOCKED, phase=Phase.PRE_HOOKS, message="no"))
+    after = failed(guided(ErrorClass.HOOK_BLOCKED, phase=Phase.POST_HOOKS, message="no"))
+    assert (before.status, before.error.retry.safe) == (ResultStatus.DENIED, True)
+    assert (after.status, after.error.retry.safe) == (ResultStatus.FAILED, False)
+
+
+def test_what_is_missing_once_the_tool_runs_is_a_failure_not_a_block():
+    error = guided(ErrorClass.CREDENTIAL_MISSING, phase=Phase.EXECUTE, message="401")
+    assert (outcome_of(error).invocation_status, outcome_of(error).result_status) == ("failed", "failed")
+
+
+def test_what_another_room_left_out_is_filled_in_and_what_it_said_stays():
+    bare = completed(ToolError(error_class=ErrorClass.TIMEOUT))
+    assert bare == ToolError(
+        error_class=ErrorClass.TIMEOUT,
+        error_code="timeout",
+        message="timeout",
+        recoverability=Recoverability.RETRYABLE,
+        retry_after=None,
+        retry=RetryGuidance(
+            safe=False,
+            arguments_must_change=False,
+            discovery_required=False,
+            approval_required=False,
+            caused_by_sibling=False,
+        ),
+        abort_reason="timeout",
+    )
+    said = ToolError(error_class=ErrorClass.TIMEOUT, retry=RetryGuidance(safe=True), retry_after=3.0, phase="odd")
+    assert (completed(said).retry, completed(said).retry_after) == (RetryGuidance(safe=True), 3.0)
+
+
+def test_a_class_that_nobody_listed_is_a_plain_failure():
+    error = guided(ErrorClass("meteor_strike"), phase=Phase.EXECUTE, message="boom")
+    result = failed(error)
+    assert (result.status, result.is_error, error.recoverability, error.retry.safe) == (
+        ResultStatus.FAILED,
+        True,
+        Recoverability.NOT_RECOVERABLE,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    "error_class",
+    [
+        ErrorClass.PERMISSION_DENIED,
+        ErrorClass.APPROVAL_REJECTED,
+        ErrorClass.UNKNOWN_TOOL,
+        ErrorClass.SCHEMA_VALIDATION_FAILED,
+        ErrorClass.SIBLING_CANCELED,
+        ErrorClass.STREAMING_FALLBACK_DISCARDED,
+    ],
+)
+def test_user_ask_14_an_error_result_names_its_class_and_its_call(error_class):
+    result = failed(example(error_class))
+    assert (result.is_error, result.error.error_class, result.invocation_id) == (True, error_class, "inv_1")
+    assert result.model_facing_content[0].text
+
+
+def test_an_unlisted_abort_reason_is_kept():
+    error = guided(ErrorClass.CANCELED, phase=Phase.EXECUTE, message="no", abort_reason=AbortReason("eclipse"))
+    assert (failed(error).status, failed(error).abort_reason) == (ResultStatus.CANCELED, "eclipse")

@@ -1,0 +1,194 @@
+import dataclasses
+import datetime as dt
+import enum
+import ipaddress
+import subprocess
+import sys
+import threading
+from collections import UserDict, deque
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import PurePosixPath
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given
+
+from agenttool.errors import ToolFailure
+from agenttool.results.lift import Lifter
+from agenttool.results.plain import MAX_DEPTH, quick_plain, to_plain, to_plain_roughly
+from agenttool.testing.strategies import json_values
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(200)
+PNG_ID = Lifter().binary(PNG)
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Point(NamedTuple):
+    x: int
+    y: int
+
+
+@dataclasses.dataclass
+class Row:
+    path: PurePosixPath
+    tags: set[str]
+
+
+class Person(pydantic.BaseModel):
+    name: str = pydantic.Field(serialization_alias="fullName")
+    photo: bytes = b""
+    password: pydantic.SecretStr = pydantic.SecretStr("hunter2-hunter2")
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    when: dt.date
+
+
+class Shape(msgspec.Struct, tag="shape", rename="camel"):
+    side_length: int
+    note: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class Named:
+    def __init__(self, name):
+        self.name = name
+
+
+class Attr:
+    """As the attrs library leaves it."""
+
+    __attrs_attrs__ = (Named("size"),)
+    size = 3
+
+
+class Array:
+    __array_interface__ = None
+
+    def tolist(self):
+        return [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        ((1, 2), [1, 2]),
+        ({3, 1, 2}, [1, 2, 3]),
+        (frozenset({"b", "a"}), ["a", "b"]),
+        (deque([1]), [1]),
+        (range(2), [0, 1]),
+        (UserDict(a=1), {"a": 1}),
+        (Point(1, 2), [1, 2]),
+        ({1: "a", None: "b", False: "c"}, {"1": "a", "null": "b", "false": "c"}),
+        ({Color.RED: Level.HIGH}, {"red": 3}),
+        (Decimal("1.10"), "1.10"),
+        (Fraction(1, 3), "1/3"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (PurePosixPath("/a/b"), "/a/b"),
+        (ipaddress.ip_address("::1"), "::1"),
+        (dt.datetime(2026, 5, 8, 1, 2, tzinfo=dt.UTC), "2026-05-08T01:02:00Z"),
+        (dt.date(2026, 5, 8), "2026-05-08"),
+        (dt.time(1, 2), "01:02:00"),
+        (dt.timedelta(days=1, seconds=2), "P1DT2S"),
+        (Row(PurePosixPath("x"), {"b", "a"}), {"path": "x", "tags": ["a", "b"]}),
+        (Checked(dt.date(2026, 5, 8)), {"when": "2026-05-08"}),
+        (Shape(2), {"type": "shape", "sideLength": 2}),
+        (Attr(), {"size": 3}),
+        (Array(), [1, 2]),
+        ({"a": b"text"}, {"a": "text"}),
+        ({"a": PNG}, {"a": PNG_ID}),
+    ],
+)
+def test_a_value_with_an_obvious_form_takes_it(value, plain):
+    assert to_plain(value, Lifter()) == plain
+
+
+def test_a_model_is_written_as_its_own_serializer_says_and_its_bytes_are_lifted():
+    assert to_plain(Person(name="Ada"), Lifter()) == {"fullName": "Ada", "photo": "", "password": "**********"}
+    lifter = Lifter()
+    assert to_plain(Person(name="Ada", photo=PNG), lifter)["photo"] == PNG_ID
+    assert [payload.data for payload in lifter.payloads] == [PNG]
+
+
+def test_a_secret_that_knows_that_it_is_one_is_never_written():
+    assert to_plain({"key": pydantic.SecretStr("hunter2-hunter2")}, Lifter()) == {"key": "[redacted]"}
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def endless():
+    value = {}
+    value["self"] = value
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "where"),
+    [
+        ({"a": [threading.Lock()]}, "not_serializable", "/a/0"),
+        ({"a": float("nan")}, "nan", "/a"),
+        ([float("-inf")], "nan", "/0"),
+        ({"x": {"y~/": "\udfff"}}, "not_unicode", "/x/y~0~1"),
+        (nested(10_000), "too_deep", "/0/0"),
+        (nested(MAX_DEPTH + 2), "too_deep", "/0/0"),
+        (endless(), "too_deep", "/self/self"),
+        ({"a": lambda: None}, "not_serializable", "/a"),
+        ((each for each in [1]), "not_serializable", ""),
+        ({1: "a", "1": "b"}, "result_mapping_failed", "two keys"),
+        ({(1, 2): "a"}, "result_mapping_failed", "key of type tuple"),
+        ([10**5000], "result_mapping_failed", "/0"),
+    ],
+)
+def test_what_has_no_form_is_refused_with_its_place_and_a_way_out(value, code, where):
+    with pytest.raises(ToolFailure) as caught:
+        to_plain(value, Lifter())
+    error = caught.value.error
+    assert error.error_code == code
+    assert where in error.message
+    assert "; " in error.message
+
+
+def test_the_quick_way_and_the_long_way_agree_about_depth():
+    assert quick_plain(nested(MAX_DEPTH - 1)) is not None
+    assert quick_plain(nested(MAX_DEPTH + 2)) is None
+
+
+@given(json_values(max_leaves=30))
+def test_the_quick_way_gives_equal_values_that_are_not_the_same(value):
+    found = quick_plain(value)
+    if isinstance(value, dict | list):
+        assert found[0] == value
+        assert found[0] is not value
+
+
+@pytest.mark.parametrize("value", [{"a": b"x"}, {"a": {1}}, {"a": (1,)}, {1: 2}, {"a": float("nan")}, "text", None])
+def test_what_is_not_json_already_does_not_take_the_quick_way(value):
+    assert quick_plain(value) is None
+
+
+def test_as_much_as_can_be_told_is_told_roughly():
+    value = {"ok": 1, "lock": threading.Lock(), "nan": [float("nan")], "deep": nested(200)}
+    rough = to_plain_roughly(value, Lifter())
+    assert (rough["ok"], rough["lock"], rough["nan"]) == (1, "[lock, not readable]", ["[float, not readable]"])
+
+
+def test_nothing_here_loads_the_libraries_whose_objects_it_reads():
+    script = "import sys, agenttool.results.mapping; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert not {"pydantic", "attrs", "attr", "numpy"} & set(loaded)

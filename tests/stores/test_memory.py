@@ -1,0 +1,38 @@
+from agenttool.journal import steps
+from agenttool.ports.facts import Fact
+from agenttool.records import InvocationStatus
+from agenttool.stores.memory import MemoryLog
+
+
+def fact(call, step=steps.PROGRESSED):
+    return Fact(step, 0, 1, call, "t", None)
+
+
+def test_positions_never_move_even_when_old_facts_go():
+    log = MemoryLog(keep=10)
+    for number in range(25):
+        log.append(fact(f"inv_{number}"))
+    kept = log.read(0, 100)
+    assert log.last == 25
+    assert kept[-1][0] == 25
+    assert [position for position, _ in kept] == list(range(kept[0][0], 26))
+    assert all(each.invocation_id == f"inv_{position - 1}" for position, each in kept)
+
+
+def test_a_call_that_still_waits_is_not_forgotten_with_its_old_facts():
+    log = MemoryLog(keep=10)
+    waiting, done = [fact("waits")], [fact("done", steps.ENDED[InvocationStatus.SUCCEEDED])]
+    log.begin("waits", waiting)
+    log.begin("done", done)
+    for each in (*waiting, *done, *(fact("x") for _ in range(20))):
+        log.append(each)
+    assert log.facts_of("waits")
+    assert not log.facts_of("done")
+
+
+def test_reading_is_limited():
+    log = MemoryLog()
+    for _ in range(5):
+        log.append(fact("a"))
+    assert [position for position, _ in log.read(1, 2)] == [2, 3]
+    assert log.read(5, 10) == []
