@@ -1,3 +1,76 @@
-"""The governed tool layer for AI agents: declare a tool once, run every call through one explained pipeline."""
+"""The governed tool layer for AI agents: declare a tool once, run every call through one explained pipeline.
+
+The names below are loaded when they are first used, so that the command line starts at once (ADR 0007).
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agenttool.adapters.python.context import Context as Context
+    from agenttool.adapters.python.context import Progress as Progress
+    from agenttool.adapters.python.declare import tool as tool
+    from agenttool.assemble import Runtime as Runtime
+    from agenttool.errors import AgentToolError as AgentToolError
+    from agenttool.errors import ConfigError as ConfigError
+    from agenttool.errors import RecordError as RecordError
+    from agenttool.errors import ToolFailure as ToolFailure
+    from agenttool.pipeline.batch import ToolCall as ToolCall
+    from agenttool.records.result import ToolResult as ToolResult
+    from agenttool.records.surface import ToolSurface as ToolSurface
+    from agenttool.schema.markers import CommandArg as CommandArg
+    from agenttool.schema.markers import Internal as Internal
+    from agenttool.schema.markers import PathArg as PathArg
+    from agenttool.schema.markers import Sensitive as Sensitive
+    from agenttool.schema.markers import UrlArg as UrlArg
 
 __version__ = "0.1.0.dev0"
+
+_DOOR = {
+    "AgentToolError": "agenttool.errors",
+    "CommandArg": "agenttool.schema.markers",
+    "ConfigError": "agenttool.errors",
+    "Context": "agenttool.adapters.python.context",
+    "Internal": "agenttool.schema.markers",
+    "PathArg": "agenttool.schema.markers",
+    "Progress": "agenttool.adapters.python.context",
+    "RecordError": "agenttool.errors",
+    "Runtime": "agenttool.assemble",
+    "Sensitive": "agenttool.schema.markers",
+    "ToolCall": "agenttool.pipeline.batch",
+    "ToolFailure": "agenttool.errors",
+    "ToolResult": "agenttool.records",
+    "ToolSurface": "agenttool.records",
+    "UrlArg": "agenttool.schema.markers",
+    "tool": "agenttool.adapters.python.declare",
+}
+
+__all__ = [
+    "AgentToolError",
+    "CommandArg",
+    "ConfigError",
+    "Context",
+    "Internal",
+    "PathArg",
+    "Progress",
+    "RecordError",
+    "Runtime",
+    "Sensitive",
+    "ToolCall",
+    "ToolFailure",
+    "ToolResult",
+    "ToolSurface",
+    "UrlArg",
+    "__version__",
+    "tool",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name on first use."""
+    module = _DOOR.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(module), name)
+    globals()[name] = value
+    return value

@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,10 @@ def test_no_file_names_a_path_of_the_machine_it_was_written_on():
     pattern = re.compile(rb"(^|[^A-Za-z0-9_.])/(work|root|farm)/[A-Za-z.]")
     found = [name for name in files.split("\0") if name and pattern.search((ROOT / name).read_bytes())]
     assert found == []
+
+
+def test_the_readme_shows_what_its_commands_and_programs_print():
+    done = subprocess.run(
+        [sys.executable, "tools/write_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -7,12 +7,18 @@ import typer
 from rich.console import Console
 
 from agenttool import __version__
-from agenttool.cli.story import endings, facts, strangers
+from agenttool.cli.story import calls, checking, endings, facts, strangers
 from agenttool.cli.story.teller import JsonTeller, Teller, TerminalTeller
 
 app = typer.Typer(add_completion=False)
 
-CHAPTERS: tuple[Callable[[Teller], None], ...] = (facts.tell, strangers.tell, endings.tell)
+CHAPTERS: tuple[Callable[[Teller], None], ...] = (
+    facts.tell,
+    calls.tell,
+    strangers.tell,
+    endings.tell,
+    checking.tell,
+)
 
 
 @app.command()

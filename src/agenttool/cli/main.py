@@ -14,6 +14,8 @@ from agenttool import __version__
 # name → (module that holds `app`, first line of the command's own help; a test compares the two)
 COMMANDS = {
     "demo": ("agenttool.cli.demo", "Tell, against the real code, what agenttool can do so far"),
+    "tools": ("agenttool.cli.tools", "List the tools of a module, and what is assumed of them"),
+    "call": ("agenttool.cli.call", "Call one tool through the whole pipeline, and be asked if it asks"),
     "validate": ("agenttool.cli.validate", "Check records from anyone: their shape, and whether they make sense"),
     "conformance": (
         "agenttool.cli.conformance",

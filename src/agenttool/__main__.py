@@ -1,0 +1,5 @@
+"""`python -m agenttool`."""
+
+from agenttool.cli.main import main
+
+main()

@@ -1,0 +1,1 @@
+"""One folder per native protocol; no adapter knows another."""

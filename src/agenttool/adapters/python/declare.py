@@ -1,0 +1,197 @@
+"""A Python function to a declared tool: what its signature and its author say, and nothing assumed in their favour."""
+
+from collections.abc import Callable
+from typing import Generic, ParamSpec, TypeVar, Unpack, cast, overload
+
+from agenttool.adapters.python.context import Context
+from agenttool.adapters.python.execute import FunctionExecutor
+from agenttool.adapters.python.options import ToolOptions
+from agenttool.errors import ConfigError
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import (
+    ExecutionKind,
+    ExecutionProfile,
+    ExecutionProfileId,
+    FunctionMapping,
+    InputContract,
+    InterfaceId,
+    Json,
+    Lifecycle,
+    OutputContract,
+    PermissionProfile,
+    PermissionProfileId,
+    RiskLevel,
+    ToolDeclaration,
+    ToolId,
+    ToolInterface,
+    ToolKind,
+    WriteEffect,
+)
+from agenttool.schema.signature import Flavour, Signature, signature_of
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+DEFAULT_NAMESPACE = "local"
+
+
+class FunctionTool(Generic[_P, _R]):
+    """A function that is also a tool: call it as before, or hand it to a runtime."""
+
+    def __init__(self, function: Callable[_P, _R], options: ToolOptions) -> None:
+        """Declare the function.
+
+        Raises:
+            ConfigError: its signature cannot be a tool's, or an option contradicts it.
+        """
+        self.function = function
+        self.declared = declare_function(function, options)
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", self.declared.declaration.name)
+
+    def __call__(self, *arguments: _P.args, **keywords: _P.kwargs) -> _R:
+        """Call the function itself, ungoverned, as its author does in a unit test."""
+        return self.function(*arguments, **keywords)
+
+
+@overload
+def tool(function: Callable[_P, _R], /) -> FunctionTool[_P, _R]: ...
+@overload
+def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[_P, _R]], FunctionTool[_P, _R]]: ...
+def tool(
+    function: Callable[_P, _R] | None = None, /, **options: Unpack[ToolOptions]
+) -> FunctionTool[_P, _R] | Callable[[Callable[_P, _R]], FunctionTool[_P, _R]]:
+    """Declare a function as a tool: `@tool`, or `@tool(namespace="files", read_only=True)`.
+
+    Raises:
+        ConfigError: its signature cannot be a tool's, or an option contradicts it.
+    """
+    if function is not None:
+        return FunctionTool(function, options)
+    return lambda given: FunctionTool(given, options)
+
+
+def declare_function(function: Callable[..., object], options: ToolOptions) -> DeclaredTool:
+    """Work out the records of a function.
+
+    Raises:
+        ConfigError: its signature cannot be a tool's, or it says nothing about what it does.
+    """
+    signature = signature_of(function, context_type=Context)
+    name, namespace = options.get("name", signature.name), options.get("namespace", DEFAULT_NAMESPACE)
+    tool_id = ToolId(f"tool_{namespace}.{name}")
+    return DeclaredTool(
+        declaration=_declaration(signature, options, tool_id, name, namespace),
+        interface=_interface(signature, options, tool_id),
+        execution_profile=_execution_profile(signature, options, tool_id),
+        permission_profile=_permission_profile(signature, options, tool_id),
+        executor=FunctionExecutor(function, signature),
+        check_values=_check_of(signature, options),
+        normalize=options.get("normalize"),
+        locks=options.get("locks"),
+    )
+
+
+def _declaration(
+    signature: Signature, options: ToolOptions, tool_id: ToolId, name: str, namespace: str
+) -> ToolDeclaration:
+    description = options.get("description") or signature.description
+    if not description:
+        raise ConfigError(f"function {name!r} says nothing about itself; give it a docstring or a description")
+    sensitive = (*signature.sensitive_fields, *options.get("sensitive", ()))
+    return ToolDeclaration(
+        tool_id=tool_id,
+        namespace=namespace,
+        name=name,
+        aliases=tuple(options["aliases"]) if "aliases" in options else None,
+        search_hint=options.get("search_hint"),
+        title=options.get("title", signature.title),
+        description=description,
+        lifecycle=options.get("lifecycle", Lifecycle.AVAILABLE),
+        tool_kind=options.get("kind", ToolKind.FUNCTION),
+        input_contract=InputContract(
+            model_input_schema=signature.model_input_schema,
+            runtime_input_schema=signature.runtime_input_schema,
+            strict=True,
+            defaults=signature.defaults or None,
+            examples=tuple(cast("list[Json]", list(options["examples"]))) if "examples" in options else None,
+            sensitive_fields=sensitive or None,
+            internal_only_fields=signature.internal_only_fields or None,
+        ),
+        output_contract=OutputContract(structured_schema=signature.output_schema) if signature.output_schema else None,
+        interface_ref=InterfaceId(f"interface:{tool_id}"),
+        execution_profile_ref=ExecutionProfileId(f"execution:{tool_id}"),
+        permission_profile_ref=PermissionProfileId(f"permission:{tool_id}"),
+        external_mappings=(FunctionMapping(function_name=signature.name),),
+    )
+
+
+def _interface(signature: Signature, options: ToolOptions, tool_id: ToolId) -> ToolInterface:
+    timeout = options.get("timeout_s")
+    return ToolInterface(
+        interface_id=InterfaceId(f"interface:{tool_id}"),
+        tool_id=tool_id,
+        is_read_only=options.get("read_only"),
+        is_concurrency_safe=options.get("concurrency_safe"),
+        is_destructive=options.get("destructive", False if options.get("read_only") else None),
+        is_open_world=options.get("open_world"),
+        requires_user_interaction=options.get("requires_user_interaction"),
+        interrupt_behavior=options.get("interrupt_behavior"),
+        should_defer=options.get("should_defer"),
+        always_load=options.get("always_load"),
+        max_inline_chars=options.get("max_inline_chars"),
+        timeout_ms=None if timeout is None else round(timeout * 1000),
+    )
+
+
+def _execution_profile(signature: Signature, options: ToolOptions, tool_id: ToolId) -> ExecutionProfile:
+    yields = signature.flavour in (Flavour.GENERATOR, Flavour.ASYNC_GENERATOR)
+    return ExecutionProfile(
+        execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
+        execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
+        supports_progress=yields or signature.context_parameter is not None,
+        # A thread cannot be stopped; saying so is better than a "canceled" while it goes on writing.
+        supports_cancel=signature.flavour in (Flavour.COROUTINE, Flavour.ASYNC_GENERATOR),
+        supports_timeout=True,
+        supports_resume=False,
+        supports_retries=options.get("idempotent", False),
+        supports_partial_results=yields,
+        supports_background=False,
+        supports_result_persistence=True,
+        supports_artifacts=False,
+        sandboxed=False,
+        supports_credential_delegation=False,
+        supports_offline=True,
+        supports_context_modifiers=False,
+    )
+
+
+def _permission_profile(signature: Signature, options: ToolOptions, tool_id: ToolId) -> PermissionProfile:
+    """Tell the risk. An author who says that a function only reads, and reaches nothing outside, wants no approval."""
+    matched = {"path": signature.path_fields, "url": signature.url_fields, "command": signature.command_fields}
+    only_reads = options.get("read_only", False)
+    stays_inside = options.get("open_world") is False
+    effects = options.get("write_effects", (WriteEffect.NONE,) if only_reads else ())
+    return PermissionProfile(
+        permission_profile_id=PermissionProfileId(f"permission:{tool_id}"),
+        risk_level=options.get("risk", RiskLevel.LOW if only_reads else RiskLevel.MEDIUM),
+        access_kinds=tuple(options["access"]) if "access" in options else None,
+        write_effects=tuple(effects) or None,
+        approval_required=options.get("approval_required", False if only_reads and stays_inside else None),
+        approval_reason=options.get("approval_reason"),
+        rule_matching_fields=tuple(name for name, fields in matched.items() if fields) or None,
+    )
+
+
+def _check_of(signature: Signature, options: ToolOptions) -> Callable[[dict[str, Json]], None] | None:
+    """Join the checks that only types can make, such as the thirtieth of February, with the author's own."""
+    convert, own = signature.arguments, options.get("check")
+    if convert is None or not signature.can_refuse:
+        return own
+
+    def check(value: dict[str, Json]) -> None:
+        convert(value)
+        if own is not None:
+            own(value)
+
+    return check

@@ -1,0 +1,105 @@
+"""Run a function: coroutines in place, everything that blocks in a thread."""
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import cast
+
+from agenttool.adapters.python.context import Context, Progress
+from agenttool.ports.executor import Job
+from agenttool.records import Json
+from agenttool.schema.signature import Flavour, Signature
+
+BREATHE_EVERY = 32
+"""After so many yields an async generator lets the loop run, so that one that never waits can still be stopped."""
+
+_threads = ThreadPoolExecutor(max_workers=64, thread_name_prefix="agenttool")
+
+_Work = Coroutine[object, object, object]
+_COROUTINE = Flavour.COROUTINE
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionExecutor:
+    """Runs one function. What the function needs besides its input was worked out when it was declared."""
+
+    function: Callable[..., object]
+    signature: Signature
+
+    def start(self, job: Job) -> _Work:
+        """Give the work of one run."""
+        signature = self.signature
+        if signature.flavour is _COROUTINE and signature.context_parameter is None:
+            convert = signature.arguments
+            return cast("_Work", self.function(**(job.call_input if convert is None else convert(job.call_input))))
+        return _STARTERS[signature.flavour](self.function, self._arguments(job), job)
+
+    def _arguments(self, job: Job) -> dict[str, object]:
+        convert = self.signature.arguments
+        arguments: dict[str, object] = {**job.call_input} if convert is None else convert(job.call_input)
+        if self.signature.context_parameter is not None:
+            arguments[self.signature.context_parameter] = Context(job)
+        return arguments
+
+
+async def _await(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
+    return await cast("_Work", function(**arguments))
+
+
+async def _in_thread(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
+    """Run in a worker thread; a thread cannot be stopped, so on cancellation it is left to notice the signal."""
+    work = partial(contextvars.copy_context().run, partial(function, **arguments))
+    return await asyncio.get_running_loop().run_in_executor(_threads, work)
+
+
+async def _generate(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
+    """Iterate in a worker thread, which stops between two yields once it is asked to."""
+    return await _in_thread(_exhaust, {"function": function, "arguments": arguments, "job": job}, job)
+
+
+def _exhaust(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
+    produced = cast("Iterator[object]", function(**arguments))
+    last = _Last(job)
+    while not job.cancel.is_requested:
+        try:
+            last.take(next(produced))
+        except StopIteration as end:
+            return last.value if end.value is None else end.value
+    cast("object", getattr(produced, "close", lambda: None)())
+    return last.value
+
+
+async def _generate_async(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
+    last, count = _Last(job), 0
+    async for item in cast("AsyncIterator[object]", function(**arguments)):
+        last.take(item)
+        count += 1
+        if not count % BREATHE_EVERY:
+            await asyncio.sleep(0)
+    return last.value
+
+
+class _Last:
+    """Takes what a generator yields: progress and parts are told at once, and the last part is the result."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self.value: object = None
+
+    def take(self, item: object) -> None:
+        if isinstance(item, Progress):
+            self._job.report(item.message, percent=item.percent, step=item.step)
+        else:
+            self._job.report(partial=cast("Json", item))
+            self.value = item
+
+
+_STARTERS: dict[Flavour, Callable[[Callable[..., object], dict[str, object], Job], _Work]] = {
+    Flavour.FUNCTION: _in_thread,
+    Flavour.COROUTINE: _await,
+    Flavour.GENERATOR: _generate,
+    Flavour.ASYNC_GENERATOR: _generate_async,
+}

@@ -1,0 +1,51 @@
+"""Tools and settings by the words of the command line."""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import NoReturn, cast
+
+import typer
+from rich.console import Console
+
+from agenttool.adapters.python.declare import FunctionTool
+from agenttool.assemble import Tool
+from agenttool.errors import ConfigError
+from agenttool.ports.tool import DeclaredTool
+
+SETTINGS = "agenttool.toml"
+UNUSABLE = 2
+
+
+def load_tools(places: list[str]) -> list[Tool]:
+    """Import modules and take their tools: `package.module` for all of them, `package.module:name` for one.
+
+    Raises:
+        ConfigError: there is no such module or tool, or importing it failed.
+    """
+    sys.path.insert(0, str(Path.cwd()))
+    found: list[Tool] = []
+    for place in places:
+        name, _, attribute = place.partition(":")
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:
+            told = f"{type(error).__name__}: {error}"
+            raise ConfigError(f"module {name!r} cannot be imported: {told}; correct it") from error
+        values: list[object] = [getattr(module, attribute, None)] if attribute else list(vars(module).values())
+        tools = [cast("Tool", value) for value in values if isinstance(value, FunctionTool | DeclaredTool)]
+        if not tools:
+            raise ConfigError(f"{place!r} holds no tool; decorate a function with @tool, and name its module")
+        found += tools
+    return found
+
+
+def settings_file(given: Path | None) -> Path | None:
+    """Take the settings that were named, or the ones that lie here."""
+    return given if given is not None else Path(SETTINGS) if Path(SETTINGS).exists() else None
+
+
+def refuse(error: Exception) -> NoReturn:
+    """Say on the error stream what was wrong, and stop."""
+    Console(stderr=True).print(str(error), markup=False, style="red", soft_wrap=True)
+    raise typer.Exit(UNUSABLE)

@@ -1,0 +1,67 @@
+"""`agenttool tools`: what a module offers, as a model and as a rule would see it."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from agenttool.assemble import Runtime
+from agenttool.cli.loading import load_tools, refuse
+from agenttool.codec import json_bytes, to_json
+from agenttool.errors import ConfigError
+from agenttool.records import Json, Record, ToolDeclaration, ToolInterface
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def tools(
+    places: Annotated[list[str], typer.Argument(metavar="MODULE[:NAME]…", help="Where the tools are")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the records as JSON Lines and nothing else")] = False,
+) -> None:
+    """List the tools of a module, and what is assumed of them"""  # noqa: D415 -- as in the table of commands
+    try:
+        records = asyncio.run(_declared(places))
+    except ConfigError as error:
+        refuse(error)
+    if as_json:
+        for record in records:
+            typer.echo(json_bytes(to_json(record)).decode())
+        return
+    table = Table("tool", "arguments", "facts", "description", box=None, pad_edge=False)
+    interfaces = {each.tool_id: each for each in records if isinstance(each, ToolInterface)}
+    for declaration in records:
+        if isinstance(declaration, ToolDeclaration):
+            facts = _facts(interfaces[declaration.tool_id])
+            name = f"{declaration.namespace}.{declaration.name}"
+            table.add_row(f"[cyan]{name}[/]", _arguments(declaration), facts, declaration.description.splitlines()[0])
+    Console().print(table)
+
+
+async def _declared(places: list[str]) -> list[Record]:
+    async with Runtime.open(tools=load_tools(places)) as rt:
+        return [record async for record in rt.export()]
+
+
+def _arguments(declaration: ToolDeclaration) -> str:
+    schema = (declaration.input_contract and declaration.input_contract.model_input_schema) or {}
+    properties, required = schema.get("properties"), schema.get("required")
+    names: list[str] = list(properties) if isinstance(properties, dict) else []
+    needed: list[Json] = required if isinstance(required, list) else []
+    return " ".join(name if name in needed else f"[dim]{name}?[/]" for name in names)
+
+
+def _facts(interface: ToolInterface) -> str:
+    """Tell what it does; a fact that nobody declared is dim."""
+    words = {
+        "is_read_only": ("reads", "writes"),
+        "is_destructive": ("destroys", ""),
+        "is_open_world": ("open world", "stays inside"),
+        "is_concurrency_safe": ("parallel", "alone"),
+    }
+    inferred = interface.inferred_facts or ()
+    told = [(fact, pair[0] if getattr(interface, fact) is True else pair[1]) for fact, pair in words.items()]
+    return ", ".join(f"[dim]{word}[/]" if fact in inferred else word for fact, word in told if word)

@@ -1,0 +1,92 @@
+"""Settings: the only reader of settings files. Everything is kept with the file and line it came from."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from agenttool.errors import ConfigError
+from agenttool.records import JsonObject, RuleSource
+
+_TABLES = ("rules", "hooks")
+_KNOWN = {"rules", "hooks", "permissions", "sources", "store", "surface", "server", "telemetry"}
+_PERMISSIONS = {"mode", "interactive", "workspace"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One table of a settings file, as written, and where it stands."""
+
+    members: JsonObject
+    file: str
+    line: int
+    source: RuleSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What settings files say. Several files make one configuration; nothing in one hides what another says."""
+
+    rules: tuple[Setting, ...] = ()
+    hooks: tuple[Setting, ...] = ()
+    mode: str | None = None
+    interactive: bool | None = None
+    workspace: tuple[str, ...] = ()
+
+
+def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SETTINGS) -> Config:
+    """Read one settings file.
+
+    Raises:
+        ConfigError: it cannot be read, is not TOML, or has a table that nobody knows; says where and what to do.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+        settings = tomllib.loads(text)
+    except OSError as error:
+        raise ConfigError(f"settings cannot be read: {str(path)!r}: {error.strerror}; name another file") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}; correct it") from error
+    unknown = sorted(settings.keys() - _KNOWN)
+    if unknown:
+        raise ConfigError(f"{path}: no setting is called {unknown[0]!r}; use one of {', '.join(sorted(_KNOWN))}")
+    permissions = _permissions(str(path), settings.get("permissions", {}))
+    tables = {name: _tables(name, settings.get(name, []), text, str(path), source) for name in _TABLES}
+    mode, interactive = permissions.get("mode"), permissions.get("interactive")
+    workspace = permissions.get("workspace", [])
+    return Config(
+        rules=tables["rules"],
+        hooks=tables["hooks"],
+        mode=mode if isinstance(mode, str) else None,
+        interactive=interactive if isinstance(interactive, bool) else None,
+        workspace=tuple(str(each) for each in workspace) if isinstance(workspace, list) else (str(workspace),),
+    )
+
+
+def _permissions(path: str, table: object) -> JsonObject:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: permissions must be a table; write [permissions]")
+    members = cast("JsonObject", table)
+    unknown = sorted(members.keys() - _PERMISSIONS)
+    if unknown:
+        raise ConfigError(f"{path}: [permissions] has no {unknown[0]!r}; use one of {', '.join(sorted(_PERMISSIONS))}")
+    return members
+
+
+def _tables(name: str, tables: object, text: str, path: str, source: RuleSource) -> tuple[Setting, ...]:
+    """Pair each table of a list with its line; the parser keeps the order, so the n-th heading is the n-th table."""
+    if not isinstance(tables, list):
+        raise ConfigError(f"{path}: {name} must be a list of tables; write [[{name}]]")
+    found = cast("list[object]", tables)
+    heading = re.compile(rf"^\s*\[\[\s*{name}\s*\]\]")
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if heading.match(line)]
+    lines += [1] * (len(found) - len(lines))
+    settings: list[Setting] = []
+    for each, line in zip(found, lines, strict=False):
+        if not isinstance(each, dict):
+            raise ConfigError(f"{path}:{line}: {name} must be a list of tables; write [[{name}]]")
+        members = cast("JsonObject", each)
+        settings.append(Setting(members=members, file=path, line=line, source=source))
+    return tuple(settings)

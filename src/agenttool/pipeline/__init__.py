@@ -1,0 +1,1 @@
+"""The path of one call: start at `run`."""

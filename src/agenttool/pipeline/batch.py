@@ -1,0 +1,90 @@
+"""Many calls under one scheduler policy: who waits, whom a failure takes along, and in which order results leave."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.run import run_call
+from agenttool.pipeline.stopping import request_cancel
+from agenttool.records import AbortReason, JsonObject, ResultStatus, SchedulerPolicy, ToolProgress, ToolResult
+from agenttool.scheduler.order import Outlet, delivery_of
+from agenttool.scheduler.siblings import Readiness, Siblings, siblings_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """One call of a batch; `depends_on` names earlier calls by their place in it."""
+
+    name: str
+    arguments: JsonObject | str | bytes
+    native_call_id: str | None = None
+    depends_on: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchItem:
+    """What leaves a batch: the result of the call at `index`, or a sign of life from it."""
+
+    index: int
+    result: ToolResult | None = None
+    progress: ToolProgress | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Batch:
+    """A run of several calls. Each has a task of its own, and every task ends with the batch."""
+
+    calls: Sequence[Call]
+    policy: SchedulerPolicy
+    siblings: Siblings[int]
+    ended: dict[int, ResultStatus] = field(default_factory=dict[int, ResultStatus])
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def stream(self) -> AsyncIterator[BatchItem]:
+        """Run all calls; results leave in the order asked for unless the policy says otherwise."""
+        delivery = delivery_of(self.policy)
+        outlet = Outlet[BatchItem](len(self.calls), delivery)
+        places = asyncio.Semaphore(1 if delivery.serial else self.policy.max_parallel or len(self.calls) or 1)
+        async with asyncio.TaskGroup() as group:
+            for index in range(len(self.calls)):
+                group.create_task(self._run(index, places, outlet.result))
+            async for item in outlet:
+                yield item
+
+    async def _run(self, index: int, places: asyncio.Semaphore, deliver: Callable[[int, BatchItem], None]) -> None:
+        call = self.calls[index]
+        await self._wait_for_dependencies(index, call)
+        async with places:
+            result = await run_call(call)
+        self.ended[index] = result.status
+        unfinished = [other for other in range(len(self.calls)) if other not in self.ended]
+        for other in self.siblings.taken_along(index, result.status, unfinished):
+            _take_along(self.calls[other])
+        self._changed.set()
+        self._changed = asyncio.Event()
+        deliver(index, BatchItem(index=index, result=result))
+
+    async def _wait_for_dependencies(self, index: int, call: Call) -> None:
+        while self.siblings.readiness(index, self.ended) is Readiness.WAIT:
+            await self._changed.wait()
+        if self.siblings.readiness(index, self.ended) is Readiness.CANCEL:
+            _take_along(call)
+
+
+def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: SchedulerPolicy) -> Batch:
+    """Join calls that are ready to run.
+
+    Raises:
+        ToolFailure: invalid_arguments, if the dependencies do not make sense.
+    """
+    depends_on = {index: each.depends_on for index, each in enumerate(wanted)}
+    return Batch(calls, policy, siblings_of(depends_on, policy.sibling_failure_policy))
+
+
+def _take_along(call: Call) -> None:
+    """Cancel a call because another failed; one that has not begun will not begin."""
+    if call.status is None:
+        call.abort_reason = call.abort_reason or AbortReason.SIBLING_ERROR
+    else:
+        request_cancel(call, AbortReason.SIBLING_ERROR)

@@ -1,0 +1,149 @@
+"""What every phase may see of one call, and what a running tool may do with it."""
+
+import threading
+from collections.abc import Mapping
+from typing import cast
+
+from agenttool.catalog.surface import Surface
+from agenttool.journal import steps
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.evidence import Progressed, Request
+from agenttool.pipeline.tool import Tool
+from agenttool.ports.facts import Fact
+from agenttool.records import (
+    AbortReason,
+    InvocationId,
+    InvocationStatus,
+    Json,
+    JsonObject,
+    Phase,
+    ProgressStatus,
+    ResultId,
+    ToolId,
+)
+from agenttool.results.scrub import Scrubber, compile_scrubber
+from agenttool.scheduler.drive import Drive
+from agenttool.scheduler.lines import Turn
+
+_NO_CREDENTIALS: Mapping[str, str] = {}
+_STARTED = steps.STARTED
+
+
+class Call:
+    """One call on its way. It is also the `Job` that its executor is handed.
+
+    Values are class attributes until they differ: one of these is made for every call, and most calls are plain.
+    """
+
+    status: InvocationStatus | None = None
+    events: int = 0
+    phase: Phase = Phase.RESOLVE_TOOL
+    tool: Tool | None = None
+    call_input: JsonObject
+    drive: Drive | None = None
+    turn: Turn | None = None
+    deadline_ns: int | None = None
+    abort_reason: AbortReason | None = None
+    parent: "Call | None" = None
+    interrupted: BaseException | None = None
+    scrubber: Scrubber | None = None
+    started_ns: int = 0
+    progress: int = 0
+    mutations: int = 0
+    decisions: int = 0
+    hook_runs: int = 0
+    context: tuple[JsonObject, ...] = ()
+    credentials: Mapping[str, str] = _NO_CREDENTIALS
+
+    def __init__(self, core: Core, request: Request, surface: Surface | None, tool_id: ToolId) -> None:
+        """Take what was asked for and where; `tool_id` stands for the tool until it is found."""
+        self.unique = core.ids.unique()
+        self.invocation_id = InvocationId("inv_" + self.unique)
+        self.tool_id = tool_id
+        self.core = core
+        self.request = request
+        self.surface = surface
+        self.facts: list[Fact] = []
+
+    @property
+    def result_id(self) -> ResultId:
+        """The id of the one result this call will have."""
+        return ResultId("res_" + self.unique)
+
+    @property
+    def cancel(self) -> "Call":
+        """The signal to stop, which is this call."""
+        return self
+
+    @property
+    def is_requested(self) -> bool:
+        """Tell whether someone asked this call to stop."""
+        return self.abort_reason is not None
+
+    @property
+    def reason(self) -> AbortReason | None:
+        """Tell why it should stop."""
+        return self.abort_reason
+
+    @property
+    def sandbox_profile(self) -> str | None:
+        """The confinement that the tool declared."""
+        return self.tool.entry.tool.execution_profile.sandbox_profile if self.tool else None
+
+    def learn_secrets(self, value: Json) -> None:
+        """Remember the sensitive values of an input, so that nothing that leaves the call repeats them."""
+        if self.tool is not None and self.tool.redactor is not None:
+            found = compile_scrubber(self.tool.redactor.find(value))
+            if found is not None:
+                self.scrubber = found.and_also(self.scrubber)
+
+    def report(
+        self,
+        message: str | None = None,
+        *,
+        percent: float | None = None,
+        step: str | None = None,
+        partial: Json = None,
+        facts: Mapping[str, int | str] | None = None,
+    ) -> None:
+        """Tell how far the work is; safe from any thread."""
+        update = (message, percent, step, partial, facts)
+        if threading.get_ident() == self.core.thread_id:
+            self._report(*update)
+        else:
+            self.core.loop.call_soon_threadsafe(self._report, *update)
+
+    def add_native_ids(self, source: str, ids: JsonObject) -> None:
+        """Keep native ids of this run."""
+        self.core.journal.note(self, steps.NATIVE_IDS, {"source": source, **ids})
+
+    def _report(
+        self,
+        message: str | None,
+        percent: float | None,
+        step: str | None,
+        partial: Json,
+        facts: Mapping[str, int | str] | None,
+    ) -> None:
+        if self.status is None or self.status.is_terminal or self.status is InvocationStatus.YIELDED:
+            return
+        self.progress += 1
+        scrub = self.scrubber
+        journal = self.core.journal
+        is_partial = partial is not None
+        journal.note(
+            self,
+            steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED,
+            Progressed(
+                self.progress,
+                ProgressStatus.PARTIAL_RESULT if is_partial else ProgressStatus.RUNNING,
+                scrub.text(message) if scrub and message else message,
+                None if percent is None else min(max(percent, 0.0), 100.0),
+                scrub.text(step) if scrub and step else step,
+                (self.core.clock.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
+                cast("JsonObject", dict(facts)) if facts else None,
+            ),
+        )
+
+
+_RUNNING = (InvocationStatus.RUNNING, InvocationStatus.PARTIAL_RESULT)

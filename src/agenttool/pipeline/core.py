@@ -1,0 +1,51 @@
+"""What all calls of a runtime share."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agenttool.hooks.match import Hook
+from agenttool.journal.journal import Journal
+from agenttool.pipeline.tool import Tool
+from agenttool.policy.approvals import Approvals
+from agenttool.policy.decide import Policy
+from agenttool.ports.stores import PayloadStore
+from agenttool.ports.world import Clock, IdSource
+from agenttool.records import ApprovalId, InvocationId, ToolId
+from agenttool.scheduler.deadlines import Deadlines
+from agenttool.scheduler.drive import Patience
+from agenttool.scheduler.gate import Gate
+
+
+class Running(Protocol):
+    """A call as the registry sees it."""
+
+    invocation_id: InvocationId
+
+
+@dataclass(slots=True, eq=False)
+class Core:
+    """The parts that every phase may ask: the journal, the policy, the gate, the clock and the rest of the world."""
+
+    journal: Journal
+    clock: Clock
+    ids: IdSource
+    payloads: PayloadStore
+    policy: Policy
+    gate: Gate
+    deadlines: Deadlines
+    patience: Patience
+    loop: asyncio.AbstractEventLoop
+    thread_id: int
+    hooks: tuple[Hook, ...] = ()
+    default_timeout_s: float | None = 600.0
+    approval_ttl_s: float = 86_400.0
+    approvals: Approvals = field(default_factory=Approvals)
+    waiting: dict[ApprovalId, "asyncio.Future[object]"] = field(
+        default_factory=dict["ApprovalId", "asyncio.Future[object]"]
+    )
+    tools: dict[ToolId, Tool] = field(default_factory=dict[ToolId, Tool])
+
+    def now_ns(self) -> int:
+        """Give the time."""
+        return self.clock.now_ns()

@@ -1,0 +1,300 @@
+"""What the facts of a call rest on, and how each tells itself as records once somebody asks."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from agenttool.codec import digest_of, parse_object
+from agenttool.errors import RecordError
+from agenttool.hooks.run import HookRun
+from agenttool.journal.moments import timestamp
+from agenttool.policy.verdict import Verdict, decision_record
+from agenttool.ports.facts import Fact
+from agenttool.records import (
+    DecisionId,
+    EventType,
+    HookEvent,
+    HookId,
+    InputMutation,
+    InputStage,
+    InvocationId,
+    Json,
+    JsonObject,
+    MutationId,
+    MutationSource,
+    Part,
+    PermissionDecision,
+    ProgressId,
+    ProgressStatus,
+    Record,
+    ResultPersistence,
+    SuggestedUpdate,
+    ToolHook,
+    ToolProgress,
+    ToolResult,
+    input_ref,
+)
+from agenttool.results.redaction import MARKER, Redactor
+
+_NOTHING: Mapping[str, object] = {}
+
+
+class Plain(Part, frozen=True):
+    """Evidence that is told by events alone."""
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell nothing more."""
+        return {}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill nothing."""
+        return _NOTHING
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Stand for nothing else."""
+        return ()
+
+
+def shown(value: bytes, redactor: Redactor | None) -> Json:
+    """Give an input as a record may show it: sensitive fields redacted, everything else as it was.
+
+    What is no JSON object is shown as the text it is, unless it might hold something sensitive.
+    """
+    try:
+        members = parse_object(value)
+    except RecordError:
+        return MARKER if redactor is not None else value.decode(errors="replace")
+    return members if redactor is None else redactor.redact(members)
+
+
+class Request(Plain, frozen=True):
+    """What was asked for. The input is kept as the bytes it came in; nothing changes them."""
+
+    name: str
+    model_input: bytes
+    surface_id: str | None = None
+    native_call_id: str | None = None
+    actor_ref: str | None = None
+    parent_invocation_id: InvocationId | None = None
+    depends_on: tuple[InvocationId, ...] | None = None
+    redactor: Redactor | None = None
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell the name that was called."""
+        return {"name": self.name} if event is EventType.PLANNED else {}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill in who asked for what."""
+        fields = {
+            "surface_id": self.surface_id,
+            "native_call_id": self.native_call_id,
+            "actor_ref": self.actor_ref,
+            "parent_invocation_id": self.parent_invocation_id,
+            "depends_on": self.depends_on,
+        }
+        given = {name: value for name, value in fields.items() if value is not None}
+        return {**given, "model_input": shown(self.model_input, self.redactor)}
+
+
+class InputNoted(Plain, frozen=True):
+    """One of the later inputs, and who changed it into this; without a source it was not changed."""
+
+    stages: tuple[InputStage, ...]
+    value: bytes
+    redactor: Redactor | None = None
+    source_type: MutationSource | None = None
+    source_ref: str | None = None
+    from_stage: InputStage | None = None
+    changed_fields: tuple[str, ...] = ()
+    reason: str | None = None
+    number: int = 0
+
+    def mutation_id(self, invocation_id: str) -> MutationId:
+        """Name the mutation by its call and its place there."""
+        return MutationId(f"mut_{invocation_id.partition('_')[2]}-{self.number}")
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill in the inputs that this is."""
+        value = shown(self.value, self.redactor)
+        return {stage.value: value for stage in self.stages}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the change, if it was one."""
+        invocation_id = fact.invocation_id
+        if self.source_type is None or self.from_stage is None or invocation_id is None:
+            return ()
+        return (
+            InputMutation(
+                mutation_id=self.mutation_id(invocation_id),
+                invocation_id=invocation_id,
+                source_type=self.source_type,
+                source_ref=self.source_ref,
+                from_input_ref=input_ref(invocation_id, self.from_stage),
+                to_input_ref=input_ref(invocation_id, self.stages[0]),
+                changed_fields=self.changed_fields,
+                reason=self.reason,
+                created_at=timestamp(fact.at_ns),
+            ),
+        )
+
+
+class Decided(Plain, frozen=True):
+    """A verdict of the rules on one input. The digest of that input is taken when somebody reads the record."""
+
+    verdict: Verdict
+    permission_input: bytes
+    decision_id: DecisionId
+    redactor: Redactor | None = None
+    suggested_updates: tuple[SuggestedUpdate, ...] = ()
+    approval_id: str | None = None
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell the decision and its reason; a request says whether anybody is asked."""
+        if event is EventType.PERMISSION_REQUESTED:
+            told: JsonObject = {"prompted": self.approval_id is not None, "decision_id": self.decision_id}
+            return {**told, "approval_id": self.approval_id} if self.approval_id else told
+        return {"decision_id": self.decision_id, "behavior": self.verdict.behavior.value, "source": self.verdict.source}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill in what was judged, and by which decision."""
+        value = shown(self.permission_input, self.redactor)
+        fields: dict[str, object] = {"permission_decision_refs": (self.decision_id,), "permission_input": value}
+        return {**fields, "approval_request_ref": self.approval_id} if self.approval_id else fields
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the decision."""
+        return (
+            decision_record(
+                self.verdict,
+                decision_id=self.decision_id,
+                invocation_id=cast("InvocationId", fact.invocation_id),
+                decided_at=timestamp(fact.at_ns),
+                input_digest=digest_of(parse_object(self.permission_input)),
+                suggested_updates=self.suggested_updates,
+            ),
+        )
+
+
+class AnswerGiven(Plain, frozen=True):
+    """The answer to a question, or that none came in time."""
+
+    decision: PermissionDecision
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell the decision and who made it."""
+        told: JsonObject = {"decision_id": self.decision.decision_id, "behavior": self.decision.behavior.value}
+        return {**told, "decided_by": self.decision.decided_by}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Add the decision."""
+        return {"permission_decision_refs": (self.decision.decision_id,)}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the decision."""
+        return (self.decision,)
+
+
+class HookRan(Plain, frozen=True):
+    """One run of one hook."""
+
+    run: HookRun
+    hook_event: HookEvent
+    hook_id: HookId
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell which hook it was and what sort of things it said."""
+        said: JsonObject = {"hook_id": self.hook_id, "hook_event": self.hook_event.value, "hook": self.run.hook.name}
+        outputs = [output.type.value for output in self.run.reply.outputs()]
+        return {**said, "outputs": [*outputs], **({"fault": True} if self.run.fault else {})}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Link the run."""
+        return {"hook_refs": (self.hook_id,)}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the run."""
+        reply = self.run.reply
+        hint = reply.permission_result
+        return (
+            ToolHook(
+                hook_id=self.hook_id,
+                hook_event=self.hook_event,
+                name=self.run.hook.name,
+                invocation_id=fact.invocation_id,
+                tool_id=fact.tool_id,
+                matcher=self.run.hook.matcher(),
+                outputs=reply.outputs(),
+                permission_result={"behavior": hint.value, "reason": reply.permission_reason} if hint else None,
+                additional_context=reply.additional_context or None,
+                stop={"reason": reply.stop} if reply.stop is not None else None,
+                started_at=timestamp(self.run.started_ns),
+                ended_at=timestamp(self.run.ended_ns),
+            ),
+        )
+
+
+class Progressed(Plain, frozen=True):
+    """How far the work is; a message is scrubbed before it gets here."""
+
+    number: int
+    status: ProgressStatus
+    message: str | None = None
+    percent: float | None = None
+    step: str | None = None
+    elapsed_ms: int | None = None
+    facts: JsonObject | None = None
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell what was reported."""
+        said = {"progress": self.number, "message": self.message, "percent": self.percent, "step": self.step}
+        return {name: value for name, value in said.items() if value is not None}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the update."""
+        invocation_id = cast("InvocationId", fact.invocation_id)
+        return (
+            ToolProgress(
+                progress_id=ProgressId(f"prg_{invocation_id.partition('_')[2]}-{self.number}"),
+                invocation_id=invocation_id,
+                sequence=self.number,
+                status=self.status,
+                message=self.message,
+                percent=self.percent,
+                current_step=self.step,
+                elapsed_ms=self.elapsed_ms,
+                timestamp=timestamp(fact.at_ns),
+                **(self.facts or {}),  # pyright: ignore[reportArgumentType] -- counters that the record has fields for
+            ),
+        )
+
+
+class Ended(Plain, frozen=True):
+    """The one result of the call."""
+
+    result: ToolResult
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell the result's id and, of a failure, its class."""
+        result = self.result
+        told: JsonObject = {"result_id": result.result_id}
+        if result.error is not None and event.is_terminal:
+            told["error_class"] = result.error.error_class.value
+            told["error_code"] = result.error.error_code
+        return told
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the result."""
+        return (self.result,)
+
+
+class Stored(Plain, frozen=True):
+    """Where the bytes of the result went."""
+
+    decision: ResultPersistence
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell the decision."""
+        return {"decision_id": self.decision.decision_id, "strategy": self.decision.strategy.value}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the decision."""
+        return (self.decision,)

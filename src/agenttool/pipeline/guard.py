@@ -1,0 +1,11 @@
+"""The one place that catches whatever other people's code raises."""
+
+from collections.abc import Awaitable, Callable
+
+
+async def guard(work: Callable[[], Awaitable[object]]) -> tuple[object, Exception | None]:
+    """Do the work; give its value, or the exception it raised instead. Cancellation passes through."""
+    try:
+        return await work(), None
+    except Exception as error:  # noqa: BLE001 -- somebody else's code: whatever it raises is an answer
+        return None, error

@@ -1,0 +1,87 @@
+"""One round of hooks at one place: ask, note every run, and turn a stop or a fault into the failure it is."""
+
+from collections.abc import Awaitable, Callable
+
+from agenttool.errors import ToolFailure
+from agenttool.hooks.run import HookRuns, run_hooks
+from agenttool.journal import steps
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import HookRan
+from agenttool.pipeline.guard import guard
+from agenttool.pipeline.tool import Tool
+from agenttool.ports.facts import Step
+from agenttool.ports.hooks import HookQuestion
+from agenttool.records import ErrorClass, HookEvent, HookId, Json, JsonObject
+from agenttool.results.failure import guided
+
+
+class _World:
+    """The time and the guard, for the hooks of one call."""
+
+    __slots__ = ("_now",)
+
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        self._now = now_ns
+
+    def now_ns(self) -> int:
+        return self._now()
+
+    async def guard(self, work: Callable[[], Awaitable[object]]) -> tuple[object, Exception | None]:
+        return await guard(work)
+
+
+_STEPS: dict[HookEvent, tuple[Step, Step]] = {
+    HookEvent.PRE_TOOL_USE: (steps.PRE_HOOKS_STARTED, steps.PRE_HOOKS_COMPLETED),
+    HookEvent.POST_TOOL_USE: (steps.POST_HOOKS_STARTED, steps.POST_HOOKS_COMPLETED),
+    HookEvent.POST_TOOL_USE_FAILURE: (steps.POST_HOOKS_STARTED, steps.POST_HOOKS_COMPLETED),
+    HookEvent.PERMISSION_REQUEST: (steps.SIDE_HOOKS_STARTED, steps.SIDE_HOOKS_COMPLETED),
+    HookEvent.PERMISSION_DECISION: (steps.SIDE_HOOKS_STARTED, steps.SIDE_HOOKS_COMPLETED),
+    HookEvent.RESULT_PERSISTENCE: (steps.SIDE_POST_STARTED, steps.SIDE_POST_COMPLETED),
+}
+
+
+async def hook_round(
+    call: Call,
+    tool: Tool,
+    event: HookEvent,
+    value: JsonObject,
+    *,
+    output: Json = None,
+    details: JsonObject | None = None,
+) -> HookRuns:
+    """Ask the hooks of one place in order, and note each run between a started and a completed event."""
+    journal = call.core.journal
+    started, completed = _STEPS[event]
+    hooks = tool.hooks_at(event)
+    question = HookQuestion(
+        hook_event=event,
+        invocation_id=call.invocation_id,
+        tool_id=tool.tool_id,
+        tool_name=tool.name,
+        input=value,
+        output=output,
+        details=details,
+    )
+    journal.note(call, started, {"hook_event": event.value, "hooks": len(hooks)})
+    rounds = await run_hooks(hooks, question, _World(call.core.clock.now_ns))
+    for run in rounds.runs:
+        call.hook_runs += 1
+        if run.reply.progress is not None:
+            call.report(run.reply.progress)
+        call.context += run.reply.additional_context
+        journal.note(call, completed, HookRan(run, event, HookId(f"hook_{call.unique}-{call.hook_runs}")))
+    return rounds
+
+
+def refuse_stop_and_fault(call: Call, rounds: HookRuns, *, fault_class: ErrorClass) -> None:
+    """End the call if a hook said stop or went wrong.
+
+    Raises:
+        ToolFailure: hook_blocked, or the class that a fault has at this place.
+    """
+    failed, stopped = rounds.failed, rounds.stopped_by
+    if failed is not None:
+        raise ToolFailure(guided(fault_class, phase=call.phase, message=failed.fault or "a hook failed"))
+    if stopped is not None:
+        message = f"hook {stopped.hook.name!r} stopped the call: {stopped.reply.stop}"
+        raise ToolFailure(guided(ErrorClass.HOOK_BLOCKED, phase=call.phase, message=message))

@@ -1,0 +1,1 @@
+"""The twelve phases, one file each, named as in the standard."""

@@ -1,0 +1,26 @@
+"""Phase 9: native output to result, exactly once."""
+
+from agenttool.journal.moments import timestamp
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.tool import Tool
+from agenttool.records import Phase
+from agenttool.results.mapping import Mapped, map_output
+
+_PHASE = Phase.MAP_RESULT
+
+
+def map_result(call: Call, tool: Tool, output: object) -> Mapped:
+    """Turn what the tool gave into the draft of its result.
+
+    Raises:
+        ToolFailure: result_mapping_failed.
+    """
+    call.phase = _PHASE
+    return map_output(
+        output,
+        plan=tool.mapping,
+        result_id=call.result_id,
+        invocation_id=call.invocation_id,
+        created_at=timestamp(call.core.clock.now_ns()),
+        scrubber=call.scrubber,
+    )

@@ -1,0 +1,45 @@
+"""Phase 2: the model's input against the schema that the model was shown."""
+
+from agenttool.codec import parse_object
+from agenttool.errors import RecordError, ToolFailure
+from agenttool.journal import steps
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.misfits import told_misfits
+from agenttool.pipeline.tool import Tool
+from agenttool.records import ErrorClass, JsonObject, Phase, replace
+from agenttool.results.failure import guided
+
+_PHASE = Phase.PARSE_SCHEMA
+_ADMITTED = steps.ADMITTED
+
+
+def parse_schema(call: Call, tool: Tool) -> JsonObject:
+    """Read the input and hold it to the model's schema; what comes back is the call's own copy.
+
+    Raises:
+        ToolFailure: schema_validation_failed, saying where and what to do, never what was there.
+    """
+    call.phase = _PHASE
+    if tool.redactor is not None:
+        call.request = replace(call.request, redactor=tool.redactor)
+    try:
+        parsed = parse_object(call.request.model_input)
+    except RecordError as error:
+        raise misfit(call, str(error)) from error
+    if not tool.check_model.accepts(parsed):
+        raise misfit(call, told_misfits(tool.check_model, parsed))
+    if tool.internal_only and not tool.internal_only.isdisjoint(parsed):
+        names = ", ".join(sorted(tool.internal_only & parsed.keys()))
+        raise misfit(call, f"{names} is not for callers to set; leave it out")
+    if tool.redactor is not None:
+        call.learn_secrets(parsed)
+    call.core.journal.note(call, _ADMITTED, call.request)
+    return parsed
+
+
+def misfit(call: Call, message: str) -> ToolFailure:
+    """Note that the input does not fit, and give the failure."""
+    journal = call.core.journal
+    journal.note(call, steps.CHOSEN, call.request)
+    journal.note(call, steps.MISFIT, {"phase": _PHASE.value})
+    return ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=_PHASE, message=message))

@@ -1,0 +1,44 @@
+"""Phase 11: inline, preview, store, redact or drop the bytes of the result."""
+
+from agenttool.journal import steps
+from agenttool.journal.moments import timestamp
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import Stored
+from agenttool.pipeline.guard import guard
+from agenttool.records import PERSISTENCE, PersistenceStrategy, Phase, Ref, ToolResult
+from agenttool.results.delivery import apply_plan
+from agenttool.results.mapping import Mapped
+from agenttool.results.persistence import INLINE, decide_persistence
+from agenttool.results.refs import Payload, expire_payload, stored_at
+
+_PHASE = Phase.PERSIST_RESULT
+
+
+async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
+    """Give the result as it is delivered; what could not be stored is not promised."""
+    tool = call.tool
+    if tool is None:
+        return mapped.result
+    plan = decide_persistence(mapped, tool.persistence)
+    if plan is INLINE and not mapped.payloads:
+        return mapped.result
+    call.phase = _PHASE
+    now = timestamp(call.core.clock.now_ns())
+    draft = mapped.result
+    for payload in mapped.payloads if plan.stores_media else ():
+        if await _store(call, payload) is None:
+            draft = expire_payload(draft, payload.ref.id or "", expires_at=now)
+    stored = await _store(call, plan.payload) if plan.payload is not None else None
+    result, decision = apply_plan(plan, draft, stored, decision_id=PERSISTENCE.compose(call.unique), created_at=now)
+    redacted = plan.strategy is PersistenceStrategy.REDACT
+    call.core.journal.note(call, steps.REDACTED if redacted else steps.PERSISTED, Stored(decision))
+    return result
+
+
+async def _store(call: Call, payload: Payload) -> Ref | None:
+    """Store bytes; a store that fails gives no ref, and the plan then delivers nothing it cannot keep."""
+    digest = payload.ref.digest
+    if digest is None:
+        return None
+    uri, fault = await guard(lambda: call.core.payloads.put(payload.data, digest))
+    return stored_at(payload, str(uri)) if fault is None else None

@@ -1,0 +1,34 @@
+"""Phase 10: hooks after the tool; they see what will be delivered, and cannot undo what happened."""
+
+from agenttool.errors import ToolFailure
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.failed import failed
+from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
+from agenttool.pipeline.phases.map_result import map_result
+from agenttool.records import UNSET, ErrorClass, HookEvent, Json, Phase
+from agenttool.results.mapping import Mapped
+
+_PHASE = Phase.POST_HOOKS
+
+
+async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
+    """Run the hooks of success or failure; a stop or a fault turns a success into a failure that says it ran."""
+    tool = call.tool
+    if tool is None or not tool.hooks.by_event:
+        return mapped
+    event = HookEvent.POST_TOOL_USE_FAILURE if mapped.result.is_error else HookEvent.POST_TOOL_USE
+    if event not in tool.hooks.by_event or not call.started_ns:
+        return mapped
+    call.phase = _PHASE
+    rounds = await hook_round(call, tool, event, call.call_input, output=_visible(mapped))
+    try:
+        refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
+        updates = [run.reply.updated_output for run in rounds.runs if run.reply.updated_output is not UNSET]
+        return map_result(call, tool, updates[-1]) if updates else mapped
+    except ToolFailure as failure:
+        return failed(call, failure.error)
+
+
+def _visible(mapped: Mapped) -> Json:
+    """Show hooks what a model will read; the raw output may hold what nobody should see (G-28)."""
+    return [item.text for item in mapped.result.model_facing_content or () if item.text is not None]

@@ -1,0 +1,40 @@
+"""Phase 5: let hooks look, add context, replace the input, hint at a permission, or stop the call."""
+
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
+from agenttool.pipeline.rejudge import Replacement, replaced
+from agenttool.pipeline.tool import Tool
+from agenttool.policy.opinions import HookHint
+from agenttool.records import ErrorClass, HookEvent, InputStage, JsonObject, MutationSource, Phase
+
+_PHASE = Phase.PRE_HOOKS
+_EVENT = HookEvent.PRE_TOOL_USE
+
+
+async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> tuple[JsonObject, tuple[HookHint, ...]]:
+    """Give the input that hooks propose, and their hints for the permission phase.
+
+    Raises:
+        ToolFailure: hook_blocked, hook_failed, input_mutation_failed, schema_validation_failed, invalid_arguments.
+    """
+    call.phase = _PHASE
+    if _EVENT not in tool.hooks.by_event:
+        return observable, ()
+    rounds = await hook_round(call, tool, _EVENT, observable)
+    refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
+    proposed = observable
+    if rounds.updated_input is not None:
+        last = next(run for run in reversed(rounds.runs) if run.reply.updated_input is not None)
+        by = Replacement(source=MutationSource.HOOK, source_ref=last.hook.name, from_stage=InputStage.OBSERVABLE_INPUT)
+        proposed = replaced(call, tool, observable, rounds.updated_input, by)
+    hints = tuple(
+        HookHint(
+            hook=run.hook.name,
+            hook_ref=f"hook_{call.unique}-{number}",
+            behavior=run.reply.permission_result,
+            message=run.reply.permission_reason,
+        )
+        for number, run in enumerate(rounds.runs, call.hook_runs - len(rounds.runs) + 1)
+        if run.reply.permission_result is not None
+    )
+    return proposed, hints

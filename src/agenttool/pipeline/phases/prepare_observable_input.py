@@ -1,0 +1,40 @@
+"""Phase 4: the normalized copy that hooks, prompts and streams see; what the model sent stays as it was."""
+
+from agenttool.codec import json_bytes
+from agenttool.hooks.mutate import changed_fields
+from agenttool.journal import steps
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import InputNoted
+from agenttool.pipeline.tool import Tool
+from agenttool.records import InputStage, JsonObject, MutationSource, Phase
+
+_PHASE = Phase.PREPARE_OBSERVABLE_INPUT
+
+
+def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> JsonObject:
+    """Fill in defaults and bring the input into its normal form; a change is noted as a mutation by the runtime."""
+    call.phase = _PHASE
+    observable = parsed
+    if tool.defaults is not None:
+        missing = {name: value for name, value in tool.defaults.items() if name not in parsed}
+        observable = {**parsed, **missing} if missing else parsed
+    if tool.normalize is not None:
+        observable = tool.normalize({**observable})
+    if observable is not parsed and (changed := changed_fields(parsed, observable)):
+        call.mutations += 1
+        call.core.journal.note(
+            call,
+            steps.INPUT_CHANGED,
+            InputNoted(
+                (InputStage.OBSERVABLE_INPUT, InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT),
+                json_bytes(observable),
+                tool.redactor,
+                MutationSource.RUNTIME,
+                "normalize" if tool.normalize is not None else "defaults",
+                InputStage.MODEL_INPUT,
+                changed,
+                "the tool's normal form" if tool.normalize is not None else "defaults filled in",
+                call.mutations,
+            ),
+        )
+    return observable

@@ -1,0 +1,34 @@
+"""Phase 3: what only the tool itself can say about an input, before anything has an effect."""
+
+from agenttool.errors import ToolFailure
+from agenttool.journal import steps
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.tool import Tool
+from agenttool.records import Behavior, JsonObject, Phase
+
+_PHASE = Phase.VALIDATE_VALUES
+
+
+def validate_values(call: Call, tool: Tool, parsed: JsonObject) -> None:
+    """Run the tool's pure checks, then, unless a standing rule denies it anyway, its preflight (G-22).
+
+    Raises:
+        ToolFailure: invalid_arguments, setup_required, credential_missing, capability_gap, sandbox_violation; or the
+            refusal of a rule that denies every call to this tool, so that a denied call touches nothing.
+    """
+    call.phase = _PHASE
+    if tool.check_values is not None:
+        _checked(call, tool.check_values, parsed)
+    if tool.preflight is not None:
+        standing = call.core.policy.standing(tool.subject)
+        if standing is not None and standing.behavior is Behavior.DENY:
+            return  # the permission phase will say so, and nothing was touched
+        _checked(call, tool.preflight, parsed)
+
+
+def _checked(call: Call, check: object, parsed: JsonObject) -> None:
+    try:
+        check(parsed)  # pyright: ignore[reportCallIssue] -- one of the tool's own checks
+    except ToolFailure:
+        call.core.journal.note(call, steps.MISFIT, {"phase": _PHASE.value})
+        raise

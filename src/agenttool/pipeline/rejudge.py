@@ -1,0 +1,65 @@
+"""A replaced input is parsed, validated and noted again before it may go on (G-21)."""
+
+from dataclasses import dataclass
+
+from agenttool.codec import json_bytes
+from agenttool.errors import ToolFailure
+from agenttool.hooks.mutate import changed_fields
+from agenttool.journal import steps
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import InputNoted
+from agenttool.pipeline.misfits import told_misfits
+from agenttool.pipeline.tool import Tool
+from agenttool.records import ErrorClass, InputStage, JsonObject, MutationSource
+from agenttool.results.failure import guided
+
+_LATER = {
+    InputStage.OBSERVABLE_INPUT: (InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT),
+    InputStage.PERMISSION_INPUT: (InputStage.CALL_INPUT,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replacement:
+    """Who replaces an input, and which one."""
+
+    source: MutationSource
+    source_ref: str
+    from_stage: InputStage
+
+
+def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: Replacement) -> JsonObject:
+    """Take a replacement for an input: allowed at all, fitting the runtime's schema, and acceptable to the tool.
+
+    Raises:
+        ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments.
+    """
+    changed = changed_fields(before, after)
+    if not changed:
+        return before
+    allowed = (
+        tool.mutation_policy.hooks if by.source is MutationSource.HOOK else tool.mutation_policy.permission_prompts
+    )
+    if allowed is False:
+        message = f"{tool.name!r} allows no replacement of its input by a {by.source.value}; call it with what it needs"
+        raise ToolFailure(guided(ErrorClass.INPUT_MUTATION_FAILED, phase=call.phase, message=message))
+    if not tool.check_runtime.accepts(after):
+        message = f"the replaced input does not fit: {told_misfits(tool.check_runtime, after)}"
+        raise ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=call.phase, message=message))
+    if tool.check_values is not None:
+        tool.check_values(after)
+    call.learn_secrets(after)
+    call.mutations += 1
+    note = InputNoted(
+        _LATER[by.from_stage],
+        json_bytes(after),
+        tool.redactor,
+        by.source,
+        by.source_ref,
+        by.from_stage,
+        changed,
+        None,
+        call.mutations,
+    )
+    call.core.journal.note(call, steps.INPUT_CHANGED, note)
+    return after

@@ -1,0 +1,122 @@
+"""A tool as the pipeline runs it: everything that can be worked out before the first call, worked out."""
+
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+
+from agenttool.catalog.catalog import Entry
+from agenttool.errors import ConfigError, RecordError
+from agenttool.hooks.match import Hook, HooksOfTool, hooks_of
+from agenttool.policy.subject import Subject, subject_of
+from agenttool.ports.executor import Job
+from agenttool.ports.tool import Check, DeclaredTool, Normalize
+from agenttool.records import (
+    HookEvent,
+    InputContract,
+    JsonObject,
+    MutationPolicy,
+    ToolId,
+    complete_interface,
+    complete_profile,
+)
+from agenttool.results.persistence import PersistencePolicy, policy_of
+from agenttool.results.plan import MappingPlan, plan_mapping
+from agenttool.results.redaction import Redactor, compile_redactor
+from agenttool.scheduler.safety import Safety, safety_of
+from agenttool.schema.compile import Checker, compile_schema
+from agenttool.schema.views import model_view
+
+ANY_OBJECT: JsonObject = {"type": "object"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tool:
+    """One tool, ready to run. A flag such as `has_pre_hooks` spares a call the question it answers."""
+
+    entry: Entry
+    tool_id: ToolId
+    name: str
+    check_model: Checker
+    check_runtime: Checker
+    defaults: JsonObject | None
+    check_values: Check | None
+    preflight: Check | None
+    normalize: Normalize | None
+    internal_only: frozenset[str]
+    mutation_policy: MutationPolicy
+    redactor: Redactor | None
+    hooks: HooksOfTool
+    subject: Subject
+    has_computed_facts: bool
+    safety: Safety
+    start: Callable[[Job], Coroutine[object, object, object]]
+    supports_cancel: bool
+    timeout_s: float | None
+    mapping: MappingPlan
+    persistence: PersistencePolicy
+
+    def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
+        """Give the hooks of this tool that stand at one place."""
+        return self.hooks.at(event)
+
+
+def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
+    """Work out everything about a tool that does not depend on a call.
+
+    Raises:
+        ConfigError: its records contradict each other, or a schema in them cannot be used.
+    """
+    declared = entry.tool
+    interface = complete_interface(declared.interface)
+    profile = complete_profile(declared.execution_profile)
+    contract = declared.declaration.input_contract or InputContract()
+    model_schema, runtime_schema = _schemas_of(declared, contract)
+    try:
+        check_model, check_runtime = compile_schema(model_schema), compile_schema(runtime_schema)
+    except RecordError as error:
+        raise ConfigError(f"the input schema of {entry.qualified_name!r} cannot be used: {error}") from error
+    subject = subject_of(declared.declaration, interface, profile, declared.permission_profile)
+    timeouts = [each for each in (interface.timeout_ms, profile.timeout_ms) if each is not None]
+    return Tool(
+        entry=entry,
+        tool_id=entry.tool_id,
+        name=entry.qualified_name,
+        check_model=check_model,
+        check_runtime=check_runtime,
+        defaults=contract.defaults or None,
+        check_values=declared.check_values,
+        preflight=declared.preflight,
+        normalize=declared.normalize,
+        internal_only=frozenset(contract.internal_only_fields or ()),
+        mutation_policy=contract.mutation_policy or MutationPolicy(),
+        redactor=compile_redactor(contract.sensitive_fields),
+        hooks=hooks_of(hooks, declared.declaration),
+        subject=subject,
+        has_computed_facts=bool(subject.computed),
+        safety=safety_of(interface, classifiers=declared.classifiers, locks=declared.locks),
+        start=declared.executor.start,
+        supports_cancel=bool(profile.supports_cancel),
+        timeout_s=min(timeouts) / 1000 if timeouts else None,
+        mapping=plan_mapping(interface, declared.declaration.output_contract, mapper=declared.map_result),
+        persistence=policy_of(interface, declared.declaration.output_contract),
+    )
+
+
+def _schemas_of(declared: DeclaredTool, contract: InputContract) -> tuple[JsonObject, JsonObject]:
+    """Give the model's schema and the runtime's; two schemas for one thing must be equal (G-19)."""
+    model = _one_of("model_input_schema", declared.interface.model_input_schema, contract.model_input_schema, declared)
+    runtime = _one_of(
+        "runtime_input_schema", declared.interface.runtime_input_schema, contract.runtime_input_schema, declared
+    )
+    model = model if model is not None else ANY_OBJECT
+    internal = contract.internal_only_fields or ()
+    return model_view(model, internal) if internal else model, runtime if runtime is not None else model
+
+
+def _one_of(
+    name: str, first: JsonObject | None, second: JsonObject | None, declared: DeclaredTool
+) -> JsonObject | None:
+    if first is not None and second is not None and first != second:
+        raise ConfigError(
+            f"{declared.declaration.name!r} has two different {name}, on its interface and its contract; keep one"
+        )
+    return first if first is not None else second

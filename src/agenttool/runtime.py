@@ -1,0 +1,314 @@
+"""The public face: declare tools, make surfaces, call, decide, look."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from agenttool.catalog.catalog import Catalog
+from agenttool.catalog.filters import Situation
+from agenttool.catalog.surface import Surface, build_surface
+from agenttool.codec import json_bytes, record_digest
+from agenttool.errors import ConfigError
+from agenttool.hooks.match import Hook
+from agenttool.journal import steps
+from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.journal import Journal
+from agenttool.journal.moments import timestamp
+from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.evidence import Request
+from agenttool.pipeline.run import run_call
+from agenttool.pipeline.stopping import request_cancel
+from agenttool.pipeline.tool import compile_tool
+from agenttool.policy.approvals import Allow, Answer, Answered, Deny, Edit, Question, Refused
+from agenttool.policy.decide import Policy
+from agenttool.policy.mode import PermissionMode
+from agenttool.ports.stores import EventLog, PayloadStore
+from agenttool.ports.tool import DeclaredTool
+from agenttool.ports.world import Clock, IdSource
+from agenttool.records import (
+    SURFACE,
+    AbortReason,
+    ApprovalId,
+    InvocationId,
+    JsonObject,
+    Record,
+    SchedulerPolicy,
+    SchedulerPolicyId,
+    SurfaceScope,
+    ToolEvent,
+    ToolInvocation,
+    ToolResult,
+    ToolSurface,
+    replace,
+    unresolved_tool,
+)
+from agenttool.scheduler.deadlines import Deadlines
+from agenttool.scheduler.drive import Patience
+from agenttool.scheduler.gate import Gate
+
+READ_AHEAD = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a runtime needs from outside."""
+
+    clock: Clock
+    ids: IdSource
+    log: EventLog
+    payloads: PayloadStore
+
+
+class Runtime:
+    """Governed tool calls. Belongs to one event loop; every call gives a result, never an exception."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        tools: Iterable[DeclaredTool] = (),
+        hooks: Iterable[Hook] = (),
+        policy: Policy | None = None,
+        default_timeout_s: float | None = 600.0,
+    ) -> None:
+        """Join the parts; must be called inside a running event loop.
+
+        Raises:
+            ConfigError: a tool's records contradict each other.
+        """
+        loop = asyncio.get_running_loop()
+        self._core = Core(
+            journal=Journal(clock=world.clock, log=world.log),
+            clock=world.clock,
+            ids=world.ids,
+            payloads=world.payloads,
+            policy=policy or Policy(),
+            gate=Gate(),
+            deadlines=Deadlines(loop),
+            patience=Patience(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
+            loop=loop,
+            thread_id=threading.get_ident(),
+            hooks=tuple(hooks),
+            default_timeout_s=default_timeout_s,
+        )
+        self._catalog = Catalog()
+        self._surfaces: dict[str, Surface] = {}
+        self._calls: dict[InvocationId, Call] = {}
+        for tool in tools:
+            self.declare(tool)
+
+    async def __aenter__(self) -> Self:
+        """Use the runtime."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop what still runs, and let it write its results."""
+        for call in tuple(self._calls.values()):
+            request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
+
+    def declare(self, tool: DeclaredTool) -> None:
+        """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
+
+        Raises:
+            ConfigError: its records contradict each other, or another tool has its name.
+        """
+        entry = self._catalog.declare(tool)
+        self._core.tools[entry.tool_id] = compile_tool(entry, self._core.hooks)
+        self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
+
+    async def surface(self, scope: str = "turn", *, only: Iterable[str] | None = None) -> ToolSurface:
+        """Make the surface of one context: which tools are loaded, deferred or absent, and why."""
+        core = self._core
+        built = build_surface(
+            self._catalog,
+            Situation(
+                allows_writes=core.policy.mode is not PermissionMode.READ_ONLY,
+                is_interactive=core.policy.interactive,
+                only=None if only is None else frozenset(only),
+            ),
+            surface_id=core.ids.new(SURFACE),
+            scope=SurfaceScope(scope),
+            created_at=timestamp(core.now_ns()),
+        )
+        self._surfaces[built.record.surface_id] = built
+        core.journal.note_apart(steps.SURFACE_CREATED, {"surface_id": built.record.surface_id})
+        return built.record
+
+    async def call(
+        self,
+        name: str,
+        arguments: JsonObject | str | bytes,
+        *,
+        surface: ToolSurface | None = None,
+        native_call_id: str | None = None,
+        actor_ref: str | None = None,
+    ) -> ToolResult:
+        """Call a tool by name. A failed call is a result, too.
+
+        Raises:
+            asyncio.CancelledError: the caller's own task was canceled; the result is written first.
+        """
+        call = self._plan(ToolCall(name=name, arguments=arguments, native_call_id=native_call_id), surface, actor_ref)
+        try:
+            return await run_call(call)
+        finally:
+            del self._calls[call.invocation_id]
+
+    async def batch(
+        self,
+        calls: Sequence[ToolCall],
+        *,
+        surface: ToolSurface | None = None,
+        policy: SchedulerPolicy | None = None,
+        actor_ref: str | None = None,
+    ) -> list[ToolResult]:
+        """Call several tools under one policy, and give their results in the order asked for.
+
+        Raises:
+            ToolFailure: the calls depend on each other in a way that cannot be.
+        """
+        results: list[ToolResult | None] = [None] * len(calls)
+        async for item in self.stream_batch(calls, surface=surface, policy=policy, actor_ref=actor_ref):
+            results[item.index] = item.result or results[item.index]
+        return [result for result in results if result is not None]
+
+    async def stream_batch(
+        self,
+        calls: Sequence[ToolCall],
+        *,
+        surface: ToolSurface | None = None,
+        policy: SchedulerPolicy | None = None,
+        actor_ref: str | None = None,
+    ) -> AsyncIterator[BatchItem]:
+        """Call several tools under one policy; what leaves, leaves in the order the policy says.
+
+        Raises:
+            ToolFailure: the calls depend on each other in a way that cannot be.
+        """
+        policy = policy or SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
+        planned = [self._plan(each, surface, actor_ref) for each in calls]
+        try:
+            async for item in make_batch(planned, calls, policy).stream():
+                yield item
+        finally:
+            for call in planned:
+                del self._calls[call.invocation_id]
+
+    def _plan(self, wanted: ToolCall, surface: ToolSurface | None, actor_ref: str | None) -> Call:
+        arguments = wanted.arguments
+        request = Request(
+            wanted.name,
+            arguments if isinstance(arguments, bytes) else _spelled(arguments),
+            None if surface is None else surface.surface_id,
+            wanted.native_call_id,
+            actor_ref,
+        )
+        found = None if surface is None else self._surfaces.get(surface.surface_id)
+        call = Call(self._core, request, found, unresolved_tool(wanted.name))
+        self._calls[call.invocation_id] = call
+        return call
+
+    async def cancel(self, invocation_id: InvocationId) -> bool:
+        """Ask a call to stop; tell whether it will. A tool that cannot stop goes on, and the request is noted."""
+        call = self._calls.get(invocation_id)
+        return call is not None and request_cancel(call, AbortReason.USER_INTERRUPTION)
+
+    def interrupt(self) -> None:
+        """Ask every running call to stop, as a person does with Ctrl-C."""
+        for call in tuple(self._calls.values()):
+            request_cancel(call, AbortReason.USER_INTERRUPTION)
+
+    async def approvals(self) -> tuple[Question, ...]:
+        """List the open questions, the oldest first."""
+        return self._core.approvals.pending(timestamp(self._core.now_ns()))
+
+    async def decide(
+        self,
+        approval_id: ApprovalId,
+        answer: str | Answer,
+        *,
+        updated_input: JsonObject | None = None,
+        by: str = "user",
+        message: str | None = None,
+    ) -> Answered | Refused:
+        """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer stands."""
+        core = self._core
+        words = answer if not isinstance(answer, str) else _answer(answer, updated_input, message)
+        outcome = core.approvals.answer(approval_id, words, by=by, now=timestamp(core.now_ns()))
+        if isinstance(outcome, Answered):
+            waiting = core.waiting.get(approval_id)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(outcome)
+        return outcome
+
+    async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
+        """Give a call as it stands; none if it is not known."""
+        return invocation_of(self._core.journal.log.facts_of(invocation_id))
+
+    async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
+        """Follow the log from any point, for ever; each event comes with the position to come back to."""
+        news = asyncio.Event()
+        stop = self._core.journal.listen(news.set)
+        try:
+            while True:
+                news.clear()
+                for position, event in self._read(after):
+                    after = position
+                    yield position, event
+                await news.wait()
+        finally:
+            stop()
+
+    def _read(self, after: int) -> Iterator[tuple[int, ToolEvent]]:
+        log = self._core.journal.log
+        while facts := log.read(after, READ_AHEAD):
+            for position, fact in facts:
+                for event in events_of(fact, position=position):
+                    yield position, event
+            after = facts[-1][0]
+
+    async def export(self) -> AsyncIterator[Record]:
+        """Give every record: declarations with their profiles, surfaces, calls and all that became of them."""
+        for entry in self._catalog:
+            declaration = entry.tool.declaration
+            yield replace(declaration, digest=record_digest(declaration))
+            yield self._core.tools[entry.tool_id].subject.interface
+            yield entry.tool.execution_profile
+            yield entry.tool.permission_profile
+        for surface in self._surfaces.values():
+            yield surface.record
+        log = self._core.journal.log
+        seen: set[InvocationId] = set()
+        after = 0
+        while facts := log.read(after, READ_AHEAD):
+            for position, fact in facts:
+                for event in events_of(fact, position=position):
+                    yield event
+                if fact.invocation_id is not None and fact.invocation_id not in seen:
+                    seen.add(fact.invocation_id)
+                    whole = log.facts_of(fact.invocation_id)
+                    call = invocation_of(whole)
+                    if call is not None:
+                        yield call
+                    for record in records_of(whole):
+                        yield record
+            after = facts[-1][0]
+
+
+def _spelled(arguments: JsonObject | str) -> bytes:
+    return arguments.encode() if isinstance(arguments, str) else json_bytes(arguments)
+
+
+def _answer(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:
+    if word == "deny":
+        return Deny(message=message)
+    if word != "allow":
+        raise ConfigError(f"an answer is 'allow' or 'deny', got {word!r}; use one of them")
+    return Allow(feedback=message) if updated_input is None else Edit(updated_input=updated_input, feedback=message)

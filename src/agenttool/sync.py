@@ -1,0 +1,121 @@
+"""The thin sync door: the same runtime, on a loop of its own in a thread of its own.
+
+```python
+from agenttool import sync
+
+with sync.open(tools=[read_file]) as rt:
+    surface = rt.surface()
+    result = rt.call("read_file", {"path": "a.txt"}, surface=surface)
+```
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypedDict, TypeVar, Unpack
+
+from agenttool.assemble import Runtime, Tool
+from agenttool.hooks.match import Hook
+from agenttool.pipeline.batch import ToolCall
+from agenttool.policy.approvals import Answer, Answered, Question, Refused
+from agenttool.policy.rules import Rule
+from agenttool.records import ApprovalId, InvocationId, JsonObject, Record, ToolInvocation, ToolResult, ToolSurface
+
+_T = TypeVar("_T")
+
+
+class OpenOptions(TypedDict, total=False):
+    """What `Runtime.open` takes."""
+
+    store: str
+    tools: Iterable[Tool]
+    rules: str | Path | Iterable[Rule]
+    hooks: Iterable[Hook]
+    mode: str | None
+    interactive: bool | None
+
+
+class SyncRuntime:
+    """A runtime for code without an event loop. Safe to use from several threads."""
+
+    def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the runtime and the loop it lives on."""
+        self._runtime = runtime
+        self._loop = loop
+
+    def surface(self, scope: str = "turn", *, only: Iterable[str] | None = None) -> ToolSurface:
+        """Make the surface of one context."""
+        return self._wait(self._runtime.surface(scope, only=only))
+
+    def call(self, name: str, arguments: JsonObject | str | bytes, *, surface: ToolSurface | None = None) -> ToolResult:
+        """Call a tool by name and wait for its result."""
+        return self._wait(self._runtime.call(name, arguments, surface=surface))
+
+    def batch(self, calls: Sequence[ToolCall], *, surface: ToolSurface | None = None) -> list[ToolResult]:
+        """Call several tools and wait for all results."""
+        return self._wait(self._runtime.batch(calls, surface=surface))
+
+    def cancel(self, invocation_id: InvocationId) -> bool:
+        """Ask a call to stop."""
+        return self._wait(self._runtime.cancel(invocation_id))
+
+    def approvals(self) -> tuple[Question, ...]:
+        """List the open questions."""
+        return self._wait(self._runtime.approvals())
+
+    def decide(
+        self,
+        approval_id: ApprovalId,
+        answer: str | Answer,
+        *,
+        updated_input: JsonObject | None = None,
+        by: str = "user",
+    ) -> Answered | Refused:
+        """Answer an open question."""
+        return self._wait(self._runtime.decide(approval_id, answer, updated_input=updated_input, by=by))
+
+    def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
+        """Give a call as it stands."""
+        return self._wait(self._runtime.invocation(invocation_id))
+
+    def export(self) -> list[Record]:
+        """Give every record."""
+        return self._wait(self._exported())
+
+    async def _exported(self) -> list[Record]:
+        return [record async for record in self._runtime.export()]
+
+    def _wait(self, work: Coroutine[object, object, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+@contextmanager
+def open(**options: Unpack[OpenOptions]) -> Generator[SyncRuntime]:  # noqa: A001 -- `sync.open`, as `Runtime.open`
+    """Open a runtime on a loop of its own; it ends with the block, and so does everything that still runs.
+
+    Raises:
+        ConfigError: something about the tools, the rules or the store is wrong.
+    """
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="agenttool-sync", daemon=True)
+    thread.start()
+
+    async def start() -> Runtime:
+        return Runtime.open(**options)
+
+    async def stop(runtime: Runtime) -> None:
+        async with runtime:
+            pass
+
+    try:
+        runtime = asyncio.run_coroutine_threadsafe(start(), loop).result()
+        try:
+            yield SyncRuntime(runtime, loop)
+        finally:
+            asyncio.run_coroutine_threadsafe(stop(runtime), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

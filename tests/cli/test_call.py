@@ -1,0 +1,124 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+TOOLS = '''
+import asyncio
+from agenttool import Progress, tool
+
+@tool(namespace="math", read_only=True, open_world=False)
+async def add(a: int, b: int = 1) -> int:
+    """Add two numbers. Not for text."""
+    return a + b
+
+@tool(namespace="kitchen")
+async def bake(loaves: int):
+    """Bake bread. Not for cake."""
+    for loaf in range(loaves):
+        yield Progress(f"loaf {loaf + 1}", percent=100 * (loaf + 1) / loaves)
+    yield f"{loaves} loaves"
+
+@tool(namespace="kitchen")
+async def wait() -> str:
+    """Wait for ever. Not for results."""
+    print("waiting", flush=True)
+    await asyncio.Event().wait()
+    return "never"
+'''
+ALLOW = '[[rules]]\nbehavior = "allow"\ntool = "kitchen.*"\n'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "pantry.py").write_text(TOOLS)
+    return tmp_path
+
+
+def command(folder, *words, text=None):
+    return subprocess.run(
+        [sys.executable, "-m", "agenttool", *words], cwd=folder, capture_output=True, text=True, check=False, input=text
+    )
+
+
+def test_the_tools_of_a_module_are_listed_with_what_is_assumed_of_them(folder):
+    listed = command(folder, "tools", "pantry")
+    assert listed.returncode == 0
+    assert "math.add" in listed.stdout
+    records = [json.loads(line) for line in command(folder, "tools", "pantry", "--json").stdout.splitlines()]
+    (interface,) = [r for r in records if r["record_type"] == "tool_interface" and r["tool_id"].endswith("bake")]
+    assert interface["is_destructive"] is False
+    assert "is_destructive" in interface["inferred_facts"]
+
+
+@pytest.mark.parametrize("words", [["a=4", "b=5"], ["--args", '{"a": 4, "b": 5}'], ["--args", '{"a": 4}', "b=5"]])
+def test_a_tool_is_called_with_words_or_json(folder, words):
+    done = command(folder, "call", "add", *words, "--from", "pantry")
+    assert (done.returncode, done.stdout) == (0, "9\n")
+
+
+def test_arguments_may_come_from_a_file(folder):
+    (folder / "arguments.json").write_text('{"a": 40}')
+    done = command(folder, "call", "math.add", "b=2", "--args-file", "arguments.json", "--from", "pantry:add", "--json")
+    assert json.loads(done.stdout)["structured_content"] == 42
+
+
+def test_a_failed_call_is_told_and_fails_the_command(folder):
+    done = command(folder, "call", "add", "a=four", "--from", "pantry")
+    assert done.returncode == 1
+    assert "expected integer" in done.stdout
+
+
+def test_where_nobody_can_be_asked_a_risky_call_is_denied_and_a_rule_allows_it(folder):
+    denied = command(folder, "call", "bake", "loaves=2", "--from", "pantry")
+    assert denied.returncode == 1
+    assert "nobody can be asked" in denied.stdout
+    (folder / "agenttool.toml").write_text(ALLOW)
+    allowed = command(folder, "call", "bake", "loaves=2", "--from", "pantry")
+    assert (allowed.returncode, allowed.stdout) == (0, "2 loaves\n")
+    assert "100 % loaf 2" in allowed.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["add", "--from", "nowhere"], "module 'nowhere' cannot be imported"),
+        (["add", "--from", "json"], "holds no tool"),
+        (["add", "a", "--from", "pantry"], "KEY=VALUE"),
+        (["add", "--args", "[1]", "--from", "pantry"], "JSON object"),
+        (["add", "--args-file", "gone.json", "--from", "pantry"], "gone.json"),
+        (["add", "--settings", "gone.toml", "--from", "pantry"], "gone.toml"),
+    ],
+)
+def test_a_wrong_word_is_refused_in_words(folder, words, told):
+    done = command(folder, "call", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_rule_is_told_with_its_file_and_line(folder):
+    (folder / "agenttool.toml").write_text('\n\n[[rules]]\nbehaviour = "allow"\n')
+    done = command(folder, "call", "add", "a=1", "--from", "pantry")
+    assert done.returncode == 2
+    assert "agenttool.toml:3: a rule has no 'behaviour'; did you mean 'behavior'?" in done.stderr
+
+
+def test_ctrl_c_cancels_the_call_and_says_so(folder):
+    (folder / "agenttool.toml").write_text(ALLOW)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agenttool", "call", "wait", "--from", "pantry"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "waiting\n"
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "canceled" in out
+    assert "stopping" in err

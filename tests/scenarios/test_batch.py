@@ -1,0 +1,162 @@
+"""Several calls at once, through the public door."""
+
+import asyncio
+
+import pytest
+
+from agenttool import Runtime, ToolCall, ToolFailure, tool
+from agenttool.policy.rules import Rule
+from agenttool.records import (
+    Behavior,
+    OrderingPolicy,
+    RuleSource,
+    SchedulerPolicy,
+    SiblingFailurePolicy,
+)
+
+ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
+
+
+def policy(**fields):
+    return SchedulerPolicy(scheduler_policy_id="sched_test", **fields)
+
+
+class Watch:
+    """Tools that note who runs beside whom."""
+
+    def __init__(self):
+        self.inside, self.peak, self.log = 0, 0, []
+
+        @tool(read_only=True, concurrency_safe=True, open_world=False)
+        async def read(n: int) -> int:
+            """Read. Not for writing."""
+            return await self.work("read", n)
+
+        @tool
+        async def write(n: int) -> int:
+            """Write. Not for reading."""
+            return await self.work("write", n)
+
+        @tool(concurrency_safe=True)
+        async def fail(n: int) -> int:
+            """Fail. Not for success."""
+            raise ValueError(f"failed {n}")
+
+        self.tools = [read, write, fail]
+
+    async def work(self, name, n):
+        self.inside += 1
+        self.peak = max(self.peak, self.inside)
+        self.log.append((name, n, self.inside))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self.inside -= 1
+        return n
+
+
+async def run(watch, calls, **fields):
+    async with Runtime.open(tools=watch.tools, rules=ALLOW) as rt:
+        surface = await rt.surface()
+        return await rt.batch(calls, surface=surface, policy=policy(**fields))
+
+
+def call(name, n, *depends_on):
+    return ToolCall(name=name, arguments={"n": n}, depends_on=depends_on)
+
+
+@pytest.mark.requirement("AT-ACC-10", "AT-SCHED-10", "AT-IFACE-18")
+async def test_reads_run_together_and_writes_alone_in_their_order():
+    watch = Watch()
+    results = await run(watch, [call("read", 0), call("read", 1), call("write", 2), call("write", 3), call("read", 4)])
+    assert [result.structured_content for result in results] == [0, 1, 2, 3, 4]
+    assert watch.peak == 2
+    assert [(name, n) for name, n, inside in watch.log if name == "write" and inside == 1] == [
+        ("write", 2),
+        ("write", 3),
+    ]
+
+
+@pytest.mark.requirement("AT-SCHED-20")
+async def test_no_more_than_max_parallel_run_at_once():
+    watch = Watch()
+    await run(watch, [call("read", n) for n in range(9)], max_parallel=3)
+    assert watch.peak == 3
+
+
+@pytest.mark.requirement("AT-SCHED-02", "AT-SCHED-12")
+async def test_results_leave_in_asked_order_unless_unordered_is_allowed():
+    release = asyncio.Event()
+
+    @tool(read_only=True, concurrency_safe=True, open_world=False)
+    async def slow() -> str:
+        """Wait for the other. Not for haste."""
+        await release.wait()
+        return "slow"
+
+    @tool(read_only=True, concurrency_safe=True, open_world=False)
+    async def quick() -> str:
+        """Answer at once. Not for patience."""
+        release.set()
+        return "quick"
+
+    for ordering, wanted in ((None, ["slow", "quick"]), (OrderingPolicy.ALLOW_UNORDERED, ["quick", "slow"])):
+        release.clear()
+        async with Runtime.open(tools=[slow, quick]) as rt:
+            surface = await rt.surface()
+            calls = [ToolCall(name="slow", arguments={}), ToolCall(name="quick", arguments={})]
+            left = [
+                item.result.structured_content or item.result.model_facing_content[0].text
+                async for item in rt.stream_batch(calls, surface=surface, policy=policy(ordering_policy=ordering))
+            ]
+        assert left == wanted
+
+
+@pytest.mark.requirement("AT-SCHED-15")
+async def test_under_ignore_a_failure_is_nobody_elses_business():
+    results = await run(Watch(), [call("fail", 0), call("read", 1), call("read", 2)])
+    assert [result.status.value for result in results] == ["failed", "succeeded", "succeeded"]
+
+
+@pytest.mark.requirement("AT-SCHED-17", "AT-SCHED-18", "AT-ACC-11", "AT-RES-07", "AT-PIPE-15")
+async def test_a_dependent_of_a_failed_call_gets_a_synthetic_result_and_the_others_go_on():
+    watch = Watch()
+    results = await run(
+        watch,
+        [call("fail", 0), call("read", 1, 0), call("read", 2)],
+        sibling_failure_policy=SiblingFailurePolicy.CANCEL_DEPENDENT,
+    )
+    assert [result.status.value for result in results] == ["failed", "synthetic_error", "succeeded"]
+    assert (results[1].error.error_class, results[1].abort_reason) == ("sibling_canceled", "sibling_error")
+    assert [n for _, n, _ in watch.log] == [2]
+
+
+@pytest.mark.requirement("AT-SCHED-16")
+async def test_under_cancel_siblings_a_failure_takes_the_unfinished_along():
+    stuck = asyncio.Event()
+
+    @tool(concurrency_safe=True)
+    async def wait() -> str:
+        """Wait for ever. Not for results."""
+        stuck.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    @tool(concurrency_safe=True)
+    async def fail_late() -> str:
+        """Fail once the other runs. Not for success."""
+        await stuck.wait()
+        raise ValueError("late")
+
+    async with Runtime.open(tools=[wait, fail_late], rules=ALLOW) as rt:
+        surface = await rt.surface()
+        results = await rt.batch(
+            [ToolCall(name="wait", arguments={}), ToolCall(name="fail_late", arguments={})],
+            surface=surface,
+            policy=policy(sibling_failure_policy=SiblingFailurePolicy.CANCEL_SIBLINGS),
+        )
+    assert [result.status.value for result in results] == ["synthetic_error", "failed"]
+
+
+async def test_calls_that_wait_for_each_other_are_refused():
+    with pytest.raises(ToolFailure, match="circle"):
+        await run(Watch(), [call("read", 0, 1), call("read", 1, 0)])

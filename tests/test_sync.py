@@ -1,0 +1,56 @@
+import threading
+
+import pytest
+
+from agenttool import ConfigError, sync, tool
+
+
+@tool(read_only=True, concurrency_safe=True, open_world=False)
+async def add(a: int, b: int) -> int:
+    """Add. Not for text."""
+    return a + b
+
+
+@tool(approval_required=True)
+def pay(amount: int) -> str:
+    """Pay. Not for refunds."""
+    return f"paid {amount}"
+
+
+def test_a_program_without_a_loop_can_call_and_decide():
+    with sync.open(tools=[add, pay]) as rt:
+        surface = rt.surface()
+        assert rt.call("add", {"a": 1, "b": 2}, surface=surface).structured_content == 3
+        results = []
+        paying = threading.Thread(target=lambda: results.append(rt.call("pay", {"amount": 5}, surface=surface)))
+        paying.start()
+        question = wait_for_question(rt)
+        assert question.shown == {"amount": 5}
+        rt.decide(question.approval_id, "allow", by="pat")
+        paying.join(timeout=30)
+        assert results[0].model_facing_content[0].text == "paid 5"
+        assert {type(record).__name__ for record in rt.export()} >= {
+            "ToolInvocation",
+            "ToolResult",
+            "PermissionDecision",
+        }
+
+
+def wait_for_question(rt):
+    for _ in range(100_000):
+        questions = rt.approvals()
+        if questions:
+            return questions[0]
+    raise AssertionError("nobody was asked")
+
+
+def test_a_wrong_setting_is_told_before_anything_runs():
+    with pytest.raises(ConfigError, match="no store answers"), sync.open(store="stone:tablet"):
+        pass
+
+
+def test_the_thread_ends_with_the_block():
+    before = threading.active_count()
+    with sync.open(tools=[add]):
+        pass
+    assert threading.active_count() <= before

@@ -1,0 +1,73 @@
+"""Write the generated parts of the README anew: the output of the tour, and the figures of the last conformance run.
+
+`--check` writes nothing and fails if a part is out of date.
+"""
+
+import contextlib
+import io
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from agenttool.cli.main import app
+from agenttool.conformance.report import decode_report
+from agenttool.conformance.table import markdown_table
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+REPORT = ROOT / "build" / "conformance.json"
+
+_FILE = re.compile(r"<!-- tour:file (?P<name>\S+) -->\n```json\n(?P<text>.*?)```", re.DOTALL)
+_RUN = re.compile(r"(<!-- tour:run agenttool (?P<words>[^>]+) -->\n```\n).*?(```)", re.DOTALL)
+_PYTHON = re.compile(r"<!-- tour:python -->\n```python\n(?P<code>.*?)```", re.DOTALL)
+_OUTPUT = re.compile(r"(<!-- tour:output -->\n```\n).*?(```)", re.DOTALL)
+_FIGURES = re.compile(r"(<!-- conformance -->\n)(?:\n\|.*?\n(?=\n))?", re.DOTALL)
+
+
+def with_tour(page: str) -> str:
+    """Run every command and program of the tour, and put what they print below them."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for file in _FILE.finditer(page):
+            Path(file["name"]).write_text(file["text"], encoding="utf-8")
+        page = _RUN.sub(lambda run: run[1] + _printed_by_command(run["words"].split()) + run[3], page)
+    programs = iter([_printed_by_program(program["code"]) for program in _PYTHON.finditer(page)])
+    return _OUTPUT.sub(lambda output: output[1] + next(programs) + output[2], page)
+
+
+def with_figures(page: str, report: bytes) -> str:
+    """Put the figures of a conformance report where they belong."""
+    return _FIGURES.sub(lambda place: f"{place[1]}\n{markdown_table(decode_report(report))}", page)
+
+
+def _printed_by_command(words: list[str]) -> str:
+    return CliRunner().invoke(app, words, env={"COLUMNS": "100", "TERM": "dumb"}).stdout
+
+
+def _printed_by_program(code: str) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, "README.md", "exec"), {"__name__": "__main__"})  # noqa: S102 -- the README is ours
+    return printed.getvalue()
+
+
+def main() -> int:
+    """Write the README, or say that it is out of date."""
+    page = README.read_text(encoding="utf-8")
+    written = with_tour(page)
+    if REPORT.exists():
+        written = with_figures(written, REPORT.read_bytes())
+    if "--check" in sys.argv:
+        print("README.md is up to date" if written == page else "README.md is out of date; run `make docs`")
+        return int(written != page)
+    README.write_text(written, encoding="utf-8")
+    print(
+        "README.md" + ("" if REPORT.exists() else " (figures kept: no run at hand, make one with `make conformance`)")
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
