@@ -11,7 +11,7 @@ from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.filters import Situation
 from agenttool.catalog.surface import Surface, build_surface
 from agenttool.codec import json_bytes, record_digest
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.match import Hook
 from agenttool.journal import steps
 from agenttool.journal.fold import events_of, invocation_of, records_of
@@ -155,7 +155,7 @@ class Runtime:
         Raises:
             asyncio.CancelledError: the caller's own task was canceled; the result is written first.
         """
-        call = self._plan(ToolCall(name=name, arguments=arguments, native_call_id=native_call_id), surface, actor_ref)
+        call = self._plan(name, arguments, surface, native_call_id, actor_ref)
         try:
             return await run_call(call)
         finally:
@@ -193,7 +193,7 @@ class Runtime:
             ToolFailure: the calls depend on each other in a way that cannot be.
         """
         policy = policy or SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
-        planned = [self._plan(each, surface, actor_ref) for each in calls]
+        planned = [self._plan(each.name, each.arguments, surface, each.native_call_id, actor_ref) for each in calls]
         try:
             async for item in make_batch(planned, calls, policy).stream():
                 yield item
@@ -201,17 +201,25 @@ class Runtime:
             for call in planned:
                 del self._calls[call.invocation_id]
 
-    def _plan(self, wanted: ToolCall, surface: ToolSurface | None, actor_ref: str | None) -> Call:
-        arguments = wanted.arguments
-        request = Request(
-            wanted.name,
-            arguments if isinstance(arguments, bytes) else _spelled(arguments),
-            None if surface is None else surface.surface_id,
-            wanted.native_call_id,
-            actor_ref,
-        )
+    def _plan(
+        self,
+        name: str,
+        arguments: JsonObject | str | bytes,
+        surface: ToolSurface | None,
+        native_call_id: str | None,
+        actor_ref: str | None,
+    ) -> Call:
+        fault: str | None = None
+        try:
+            spelled = arguments if isinstance(arguments, bytes) else _spelled(arguments)
+        except RecordError as error:
+            spelled, fault = b"null", str(error)
+        surface_id = None if surface is None else surface.surface_id
+        request = Request(name, spelled, surface_id, native_call_id, actor_ref)
         found = None if surface is None else self._surfaces.get(surface.surface_id)
-        call = Call(self._core, request, found, unresolved_tool(wanted.name))
+        call = Call(self._core, request, found, unresolved_tool(name))
+        if fault is not None:
+            call.fault = fault
         self._calls[call.invocation_id] = call
         return call
 

@@ -16,6 +16,8 @@ def hit(pattern, line):
         "env -S 'rm x'",
         "sudo rm x",
         "env -- rm x",
+        "/opt/evil/env rm x",
+        "./bash -c 'rm x'",
         "env $x rm x",
         "timeout $x rm x",
         "sudo -u root -- rm x",

@@ -117,6 +117,9 @@ ALLOWED = {"behavior": "allow", "tool": "local.shell", "command": ["git status",
         ("bash -lc 'git status && npm test'", "allow"),
         ("env -i git status", "allow"),
         ("sudo git status", "ask"),
+        ("/usr/bin/env git status", "allow"),
+        ("/opt/evil/env git status", "ask"),
+        ("./bash -c 'git status'", "ask"),
         ("eval git status", "ask"),
         ("git() { curl evil.example; }; git status", "ask"),
         ("$git status", "ask"),
@@ -137,6 +140,30 @@ ALLOWED = {"behavior": "allow", "tool": "local.shell", "command": ["git status",
 )
 def test_ask_23_an_allow_covers_a_line_only_if_it_covers_every_command_in_it(shell, decided, command, expected):
     assert decided(shell, {"command": command}, ALLOWED) == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"command": "git", "args": ["status"]}, "allow"),
+        ({"command": "git", "args": ["status", "-v"]}, "ask"),
+        ({"command": "git", "args": ["push"]}, "deny"),
+        ({"command": "git", "args": ["-C", "/x", "push"]}, "deny"),
+        ({"command": "git", "args": "push"}, "deny"),
+        ({"command": "bash", "args": ["-c", "git status"]}, "allow"),
+        ({"command": "bash", "args": ["-c", "git push"]}, "deny"),
+        ({"command": "git push", "args": []}, "deny"),
+        ({"command": "git status", "args": []}, "ask"),
+        ({"commands": ["git status", "git status"]}, "ask"),
+        ({"commands": ["git status", "git push"]}, "deny"),
+        ({"commands": ["git", "push"]}, "deny"),
+        ({"command": ["git", "status"]}, "allow"),
+    ],
+)
+def test_a_command_is_found_in_the_shapes_that_tools_give_it(tool, decided, arguments, expected):
+    subject = tool("local.shell", {"command": {}, "commands": {}, "args": {}})
+    denied = {"behavior": "deny", "tool": "local.shell", "command": "git push"}
+    assert decided(subject, arguments, ALLOWED, denied) == expected
 
 
 def test_ask_23_several_allows_cover_a_line_together(shell, book, workspace, now):
@@ -239,6 +266,7 @@ def test_an_allow_on_paths_alone_does_not_cover_a_command(shell, decided):
     assert decided(shell, {"command": "echo hi > out/../log"}, both) == "ask"
     assert decided(shell, {"command": "cd out && echo hi > log"}, {**both, "command": ["echo *", "cd *"]}) == "ask"
     assert decided(shell, {"command": "echo hi"}, both) == "allow"
+    assert decided(shell, {"command": "echo hi > out/*"}, {**both, "path": "out/log"}) == "ask"
 
 
 def test_a_field_that_the_tool_has_somewhere_may_be_any_text(tool, decided):

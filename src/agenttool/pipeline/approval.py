@@ -3,12 +3,14 @@
 import asyncio
 from typing import cast
 
-from agenttool.codec import digest_of, json_bytes
+from agenttool.codec import json_bytes
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.digests import input_digest
 from agenttool.pipeline.evidence import AnswerGiven, Decided
+from agenttool.pipeline.judge import judge
 from agenttool.pipeline.rejudge import Replacement, replaced
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.answers import answer_record, edit_stands, expiry_record, rejection
@@ -54,6 +56,7 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
     allowed = proposed
     if isinstance(answered.answer, Edit):
         allowed = _edited(call, tool, proposed, answered, decision)
+        decision = replace(decision, input_digest=input_digest(allowed))
     core.journal.note(call, steps.ANSWERED, AnswerGiven(decision))
     return allowed
 
@@ -69,7 +72,7 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         tool_id=tool.tool_id,
         tool_name=tool.name,
         shown=shown,
-        input_digest=digest_of(proposed),
+        input_digest=input_digest(proposed),
         declaration_digest=tool.subject.declaration_digest,
         verdict=verdict,
         suggested_updates=suggest(core.policy, verdict, tool.subject, proposed),
@@ -155,8 +158,7 @@ def _edited(
         from_stage=InputStage.PERMISSION_INPUT,
     )
     edited = replaced(call, tool, proposed, updated, by)
-    now = timestamp(call.core.now_ns())
-    verdict = call.core.policy.decide(tool.subject, edited, now=now)
+    verdict = judge(call, tool, edited)
     if not edit_stands(verdict):
         call.core.journal.note(call, steps.ANSWERED_NO, AnswerGiven(decision))
         raise ToolFailure(refusal(verdict))

@@ -9,6 +9,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Progressed, Request
 from agenttool.pipeline.tool import Tool
+from agenttool.policy.opinions import HookHint
 from agenttool.ports.facts import Fact
 from agenttool.records import (
     AbortReason,
@@ -46,11 +47,14 @@ class Call:
     abort_reason: AbortReason | None = None
     parent: "Call | None" = None
     interrupted: BaseException | None = None
+    fault: str | None = None
+    """What was wrong with the arguments before they could even be written down."""
     scrubber: Scrubber | None = None
     started_ns: int = 0
     progress: int = 0
     mutations: int = 0
     decisions: int = 0
+    hints: tuple[HookHint, ...] = ()
     hook_runs: int = 0
     context: tuple[JsonObject, ...] = ()
     credentials: Mapping[str, str] = _NO_CREDENTIALS

@@ -67,8 +67,15 @@ class Call:
 
     @cached_property
     def lines(self) -> tuple[CommandLine, ...]:
-        """The command lines among the arguments: a text is for a shell, a list of texts is for none."""
-        return tuple(_line(value) for value in self._values(MatchingField.COMMAND))
+        """The command lines among the arguments, in every way that the tool may take them."""
+        if MatchingField.COMMAND in self.subject.fields.anywhere:
+            return tuple(list_commands(text) for text in texts_in(self.arguments))
+        return tuple(
+            line
+            for steps in self.subject.fields.places.get(MatchingField.COMMAND, ())
+            for outer in values_at(self.arguments, steps[:-1])
+            for line in _lines(outer, steps[-1:])
+        )
 
     @property
     def subcommands(self) -> Iterator[Subcommand]:
@@ -129,12 +136,32 @@ class Call:
         return (*(url for word in words for url in _word_urls(word)), *hidden)
 
 
-def _line(value: Json) -> CommandLine:
-    if isinstance(value, str):
-        return list_commands(value)
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-        return list_argv([each for each in value if isinstance(each, str)])
-    return CommandLine(doubts=("it is neither a text nor a list of texts",))
+_UNTOLD = CommandLine(doubts=("it is neither a text nor a list of texts",))
+
+
+def _lines(outer: Json, last: tuple[str, ...]) -> Iterator[CommandLine]:
+    """Read the commands at the last step of a pointer; their further words may stand beside them, as `args`."""
+    beside = [outer[name] for name in ("args", "arguments") if name in outer] if isinstance(outer, dict) else []
+    for value in values_at(outer, last):
+        if value is None:
+            continue
+        if isinstance(value, str):
+            if not beside or re.search(r"\s", value):
+                yield list_commands(value)
+            yield from (_argv([value, *more]) if isinstance(more, list) else _UNTOLD for more in beside)
+        elif isinstance(value, list):
+            yield _argv(value)
+            if last and last[0].endswith("s"):
+                # `commands`, unlike `command`, may be one text after another.
+                yield from (list_commands(each) if isinstance(each, str) else _UNTOLD for each in value)
+        else:
+            yield _UNTOLD
+
+
+def _argv(words: list[Json]) -> CommandLine:
+    """Read words that no shell will read."""
+    texts = [word for word in words if isinstance(word, str)]
+    return list_argv(texts) if texts and len(texts) == len(words) else _UNTOLD
 
 
 def _path_words(subcommand: Subcommand) -> Iterator[Word]:

@@ -20,6 +20,7 @@ MAX_TAILS = 200
 
 # Shells that read text as our grammar does; `zsh` and `fish` have tricks of their own, so they are launchers.
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash"})
+_SYSTEM = frozenset({"/bin", "/usr/bin"})
 _INTERPRETED = frozenset({"eval", "trap"})
 _LAUNCHERS = frozenset(
     """
@@ -110,11 +111,13 @@ def _launched(subcommand: Subcommand) -> _Launch:
         return _doubtful("the name of a command is made when it runs")
     if subcommand.name in RESERVED:
         return _doubtful(f"{subcommand.name!r} stands where a command should")
-    name = (subcommand.name or "").rpartition("/")[2]
-    understood = _interpreted(name, subcommand)
-    if understood is None and name in _WRAPPERS:
+    directory, slash, name = (subcommand.name or "").rpartition("/")
+    # A program elsewhere that is called the same may be anything, so an allow must name it.
+    is_the_known_one = not slash or directory in _SYSTEM
+    understood = _interpreted(name, subcommand) if is_the_known_one else None
+    if understood is None and is_the_known_one and name in _WRAPPERS:
         understood = _understood(name, subcommand)
-    if understood is None and name in _LAUNCHERS:
+    if understood is None and name in _LAUNCHERS | _SHELLS:
         understood = _Launch(line=_everything_after(subcommand))
     return understood or _Launch()
 

@@ -25,7 +25,7 @@ _FILE_URL = re.compile(r"^file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
 Steps = tuple[Step, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Workspace:
     """Where relative paths begin, and how the world resolves a path.
 
@@ -71,6 +71,11 @@ class Place:
     text: str
     ways: tuple[Steps, ...] = ()
     is_followed: bool = False
+
+    @property
+    def is_one(self) -> bool:
+        """Tell whether it is one place, and not every place that a shell may fill in for a wildcard."""
+        return all(isinstance(each, str) for way in self.ways for each in way)
 
     @cached_property
     def loose_ways(self) -> tuple[Steps, ...]:
@@ -193,7 +198,7 @@ def all_covered(patterns: Iterable[PathPattern], place: Place, workspace: Worksp
     A pattern without wildcards reaches everything below it. Unlike for a deny, the links of a pattern itself are not
     followed, or whoever can replace a directory by a link could move the rule.
     """
-    if not place.ways or not place.is_followed:
+    if not place.ways or not place.is_followed or not place.is_one:
         return False
     anchored = [each for pattern in patterns for each in _anchored(pattern.text, workspace, loose=False)]
     ways = place.loose_ways if workspace.ignore_case else place.ways
@@ -202,7 +207,7 @@ def all_covered(patterns: Iterable[PathPattern], place: Place, workspace: Worksp
 
 def is_inside(place: Place, workspace: Workspace) -> bool:
     """Tell whether a path surely stays below the roots, also by its links."""
-    if not place.ways or not place.is_followed:
+    if not place.ways or not place.is_followed or not place.is_one:
         return False
     bases = [_exact(base, workspace) for base in workspace.bases]
     ways = place.loose_ways if workspace.ignore_case else place.ways

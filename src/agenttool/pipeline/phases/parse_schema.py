@@ -22,6 +22,8 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
     call.phase = _PHASE
     if tool.redactor is not None:
         call.request = replace(call.request, redactor=tool.redactor)
+    if call.fault is not None:
+        raise misfit(call, call.fault)
     try:
         parsed = parse_object(call.request.model_input)
     except RecordError as error:

@@ -3,17 +3,15 @@
 from agenttool.codec import json_bytes
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Decided
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
+from agenttool.pipeline.judge import judge
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint
-from agenttool.policy.subject import Facts
 from agenttool.policy.verdict import Verdict, refusal
 from agenttool.records import Behavior, DecisionId, ErrorClass, HookEvent, JsonObject, Phase
-from agenttool.scheduler.safety import facts_of
 
 _PHASE = Phase.PERMISSION
 _ALLOW = Behavior.ALLOW
@@ -28,9 +26,12 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject, hints: tuple[
         ToolFailure: permission_denied, policy_blocked, approval_rejected, or the failure of a hook that stands here.
     """
     call.phase = _PHASE
-    if HookEvent.PERMISSION_REQUEST in tool.hooks.by_event:
+    if hints:
+        call.hints = hints
+    hooks = tool.hooks.by_event
+    if hooks and HookEvent.PERMISSION_REQUEST in hooks:
         await _side_hooks(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
-    verdict = judge(call, tool, proposed, hints)
+    verdict = judge(call, tool, proposed)
     if verdict.behavior is _ALLOW:
         call.core.journal.note(call, _JUDGED, _decided(call, tool, verdict, proposed))
         call_input = proposed
@@ -39,27 +40,9 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject, hints: tuple[
         raise ToolFailure(refusal(verdict))
     else:
         call_input = await ask(call, tool, proposed, verdict)
-    if HookEvent.PERMISSION_DECISION in tool.hooks.by_event:
+    if hooks and HookEvent.PERMISSION_DECISION in hooks:
         await _side_hooks(call, tool, HookEvent.PERMISSION_DECISION, call_input, {"behavior": verdict.behavior.value})
     return call_input
-
-
-def judge(call: Call, tool: Tool, proposed: JsonObject, hints: tuple[HookHint, ...] = ()) -> Verdict:
-    """Decide by the rules in force; a tool without rules about its arguments is answered from memory."""
-    policy = call.core.policy
-    if not hints and not tool.has_computed_facts:
-        standing = policy.standing(tool.subject)
-        if standing is not None:
-            return standing
-    facts = None
-    if tool.has_computed_facts:
-        known = facts_of(tool.safety, proposed).record
-        facts = Facts(
-            is_read_only=bool(known.is_read_only),
-            is_destructive=known.is_destructive is not False,
-            is_open_world=known.is_open_world is not False,
-        )
-    return policy.decide(tool.subject, proposed, now=timestamp(call.core.now_ns()), facts=facts, hints=hints)
 
 
 def _decided(call: Call, tool: Tool, verdict: Verdict, proposed: JsonObject) -> Decided:

@@ -1,0 +1,27 @@
+"""One input before the rules."""
+
+from agenttool.journal.moments import timestamp
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.tool import Tool
+from agenttool.policy.subject import Facts
+from agenttool.policy.verdict import Verdict
+from agenttool.records import JsonObject
+from agenttool.scheduler.safety import facts_of
+
+
+def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
+    """Decide by the rules in force; a tool without rules about its arguments is answered from memory."""
+    policy, hints = call.core.policy, call.hints
+    if not hints and not tool.has_computed_facts:
+        standing = policy.standing(tool.subject)
+        if standing is not None:
+            return standing
+    facts = None
+    if tool.has_computed_facts:
+        known = facts_of(tool.safety, proposed).record
+        facts = Facts(
+            is_read_only=bool(known.is_read_only),
+            is_destructive=known.is_destructive is not False,
+            is_open_world=known.is_open_world is not False,
+        )
+    return policy.decide(tool.subject, proposed, now=timestamp(call.core.now_ns()), facts=facts, hints=hints)

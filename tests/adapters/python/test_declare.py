@@ -1,0 +1,73 @@
+import pytest
+
+from agenttool import ConfigError, Context, tool
+from agenttool.codec import to_json
+from agenttool.records import CAPABILITY_FLAGS, complete_interface
+
+
+def test_a_decorated_function_is_still_a_function():
+    @tool
+    def double(n: int) -> int:
+        """Double a number. Not for text."""
+        return 2 * n
+
+    assert double(4) == 8
+    assert double.__name__ == "double"
+
+
+def test_what_an_author_says_stands_in_the_records_and_nothing_else_does():
+    @tool(namespace="files", read_only=True, aliases=["cat"], timeout_s=2, sensitive=["token"])
+    async def read(path: str, token: str, limit: int = 10) -> str:
+        """Read a file.
+
+        Args:
+            path: where it is
+        """
+        return path
+
+    declared = read.declared
+    declaration, interface = to_json(declared.declaration), to_json(declared.interface)
+    assert declaration["tool_id"] == "tool_files.read"
+    assert declaration["aliases"] == ["cat"]
+    assert declaration["description"] == "Read a file."
+    contract = declaration["input_contract"]
+    assert contract["model_input_schema"]["properties"]["path"]["description"] == "where it is"
+    assert contract["model_input_schema"]["required"] == ["path", "token"]
+    assert (contract["defaults"], contract["sensitive_fields"]) == ({"limit": 10}, ["token"])
+    assert (interface["is_read_only"], interface["timeout_ms"]) == (True, 2000)
+    assert "is_open_world" not in interface
+    assert "is_open_world" in complete_interface(declared.interface).inferred_facts
+    assert declaration["external_mappings"] == [{"source": "function", "function_name": "read"}]
+
+
+@pytest.mark.requirement("AT-EXEC-04")
+def test_a_profile_says_yes_or_no_to_every_capability_and_a_thread_cannot_be_stopped():
+    @tool
+    def in_thread() -> None:
+        """Run in a thread."""
+
+    @tool
+    async def in_loop(context: Context) -> None:
+        """Run in the loop."""
+
+    for each in (in_thread, in_loop):
+        assert all(getattr(each.declared.execution_profile, flag) is not None for flag in CAPABILITY_FLAGS)
+    assert in_thread.declared.execution_profile.supports_cancel is False
+    assert in_loop.declared.execution_profile.supports_cancel is True
+    assert "context" not in repr(to_json(in_loop.declared.declaration))
+
+
+def test_a_function_that_says_nothing_about_itself_is_refused():
+    with pytest.raises(ConfigError, match="docstring"):
+
+        @tool
+        def mute(n: int) -> int:
+            return n
+
+
+def test_a_parameter_without_a_type_is_refused():
+    with pytest.raises(ConfigError, match="n"):
+
+        @tool
+        def vague(n):
+            """Do something."""
