@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -53,6 +54,9 @@ from agenttool.scheduler.gate import Gate
 
 READ_AHEAD = 256
 
+CLOSING_S = 15.0
+"""How long a runtime that closes waits for calls that were asked to stop."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
@@ -99,6 +103,8 @@ class Runtime:
         self._catalog = Catalog()
         self._surfaces: dict[str, Surface] = {}
         self._calls: dict[InvocationId, Call] = {}
+        self._is_closing = False
+        self._left = asyncio.Event()
         for tool in tools:
             self.declare(tool)
 
@@ -109,9 +115,15 @@ class Runtime:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop what still runs, and let it write its results."""
+        """Stop what still runs, and wait, for a while, until it has written its results."""
+        self._is_closing = True
         for call in tuple(self._calls.values()):
             request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                while self._calls:
+                    self._left.clear()
+                    await self._left.wait()
 
     def declare(self, tool: DeclaredTool) -> None:
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
@@ -159,7 +171,7 @@ class Runtime:
         try:
             return await run_call(call)
         finally:
-            del self._calls[call.invocation_id]
+            self._forget(call)
 
     async def batch(
         self,
@@ -199,7 +211,7 @@ class Runtime:
                 yield item
         finally:
             for call in planned:
-                del self._calls[call.invocation_id]
+                self._forget(call)
 
     def _plan(
         self,
@@ -227,6 +239,11 @@ class Runtime:
         """Ask a call to stop; tell whether it will. A tool that cannot stop goes on, and the request is noted."""
         call = self._calls.get(invocation_id)
         return call is not None and request_cancel(call, AbortReason.USER_INTERRUPTION)
+
+    def _forget(self, call: Call) -> None:
+        del self._calls[call.invocation_id]
+        if self._is_closing:
+            self._left.set()
 
     def interrupt(self) -> None:
         """Ask every running call to stop, as a person does with Ctrl-C."""

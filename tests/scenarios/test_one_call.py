@@ -370,3 +370,39 @@ async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leav
         everything = repr(await records(rt)) + repr(result)
     assert ran == [("ada", "4711-0815")]
     assert "4711-0815" not in everything
+
+
+async def test_closing_a_runtime_ends_what_waits_and_what_runs_with_a_result():
+    started = asyncio.Event()
+
+    @tool(approval_required=True)
+    async def pay() -> str:
+        """Pay. Not for refunds."""
+        return "paid"
+
+    @tool(concurrency_safe=True)
+    async def wait() -> str:
+        """Wait for ever. Not for results."""
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    rules = [Rule(ref="wait", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("local.wait",))]
+    async with Runtime.open(tools=[pay, wait], rules=rules) as rt:
+        surface = await rt.surface()
+        calls = [asyncio.ensure_future(rt.call(name, {}, surface=surface)) for name in ("pay", "wait")]
+        await started.wait()
+        await asked_questions(rt)
+    results = await asyncio.gather(*calls)
+    assert [(result.status.value, result.abort_reason) for result in results] == [
+        ("synthetic_error", "runtime_shutdown"),
+        ("synthetic_error", "runtime_shutdown"),
+    ]
+    assert await rt.approvals() == ()
+
+
+@pytest.mark.parametrize("arguments", [{"a": {1, 2}}, {"a": object()}, {1: 2}, {"a": float("nan")}, {"a": b"x"}])
+async def test_arguments_that_are_no_json_are_a_result_too(arguments):
+    async with Runtime.open(tools=[add]) as rt:
+        result = await call(rt, "add", arguments)
+    assert error(result) == "schema_validation_failed"

@@ -12,6 +12,7 @@ from agenttool.pipeline.digests import input_digest
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.rejudge import Replacement, replaced
+from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.answers import answer_record, edit_stands, expiry_record, rejection
 from agenttool.policy.approvals import Answered, Edit, Question
@@ -30,7 +31,6 @@ from agenttool.records import (
     replace,
 )
 from agenttool.results.redaction import MARKER
-from agenttool.results.synthetic import canceled_by_user
 from agenttool.scheduler.drive import Drive, Stopped
 
 
@@ -108,7 +108,7 @@ async def _wait(call: Call, question: Question) -> Answered | None:
         call.drive = None
     if isinstance(answered, Stopped):
         call.interrupted = call.interrupted or drive.caller_canceled
-        raise ToolFailure(canceled_by_user(call.phase))
+        raise ToolFailure(failure_of_stop(call))
     return cast("Answered | None", answered)
 
 
