@@ -5,11 +5,12 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import Context, Internal, Progress, Runtime, Sensitive, tool
+from agenttool import ConfigError, Context, Internal, Progress, Runtime, Sensitive, tool
 from agenttool.codec import to_json
 from agenttool.hooks.match import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource
+from agenttool.testing.fakes import scripted_tool
 
 ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 
@@ -406,3 +407,10 @@ async def test_arguments_that_are_no_json_are_a_result_too(arguments):
     async with Runtime.open(tools=[add]) as rt:
         result = await call(rt, "add", arguments)
     assert error(result) == "schema_validation_failed"
+
+
+async def test_a_schema_that_would_take_for_ever_to_check_is_refused_when_it_is_declared():
+    bomb = {"$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}, "$ref": "#/$defs/d0"}
+    bomb["$defs"]["d40"] = {"type": "object"}
+    with pytest.raises(ConfigError, match="too many references"):
+        Runtime.open(tools=[scripted_tool("bomb", schema=bomb)])

@@ -24,6 +24,7 @@ from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.safety import Safety, safety_of
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.views import model_view
+from agenttool.schema.weight import is_costly
 
 ANY_OBJECT: JsonObject = {"type": "object"}
 
@@ -70,6 +71,10 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
     profile = complete_profile(declared.execution_profile)
     contract = declared.declaration.input_contract or InputContract()
     model_schema, runtime_schema = _schemas_of(declared, contract)
+    if is_costly(model_schema) or is_costly(runtime_schema):
+        raise ConfigError(
+            f"the input schema of {entry.qualified_name!r} leads through too many references; simplify it"
+        )
     try:
         check_model, check_runtime = compile_schema(model_schema), compile_schema(runtime_schema)
     except RecordError as error:

@@ -7,12 +7,12 @@ from itertools import pairwise
 from agenttool.conformance.validate.finding import Flaw, Severity
 from agenttool.conformance.validate.record import ForeignRecord
 from agenttool.conformance.validate.sense.names import FieldNames
-from agenttool.conformance.validate.sense.weight import is_costly
 from agenttool.conformance.validate.trail import walk
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import Checker
 from agenttool.schema.explain import Misfit, pointer_of
+from agenttool.schema.weight import is_costly
 
 _SCHEMAS_OF_DECLARATION = (
     ("input_contract", "model_input_schema"),

@@ -1,4 +1,4 @@
-from agenttool.conformance.validate.sense.weight import is_costly
+from agenttool.schema.weight import is_costly
 
 
 def test_references_that_multiply_are_costly_and_references_that_add_up_are_not():
