@@ -23,6 +23,7 @@ from agenttool.records import (
     ToolId,
 )
 from agenttool.results.scrub import Scrubber, compile_scrubber
+from agenttool.scheduler.deadlines import Deadline
 from agenttool.scheduler.drive import Drive
 from agenttool.scheduler.lines import Turn
 
@@ -43,7 +44,7 @@ class Call:
     call_input: JsonObject
     drive: Drive | None = None
     turn: Turn | None = None
-    deadline_ns: int | None = None
+    deadline: Deadline | None = None
     abort_reason: AbortReason | None = None
     parent: "Call | None" = None
     interrupted: BaseException | None = None
@@ -93,6 +94,31 @@ class Call:
     def sandbox_profile(self) -> str | None:
         """The confinement that the tool declared."""
         return self.tool.entry.tool.execution_profile.sandbox_profile if self.tool else None
+
+    @property
+    def timeout_s(self) -> float | None:
+        """How long the tool may run: what it declared, or the runtime's limit for tools that declare nothing."""
+        declared = self.tool.timeout_s if self.tool is not None else None
+        return declared if declared is not None else self.core.default_timeout_s
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When the call will be stopped."""
+        seconds = self.timeout_s
+        return None if seconds is None or not self.started_ns else self.started_ns + int(seconds * 1e9)
+
+    def arm_deadline(self) -> None:
+        """Set the alarm, once the tool waits for something: before that nothing could stop it."""
+        seconds = self.timeout_s
+        if seconds is not None:
+            self.deadline = self.core.deadlines.arm(self.core.loop.time() + seconds, self.time_out)
+
+    def time_out(self) -> None:
+        """Stop the tool, because its time is over."""
+        if self.abort_reason is None:
+            self.abort_reason = AbortReason.TIMEOUT
+        if self.drive is not None:
+            self.drive.stop()
 
     def learn_secrets(self, value: Json) -> None:
         """Remember the sensitive values of an input, so that nothing that leaves the call repeats them."""

@@ -7,14 +7,6 @@ from agenttool.results.failure import guided
 from agenttool.results.synthetic import canceled_by_user, stopped_by_shutdown
 
 
-def time_out(call: Call) -> None:
-    """Stop a call whose time is over."""
-    if call.abort_reason is None:
-        call.abort_reason = AbortReason.TIMEOUT
-    if call.drive is not None:
-        call.drive.stop()
-
-
 def request_cancel(call: Call, reason: AbortReason) -> bool:
     """Ask a call to stop; tell whether it will. The request is noted either way (AT-PROG-10)."""
     journal = call.core.journal

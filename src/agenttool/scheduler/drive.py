@@ -81,9 +81,13 @@ class Drive:
     _timer: Timer | None = None
     _message: tuple[object, ...] = ()
 
-    def __init__(self, patience: Patience) -> None:
-        """Take how long a tool may go on after it was told to stop."""
+    def __init__(self, patience: Patience, on_wait: Callable[[], None] | None = None) -> None:
+        """Take how long a tool may go on after it was told to stop, and what to do once it waits for something.
+
+        A tool that never waits cannot be stopped, so what only matters while it waits need not be set up before.
+        """
         self._patience = patience
+        self._on_wait = on_wait
 
     @coroutine
     def run(self, tool: Coroutine[object, object, T]) -> Generator[object, None, T | Stopped]:
@@ -158,6 +162,8 @@ class Drive:
         self._task = current_task()
         if self._task is not None:
             self._before = self._task.cancelling()
+        if self._on_wait is not None:
+            self._on_wait()
         if self.stop_asked:
             self._grant(self._patience.after_stop)
 

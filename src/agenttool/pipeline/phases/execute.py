@@ -3,13 +3,15 @@
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.stopping import failure_of_stop, time_out
+from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.records import InvocationStatus, JsonObject, Phase
 from agenttool.scheduler.drive import Drive, Stopped
 
 _PHASE = Phase.EXECUTE
 _QUEUED = InvocationStatus.QUEUED
+_STARTED = steps.STARTED
+_RESUMED = steps.RESUMED
 
 
 async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
@@ -22,21 +24,15 @@ async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
     core = call.core
     if call.abort_reason is not None:
         raise ToolFailure(failure_of_stop(call))
-    step = steps.RESUMED if call.status is _QUEUED else steps.STARTED
     call.call_input = call_input
-    call.started_ns = core.journal.note(call, step)
-    call.drive = drive = Drive(core.patience)
-    seconds = tool.timeout_s if tool.timeout_s is not None else core.default_timeout_s
-    deadline = None
-    if seconds is not None:
-        call.deadline_ns = call.started_ns + int(seconds * 1e9)
-        deadline = core.deadlines.arm(core.loop.time() + seconds, lambda: time_out(call))
+    call.started_ns = core.journal.note(call, _RESUMED if call.status is _QUEUED else _STARTED)
+    call.drive = drive = Drive(core.patience, call.arm_deadline)
     try:
         output = await drive.run(tool.start(call))
     finally:
         call.drive = None
-        if deadline is not None:
-            core.deadlines.cancel(deadline)
+        if call.deadline is not None:
+            core.deadlines.cancel(call.deadline)
     if drive.caller_canceled is not None:
         call.interrupted = drive.caller_canceled
     if type(output) is Stopped:
