@@ -17,12 +17,12 @@ say = @printf '\033[36m==>\033[0m %s\n'
 .PHONY: help run test fast check conformance bench docs schemas clean
 
 help: ## show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  \1|\2/' | column -t -s'|'
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | while IFS= read -r line; do printf '  %-12s %s\n' "$${line%%:*}" "$${line##*## }"; done
 
 $(VENV)/pyvenv.cfg:
 	@[ -n "$(PYTHON)" ] || { echo "no usable Python: install Python 3.11, 3.12 or 3.13 with its venv module (Debian: python3-venv), or name one with make PYTHON=…" >&2; exit 1; }
 	$(say) "making $(VENV) with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/.installed: $(VENV)/pyvenv.cfg pyproject.toml constraints.txt
 	$(say) "installing agenttool"

@@ -55,10 +55,13 @@ class Runtime(_Runtime):
             raise ConfigError(f"no store answers to {store!r}; use 'memory:'")
         config = read_config(rules) if isinstance(rules, str | Path) else Config()
         book = RuleBook(_rules_of(config) if isinstance(rules, str | Path) else rules)
+        wanted = PermissionMode(mode or config.mode or PermissionMode.DEFAULT)
+        if not wanted.is_listed:
+            raise ConfigError(f"no permission mode is called {str(wanted)!r}; use one of {', '.join(PermissionMode)}")
         asked = config.interactive if interactive is None else interactive
         policy = Policy(
             book=book,
-            mode=PermissionMode(mode or config.mode or PermissionMode.DEFAULT),
+            mode=wanted,
             interactive=True if asked is None else asked,
             workspace=_workspace(config),
         )

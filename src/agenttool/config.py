@@ -54,7 +54,14 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         raise ConfigError(f"{path}: no setting is called {unknown[0]!r}; use one of {', '.join(sorted(_KNOWN))}")
     permissions = _permissions(str(path), settings.get("permissions", {}))
     tables = {name: _tables(name, settings.get(name, []), text, str(path), source) for name in _TABLES}
+    for name in ("hooks", "sources", "store", "surface", "server", "telemetry"):
+        if name in settings:
+            raise ConfigError(f"{path}: [{name}] is not understood yet; take it out")
     mode, interactive = permissions.get("mode"), permissions.get("interactive")
+    if mode is not None and not isinstance(mode, str):
+        raise ConfigError(f"{path}: mode must be text, got {mode!r}; write it in quotes")
+    if interactive is not None and not isinstance(interactive, bool):
+        raise ConfigError(f"{path}: interactive must be true or false, got {interactive!r}; write one of them")
     workspace = permissions.get("workspace", [])
     return Config(
         rules=tables["rules"],

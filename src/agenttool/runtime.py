@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -106,6 +106,10 @@ class Runtime:
         self._is_closing = False
         self._left = asyncio.Event()
         for tool in tools:
+            if self._catalog.find(tool.declaration.tool_id) is not None:
+                raise ConfigError(
+                    f"two tools have the id {tool.declaration.tool_id!r}; give one another name or namespace"
+                )
             self.declare(tool)
 
     async def __aenter__(self) -> Self:
@@ -131,8 +135,9 @@ class Runtime:
         Raises:
             ConfigError: its records contradict each other, or another tool has its name.
         """
-        entry = self._catalog.declare(tool)
-        self._core.tools[entry.tool_id] = compile_tool(entry, self._core.hooks)
+        entry = self._catalog.prepare(tool)
+        self._core.tools[entry] = compile_tool(entry, self._core.hooks)
+        self._catalog.add(entry)
         self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
 
     async def surface(self, scope: str = "turn", *, only: Iterable[str] | None = None) -> ToolSurface:
@@ -207,8 +212,9 @@ class Runtime:
         policy = policy or SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
         planned = [self._plan(each.name, each.arguments, surface, each.native_call_id, actor_ref) for each in calls]
         try:
-            async for item in make_batch(planned, calls, policy).stream():
-                yield item
+            async with aclosing(make_batch(planned, calls, policy).stream()) as items:
+                async for item in items:
+                    yield item
         finally:
             for call in planned:
                 self._forget(call)
@@ -224,8 +230,9 @@ class Runtime:
         fault: str | None = None
         try:
             spelled = arguments if isinstance(arguments, bytes) else _spelled(arguments)
-        except RecordError as error:
+        except (RecordError, UnicodeError, TypeError, AttributeError) as error:
             spelled, fault = b"null", str(error)
+        name = str(name).encode(errors="replace").decode()
         surface_id = None if surface is None else surface.surface_id
         request = Request(name, spelled, surface_id, native_call_id, actor_ref)
         found = None if surface is None else self._surfaces.get(surface.surface_id)
@@ -295,19 +302,20 @@ class Runtime:
         log = self._core.journal.log
         while facts := log.read(after, READ_AHEAD):
             for position, fact in facts:
-                for event in events_of(fact, position=position):
-                    yield position, event
+                told = list(events_of(fact, position=position))
+                # Only the last event of a fact gives its position: whoever stops before comes back to the whole fact.
+                yield from ((position if event is told[-1] else position - 1, event) for event in told)
             after = facts[-1][0]
 
     async def export(self) -> AsyncIterator[Record]:
         """Give every record: declarations with their profiles, surfaces, calls and all that became of them."""
-        for entry in self._catalog:
+        for entry in tuple(self._catalog):
             declaration = entry.tool.declaration
             yield replace(declaration, digest=record_digest(declaration))
-            yield self._core.tools[entry.tool_id].subject.interface
+            yield self._core.tools[entry].subject.interface
             yield entry.tool.execution_profile
             yield entry.tool.permission_profile
-        for surface in self._surfaces.values():
+        for surface in tuple(self._surfaces.values()):
             yield surface.record
         log = self._core.journal.log
         seen: set[InvocationId] = set()

@@ -8,7 +8,6 @@ from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
 
 
-@pytest.mark.requirement("AT-DECL-04")
 def test_two_namespaces_may_use_one_name():
     catalog = Catalog()
     catalog.declare(scripted_tool("search", namespace="web"))

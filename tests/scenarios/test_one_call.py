@@ -5,12 +5,11 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import ConfigError, Context, Internal, Progress, Runtime, Sensitive, tool
+from agenttool import Context, Internal, Progress, Runtime, Sensitive, tool
 from agenttool.codec import to_json
 from agenttool.hooks.match import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource
-from agenttool.testing.fakes import scripted_tool
 
 ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 
@@ -43,7 +42,7 @@ def error(result):
     return result.error.error_class.value if result.error else None
 
 
-@pytest.mark.requirement("AT-PIPE-01", "AT-INV-09", "AT-EVT-06", "AT-EVT-08", "AT-EVT-09", "AT-EVT-12", "AT-EVT-13")
+@pytest.mark.requirement("AT-INV-09", "AT-EVT-12")
 async def test_a_plain_call_takes_its_steps_in_order_and_ends_once():
     async with Runtime.open(tools=[add]) as rt:
         result = await call(rt, "add", {"a": 2, "b": 3})
@@ -68,7 +67,7 @@ async def test_a_plain_call_takes_its_steps_in_order_and_ends_once():
     assert invocation["created_at"] <= invocation["started_at"] <= invocation["ended_at"]
 
 
-@pytest.mark.requirement("AT-PIPE-05", "AT-PIPE-26", "AT-ACC-03", "AT-INV-10", "AT-IO-03")
+@pytest.mark.requirement("AT-PIPE-05", "AT-ACC-03", "AT-IO-03")
 @pytest.mark.parametrize(
     "arguments", [{"a": "two"}, {}, {"a": 1, "c": 2}, {"a": None}, {"a": True}, "{", "[1]", b"\xff"]
 )
@@ -89,7 +88,6 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments):
     assert invocation.status == "schema_parse_failed"
 
 
-@pytest.mark.requirement("AT-PIPE-03", "AT-PIPE-04", "AT-MODEL-05", "AT-ERR-05")
 async def test_a_name_that_leads_nowhere_is_a_result_too():
     async with Runtime.open(tools=[add]) as rt:
         unknown = await call(rt, "subtract", {})
@@ -100,7 +98,6 @@ async def test_a_name_that_leads_nowhere_is_a_result_too():
     assert invocation.tool_id == "unresolved:subtract"
 
 
-@pytest.mark.requirement("AT-PIPE-17", "AT-ERR-09")
 async def test_a_tool_that_raises_and_one_that_lost_its_backend_are_told_apart():
     @tool
     async def explode() -> str:
@@ -120,7 +117,6 @@ async def test_a_tool_that_raises_and_one_that_lost_its_backend_are_told_apart()
     assert error(lost) == "dependency_unavailable"
 
 
-@pytest.mark.requirement("AT-EXEC-07", "AT-RES-06")
 async def test_a_tool_that_ignores_its_deadline_is_left_behind():
     @tool(timeout_s=0.01)
     async def stubborn() -> str:
@@ -233,7 +229,7 @@ async def test_a_hook_that_stops_and_a_hook_that_fails_end_the_call_in_their_own
     assert (ended["fail"].status.value, error(ended["fail"])) == ("failed", "hook_failed")
 
 
-@pytest.mark.requirement("AT-IO-06", "AT-IO-07", "AT-IO-10", "AT-INTEROP-TELEM-03")
+@pytest.mark.requirement("AT-IO-06", "AT-IO-07")
 async def test_a_secret_is_nowhere_in_the_records_and_an_internal_field_is_not_the_models_to_set():
     seen = []
 
@@ -254,7 +250,6 @@ async def test_a_secret_is_nowhere_in_the_records_and_an_internal_field_is_not_t
     assert error(refused) == "schema_validation_failed"
 
 
-@pytest.mark.requirement("AT-EXEC-05", "AT-PROG-03", "AT-EVT-10")
 async def test_progress_comes_in_order_and_before_the_result():
     @tool
     async def bake(context: Context, loaves: int = 2):
@@ -275,7 +270,7 @@ async def test_progress_comes_in_order_and_before_the_result():
     ]
 
 
-@pytest.mark.requirement("AT-PERS-11", "AT-ACC-12", "AT-PERS-09")
+@pytest.mark.requirement("AT-PERS-11", "AT-ACC-12")
 async def test_a_large_result_is_stored_and_previewed():
     @tool
     async def dump() -> str:
@@ -295,7 +290,7 @@ async def test_a_large_result_is_stored_and_previewed():
     assert stored.decode().count("\n") == 19_999
 
 
-@pytest.mark.requirement("AT-PERS-14", "AT-ACC-13")
+@pytest.mark.requirement("AT-PERS-14")
 async def test_empty_is_not_missing():
     @tool
     async def silent() -> None:
@@ -307,9 +302,8 @@ async def test_empty_is_not_missing():
     assert result.model_facing_content
 
 
-@pytest.mark.requirement("AT-PROG-08", "AT-PROG-10", "AT-EXEC-06", "AT-PROG-11")
-async def test_cancelling_stops_what_can_stop_and_says_of_the_rest_that_it_cannot():
-    started, go_on = asyncio.Event(), asyncio.Event()
+async def test_cancelling_stops_what_can_stop():
+    started = asyncio.Event()
 
     @tool
     async def patient() -> str:
@@ -329,88 +323,3 @@ async def test_cancelling_stops_what_can_stop_and_says_of_the_rest_that_it_canno
     assert (result.status.value, error(result), result.abort_reason) == ("canceled", "canceled", "user_interruption")
     assert "tool.invocation.cancel_requested" in events
     assert events[-1] == "tool.invocation.canceled"
-    go_on.set()
-
-
-async def test_a_caller_who_is_cancelled_leaves_a_result_behind():
-    started = asyncio.Event()
-
-    @tool
-    async def patient() -> str:
-        """Wait."""
-        started.set()
-        await asyncio.Event().wait()
-        return "never"
-
-    async with Runtime.open(tools=[patient], rules=ALLOW) as rt:
-        running = asyncio.ensure_future(call(rt, "patient", {}))
-        await started.wait()
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        results = await records(rt, "tool_result")
-    assert [result["status"] for result in results] == ["canceled"]
-
-
-@pytest.mark.requirement("AT-IO-06")
-async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leaves_it_in_no_record():
-    ran = []
-
-    @tool(approval_required=True)
-    async def transfer(to: str, pin: Annotated[str, Sensitive]) -> str:
-        """Transfer money. Not for refunds."""
-        ran.append((to, pin))
-        return f"done with {pin}"
-
-    async with Runtime.open(tools=[transfer]) as rt:
-        waiting = asyncio.ensure_future(call(rt, "transfer", {"to": "mallory", "pin": "4711-0815"}))
-        (question,) = await asked_questions(rt)
-        assert question.shown == {"to": "mallory", "pin": "[redacted]"}
-        await rt.decide(question.approval_id, "allow", updated_input={**question.shown, "to": "ada"})
-        result = await waiting
-        everything = repr(await records(rt)) + repr(result)
-    assert ran == [("ada", "4711-0815")]
-    assert "4711-0815" not in everything
-
-
-async def test_closing_a_runtime_ends_what_waits_and_what_runs_with_a_result():
-    started = asyncio.Event()
-
-    @tool(approval_required=True)
-    async def pay() -> str:
-        """Pay. Not for refunds."""
-        return "paid"
-
-    @tool(concurrency_safe=True)
-    async def wait() -> str:
-        """Wait for ever. Not for results."""
-        started.set()
-        await asyncio.Event().wait()
-        return "never"
-
-    rules = [Rule(ref="wait", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("local.wait",))]
-    async with Runtime.open(tools=[pay, wait], rules=rules) as rt:
-        surface = await rt.surface()
-        calls = [asyncio.ensure_future(rt.call(name, {}, surface=surface)) for name in ("pay", "wait")]
-        await started.wait()
-        await asked_questions(rt)
-    results = await asyncio.gather(*calls)
-    assert [(result.status.value, result.abort_reason) for result in results] == [
-        ("synthetic_error", "runtime_shutdown"),
-        ("synthetic_error", "runtime_shutdown"),
-    ]
-    assert await rt.approvals() == ()
-
-
-@pytest.mark.parametrize("arguments", [{"a": {1, 2}}, {"a": object()}, {1: 2}, {"a": float("nan")}, {"a": b"x"}])
-async def test_arguments_that_are_no_json_are_a_result_too(arguments):
-    async with Runtime.open(tools=[add]) as rt:
-        result = await call(rt, "add", arguments)
-    assert error(result) == "schema_validation_failed"
-
-
-async def test_a_schema_that_would_take_for_ever_to_check_is_refused_when_it_is_declared():
-    bomb = {"$defs": {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}, "$ref": "#/$defs/d0"}
-    bomb["$defs"]["d40"] = {"type": "object"}
-    with pytest.raises(ConfigError, match="too many references"):
-        Runtime.open(tools=[scripted_tool("bomb", schema=bomb)])

@@ -57,8 +57,8 @@ class Catalog:
         """Find a tool by its id, retired ones included."""
         return self._entries.get(tool_id)
 
-    def declare(self, tool: DeclaredTool) -> Entry:
-        """Add a tool, or replace the one with the same id.
+    def prepare(self, tool: DeclaredTool) -> Entry:
+        """Make the entry of a tool, without adding it yet.
 
         Raises:
             ConfigError: another tool already has this namespace and name.
@@ -70,6 +70,18 @@ class Catalog:
                 f"two tools are named {entry.qualified_name!r}: {owner!r} and {entry.tool_id!r}; "
                 "give one of them another namespace or name"
             )
+        return entry
+
+    def declare(self, tool: DeclaredTool) -> Entry:
+        """Add a tool, or replace the one with the same id.
+
+        Raises:
+            ConfigError: another tool already has this namespace and name.
+        """
+        return self.add(self.prepare(tool))
+
+    def add(self, entry: Entry) -> Entry:
+        """Add an entry that was prepared; it replaces the one with the same id."""
         before = self._entries.get(entry.tool_id)
         if before is not None:
             del self._owners[before.qualified_name]

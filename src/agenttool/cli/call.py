@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -79,7 +80,7 @@ async def _call(
     name: str, arguments: JsonObject, tools: list[Tool], settings: Path | None, *, as_json: bool
 ) -> ToolResult:
     console = Console(stderr=True)
-    interactive = console.is_terminal and not as_json
+    interactive = console.is_terminal and sys.stdin.isatty() and not as_json
     rules = settings if settings is not None else ()
     async with Runtime.open(tools=tools, rules=rules, interactive=None if interactive else False) as rt:
         surface = await rt.surface()
@@ -97,7 +98,7 @@ async def _watch(rt: Runtime, console: Console) -> None:
     async for _, event in rt.events():
         data = event.data or {}
         if event.event_type is EventType.PROGRESS:
-            console.print(_progress(event), style="dim", highlight=False)
+            console.print(_progress(event), style="dim", markup=False, highlight=False)
         elif event.event_type is EventType.CANCEL_REQUESTED:
             console.print("stopping …", style="yellow")
         elif event.event_type is EventType.CANCEL_FAILED:
@@ -111,20 +112,34 @@ async def _ask(rt: Runtime, console: Console, question: Question) -> None:
     console.print(f"\n[bold]{question.tool_name}[/] wants to run with")
     console.print(JSON.from_data(question.shown))
     console.print(f"It asks because {question.verdict.reason.message}.")
-    answer = await asyncio.to_thread(console.input, "[bold]run it?[/] (y/n) ")
+    answer = await asyncio.to_thread(_read_line, console)
     word = "allow" if answer.strip().lower() in ("y", "yes") else "deny"
     await rt.decide(question.approval_id, word, by="terminal")
+
+
+def _read_line(console: Console) -> str:
+    """Read an answer; the end of the input is a no."""
+    try:
+        return console.input("[bold]run it?[/] (y/n) ")
+    except EOFError:
+        return "n"
 
 
 def _progress(event: ToolEvent) -> str:
     data = event.data or {}
     percent = data.get("percent")
     share = f"{percent:3.0f} % " if isinstance(percent, int | float) else ""
-    return f"{share}{data.get('message') or data.get('step') or ''}"
+    return share + _printable(str(data.get("message") or data.get("step") or ""))
 
 
 def _show(result: ToolResult) -> None:
     console = Console()
     style = "red" if result.is_error else None
     for item in result.model_facing_content or ():
-        console.print(item.text or to_json(item), style=style, markup=False, highlight=False, soft_wrap=True)
+        text = _printable(item.text) if item.text is not None else str(to_json(item))
+        console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _printable(text: str) -> str:
+    """Take out what would command the terminal instead of being shown."""
+    return "".join(each if each in "\n\t" or each.isprintable() else "\ufffd" for each in text)

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from agenttool.assemble import Runtime
@@ -37,7 +38,9 @@ def tools(
         if isinstance(declaration, ToolDeclaration):
             facts = _facts(interfaces[declaration.tool_id])
             name = f"{declaration.namespace}.{declaration.name}"
-            table.add_row(f"[cyan]{name}[/]", _arguments(declaration), facts, declaration.description.splitlines()[0])
+            table.add_row(
+                f"[cyan]{name}[/]", _arguments(declaration), facts, escape(declaration.description.split("\n")[0])
+            )
     Console().print(table)
 
 

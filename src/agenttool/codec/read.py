@@ -77,9 +77,7 @@ def parse_object(data: bytes | str) -> JsonObject:
     except RecursionError:
         raise RecordError("document is nested too deeply to be a record; flatten it") from None
     except UnicodeDecodeError as error:
-        raise RecordError(
-            f"document must be UTF-8, got byte {data[error.start]!r} at {error.start}; re-encode it"
-        ) from error
+        raise RecordError("document must be UTF-8, and some of its bytes are not; re-encode it") from error
     except msgspec.DecodeError as error:
         raise RecordError(f"document must be JSON: {error}; complete or repair it") from error
     if not isinstance(value, dict):

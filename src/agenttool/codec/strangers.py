@@ -56,6 +56,13 @@ def _parts_of(kind: type[Part]) -> dict[str, tuple[type[Part], ...]]:
     return {name: kinds for name, kinds in parts.items() if kinds}
 
 
+@cache
+def _whole_numbers(kind: type[Part]) -> frozenset[str]:
+    """List the members that hold an integer and no other number."""
+    found = {name: {field.type, *get_args(field.type)} for name, field in _fields(kind).items()}
+    return frozenset(name for name, kinds in found.items() if int in kinds and float not in kinds)
+
+
 def _parts_in(annotation: object) -> list[type[Part]]:
     if isinstance(annotation, type) and issubclass(annotation, Part):
         return [annotation]
@@ -65,6 +72,10 @@ def _parts_in(annotation: object) -> list[type[Part]]:
 def _without_strangers(members: JsonObject, kind: type[Part]) -> JsonObject:
     fields, parts, tag_field = _fields(kind), _parts_of(kind), kind.__struct_config__.tag_field
     known = {name: value for name, value in members.items() if name in fields or name == tag_field}
+    for name in _whole_numbers(kind) & known.keys():
+        value = known[name]
+        if type(value) is float and value.is_integer():
+            known[name] = int(value)  # 1.0 is an integer to JSON Schema, so it is one to us
     for name in parts.keys() & known.keys():
         known[name] = _part_without_strangers(known[name], parts[name])
     return known

@@ -3,7 +3,7 @@
 import asyncio
 from typing import cast
 
-from agenttool.codec import json_bytes
+from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
@@ -64,7 +64,8 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:
     core, now = call.core, call.core.now_ns()
     call.decisions += 1
-    shown = tool.redactor.redact(proposed) if tool.redactor else proposed
+    shown = parse_object(json_bytes(proposed))
+    shown = tool.redactor.redact(shown) if tool.redactor else shown
     question = Question(
         approval_id=ApprovalId(f"apr_{call.unique}-{call.decisions}"),
         invocation_id=call.invocation_id,
@@ -134,8 +135,8 @@ def _restored(after: Json, before: Json) -> Json:
         return before
     if isinstance(after, dict) and isinstance(before, dict):
         return {name: _restored(value, before.get(name)) for name, value in after.items()}
-    if isinstance(after, list) and isinstance(before, list):
-        return [_restored(value, before[place] if place < len(before) else value) for place, value in enumerate(after)]
+    if isinstance(after, list) and isinstance(before, list) and len(after) == len(before):
+        return [_restored(value, before[place]) for place, value in enumerate(after)]
     return after
 
 
@@ -148,8 +149,7 @@ def _edited(
     call: Call, tool: Tool, proposed: JsonObject, answered: Answered, decision: PermissionDecision
 ) -> JsonObject:
     """Take an edit: it is parsed, validated and judged again, and what a rule denies stays denied."""
-    wanted = cast("Edit", answered.answer).updated_input
-    updated = wanted if isinstance(wanted, dict) else {}
+    updated = cast("JsonObject", cast("Edit", answered.answer).updated_input)
     if tool.redactor is not None:
         updated = cast("JsonObject", _restored(updated, proposed))
     by = Replacement(

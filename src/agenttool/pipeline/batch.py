@@ -1,7 +1,7 @@
 """Many calls under one scheduler policy: who waits, whom a failure takes along, and in which order results leave."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from agenttool.pipeline.call import Call
@@ -41,11 +41,11 @@ class Batch:
     ended: dict[int, ResultStatus] = field(default_factory=dict[int, ResultStatus])
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def stream(self) -> AsyncIterator[BatchItem]:
+    async def stream(self) -> AsyncGenerator[BatchItem]:
         """Run all calls; results leave in the order asked for unless the policy says otherwise."""
         delivery = delivery_of(self.policy)
         outlet = Outlet[BatchItem](len(self.calls), delivery)
-        places = asyncio.Semaphore(1 if delivery.serial else self.policy.max_parallel or len(self.calls) or 1)
+        places = asyncio.Semaphore(_places(self.policy, len(self.calls), serial=delivery.serial))
         async with asyncio.TaskGroup() as group:
             for index in range(len(self.calls)):
                 group.create_task(self._run(index, places, outlet.result))
@@ -55,12 +55,20 @@ class Batch:
     async def _run(self, index: int, places: asyncio.Semaphore, deliver: Callable[[int, BatchItem], None]) -> None:
         call = self.calls[index]
         await self._wait_for_dependencies(index, call)
-        async with places:
-            result = await run_call(call)
+        try:
+            async with places:
+                await run_call(call)
+        finally:
+            result = call.result
+            if result is not None:
+                self._end(index, result, deliver)
+
+    def _end(self, index: int, result: ToolResult, deliver: Callable[[int, BatchItem], None]) -> None:
         self.ended[index] = result.status
-        unfinished = [other for other in range(len(self.calls)) if other not in self.ended]
-        for other in self.siblings.taken_along(index, result.status, unfinished):
-            _take_along(self.calls[other])
+        if result.is_error:
+            unfinished = [other for other in range(len(self.calls)) if other not in self.ended]
+            for other in self.siblings.taken_along(index, result.status, unfinished):
+                _take_along(self.calls[other])
         self._changed.set()
         self._changed = asyncio.Event()
         deliver(index, BatchItem(index=index, result=result))
@@ -70,6 +78,12 @@ class Batch:
             await self._changed.wait()
         if self.siblings.readiness(index, self.ended) is Readiness.CANCEL:
             _take_along(call)
+
+
+def _places(policy: SchedulerPolicy, calls: int, *, serial: bool) -> int:
+    if serial:
+        return 1
+    return max(calls, 1) if policy.max_parallel is None else max(policy.max_parallel, 1)
 
 
 def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: SchedulerPolicy) -> Batch:
@@ -84,7 +98,4 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
 
 def _take_along(call: Call) -> None:
     """Cancel a call because another failed; one that has not begun will not begin."""
-    if call.status is None:
-        call.abort_reason = call.abort_reason or AbortReason.SIBLING_ERROR
-    else:
-        request_cancel(call, AbortReason.SIBLING_ERROR)
+    request_cancel(call, AbortReason.SIBLING_ERROR)

@@ -21,6 +21,7 @@ from agenttool.records import (
     ProgressStatus,
     ResultId,
     ToolId,
+    ToolResult,
 )
 from agenttool.results.scrub import Scrubber, compile_scrubber
 from agenttool.scheduler.deadlines import Deadline
@@ -48,6 +49,8 @@ class Call:
     abort_reason: AbortReason | None = None
     parent: "Call | None" = None
     interrupted: BaseException | None = None
+    result: ToolResult | None = None
+    wants_to_stop: bool = False
     fault: str | None = None
     """What was wrong with the arguments before they could even be written down."""
     scrubber: Scrubber | None = None
@@ -83,7 +86,7 @@ class Call:
     @property
     def is_requested(self) -> bool:
         """Tell whether someone asked this call to stop."""
-        return self.abort_reason is not None
+        return self.wants_to_stop or self.abort_reason is not None
 
     @property
     def reason(self) -> AbortReason | None:
@@ -159,6 +162,7 @@ class Call:
             return
         self.progress += 1
         scrub = self.scrubber
+        message, step = _text(message), _text(step)
         journal = self.core.journal
         is_partial = partial is not None
         journal.note(
@@ -174,6 +178,11 @@ class Call:
                 cast("JsonObject", dict(facts)) if facts else None,
             ),
         )
+
+
+def _text(value: object) -> str | None:
+    """Take what a tool calls a message: as text that can be written down."""
+    return None if value is None else str(value).encode(errors="replace").decode()
 
 
 _RUNNING = (InvocationStatus.RUNNING, InvocationStatus.PARTIAL_RESULT)

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from agenttool.catalog.catalog import Entry
 from agenttool.hooks.match import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.tool import Tool
@@ -11,7 +12,7 @@ from agenttool.policy.approvals import Approvals
 from agenttool.policy.decide import Policy
 from agenttool.ports.stores import PayloadStore
 from agenttool.ports.world import Clock, IdSource
-from agenttool.records import ApprovalId, InvocationId, ToolId
+from agenttool.records import ApprovalId, InvocationId
 from agenttool.scheduler.deadlines import Deadlines
 from agenttool.scheduler.drive import Patience
 from agenttool.scheduler.gate import Gate
@@ -44,7 +45,7 @@ class Core:
     waiting: dict[ApprovalId, "asyncio.Future[object]"] = field(
         default_factory=dict["ApprovalId", "asyncio.Future[object]"]
     )
-    tools: dict[ToolId, Tool] = field(default_factory=dict[ToolId, Tool])
+    tools: dict[Entry, Tool] = field(default_factory=dict[Entry, Tool])
 
     def now_ns(self) -> int:
         """Give the time."""

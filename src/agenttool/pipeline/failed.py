@@ -2,7 +2,8 @@
 
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
-from agenttool.records import PHASE_RULES, ErrorClass, Phase, ToolError
+from agenttool.pipeline.stopping import failure_of_stop
+from agenttool.records import PHASE_RULES, AbortReason, ErrorClass, Phase, ToolError
 from agenttool.results.failure import guided, result_of_failure
 from agenttool.results.mapping import Mapped
 
@@ -22,12 +23,30 @@ def failed(call: Call, error: ToolError) -> Mapped:
     return Mapped(result=result)
 
 
-def error_of_crash(call: Call, crash: Exception) -> ToolError:
+def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
+    """Give the error of whatever ended the work; what is not for us to swallow is kept, to go on after the result."""
+    if isinstance(crash, Exception | SystemExit):
+        return error_of_crash(call, crash)
+    call.interrupted = crash
+    if call.abort_reason is None:
+        call.abort_reason = AbortReason.USER_INTERRUPTION
+    return failure_of_stop(call)
+
+
+def error_of_crash(call: Call, crash: BaseException) -> ToolError:
     """Give the error of an exception that nobody meant to raise, by the phase it came from."""
     phase = call.phase
     error_class = _CRASH[phase]
     if phase is Phase.EXECUTE and isinstance(crash, _UNREACHABLE):
         error_class = ErrorClass.DEPENDENCY_UNAVAILABLE
     only_reads = call.tool is not None and call.tool.mapping.effects is False
-    message = f"{type(crash).__name__}: {crash}"
+    message = f"{type(crash).__name__}: {_words(crash)}"
     return guided(error_class, phase=phase, message=message, effects=False if only_reads else None)
+
+
+def _words(crash: BaseException) -> str:
+    """Read an exception's own words; some raise when asked."""
+    try:
+        return str(crash)
+    except Exception:  # noqa: BLE001 -- somebody else's code
+        return "it cannot even say what went wrong"

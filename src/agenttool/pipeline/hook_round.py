@@ -1,9 +1,11 @@
 """One round of hooks at one place: ask, note every run, and turn a stop or a fault into the failure it is."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import cast
 
 from agenttool.errors import ToolFailure
-from agenttool.hooks.run import HookRuns, run_hooks
+from agenttool.hooks.run import HookRun, HookRuns, run_hooks
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import HookRan
@@ -13,6 +15,7 @@ from agenttool.ports.facts import Step
 from agenttool.ports.hooks import HookQuestion
 from agenttool.records import ErrorClass, HookEvent, HookId, Json, JsonObject
 from agenttool.results.failure import guided
+from agenttool.results.scrub import Scrubber
 
 
 class _World:
@@ -64,13 +67,33 @@ async def hook_round(
     )
     journal.note(call, started, {"hook_event": event.value, "hooks": len(hooks)})
     rounds = await run_hooks(hooks, question, _World(call.core.clock.now_ns))
-    for run in rounds.runs:
+    for run in [_scrubbed(run, call.scrubber) for run in rounds.runs]:
         call.hook_runs += 1
         if run.reply.progress is not None:
             call.report(run.reply.progress)
         call.context += run.reply.additional_context
         journal.note(call, completed, HookRan(run, event, HookId(f"hook_{call.unique}-{call.hook_runs}")))
     return rounds
+
+
+def _scrubbed(run: HookRun, scrubber: Scrubber | None) -> HookRun:
+    """Take the call's secrets out of what a hook said, before it is told to anyone."""
+    if scrubber is None:
+        return run
+    reply = run.reply
+
+    def clean(text: str | None) -> str | None:
+        return None if text is None else scrubber.text(text)
+
+    said = replace(
+        reply,
+        message=clean(reply.message),
+        progress=clean(reply.progress),
+        stop=clean(reply.stop),
+        permission_reason=clean(reply.permission_reason),
+        additional_context=tuple(cast("JsonObject", scrubber.value(each)) for each in reply.additional_context),
+    )
+    return replace(run, reply=said)
 
 
 def refuse_stop_and_fault(call: Call, rounds: HookRuns, *, fault_class: ErrorClass) -> None:

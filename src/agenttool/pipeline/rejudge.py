@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agenttool.codec import json_bytes
+from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ToolFailure
 from agenttool.hooks.mutate import changed_fields
 from agenttool.journal import steps
@@ -34,6 +34,8 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
     Raises:
         ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments.
     """
+    spelled = json_bytes(after)
+    after = parse_object(spelled)  # from here on it is ours: whoever proposed it may keep theirs and change it
     changed = changed_fields(before, after)
     if not changed:
         return before
@@ -52,7 +54,7 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
     call.mutations += 1
     note = InputNoted(
         _LATER[by.from_stage],
-        json_bytes(after),
+        spelled,
         tool.redactor,
         by.source,
         by.source_ref,

@@ -1,5 +1,6 @@
 """Why a call stopped before its end, and how somebody asks it to."""
 
+from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.records import AbortReason, ErrorClass, ToolError
@@ -10,7 +11,11 @@ from agenttool.results.synthetic import canceled_by_user, stopped_by_shutdown
 def request_cancel(call: Call, reason: AbortReason) -> bool:
     """Ask a call to stop; tell whether it will. The request is noted either way (AT-PROG-10)."""
     journal = call.core.journal
-    if call.status is None or call.status.is_terminal:
+    call.wants_to_stop = True
+    if call.status is None:
+        call.abort_reason = call.abort_reason or reason
+        return True
+    if call.status.is_terminal:
         return False
     journal.note(call, steps.CANCEL_REQUESTED, {"abort_reason": reason.value})
     is_running = call.started_ns != 0
@@ -22,6 +27,16 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
     if call.drive is not None:
         call.drive.stop()
     return True
+
+
+def refuse_if_stopped(call: Call) -> None:
+    """End a call that was asked to stop while nothing of it was running.
+
+    Raises:
+        ToolFailure: canceled, sibling_canceled.
+    """
+    if call.abort_reason is not None:
+        raise ToolFailure(failure_of_stop(call))
 
 
 def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:

@@ -246,10 +246,16 @@ def _read_answer(question: Question, answer: Answer, by: str, now: Timestamp) ->
             rule = _remembered(question, answer)
         elif isinstance(answer, Edit):
             problem = RefusalReason.BAD_INPUT
-            digest = digest_of(answer.updated_input)
+            digest = _digest_of_edit(answer.updated_input)
     except (ValueError, RecordError) as error:
         return Refused(approval_id=question.approval_id, reason=problem or RefusalReason.BAD_INPUT, message=str(error))
     return Answered(question=question, answer=answer, by=by, at=now, input_digest=digest, rule=rule)
+
+
+def _digest_of_edit(updated: Json) -> Digest:
+    if isinstance(updated, dict):
+        return digest_of(updated)
+    raise ValueError("an edited input is a JSON object; give the whole input")
 
 
 def _remembered(question: Question, answer: Remember) -> Rule:

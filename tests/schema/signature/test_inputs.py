@@ -58,7 +58,7 @@ def test_a_type_without_a_schema_is_refused_by_the_name_of_its_parameter(kind):
             2,
             "parameter 'b' of tool() has several names",
         ),
-        (5, Field(5), "parameter 'b' of tool() cannot be 5; annotate it with a type"),
+        (5, Field(5), "parameter 'b' of tool()"),
     ],
 )
 def test_what_says_two_things_at_once_is_refused(kind, default, refusal):

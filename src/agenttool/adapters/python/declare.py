@@ -1,5 +1,6 @@
 """A Python function to a declared tool: what its signature and its author say, and nothing assumed in their favour."""
 
+import re
 from collections.abc import Callable
 from typing import Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
@@ -33,6 +34,9 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 DEFAULT_NAMESPACE = "local"
+
+_NAME = re.compile(r"[\w-]{1,128}")
+_NAMESPACE = re.compile(r"[\w-]+(\.[\w-]+)*")
 
 
 class FunctionTool(Generic[_P, _R]):
@@ -79,6 +83,8 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
     """
     signature = signature_of(function, context_type=Context)
     name, namespace = options.get("name", signature.name), options.get("namespace", DEFAULT_NAMESPACE)
+    if not _NAME.fullmatch(name) or not _NAMESPACE.fullmatch(namespace):
+        raise ConfigError(f"a tool may not be named {namespace!r}.{name!r}; use letters, digits, '_' and '-'")
     tool_id = ToolId(f"tool_{namespace}.{name}")
     return DeclaredTool(
         declaration=_declaration(signature, options, tool_id, name, namespace),

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -15,8 +16,6 @@ from agenttool.schema.signature import Flavour, Signature
 
 BREATHE_EVERY = 32
 """After so many yields an async generator lets the loop run, so that one that never waits can still be stopped."""
-
-_threads = ThreadPoolExecutor(max_workers=64, thread_name_prefix="agenttool")
 
 _Work = Coroutine[object, object, object]
 _COROUTINE = Flavour.COROUTINE
@@ -50,9 +49,35 @@ async def _await(function: Callable[..., object], arguments: dict[str, object], 
 
 
 async def _in_thread(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
-    """Run in a worker thread; a thread cannot be stopped, so on cancellation it is left to notice the signal."""
-    work = partial(contextvars.copy_context().run, partial(function, **arguments))
-    return await asyncio.get_running_loop().run_in_executor(_threads, work)
+    """Run in a thread of its own; a thread cannot be stopped, so on cancellation it is left to notice the signal.
+
+    No pool: a few threads that hang would stop every other tool, and the end of the program with them.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
+    work = partial(contextvars.copy_context().run, function, **arguments)
+
+    def run() -> None:
+        outcome: tuple[object, BaseException | None]
+        try:
+            outcome = work(), None
+        except BaseException as error:  # noqa: BLE001 -- whatever a tool raises in its thread is its outcome
+            outcome = None, error
+        with suppress(RuntimeError):  # the loop is gone: nobody waits any more
+            loop.call_soon_threadsafe(_settle, done, outcome)
+
+    threading.Thread(target=run, name="agenttool-tool", daemon=True).start()
+    value, error = await done
+    if error is not None:
+        raise RuntimeError(f"StopIteration: {error}") if isinstance(error, StopIteration) else error
+    return value
+
+
+def _settle(
+    done: "asyncio.Future[tuple[object, BaseException | None]]", outcome: tuple[object, BaseException | None]
+) -> None:
+    if not done.done():
+        done.set_result(outcome)
 
 
 async def _generate(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:

@@ -1,6 +1,6 @@
 """Phase 4: the normalized copy that hooks, prompts and streams see; what the model sent stays as it was."""
 
-from agenttool.codec import json_bytes
+from agenttool.codec import json_bytes, parse_object
 from agenttool.hooks.mutate import changed_fields
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
@@ -19,7 +19,9 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
         missing = {name: value for name, value in tool.defaults.items() if name not in parsed}
         observable = {**parsed, **missing} if missing else parsed
     if tool.normalize is not None:
-        observable = tool.normalize({**observable})
+        observable = parse_object(json_bytes(tool.normalize({**observable})))
+    if observable is not parsed and tool.redactor is not None:
+        call.learn_secrets(observable)
     if observable is not parsed and (changed := changed_fields(parsed, observable)):
         call.mutations += 1
         call.core.journal.note(
