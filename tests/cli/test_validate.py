@@ -230,6 +230,26 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path, options):
         assert (process.stderr.read(), process.wait(timeout=30)) == (b"", 1)
 
 
+@pytest.mark.parametrize("options", ["", "--json"])
+@pytest.mark.parametrize("records", [[GOOD], [WRONG] * 500])
+@pytest.mark.parametrize(
+    ("ending", "message"),
+    [
+        ("> /dev/full", "cannot be written"),
+        (">&-", "output is closed"),
+        ("- <&-", "cannot be read"),
+        ("> /dev/full 2>&1", ""),
+        (">&- 2>&-", ""),
+    ],
+)
+def test_a_stream_that_is_full_or_closed_ends_the_run_with_advice(tmp_path, options, records, ending, message):
+    path = write(tmp_path, *records)
+    script = f'"{sys.executable}" -c "{SCRIPT}" validate "{path}" {options} {ending}'
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, message in done.stderr, "Traceback" in done.stderr) == (2, True, False)
+    assert done.stderr.count("\n") <= 1
+
+
 def test_an_interruption_ends_the_run_quietly(tmp_path):
     process = start("-", "--limit", 3, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     line = json.dumps(UNLISTED).encode() + b"\n"

@@ -6,7 +6,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
 from typing import Annotated, NoReturn, Protocol, cast
@@ -64,6 +64,8 @@ def validate(
     be read.
     """  # noqa: D415 -- as in the table of commands
     size = read_size(max_record)
+    if cast("object", sys.stdout) is None:
+        refuse("the standard output is closed; leave it open, or send it to a file")
     bar = ByteBar(total_size(files))
     voice: Voice = JsonVoice() if as_json else TextVoice(limit, bar)
     try:
@@ -75,6 +77,11 @@ def validate(
         raise typer.Exit(INTERRUPTED) from None
     except StoreError as fault:
         refuse(str(fault))
+    except BrokenPipeError:
+        raise  # whoever read has seen enough: typer ends the run without a word
+    except OSError as fault:
+        drop_output()
+        refuse(f"the findings cannot be written: {fault.strerror}; make room, or send them elsewhere")
     summary = validation.summary
     if summary.errors or (summary.warnings and not allow_warnings):
         raise typer.Exit(FOUND)
@@ -93,7 +100,13 @@ def findings_of(validation: Validation, files: list[str]) -> Iterator[Finding]:
 
 
 def standard_input() -> BufferedReader:
-    """Give the bytes behind the standard input."""
+    """Give the bytes behind the standard input.
+
+    Raises:
+        OSError: it is closed.
+    """
+    if cast("object", sys.stdin) is None:
+        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     return cast("BufferedReader", sys.stdin.buffer)
 
 
@@ -136,6 +149,15 @@ class TextVoice:
         if self._told:
             self._console.print()
         self._console.print(summary_table(summary))
+        sys.stdout.flush()
+
+
+def drop_output() -> None:
+    """Let go of what could not be written, or Python tries once more at its exit, and complains."""
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def total_size(files: list[str]) -> int | None:
@@ -170,5 +192,6 @@ def read_size(text: str) -> int:
 
 def refuse(message: str) -> NoReturn:
     """Say on the error stream what was wrong, and stop."""
-    Console(stderr=True).print(printable(message), markup=False, style="red", soft_wrap=True)
+    with suppress(OSError):
+        Console(stderr=True).print(printable(message), markup=False, style="red", soft_wrap=True)
     raise typer.Exit(UNUSABLE)

@@ -35,7 +35,30 @@ def test_whichever_way_a_file_is_written_its_documents_are_found(text, found):
 
 
 def test_a_first_line_that_was_cut_off_does_not_take_the_others_along():
-    assert pieces(b'{"a":\n{"b":2}\n{"c":3}\n') == [(1, b'{"a":'), (2, b'{"b":2}'), (3, b'{"c":3}')]
+    for cut in (b'{"a"', b'{"a', b'{"a":"so far:', b'{"a":1'):
+        assert pieces(cut + b'\n{"b":2}\n{"c":3}\n') == [(1, cut), (2, b'{"b":2}'), (3, b'{"c":3}')]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'{"a": [\n{"b":1}\n],\n"c":2}',
+        b'{"a":\n{"b":1}\n}',
+        b'{"a":[{},\n{"b":1}]}',
+        b'{"a":"' + b"x" * 1_500_000 + b'",\n"b":1}',
+    ],
+)
+def test_a_document_over_many_lines_is_one_wherever_its_lines_are_broken(document):
+    assert [tuple(each) for each in read_documents(io.BytesIO(document))] == [(1, document)]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"  \n"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_after_lines_a_document_over_many_lines_is_read_to_its_end(end, count):
+    pretty = b"{" + end + b'  "b": 2\n}'
+    first = b'{"a":1}\n' * count
+    found = [(number, b'{"a":1}') for number in range(1, count + 1)]
+    assert pieces(first + pretty + b'\n{"c":3}\n') == [*found, (count + 1, pretty), (count + 4, b'{"c":3}')]
 
 
 def test_text_that_is_no_json_is_read_line_by_line():
@@ -76,10 +99,11 @@ def test_what_is_held_never_exceeds_the_limit():
         (b"{}", True),
         (b"{} {}\n", False),
         (b"{\n", False),
-        (b'{"a":\n{', True),
+        (b'{"a":\n{', False),
+        (b'{"a"\n{', True),
         (b"[", False),
         (b"x", True),
-        (b'{"a":"' + b"x" * 100, True),
+        (b'{"a":"' + b"x" * 100, False),
     ],
 )
 def test_the_first_line_tells_the_way_a_file_is_written(head, verdict):

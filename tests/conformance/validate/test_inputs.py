@@ -94,3 +94,25 @@ def test_a_very_wide_input_is_searched_only_if_its_tool_is_known(check, record):
 def test_many_items_of_one_name_are_one_name(check, record):
     long = call(record, model_input={"keys": [SECRET] * 30_000})
     assert check(long, declared(record, "keys")) == [("error", "/model_input/keys/0", ROW)]
+
+
+def test_an_input_written_as_text_is_searched_too(check, record):
+    text = call(record, model_input=json.dumps({"password": SECRET}))
+    for order in ([declared(record, "password"), text], [text, declared(record, "password")]):
+        assert check(*order) == [("error", "/model_input/password", ROW)]
+    for other in ("{not json", "[" * 100_000, "password", json.dumps({"password": "[redacted]"})):
+        assert check(declared(record, "password"), call(record, model_input=other)) == []
+
+
+def test_a_result_gives_no_sensitive_field_back(check, record):
+    result = record("tool_result", structured_content={"user": {"password": SECRET}})
+    records = [declared(record, "password"), call(record, status="succeeded"), result]
+    for order in (records, records[::-1]):
+        assert check(*order) == [("error", "/structured_content/user/password", ROW)]
+
+
+def test_an_example_of_a_sensitive_field_is_a_warning(check, record):
+    contract = {"sensitive_fields": ["password"], "examples": [{"password": SECRET}, {"password": "[redacted]"}]}
+    assert check(record("tool_declaration", input_contract=contract)) == [
+        ("warning", "/input_contract/examples/0/password", ROW)
+    ]

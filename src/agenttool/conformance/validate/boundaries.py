@@ -13,7 +13,7 @@ def cut_documents(chunks: Iterable[bytes], *, max_record: int, line: int = 1) ->
     """Give every top-level value; the elements of a top-level array one by one, the array itself never.
 
     Holds one chunk and one unfinished document, never more than `max_record` of it. A document that is cut off by the
-    end of the file is given as it is.
+    end of the file is given as it is, without the blanks at its end.
     """
     cutter = _Cutter(max_record, line)
     for chunk in chunks:
@@ -33,6 +33,14 @@ def end_of_value(text: bytes) -> int | None:
         else:
             depth -= run.length
     return None
+
+
+def may_go_on(text: bytes) -> bool:
+    """Tell whether an object may follow on the next line of a document that starts with this text and is not ended."""
+    brackets = Brackets(text)
+    while brackets.next_run(within=True):
+        pass
+    return not brackets.in_string and text.rstrip(BLANK).endswith((b"[", b":", b","))
 
 
 class _Cutter:
@@ -75,7 +83,8 @@ class _Cutter:
     def finish(self) -> Iterator[Piece]:
         """Give what the end of the file leaves open."""
         if self._depth:
-            yield self._end_document(b"", 0)
+            piece = self._end_document(b"", 0)
+            yield Document(piece.line, piece.data.rstrip(BLANK)) if isinstance(piece, Document) else piece
         yield from self._gap.end(allowed_commas=(0, 1) if self._in_array else (0,))
         if self._in_array:
             yield Gap(self._lines.line, Trouble.UNCLOSED_ARRAY)

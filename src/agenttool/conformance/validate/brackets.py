@@ -41,6 +41,11 @@ class Brackets:
         self._in_string = False
         self._is_escaped = False  # the chunk ended between a backslash and what it escapes
 
+    @property
+    def in_string(self) -> bool:
+        """Whether what was read so far ends within a string."""
+        return self._in_string
+
     def enter(self, chunk: bytes) -> None:
         """Go on with the next chunk."""
         self._chunk, self._at = chunk, 0

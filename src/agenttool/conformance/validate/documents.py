@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from agenttool.conformance.validate.boundaries import cut_documents, end_of_value
+from agenttool.conformance.validate.boundaries import cut_documents, end_of_value, may_go_on
 from agenttool.conformance.validate.json_lines import split_lines
 from agenttool.conformance.validate.piece import BLANK, Gap, Piece, Trouble
 
@@ -47,16 +47,16 @@ def read_documents(
 def is_json_lines(head: bytes) -> bool:
     """Tell from the first bytes that are not blank whether a file has one document a line.
 
-    It has, if its first line is one whole object, or if the second line starts another although the first was cut off.
-    An array is cut into its elements instead. Text that starts otherwise is read line by line, because only lines
-    offer a way to go on after it.
+    It has, if its first line is one whole object, or if the second line starts another although the first was cut off:
+    where no object could follow within the same document. An array is cut into its elements instead. Text that starts
+    otherwise is read line by line, because only lines offer a way to go on after it.
     """
     if not head.startswith(b"{"):
         return not head.startswith(b"[")
     first, newline, rest = head.partition(b"\n")
     end = end_of_value(first)
     if end is None:
-        return not newline or rest.startswith(b"{")
+        return bool(newline) and rest.startswith(b"{") and not may_go_on(first)
     return not first[end:].strip(BLANK)
 
 

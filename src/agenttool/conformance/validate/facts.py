@@ -1,7 +1,7 @@
 """What must be remembered of every record until the last one was read: in a database on disk, not in memory.
 
-The database is private to the run and gone with it. It holds ids, statuses, names of members and line numbers; values
-are never written to it.
+The database is private to the run and gone with it. It holds ids, statuses, times, digests, names of members and line
+numbers; values are never written to it.
 """
 
 import sqlite3
@@ -18,7 +18,14 @@ from agenttool.records import RECORD_TYPES
 _TABLES = """
 CREATE TABLE records (n INTEGER PRIMARY KEY, file INTEGER, line INTEGER, kind INTEGER, id TEXT, content INTEGER);
 CREATE TABLE refs (n INTEGER, kind INTEGER, id TEXT, pointer TEXT, requirement TEXT);
-CREATE TABLE invocations (n INTEGER, id TEXT, tool TEXT, status TEXT);
+CREATE TABLE invocations (
+    n INTEGER, id TEXT, tool TEXT, status TEXT, permission_digest TEXT, call_digest TEXT, is_changed INTEGER
+);
+CREATE TABLE decisions (
+    n INTEGER, id TEXT, invocation TEXT, behavior TEXT, decided_at TEXT, digest TEXT, is_edit INTEGER
+);
+CREATE TABLE listed (n INTEGER, invocation TEXT, place INTEGER, decision TEXT);
+CREATE TABLE event_tools (n INTEGER, invocation TEXT, tool TEXT);
 CREATE TABLE results (n INTEGER, invocation TEXT, status TEXT);
 CREATE TABLE ends (n INTEGER, invocation TEXT, event_type TEXT);
 CREATE TABLE progress (n INTEGER, invocation TEXT, sequence INTEGER);
@@ -30,7 +37,10 @@ CREATE INDEX records_by_id ON records (kind, id, content);
 CREATE INDEX results_of_calls ON results (invocation);
 CREATE INDEX ends_of_calls ON ends (invocation);
 CREATE INDEX names_of_tools ON sensitive (tool);
-CREATE TABLE calls AS SELECT id, tool, status, max(n) AS n FROM invocations WHERE id IS NOT NULL GROUP BY id;
+CREATE INDEX decisions_by_id ON decisions (id);
+CREATE INDEX listed_decisions ON listed (decision, invocation);
+CREATE TABLE calls AS SELECT id, tool, status, permission_digest, call_digest, is_changed, max(n) AS n
+FROM invocations WHERE id IS NOT NULL GROUP BY id;
 CREATE INDEX calls_by_id ON calls (id);
 """
 _SETTINGS = """
@@ -43,7 +53,10 @@ PRAGMA cache_size = -16384;
 _WIDTHS = {
     "records": 6,
     "refs": 5,
-    "invocations": 4,
+    "invocations": 7,
+    "decisions": 7,
+    "listed": 4,
+    "event_tools": 3,
     "results": 3,
     "ends": 3,
     "progress": 3,

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterable
 
+from agenttool.conformance.validate.decisions import digest_of_input, facts_of_decision
 from agenttool.conformance.validate.facts import KIND_NUMBERS, KINDS, Facts, key_of
 from agenttool.conformance.validate.finding import Flaw
 from agenttool.conformance.validate.inputs import Inputs
 from agenttool.conformance.validate.kinds import id_of
 from agenttool.conformance.validate.record import ForeignRecord
 from agenttool.conformance.validate.references import ids_in, members_with_references, requirement_of
+from agenttool.conformance.validate.sense.sequence import whole_number
 from agenttool.records import TERMINAL_EVENTS, Json, is_unresolved
 from agenttool.schema.explain import pointer_of
 
 _MOST_KNOWN = 20_000
-_HIGHEST = (1 << 63) - 1
 _TERMINAL_EVENTS = frozenset(str(each) for each in TERMINAL_EVENTS)
 
 
@@ -71,16 +72,31 @@ class Gatherer:
             event_type = members.get("event_type")
             if isinstance(event_type, str) and event_type in _TERMINAL_EVENTS:
                 self._facts.add("ends", (number, _key(members.get("invocation_id")), event_type))
+            call, tool = members.get("invocation_id"), members.get("tool_id")
+            if isinstance(call, str) and isinstance(tool, str) and not is_unresolved(tool):
+                self._facts.add("event_tools", (number, key_of(call), key_of(tool)))
         elif kind == "tool_progress":
-            sequence = members.get("sequence")
-            if isinstance(sequence, int):
-                self._facts.add("progress", (number, _key(members.get("invocation_id")), min(sequence, _HIGHEST)))
+            sequence = whole_number(members.get("sequence"))
+            if sequence is not None:
+                self._facts.add("progress", (number, _key(members.get("invocation_id")), sequence))
         elif kind == "tool_invocation":
-            self._facts.add("invocations", (number, key, _key(members.get("tool_id")), _key(members.get("status"))))
+            self._add_call(number, record, key)
+        elif kind == "tool_permission_decision":
+            self._facts.add("decisions", (number, key, *facts_of_decision(members)))
         elif kind == "tool_result":
             self._facts.add("results", (number, _key(members.get("invocation_id")), _key(members.get("status"))))
         elif kind == "tool_declaration":
             self._inputs.declare(key, members.get("input_contract"))
+
+    def _add_call(self, number: int, record: ForeignRecord, key: str | None) -> None:
+        members = record.members
+        told = (_key(members.get("tool_id")), _key(members.get("status")))
+        digests = (digest_of_input(record, "permission_input"), digest_of_input(record, "call_input"))
+        is_changed = bool(members.get("input_mutation_refs"))
+        self._facts.add("invocations", (number, key, *told, *digests, is_changed))
+        if key is not None:
+            for place, decision in ids_in(members.get("permission_decision_refs")):
+                self._facts.add("listed", (number, key, place, key_of(decision)))
 
 
 def _key(value: Json) -> str | None:

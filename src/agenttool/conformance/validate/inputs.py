@@ -16,7 +16,7 @@ from agenttool.schema.explain import pointer_of
 _MOST_DECLARED = 20_000
 _MOST_KEPT = 10_000
 _TOO_MANY = Flaw(
-    message=f"the input has more than {_MOST_KEPT} fields and was not searched for secrets",
+    message=f"the record has more than {_MOST_KEPT} fields and was not searched for secrets",
     expected="the declaration of its tool before the call, or a smaller input",
     advice="put declarations first: then an input of any size is searched",
     requirement="AT-IO-06",
@@ -34,6 +34,7 @@ class Inputs:
         """Keep what must wait in these facts."""
         self._facts = facts
         self._declared: dict[str, FieldNames] = {}
+        self._tools: dict[str, str] = {}  # of calls, for the records that name only the call
 
     def declare(self, tool: str | None, contract: Json) -> None:
         """Take note of what a tool calls sensitive."""
@@ -48,16 +49,27 @@ class Inputs:
 
     def check(self, number: int, record: ForeignRecord) -> Iterable[Flaw]:
         """Say which sensitive fields stand in the open, or keep the question."""
+        if record.kind == "tool_invocation":
+            self._note_tool(record)
         if not has_inputs(record):
             return ()
-        tool = record.members.get("tool_id")
+        tool, call = record.members.get("tool_id"), record.members.get("invocation_id")
         tool_key = key_of(tool) if isinstance(tool, str) else None
+        if tool_key is None and record.kind == "tool_result" and isinstance(call, str):
+            tool_key = self._tools.get(key_of(call))
         fields = self._declared.get(tool_key) if tool_key is not None else None
         if fields is None:
             return self._keep(number, record, tool_key)
         if fields.may_occur_in(record.text):
             return _open_secrets(record, fields)
         return ()
+
+    def _note_tool(self, record: ForeignRecord) -> None:
+        tool, call = record.members.get("tool_id"), record.members.get("invocation_id")
+        if isinstance(tool, str) and isinstance(call, str):
+            if len(self._tools) >= _MOST_DECLARED:
+                self._tools.clear()
+            self._tools[key_of(call)] = key_of(tool)
 
     def _keep(self, number: int, record: ForeignRecord, tool: str | None) -> Iterable[Flaw]:
         """Keep one way to each name, for when the tool is known; nothing is kept of a record that names no tool."""

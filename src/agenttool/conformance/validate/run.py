@@ -10,6 +10,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from agenttool.conformance.validate.across.calls import check_calls
+from agenttool.conformance.validate.across.decisions import check_decisions, check_tools_of_events
 from agenttool.conformance.validate.across.progress import check_progress
 from agenttool.conformance.validate.across.references import check_references
 from agenttool.conformance.validate.across.repeats import check_repeats
@@ -92,6 +93,8 @@ class Validation:
             check_references(self._facts, unreadable=self._unreadable),
             check_repeats(self._facts),
             check_calls(self._facts),
+            check_decisions(self._facts),
+            check_tools_of_events(self._facts),
             check_progress(self._facts),
             check_kept_inputs(self._facts),
         ):

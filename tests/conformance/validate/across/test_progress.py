@@ -30,5 +30,10 @@ def test_each_call_counts_for_itself(check, record):
     assert check(*updates(record, 1, 2), *updates(record, 1, 2, call="inv_2")) == []
 
 
+def test_a_number_is_the_same_however_it_is_spelled(check, record):
+    assert check(*updates(record, 1, 2.0, 3)) == []
+    assert check(*updates(record, 1, 1.0)) == [("error", "/sequence", "AT-PROG-04")]
+
+
 def test_a_number_of_any_size_is_one(check, record):
     assert check(*updates(record, 1, (1 << 64) - 1)) == [("error", "/sequence", "AT-PROG-04")]

@@ -67,6 +67,13 @@ def test_nothing_ends_before_it_started(check, record, kind):
     assert check(record(kind, started_at=late, ended_at=early, **status)) == [("error", "/ended_at", "AT-INV-09")]
 
 
+def test_no_call_ends_before_there_is_a_record_of_it(check, record):
+    late, early = "2026-05-08T00:00:01Z", "2026-05-08T00:00:00Z"
+    ended = record("tool_invocation", status="failed", created_at=late, ended_at=early)
+    assert check(ended) == [("error", "/ended_at", "AT-INV-09")]
+    assert check(ended | {"ended_at": late}) == []
+
+
 def test_moments_are_compared_by_when_they_are_and_not_by_how_they_are_written():
     assert is_before("2026-05-08T00:00:00Z", "2026-05-08T00:00:00.1Z")
     assert not is_before("2026-05-08T00:00:00.0Z", "2026-05-08T00:00:00+00:00")
