@@ -108,6 +108,11 @@ def open(**options: Unpack[OpenOptions]) -> Generator[SyncRuntime]:  # noqa: A00
     async def stop(runtime: Runtime) -> None:
         async with runtime:
             pass
+        # Whoever still waits in another thread is told rather than left waiting for a loop that is gone.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     try:
         runtime = asyncio.run_coroutine_threadsafe(start(), loop).result()
