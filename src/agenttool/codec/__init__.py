@@ -1,7 +1,7 @@
 """Bytes to records and back, without losing a stranger's words."""
 
 from agenttool.codec.canonical import canonical_json, digest_of, digest_of_bytes, record_digest
-from agenttool.codec.read import from_json, parse_object, read, read_any
+from agenttool.codec.read import from_json, parse_object, read, read_any, read_lines
 from agenttool.codec.strangers import strangers
 from agenttool.codec.write import json_bytes, sorted_json, to_json, write
 
@@ -14,6 +14,7 @@ __all__ = [
     "parse_object",
     "read",
     "read_any",
+    "read_lines",
     "record_digest",
     "sorted_json",
     "strangers",
