@@ -1,6 +1,6 @@
 """Reading and writing records beside pydantic models with the same fields."""
 
-from agenttool.codec import from_json, read_lines, write
+from agenttool.codec import from_json, read, read_lines, write
 from agenttool.records import JsonObject, Record, ToolEvent, ToolInvocation, ToolResult
 from bench.figure import Figure, faster, side_by_side
 from bench.peers import peer_of
@@ -60,7 +60,7 @@ SAMPLES: dict[type[Record], JsonObject] = {
 
 
 def measure() -> list[Figure]:
-    """Read a piece of a log of each kind, as someone who follows one does, and write as many records."""
+    """Read records of each kind one by one and as a piece of a log, and write as many."""
     return [figure for kind, sample in SAMPLES.items() for figure in _measure(kind, sample)]
 
 
@@ -70,6 +70,10 @@ def _measure(kind: type[Record], sample: JsonObject) -> list[Figure]:
     peer = model.model_validate_json(line)
     log = b"\n".join([line] * BATCH)
     reads = side_by_side(
+        lambda: [read(line, kind) for _ in range(BATCH)],
+        lambda: [model.model_validate_json(line) for _ in range(BATCH)],
+    )
+    log_reads = side_by_side(
         lambda: read_lines(log, kind),
         lambda: [model.model_validate_json(each) for each in log.splitlines()],
     )
@@ -80,5 +84,6 @@ def _measure(kind: type[Record], sample: JsonObject) -> list[Figure]:
     name = str(kind.__struct_config__.tag)
     return [
         faster(f"decode a {name}", reads, per=BATCH, peer_name="pydantic", unit="µs", at_least=5),
+        faster(f"decode a log of {name}", log_reads, per=BATCH, peer_name="pydantic", unit="µs", at_least=5),
         faster(f"encode a {name}", writes, per=BATCH, peer_name="pydantic", unit="µs", at_least=5),
     ]
