@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-ROUNDS = 15
+ROUNDS = 31
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -46,7 +46,6 @@ from agenttool.records import (
     ToolResult,
     ToolSurface,
     replace,
-    unresolved_tool,
 )
 from agenttool.scheduler.deadlines import Deadlines
 from agenttool.scheduler.drive import Patience
@@ -88,7 +87,7 @@ class Runtime:
         loop = asyncio.get_running_loop()
         self._core = Core(
             journal=Journal(clock=world.clock, log=world.log),
-            clock=world.clock,
+            now_ns=world.clock.now_ns,
             ids=world.ids,
             payloads=world.payloads,
             policy=policy or Policy(),
@@ -102,9 +101,6 @@ class Runtime:
         )
         self._catalog = Catalog()
         self._surfaces: dict[str, Surface] = {}
-        self._calls: dict[InvocationId, Call] = {}
-        self._is_closing = False
-        self._left = asyncio.Event()
         for tool in tools:
             if self._catalog.find(tool.declaration.tool_id) is not None:
                 raise ConfigError(
@@ -120,14 +116,15 @@ class Runtime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop what still runs, and wait, for a while, until it has written its results."""
-        self._is_closing = True
-        for call in tuple(self._calls.values()):
+        core = self._core
+        core.left = asyncio.Event()
+        for call in tuple(core.calls.values()):
             request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                while self._calls:
-                    self._left.clear()
-                    await self._left.wait()
+                while core.calls:
+                    core.left.clear()
+                    await core.left.wait()
 
     def declare(self, tool: DeclaredTool) -> None:
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
@@ -158,7 +155,7 @@ class Runtime:
         core.journal.note_apart(steps.SURFACE_CREATED, {"surface_id": built.record.surface_id})
         return built.record
 
-    async def call(
+    def call(
         self,
         name: str,
         arguments: JsonObject | str | bytes,
@@ -166,17 +163,13 @@ class Runtime:
         surface: ToolSurface | None = None,
         native_call_id: str | None = None,
         actor_ref: str | None = None,
-    ) -> ToolResult:
-        """Call a tool by name. A failed call is a result, too.
+    ) -> Coroutine[object, object, ToolResult]:
+        """Call a tool by name: `await rt.call(...)`. A failed call is a result, too.
 
-        Raises:
+        Raises (when awaited):
             asyncio.CancelledError: the caller's own task was canceled; the result is written first.
         """
-        call = self._plan(name, arguments, surface, native_call_id, actor_ref)
-        try:
-            return await run_call(call)
-        finally:
-            self._forget(call)
+        return run_call(self._plan(name, arguments, surface, native_call_id, actor_ref))
 
     async def batch(
         self,
@@ -211,13 +204,9 @@ class Runtime:
         """
         policy = policy or SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
         planned = [self._plan(each.name, each.arguments, surface, each.native_call_id, actor_ref) for each in calls]
-        try:
-            async with aclosing(make_batch(planned, calls, policy).stream()) as items:
-                async for item in items:
-                    yield item
-        finally:
-            for call in planned:
-                self._forget(call)
+        async with aclosing(make_batch(planned, calls, policy).stream()) as items:
+            async for item in items:
+                yield item
 
     def _plan(
         self,
@@ -229,32 +218,28 @@ class Runtime:
     ) -> Call:
         fault: str | None = None
         try:
-            spelled = arguments if isinstance(arguments, bytes) else _spelled(arguments)
+            spelled = arguments if type(arguments) is bytes else _spelled(arguments)
         except (RecordError, UnicodeError, TypeError, AttributeError) as error:
             spelled, fault = b"null", str(error)
-        name = str(name).encode(errors="replace").decode()
-        surface_id = None if surface is None else surface.surface_id
+        found, surface_id = None, None
+        if surface is not None:
+            surface_id = surface.surface_id
+            found = self._surfaces.get(surface_id)
+        if found is None or type(name) is not str or name not in found.entries:
+            name = str(name).encode(errors="replace").decode()
+        unique = self._core.ids.unique()
         request = Request(name, spelled, surface_id, native_call_id, actor_ref)
-        found = None if surface is None else self._surfaces.get(surface.surface_id)
-        call = Call(self._core, request, found, unresolved_tool(name))
-        if fault is not None:
-            call.fault = fault
-        self._calls[call.invocation_id] = call
-        return call
+        invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
+        return Call(self._core, request, found, unique, invocation_id, None, fault)
 
     async def cancel(self, invocation_id: InvocationId) -> bool:
         """Ask a call to stop; tell whether it will. A tool that cannot stop goes on, and the request is noted."""
-        call = self._calls.get(invocation_id)
+        call = self._core.calls.get(invocation_id)
         return call is not None and request_cancel(call, AbortReason.USER_INTERRUPTION)
-
-    def _forget(self, call: Call) -> None:
-        del self._calls[call.invocation_id]
-        if self._is_closing:
-            self._left.set()
 
     def interrupt(self) -> None:
         """Ask every running call to stop, as a person does with Ctrl-C."""
-        for call in tuple(self._calls.values()):
+        for call in tuple(self._core.calls.values()):
             request_cancel(call, AbortReason.USER_INTERRUPTION)
 
     async def approvals(self) -> tuple[Question, ...]:
@@ -335,8 +320,10 @@ class Runtime:
             after = facts[-1][0]
 
 
-def _spelled(arguments: JsonObject | str) -> bytes:
-    return arguments.encode() if isinstance(arguments, str) else json_bytes(arguments)
+def _spelled(arguments: JsonObject | str | bytes) -> bytes:
+    if isinstance(arguments, dict):
+        return json_bytes(arguments)
+    return arguments.encode() if isinstance(arguments, str) else bytes(arguments)
 
 
 def _answer(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:

@@ -17,13 +17,16 @@ class SystemClock:
     """Give the time; the library's own function, because a call asks for it several times."""
 
 
+_uuid7 = uuid_utils.uuid7
+
+
 class UniqueIds:
     """UUIDv7: unique without asking anyone, and sorted by time."""
 
     def unique(self) -> str:
         """Give a UUIDv7 in 32 hexadecimal digits."""
-        return uuid_utils.uuid7().hex
+        return _uuid7().hex
 
     def new(self, kind: IdKind[_Id]) -> _Id:
         """Give a fresh id of a kind."""
-        return kind.compose(uuid_utils.uuid7().hex)
+        return kind.compose(_uuid7().hex)

@@ -16,14 +16,7 @@ def mapped():
     """Map an output as the result of one fixed call."""
 
     def mapped(output, plan=PLAIN, scrubber=None):
-        return map_output(
-            output,
-            plan=plan,
-            result_id="res_1",
-            invocation_id="inv_1",
-            created_at="2026-05-08T00:00:00Z",
-            scrubber=scrubber,
-        )
+        return map_output(output, plan, "1", "2026-05-08T00:00:00Z", scrubber)
 
     return mapped
 

@@ -315,7 +315,7 @@ async def test_cancelling_stops_what_can_stop():
     async with Runtime.open(tools=[patient], rules=ALLOW) as rt:
         running = asyncio.ensure_future(call(rt, "patient", {}))
         await started.wait()
-        (invocation_id,) = rt._calls
+        (invocation_id,) = rt._core.calls
         assert await rt.cancel(invocation_id)
         result = await running
         assert not await rt.cancel(invocation_id), "it has ended"

@@ -269,7 +269,7 @@ def test_a_call_made_by_a_tool_that_runs_alone_does_not_wait_for_it():
 
 def test_a_nested_call_passes_those_who_wait_for_its_caller():
     async def scenario(crowd):
-        caller = await crowd.gate.enter(READ)
+        caller = crowd.gate.own(await crowd.gate.enter(READ))
         await crowd.arrive("write", WRITE)
         await crowd.arrive("nested", READ, within=caller)
         assert crowd.inside == ["nested"]
@@ -282,7 +282,7 @@ def test_a_nested_call_passes_those_who_wait_for_its_caller():
 
 def test_two_callers_do_not_keep_each_others_exclusive_calls_out_for_ever():
     async def scenario(crowd):
-        one, other = await crowd.gate.enter(READ), await crowd.gate.enter(READ)
+        one, other = [crowd.gate.own(await crowd.gate.enter(READ)) for _ in range(2)]
         await crowd.arrive("nested in one", WRITE, within=one)
         assert crowd.inside == []
         await crowd.arrive("nested in other", WRITE, within=other)
@@ -317,7 +317,7 @@ def test_a_nested_call_that_would_close_a_circle_is_refused():
 
 def test_a_nested_call_that_outlives_its_caller_is_counted_on_its_own():
     async def scenario(crowd):
-        caller = await crowd.gate.enter(READ)
+        caller = crowd.gate.own(await crowd.gate.enter(READ))
         await crowd.arrive("nested", READ, within=caller)
         crowd.gate.leave(caller)
         await crowd.arrive("next", READ)
@@ -329,7 +329,7 @@ def test_a_nested_call_that_outlives_its_caller_is_counted_on_its_own():
 
 def test_a_nested_call_that_waits_longer_than_its_caller_runs_is_counted_on_its_own():
     async def scenario(crowd):
-        caller = await crowd.gate.enter(READ)
+        caller = crowd.gate.own(await crowd.gate.enter(READ))
         await crowd.arrive("nested", READ, within=caller)
         await crowd.arrive("also nested", READ, within=caller)
         crowd.gate.leave(caller)
@@ -343,7 +343,7 @@ def test_a_nested_call_that_waits_longer_than_its_caller_runs_is_counted_on_its_
 
 def test_newcomers_do_not_pass_a_nested_call_that_waits_for_them():
     async def scenario(crowd):
-        caller = await crowd.gate.enter(READ)
+        caller = crowd.gate.own(await crowd.gate.enter(READ))
         await crowd.arrive("read", READ)
         await crowd.arrive("nested write", WRITE, within=caller)
         await crowd.arrive("late read", READ)

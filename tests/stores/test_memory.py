@@ -12,6 +12,7 @@ def test_positions_never_move_even_when_old_facts_go():
     log = MemoryLog(keep=10)
     for number in range(25):
         log.append(fact(f"inv_{number}"))
+        log.ended(0)
     kept = log.read(0, 100)
     assert log.last == 25
     assert kept[-1][0] == 25
@@ -21,13 +22,22 @@ def test_positions_never_move_even_when_old_facts_go():
 
 def test_a_call_that_still_waits_is_not_forgotten_with_its_old_facts():
     log = MemoryLog(keep=10)
-    waiting, done = [fact("waits")], [fact("done", steps.ENDED[InvocationStatus.SUCCEEDED])]
-    log.begin("waits", waiting)
-    log.begin("done", done)
-    for each in (*waiting, *done, *(fact("x") for _ in range(20))):
+    waiting, done = fact("waits"), fact("done", steps.ENDED[InvocationStatus.SUCCEEDED])
+    for each in (waiting, done, *(fact("x") for _ in range(20)), last := fact("waits")):
         log.append(each)
-    assert log.facts_of("waits")
+        log.ended(0)
+    assert log.facts_of("waits") == (waiting, last)
     assert not log.facts_of("done")
+
+
+def test_large_calls_are_let_go_by_their_size():
+    log = MemoryLog(keep_chars=100_000)
+    for number in range(50):
+        log.append(fact(f"inv_{number}", steps.ENDED[InvocationStatus.SUCCEEDED]))
+        log.ended(10_000)
+    kept = [each.invocation_id for _, each in log.read(0, 100)]
+    assert kept == [f"inv_{number}" for number in range(40, 50)]
+    assert log.last == 50
 
 
 def test_reading_is_limited():

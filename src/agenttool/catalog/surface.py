@@ -39,9 +39,10 @@ class Surface:
 
     def resolve(self, name: str) -> Entry | Unresolved:
         """Find a tool by qualified name, bare name or alias; a name that several share leads to none of them."""
-        entry = self.entries.get(name)
-        if entry is not None:
-            return entry
+        return self.entries.get(name) or self.absence_of(name)
+
+    def absence_of(self, name: str) -> Unresolved:
+        """Say why a name leads nowhere."""
         return self.absences.get(name) or Unresolved(
             error_class=ErrorClass.UNKNOWN_TOOL,
             code="unknown_tool",

@@ -5,6 +5,7 @@ is the document read again, patiently: older spellings are renamed (`synonyms`),
 """
 
 import re
+from collections.abc import Callable
 from typing import TypeVar, Union, cast
 
 import msgspec
@@ -16,8 +17,11 @@ from agenttool.records import CORE_OBJECTS, RECORD_TYPES, Json, JsonObject, Part
 
 _P = TypeVar("_P", bound=Part)
 
+_NO_OBJECT = "a record is a JSON object"
+
 _DECODE = {kind: msgspec.json.Decoder(kind).decode for kinds in CORE_OBJECTS.values() for kind in kinds}
 _DECODE_LINES = {kind: msgspec.json.Decoder(kind).decode_lines for kinds in CORE_OBJECTS.values() for kind in kinds}
+_read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(dict[str, object]).decode)
 _any_record = cast("msgspec.json.Decoder[Record]", msgspec.json.Decoder(Union[tuple(RECORD_TYPES.values())]))  # noqa: UP007 -- made of a list
 
 
@@ -72,7 +76,7 @@ def from_json(members: Json, kind: type[_P]) -> _P:
         RecordError: it does not fit; the pointer says where.
     """
     if not isinstance(members, dict):
-        raise RecordError(f"a record is a JSON object, got {type(members).__name__}; wrap the value in an object")
+        raise RecordError(f"{_NO_OBJECT}, got {type(members).__name__}; wrap the value in an object")
     try:
         return read_with_strangers(renamed(members, kind), kind)
     except msgspec.ValidationError as error:
@@ -86,16 +90,22 @@ def parse_object(data: bytes | str) -> JsonObject:
         RecordError: it is not JSON, or not an object.
     """
     try:
+        return _read_object(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise _unreadable(data) from None
+
+
+def _unreadable(data: bytes | str) -> RecordError:
+    """Say why something is no JSON object."""
+    try:
         value = cast("Json", msgspec.json.decode(data))
     except RecursionError:
-        raise RecordError("document is nested too deeply to be a record; flatten it") from None
-    except UnicodeDecodeError as error:
-        raise RecordError("document must be UTF-8, and some of its bytes are not; re-encode it") from error
+        return RecordError("document is nested too deeply to be a record; flatten it")
+    except UnicodeDecodeError:
+        return RecordError("document must be UTF-8, and some of its bytes are not; re-encode it")
     except msgspec.DecodeError as error:
-        raise RecordError(f"document must be JSON: {error}; complete or repair it") from error
-    if not isinstance(value, dict):
-        raise RecordError(f"a record is a JSON object, got {type(value).__name__}; wrap the value in an object")
-    return value
+        return RecordError(f"document must be JSON: {error}; complete or repair it")
+    return RecordError(f"{_NO_OBJECT}, got {type(value).__name__}; wrap the value in an object")
 
 
 _PLACE = re.compile(r" - at `\$(?P<path>[^`]*)`$")

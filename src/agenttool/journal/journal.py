@@ -6,15 +6,7 @@ from typing import Protocol
 from agenttool.ports.facts import Fact, FactData, Step
 from agenttool.ports.stores import EventLog
 from agenttool.ports.world import Clock
-from agenttool.records import InvocationId, InvocationStatus, ToolId, may_follow
-
-_NEXT = {
-    None: frozenset(InvocationStatus),
-    **{
-        before: frozenset(after for after in InvocationStatus if may_follow(before, after))
-        for before in InvocationStatus
-    },
-}
+from agenttool.records import InvocationId, InvocationStatus, ToolId
 
 
 class Noted(Protocol):
@@ -23,7 +15,6 @@ class Noted(Protocol):
     invocation_id: InvocationId
     tool_id: ToolId
     status: InvocationStatus | None
-    facts: list[Fact]
     events: int
 
 
@@ -37,24 +28,18 @@ class Journal:
         self._append = log.append
         self._readers: list[Callable[[], None]] = []
 
-    def begin(self, call: Noted) -> None:
-        """Make a call known before its first fact."""
-        self.log.begin(call.invocation_id, call.facts)
-
     def note(self, call: Noted, step: Step, data: FactData = None) -> int:
         """Note that a call took a step; give the moment.
 
         A status that may not follow the present one is a bug of ours, and stops the call rather than bend the truth.
         """
-        if step.first is not None:
-            if step.first not in _NEXT[call.status]:
-                raise AssertionError(f"a call may not go from {call.status!r} to {step.first!r}")
-            call.status = step.last
+        if call.status not in step.after:
+            raise AssertionError(f"a call may not take the step {step.name!r} when it is {call.status!r}")
         moment = self._now()
-        fact = Fact(step, moment, call.events, call.invocation_id, call.tool_id, data)
+        self._append(Fact(step, moment, call.events, call.invocation_id, call.tool_id, data))
         call.events += step.events
-        call.facts.append(fact)
-        self._append(fact)
+        if step.last is not None:
+            call.status = step.last
         if self._readers:
             self._wake()
         return moment

@@ -1,4 +1,7 @@
-"""The steps a call can take. Read from top to bottom, a plain call takes four: admitted, judged, started, ended."""
+"""The steps a call can take, from top to bottom.
+
+A plain call is admitted, judged and started in one breath, so it takes two of them: launched and ended.
+"""
 
 from agenttool.ports.facts import Step
 from agenttool.records import EventType, InvocationStatus
@@ -25,6 +28,7 @@ ANSWERED_NO = Step("answered_no", (E.PERMISSION_DECIDED, None))
 QUEUED = Step("queued", (E.QUEUED, S.QUEUED))
 STARTED = Step("started", (E.QUEUED, S.QUEUED), (E.STARTED, S.RUNNING))
 RESUMED = Step("resumed", (E.STARTED, S.RUNNING))
+LAUNCHED = Step("launched", *ADMITTED.told, *JUDGED.told, *STARTED.told)
 
 PROGRESSED = Step("progressed", (E.PROGRESS, None))
 PARTIAL = Step("partial", (E.PARTIAL_RESULT, S.PARTIAL_RESULT))

@@ -57,7 +57,7 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
     if isinstance(answered.answer, Edit):
         allowed = _edited(call, tool, proposed, answered, decision)
         decision = replace(decision, input_digest=input_digest(allowed))
-    core.journal.note(call, steps.ANSWERED, AnswerGiven(decision))
+    call.note(steps.ANSWERED, AnswerGiven(decision))
     return allowed
 
 
@@ -89,7 +89,7 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         question.suggested_updates,
         question.approval_id,
     )
-    core.journal.note(call, steps.ASKED, evidence)
+    call.note(steps.ASKED, evidence)
     return question
 
 
@@ -141,7 +141,7 @@ def _restored(after: Json, before: Json) -> Json:
 
 
 def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
-    call.core.journal.note(call, steps.ANSWERED_NO, AnswerGiven(decision))
+    call.note(steps.ANSWERED_NO, AnswerGiven(decision))
     raise ToolFailure(rejection(decision))
 
 
@@ -160,6 +160,6 @@ def _edited(
     edited = replaced(call, tool, proposed, updated, by)
     verdict = judge(call, tool, edited)
     if not edit_stands(verdict):
-        call.core.journal.note(call, steps.ANSWERED_NO, AnswerGiven(decision))
+        call.note(steps.ANSWERED_NO, AnswerGiven(decision))
         raise ToolFailure(refusal(verdict))
     return edited

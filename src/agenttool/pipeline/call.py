@@ -2,21 +2,25 @@
 
 import threading
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import cast
 
 from agenttool.catalog.surface import Surface
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import Progressed, Request
+from agenttool.pipeline.evidence import Decided, Progressed, Request
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint
-from agenttool.ports.facts import Fact
+from agenttool.policy.verdict import Verdict
+from agenttool.ports.facts import FactData, Step
 from agenttool.records import (
     AbortReason,
+    DecisionId,
     InvocationId,
     InvocationStatus,
     Json,
     JsonObject,
+    Live,
     Phase,
     ProgressStatus,
     ResultId,
@@ -28,55 +32,75 @@ from agenttool.scheduler.deadlines import Deadline
 from agenttool.scheduler.drive import Drive
 from agenttool.scheduler.lines import Turn
 
-_NO_CREDENTIALS: Mapping[str, str] = {}
-_STARTED = steps.STARTED
+_NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
+_UNRESOLVED = ToolId("tool_unresolved")
 
 
-class Call:
+class Call(Live, eq=False):
     """One call on its way. It is also the `Job` that its executor is handed.
 
-    Values are class attributes until they differ: one of these is made for every call, and most calls are plain.
+    Attributes:
+        unique: what its id and those of all its records are made of.
+        is_admitted: its input was read and fits, and that is told with whatever is told next.
+        standing: a standing rule allows it, and that is told with whatever is told next.
+        fault: what was wrong with the arguments before they could even be written down.
     """
 
+    core: Core
+    request: Request
+    surface: Surface | None
+    unique: str
+    invocation_id: InvocationId
+    parent: "Call | None" = None
+    fault: str | None = None
+    tool_id: ToolId = _UNRESOLVED
     status: InvocationStatus | None = None
     events: int = 0
     phase: Phase = Phase.RESOLVE_TOOL
     tool: Tool | None = None
-    call_input: JsonObject
+    is_admitted: bool = False
+    standing: Verdict | None = None
     drive: Drive | None = None
     turn: Turn | None = None
     deadline: Deadline | None = None
     abort_reason: AbortReason | None = None
-    parent: "Call | None" = None
+    wants_to_stop: bool = False
     interrupted: BaseException | None = None
     result: ToolResult | None = None
-    wants_to_stop: bool = False
-    fault: str | None = None
-    """What was wrong with the arguments before they could even be written down."""
     scrubber: Scrubber | None = None
     started_ns: int = 0
     progress: int = 0
     mutations: int = 0
     decisions: int = 0
-    hints: tuple[HookHint, ...] = ()
     hook_runs: int = 0
+    hints: tuple[HookHint, ...] = ()
     context: tuple[JsonObject, ...] = ()
-    credentials: Mapping[str, str] = _NO_CREDENTIALS
-
-    def __init__(self, core: Core, request: Request, surface: Surface | None, tool_id: ToolId) -> None:
-        """Take what was asked for and where; `tool_id` stands for the tool until it is found."""
-        self.unique = core.ids.unique()
-        self.invocation_id = InvocationId("inv_" + self.unique)
-        self.tool_id = tool_id
-        self.core = core
-        self.request = request
-        self.surface = surface
-        self.facts: list[Fact] = []
+    call_input: JsonObject = {}  # noqa: RUF012 -- each call gets one of its own
 
     @property
     def result_id(self) -> ResultId:
         """The id of the one result this call will have."""
         return ResultId("res_" + self.unique)
+
+    def note(self, step: Step, data: FactData = None) -> int:
+        """Note a step of this call and give the moment; what was put off until now is told first."""
+        if self.is_admitted:
+            self._tell_admission()
+        return self.core.journal.note(self, step, data)
+
+    def _tell_admission(self) -> None:
+        journal = self.core.journal
+        self.is_admitted = False
+        journal.note(self, steps.ADMITTED, self.request)
+        if self.standing is not None:
+            journal.note(self, steps.JUDGED, self.decided(self.standing, self.request.model_input))
+            self.standing = None
+
+    def decided(self, verdict: Verdict, judged: bytes) -> Decided:
+        """Make the evidence of the next decision about this call."""
+        self.decisions += 1
+        decision_id = DecisionId(f"dec_{self.unique}-{self.decisions}")
+        return Decided(verdict, judged, decision_id, self.request.redactor)
 
     @property
     def cancel(self) -> "Call":
@@ -92,6 +116,11 @@ class Call:
     def reason(self) -> AbortReason | None:
         """Tell why it should stop."""
         return self.abort_reason
+
+    @property
+    def credentials(self) -> Mapping[str, str]:
+        """What was leased for this one call."""
+        return _NO_CREDENTIALS
 
     @property
     def sandbox_profile(self) -> str | None:
@@ -148,7 +177,7 @@ class Call:
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:
         """Keep native ids of this run."""
-        self.core.journal.note(self, steps.NATIVE_IDS, {"source": source, **ids})
+        self.note(steps.NATIVE_IDS, {"source": source, **ids})
 
     def _report(
         self,
@@ -163,10 +192,8 @@ class Call:
         self.progress += 1
         scrub = self.scrubber
         message, step = _text(message), _text(step)
-        journal = self.core.journal
         is_partial = partial is not None
-        journal.note(
-            self,
+        self.note(
             steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED,
             Progressed(
                 self.progress,
@@ -174,7 +201,7 @@ class Call:
                 scrub.text(message) if scrub and message else message,
                 None if percent is None else min(max(percent, 0.0), 100.0),
                 scrub.text(step) if scrub and step else step,
-                (self.core.clock.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
+                (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
                 cast("JsonObject", dict(facts)) if facts else None,
             ),
         )

@@ -1,8 +1,9 @@
 """What all calls of a runtime share."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from agenttool.catalog.catalog import Entry
 from agenttool.hooks.match import Hook
@@ -11,17 +12,14 @@ from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Approvals
 from agenttool.policy.decide import Policy
 from agenttool.ports.stores import PayloadStore
-from agenttool.ports.world import Clock, IdSource
+from agenttool.ports.world import IdSource
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.scheduler.deadlines import Deadlines
 from agenttool.scheduler.drive import Patience
 from agenttool.scheduler.gate import Gate
 
-
-class Running(Protocol):
-    """A call as the registry sees it."""
-
-    invocation_id: InvocationId
+if TYPE_CHECKING:
+    from agenttool.pipeline.call import Call
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +27,7 @@ class Core:
     """The parts that every phase may ask: the journal, the policy, the gate, the clock and the rest of the world."""
 
     journal: Journal
-    clock: Clock
+    now_ns: Callable[[], int]
     ids: IdSource
     payloads: PayloadStore
     policy: Policy
@@ -46,7 +44,7 @@ class Core:
         default_factory=dict["ApprovalId", "asyncio.Future[object]"]
     )
     tools: dict[Entry, Tool] = field(default_factory=dict[Entry, Tool])
-
-    def now_ns(self) -> int:
-        """Give the time."""
-        return self.clock.now_ns()
+    calls: "dict[InvocationId, Call]" = field(default_factory=dict["InvocationId", "Call"])
+    """The calls under way."""
+    left: asyncio.Event | None = None
+    """Set whenever a call leaves, once somebody waits for that."""

@@ -175,6 +175,33 @@ class Decided(Plain, frozen=True):
         )
 
 
+class Launched(Plain, frozen=True):
+    """All of a plain call up to its start: what was asked for, and that a standing rule allows it."""
+
+    request: Request
+    verdict: Verdict
+    unique: str
+
+    @property
+    def decided(self) -> Decided:
+        """The decision, which nobody needs before somebody reads it."""
+        decision_id = DecisionId(f"dec_{self.unique}-1")
+        return Decided(self.verdict, self.request.model_input, decision_id, self.request.redactor)
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell what the two tell."""
+        is_about_permission = event in (EventType.PERMISSION_REQUESTED, EventType.PERMISSION_DECIDED)
+        return (self.decided if is_about_permission else self.request).members(event)
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill in what the two fill in."""
+        return {**self.request.contributes(), **self.decided.contributes()}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the decision."""
+        return self.decided.records(fact)
+
+
 class AnswerGiven(Plain, frozen=True):
     """The answer to a question, or that none came in time."""
 

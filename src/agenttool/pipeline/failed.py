@@ -17,7 +17,7 @@ def failed(call: Call, error: ToolError) -> Mapped:
         error,
         result_id=call.result_id,
         invocation_id=call.invocation_id,
-        created_at=timestamp(call.core.clock.now_ns()),
+        created_at=timestamp(call.core.now_ns()),
         scrubber=call.scrubber,
     )
     return Mapped(result=result)

@@ -53,7 +53,6 @@ async def hook_round(
     details: JsonObject | None = None,
 ) -> HookRuns:
     """Ask the hooks of one place in order, and note each run between a started and a completed event."""
-    journal = call.core.journal
     started, completed = _STEPS[event]
     hooks = tool.hooks_at(event)
     question = HookQuestion(
@@ -65,14 +64,14 @@ async def hook_round(
         output=output,
         details=details,
     )
-    journal.note(call, started, {"hook_event": event.value, "hooks": len(hooks)})
-    rounds = await run_hooks(hooks, question, _World(call.core.clock.now_ns))
+    call.note(started, {"hook_event": event.value, "hooks": len(hooks)})
+    rounds = await run_hooks(hooks, question, _World(call.core.now_ns))
     for run in [_scrubbed(run, call.scrubber) for run in rounds.runs]:
         call.hook_runs += 1
         if run.reply.progress is not None:
             call.report(run.reply.progress)
         call.context += run.reply.additional_context
-        journal.note(call, completed, HookRan(run, event, HookId(f"hook_{call.unique}-{call.hook_runs}")))
+        call.note(completed, HookRan(run, event, HookId(f"hook_{call.unique}-{call.hook_runs}")))
     return rounds
 
 

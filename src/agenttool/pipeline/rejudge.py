@@ -63,5 +63,5 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
         None,
         call.mutations,
     )
-    call.core.journal.note(call, steps.INPUT_CHANGED, note)
+    call.note(steps.INPUT_CHANGED, note)
     return after

@@ -1,5 +1,7 @@
 """Why a call stopped before its end, and how somebody asks it to."""
 
+from typing import NoReturn
+
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
@@ -10,17 +12,16 @@ from agenttool.results.synthetic import canceled_by_user, stopped_by_shutdown
 
 def request_cancel(call: Call, reason: AbortReason) -> bool:
     """Ask a call to stop; tell whether it will. The request is noted either way (AT-PROG-10)."""
-    journal = call.core.journal
     call.wants_to_stop = True
     if call.status is None:
         call.abort_reason = call.abort_reason or reason
         return True
     if call.status.is_terminal:
         return False
-    journal.note(call, steps.CANCEL_REQUESTED, {"abort_reason": reason.value})
+    call.note(steps.CANCEL_REQUESTED, {"abort_reason": reason.value})
     is_running = call.started_ns != 0
     if is_running and call.tool is not None and not call.tool.supports_cancel:
-        journal.note(call, steps.CANCEL_FAILED, {"reason": "unsupported"})
+        call.note(steps.CANCEL_FAILED, {"reason": "unsupported"})
         return False
     if call.abort_reason is None:
         call.abort_reason = reason
@@ -29,14 +30,23 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
     return True
 
 
-def refuse_if_stopped(call: Call) -> None:
+def refuse(call: Call) -> NoReturn:
     """End a call that was asked to stop while nothing of it was running.
 
     Raises:
         ToolFailure: canceled, sibling_canceled.
     """
+    raise ToolFailure(failure_of_stop(call))
+
+
+def refuse_if_stopped(call: Call) -> None:
+    """Go on only if nobody asked the call to stop.
+
+    Raises:
+        ToolFailure: canceled, sibling_canceled.
+    """
     if call.abort_reason is not None:
-        raise ToolFailure(failure_of_stop(call))
+        refuse(call)
 
 
 def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:

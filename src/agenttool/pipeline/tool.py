@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from sys import maxsize
 
 from agenttool.catalog.catalog import Entry
 from agenttool.errors import ConfigError, RecordError
@@ -21,7 +22,7 @@ from agenttool.records import (
 from agenttool.results.persistence import PersistencePolicy, policy_of
 from agenttool.results.plan import MappingPlan, plan_mapping
 from agenttool.results.redaction import Redactor, compile_redactor
-from agenttool.scheduler.safety import Safety, safety_of
+from agenttool.scheduler.safety import CallFacts, Safety, safety_of
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.views import model_view
 from agenttool.schema.weight import is_costly
@@ -30,8 +31,29 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tool:
-    """One tool, ready to run. A flag such as `has_pre_hooks` spares a call the question it answers."""
+class Flags:
+    """Answers that spare every call the question: which phases have nothing to do for a tool.
+
+    Attributes:
+        needs_hearing: whether a call is allowed cannot be known before its input is.
+        inline_below: a result of at most so many characters is delivered as it is.
+    """
+
+    has_checks: bool = False
+    has_normal_form: bool = False
+    has_pre_hooks: bool = False
+    has_post_hooks: bool = False
+    needs_hearing: bool = True
+    inline_below: int = maxsize
+
+
+UNKNOWN = Flags()
+"""Stands in for the tool of a call that found none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tool(Flags):
+    """One tool, ready to run."""
 
     entry: Entry
     tool_id: ToolId
@@ -49,6 +71,7 @@ class Tool:
     subject: Subject
     has_computed_facts: bool
     safety: Safety
+    static_facts: CallFacts | None
     start: Callable[[Job], Coroutine[object, object, object]]
     supports_cancel: bool
     timeout_s: float | None
@@ -81,7 +104,20 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
         raise ConfigError(f"the input schema of {entry.qualified_name!r} cannot be used: {error}") from error
     subject = subject_of(declared.declaration, interface, profile, declared.permission_profile)
     timeouts = [each for each in (interface.timeout_ms, profile.timeout_ms) if each is not None]
+    safety = safety_of(interface, classifiers=declared.classifiers, locks=declared.locks)
+    its_hooks = hooks_of(hooks, declared.declaration)
+    persistence = policy_of(interface, declared.declaration.output_contract)
     return Tool(
+        has_checks=declared.check_values is not None or declared.preflight is not None,
+        has_normal_form=bool(contract.defaults) or declared.normalize is not None,
+        has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
+        has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
+        needs_hearing=bool(
+            subject.computed
+            or its_hooks.at(HookEvent.PERMISSION_REQUEST)
+            or its_hooks.at(HookEvent.PERMISSION_DECISION)
+        ),
+        inline_below=persistence.inline_below,
         entry=entry,
         tool_id=entry.tool_id,
         name=entry.qualified_name,
@@ -94,15 +130,16 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
         internal_only=frozenset(contract.internal_only_fields or ()),
         mutation_policy=contract.mutation_policy or MutationPolicy(),
         redactor=compile_redactor(contract.sensitive_fields),
-        hooks=hooks_of(hooks, declared.declaration),
+        hooks=its_hooks,
         subject=subject,
         has_computed_facts=bool(subject.computed),
-        safety=safety_of(interface, classifiers=declared.classifiers, locks=declared.locks),
+        safety=safety,
+        static_facts=safety.static,
         start=declared.executor.start,
         supports_cancel=bool(profile.supports_cancel),
         timeout_s=min(timeouts) / 1000 if timeouts else None,
         mapping=plan_mapping(interface, declared.declaration.output_contract, mapper=declared.map_result),
-        persistence=policy_of(interface, declared.declaration.output_contract),
+        persistence=persistence,
     )
 
 

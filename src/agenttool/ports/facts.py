@@ -1,24 +1,31 @@
 """What the journal is made of: facts, cheap to note on the path of a call and rich to read afterwards.
 
 A fact says that a call took a step. A step that never takes time of its own is noted together with the ones before it:
-a plain call is admitted, judged, started and ended, four facts that are told as ten events. Nothing is turned into the
-standard's records until somebody reads it, so `data` is whatever the path had at hand: nothing, plain members, or an
-`Evidence` that knows how to become records.
+a plain call is launched and ended, two facts that are told as ten events. Nothing is turned into the standard's records
+until somebody reads it, so `data` is whatever the path had at hand: nothing, plain members, or an `Evidence` that knows
+how to become records.
 """
 
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
-from agenttool.records import EventType, InvocationId, InvocationStatus, JsonObject, Part, Record, ToolId
+from agenttool.records import EventType, InvocationId, InvocationStatus, JsonObject, Part, Record, ToolId, may_follow
 
 Told: TypeAlias = tuple[EventType | None, InvocationStatus | None]
 """One thing a step tells: an event, a status, or both."""
 
 
 class Step:
-    """What may happen to a call, and everything that is told of it, in order. A handful of constants, made once."""
+    """What may happen to a call, and everything that is told of it, in order. A handful of constants, made once.
 
-    __slots__ = ("events", "first", "last", "name", "told")
+    Attributes:
+        after: the statuses that it may follow, `None` standing for a call of which nothing was told yet; a step that
+            tells no status may follow any.
+        last: the status in which it leaves the call; none if it changes nothing.
+        events: how many events it tells.
+    """
+
+    __slots__ = ("after", "events", "last", "name", "told")
 
     def __init__(self, name: str, *told: Told) -> None:
         """Take the name under which a store keeps it, and what it tells."""
@@ -26,8 +33,12 @@ class Step:
         self.name = name
         self.told = told
         self.events = sum(event is not None for event, _ in told)
-        self.first = statuses[0] if statuses else None
         self.last = statuses[-1] if statuses else None
+        self.after = frozenset(
+            before
+            for before in (None, *InvocationStatus)
+            if before is None or not statuses or may_follow(before, statuses[0])
+        )
 
     def __repr__(self) -> str:
         """Show the name."""

@@ -1,6 +1,6 @@
 """What is kept: the log of facts, and the bytes of large results."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from agenttool.ports.facts import Fact
@@ -10,12 +10,13 @@ from agenttool.records import Digest, InvocationId
 class EventLog(Protocol):
     """All facts, in order. What was appended is never changed; positions count from 1 and never move."""
 
-    def begin(self, invocation_id: InvocationId, facts: list[Fact]) -> None:
-        """Make a call known by its id; `facts` is the list that its facts will be put into, too."""
+    @property
+    def append(self) -> Callable[[Fact], None]:
+        """Keeps one fact; asked for once, since it is called several times on the path of every call."""
         ...
 
-    def append(self, fact: Fact) -> None:
-        """Keep one fact."""
+    def ended(self, chars: int) -> None:
+        """Hear that a call has ended and brought so many characters with it; a log that forgets may do so now."""
         ...
 
     @property

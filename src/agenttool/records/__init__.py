@@ -98,7 +98,7 @@ from agenttool.records.profiles import (
     WriteEffect,
 )
 from agenttool.records.progress import AbortReason, Cancellation, CancellationOutcome, ProgressStatus, ToolProgress
-from agenttool.records.record import SCHEMA_VERSION, UNSET, Part, Record, UnsetType, replace
+from agenttool.records.record import SCHEMA_VERSION, UNSET, Live, Part, Record, UnsetType, replace
 from agenttool.records.refs import RedactionState, Ref, TelemetryRef
 from agenttool.records.result import PersistenceStrategy, ResultPersistence, ResultStatus, ToolResult
 from agenttool.records.scheduling import (
@@ -240,6 +240,7 @@ __all__ = [
     "Json",
     "JsonObject",
     "Lifecycle",
+    "Live",
     "LoadingState",
     "McpMapping",
     "ModelInput",

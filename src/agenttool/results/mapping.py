@@ -35,15 +35,9 @@ class Mapped(Part, frozen=True, kw_only=True):
 
 
 def map_output(
-    output: object,
-    *,
-    plan: MappingPlan,
-    result_id: ResultId,
-    invocation_id: InvocationId,
-    created_at: Timestamp,
-    scrubber: Scrubber | None = None,
+    output: object, plan: MappingPlan, unique: str, created_at: Timestamp, scrubber: Scrubber | None = None
 ) -> Mapped:
-    """Turn what a tool returned into the draft of its result.
+    """Turn what a tool returned into the draft of its result, for the call that `unique` names.
 
     The same output gives the same bytes, today and when the call is replayed (AT-PIPE-20). The payloads must be stored
     before the result is told to anyone.
@@ -51,17 +45,24 @@ def map_output(
     Raises:
         ToolFailure: result_mapping_failed; the tool ran, so that trying again is not safe.
     """
+    if type(output) is int and -_EXACT < output < _EXACT and plan.is_bare and scrubber is None:
+        return _mapped(str(output), output, unique, created_at)
     told = _told_plainly(output, plan) if plan.is_plain else None
     if told is None or (scrubber is not None and scrubber.text(told[0]) is not told[0]):
+        ids = CallIds(
+            result_id=ResultId("res_" + unique), invocation_id=InvocationId("inv_" + unique), created_at=created_at
+        )
         if output is None and plan.is_plain and plan.may_be_empty:
-            return _empty(result_id, invocation_id, created_at)
-        ids = CallIds(result_id=result_id, invocation_id=invocation_id, created_at=created_at)
+            return _empty(ids)
         return measured(*draft(output, plan, ids, scrubber))
-    text, structured = told
+    return _mapped(told[0], told[1], unique, created_at)
+
+
+def _mapped(text: str, structured: Json | UnsetType, unique: str, created_at: Timestamp) -> Mapped:
     content = (ContentItem(type=_TEXT, text=text),)
     result = ToolResult(
-        result_id=result_id,
-        invocation_id=invocation_id,
+        result_id="res_" + unique,  # pyright: ignore[reportArgumentType] -- spares every result the call of a NewType
+        invocation_id="inv_" + unique,  # pyright: ignore[reportArgumentType] -- likewise
         status=_SUCCEEDED,
         is_error=False,
         content=content,
@@ -73,23 +74,25 @@ def map_output(
     return Mapped(result=result, chars=len(text))
 
 
-def _empty(result_id: ResultId, invocation_id: InvocationId, created_at: Timestamp) -> Mapped:
+def _empty(ids: CallIds) -> Mapped:
     """Give at once what `draft` would: many tools act and return nothing."""
     result = ToolResult(
-        result_id=result_id,
-        invocation_id=invocation_id,
+        result_id=ids.result_id,
+        invocation_id=ids.invocation_id,
         status=_SUCCEEDED,
         is_error=False,
         content=(),
         model_facing_content=_EMPTY_CONTENT,
         empty_result=True,
         redaction_state=_NOT_REDACTED,
-        created_at=created_at,
+        created_at=ids.created_at,
     )
     return Mapped(result=result, chars=len(EMPTY_TEXT))
 
 
 _EMPTY_CONTENT = (text_item(EMPTY_TEXT),)
+_EXACT = 2**53
+"""Integers below this are the same for everyone who reads JSON."""
 _TEXT = ContentClass.TEXT
 _SUCCEEDED = ResultStatus.SUCCEEDED
 _NOT_REDACTED = RedactionState.NONE

@@ -30,10 +30,11 @@ class MappingPlan:
     transcript_search_text: str | None = None
     effects: bool | None = None
     is_plain: bool = field(init=False, default=False)
+    is_bare: bool = field(init=False, default=False)
     may_be_empty: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        """Tell once whether the short way is open: only a schema may stand on it."""
+        """Tell once whether the short way is open, on which only a schema may stand, and whether nothing does."""
         special = (
             self.content_types,
             self.mapper,
@@ -42,6 +43,7 @@ class MappingPlan:
             self.transcript_search_text,
         )
         object.__setattr__(self, "is_plain", all(each is None for each in special))
+        object.__setattr__(self, "is_bare", self.is_plain and self.check is None)
         has_marker = self.empty_result_policy is EmptyResultPolicy.MARKER
         object.__setattr__(self, "may_be_empty", has_marker and self.check is None)
 

@@ -104,12 +104,16 @@ class Drive:
             self._is_over = True
             return cast("T", end.value)
         except CancelledError as canceled:
-            self._task = current_task()
-            self._settle(canceled)
-            return Stopped()
-        carrying = self._carry(tool, awaited)
+            return self.end_canceled(canceled)
+        carrying = self.carry(tool, awaited)
         del awaited  # it may come to hold an error that knows this frame
         return (yield from carrying)
+
+    def end_canceled(self, canceled: CancelledError) -> Stopped:
+        """Take the end of a tool that was canceled, or raised that itself, before it waited for anything."""
+        self._task = current_task()
+        self._settle(canceled)
+        return Stopped()
 
     def stop(self) -> None:
         """Ask the tool to stop, once; a run that has not begun will not begin."""
@@ -127,8 +131,9 @@ class Drive:
         if self.caller_canceled is not None:
             raise self.caller_canceled
 
-    def _carry(self, tool: Coroutine[object, object, T], awaited: object) -> Generator[object, None, T | Stopped]:
-        """Carry a tool that waits for something to its end, or leave it."""
+    @coroutine
+    def carry(self, tool: Coroutine[object, object, T], awaited: object) -> Generator[object, None, T | Stopped]:
+        """Carry a tool that has begun, and waits for something, to its end; or leave it. See `run`."""
         self._begin_to_wait()
         answer: BaseException | None = None
         canceled: CancelledError | None = None

@@ -33,7 +33,7 @@ from agenttool.records import (
     SchedulerPolicy,
     ToolError,
 )
-from agenttool.scheduler.lines import Line, Turn
+from agenttool.scheduler.lines import SHARED, Line, Turn
 from agenttool.scheduler.locks import claims
 from agenttool.scheduler.safety import CallFacts
 
@@ -78,21 +78,25 @@ class Gate:
 
     def try_enter(self, facts: CallFacts, within: Turn | None = None) -> Turn | None:
         """Give a turn if there is nothing to wait for; otherwise leave no trace."""
-        if within is not None or facts.locks or self._families or self._is_particular:
-            return self._try(self._turn(facts, within))
-        # The path of nearly every call: one line, no nesting, no rules but the call's own.
+        if within is None and facts.claims_nothing and not self._is_particular and not self._nested:
+            # The path of nearly every call: one line, no rules but the call's own.
+            everyone = self._everyone
+            if everyone.exclusives or everyone.waiting or self._used >= self._limit:
+                return None
+            everyone.shared += 1
+            self._used += 1
+            return SHARED
+        return self._try(self._turn(facts, within))
+
+    def own(self, turn: Turn) -> Turn:
+        """Give a turn of its own to a running call that had the common one, so that calls can be made within it."""
+        if turn is not SHARED:
+            return turn
         everyone = self._everyone
-        alone = facts.alone
-        if everyone.waiting or self._used >= self._limit or (everyone.inside if alone else everyone.exclusives):
-            return None
-        turn = Turn()
-        turn.running = True
-        if alone:
-            turn.alone = True
-            everyone.exclusives += 1
-        everyone.inside[turn] = alone
-        self._used += 1
-        return turn
+        everyone.shared -= 1
+        own = Turn(running=True)
+        everyone.enter(own, exclusive=False)
+        return own
 
     async def enter(self, facts: CallFacts, within: Turn | None = None) -> Turn:
         """Wait for a turn. Whoever is canceled while waiting leaves no trace, and blocks nobody.
@@ -117,13 +121,10 @@ class Gate:
     def leave(self, turn: Turn) -> None:
         """Give a turn back, and start whoever may run now."""
         everyone = self._everyone
-        if turn.locks or self._families or everyone.waiting or self._ready:
+        if turn is not SHARED or everyone.waiting or self._ready or self._nested:
             self._end(turn)
             return
-        del everyone.inside[turn]
-        if turn.alone:
-            everyone.exclusives -= 1
-        turn.running = False
+        everyone.shared -= 1
         self._used -= 1
 
     def _turn(self, facts: CallFacts, within: Turn | None) -> Turn:
@@ -132,6 +133,8 @@ class Gate:
         turn.locks = facts.locks
         if self._policy_locks:
             turn.locks = claims((*(facts.record.resource_locks or ()), *self._policy_locks))
+        if within is SHARED:
+            raise AssertionError("whoever makes calls needs a turn of its own; see `own`")
         if within is not None and within.running:
             turn.within = within
         return turn
@@ -202,9 +205,12 @@ class Gate:
 
     def _end(self, turn: Turn) -> None:
         """Take a turn out, waiting or running, and let others move up."""
-        if turn.running:
-            self._stop_counting(turn)
-        turn.over = True
+        if turn is SHARED:
+            self._used -= 1
+        else:
+            if turn.running:
+                self._stop_counting(turn)
+            turn.over = True
         if turn.within is not None:
             self._nested.pop(turn, None)
             self._count_nested(turn.within, -1)
@@ -271,6 +277,8 @@ class Gate:
 
     def _in_the_way(self, turn: Turn) -> Iterator[Turn]:
         """Give the running turns that conflict with one that is not, its own callers left out."""
+        if turn.alone and self._everyone.shared:
+            yield SHARED
         for other, exclusive in self._everyone.inside.items() if turn.alone or self._everyone.exclusives else ():
             is_resting = other.nested and not exclusive
             if (exclusive or (turn.alone and not is_resting)) and other.running and not turn.is_within(other):

@@ -4,14 +4,12 @@ from asyncio import Future
 from collections import deque
 from collections.abc import Iterator
 
+from agenttool.records import Live
 from agenttool.scheduler.locks import Claim
 
 
-class Turn:
+class Turn(Live, eq=False):
     """The right to run, asked for or held.
-
-    Its values are class attributes until they differ: a turn is made on the path of every call, and most calls share
-    the gate, lock nothing and are made by nobody else's tool.
 
     Attributes:
         alone: nobody runs beside it, by right and not by luck.
@@ -19,19 +17,18 @@ class Turn:
         within: the turn of the call that made this one.
         nested: how many calls that it made are in the gate, waiting or running.
         busy: how many of those are running.
+        missing: in how many lines somebody still stands before it.
     """
 
     alone: bool = False
+    running: bool = False
     locks: tuple[Claim, ...] = ()
     within: "Turn | None" = None
     nested: int = 0
     busy: int = 0
-
-    running: bool = False
     over: bool = False
     ticket: int = 0
     missing: int = 0
-    """In how many lines somebody still stands before it."""
     started: "Future[None] | None" = None
 
     def ancestors(self) -> Iterator["Turn"]:
@@ -53,20 +50,34 @@ class Turn:
         return any(resource in theirs and (exclusive or theirs[resource]) for resource, exclusive in self.locks)
 
 
-class Line:
-    """Everybody who wants one resource, in order of arrival; those inside are in nobody's way there."""
+SHARED = Turn(running=True)
+"""The turn of everyone who runs beside others and claims nothing: such calls are counted, not told apart."""
 
-    __slots__ = ("exclusives", "inside", "waiting")
+
+class Line:
+    """Everybody who wants one resource, in order of arrival; those inside are in nobody's way there.
+
+    Attributes:
+        inside: who is inside, and whether exclusively.
+        shared: how many are inside besides, each by the turn `SHARED`.
+    """
+
+    __slots__ = ("exclusives", "inside", "shared", "waiting")
 
     def __init__(self) -> None:
         """Start empty."""
         self.inside: dict[Turn, bool] = {}
+        self.shared = 0
         self.exclusives = 0
         self.waiting: deque[tuple[Turn, bool]] = deque()
 
     def admits(self, *, exclusive: bool) -> bool:
         """Tell whether a newcomer would be inside at once."""
-        return not self.waiting and not (self.inside if exclusive else self.exclusives)
+        return not self.waiting and not self.bars(exclusive=exclusive)
+
+    def bars(self, *, exclusive: bool) -> bool:
+        """Tell whether those inside keep others out."""
+        return bool(self.inside) or self.shared > 0 if exclusive else self.exclusives > 0
 
     def enter(self, turn: Turn, *, exclusive: bool) -> None:
         """Put a turn inside, past everyone who waits."""
@@ -83,12 +94,15 @@ class Line:
 
     def quit(self, turn: Turn) -> list[Turn]:
         """Take a turn that is over out of the line, and give those who came inside by that."""
-        self.exclusives -= self.inside.pop(turn, False)
+        if turn is SHARED:
+            self.shared -= 1
+        else:
+            self.exclusives -= self.inside.pop(turn, False)
         entered: list[Turn] = []
         while self.waiting:
             first, exclusive = self.waiting[0]
             if not first.over:
-                if self.inside if exclusive else self.exclusives:
+                if self.bars(exclusive=exclusive):
                     break
                 self.enter(first, exclusive=exclusive)
                 entered.append(first)

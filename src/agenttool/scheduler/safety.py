@@ -40,12 +40,14 @@ class CallFacts(Part, frozen=True, kw_only=True):
         alone: nobody may run beside this call.
         classes: which of a policy's `parallel_classes` the call belongs to, undeclared facts read strictly.
         locks: what it claims, each resource once.
+        claims_nothing: it runs beside others and locks nothing.
     """
 
     record: SchedulingFacts
     alone: bool
     classes: frozenset[str]
     locks: tuple[Claim, ...]
+    claims_nothing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +119,13 @@ class _Plan:
         """Add what this call locks; a rule that cannot tell costs the call its company."""
         locks = None if self.locks is None else locks_of(self.locks, call_input)
         if locks is None:
-            return replace(facts, alone=True, record=replace(facts.record, requires_exclusive_context=True))
-        return replace(facts, record=replace(facts.record, resource_locks=locks), locks=claims(locks))
+            return replace(facts, alone=True, claims_nothing=False, record=replace(facts.record, requires_exclusive_context=True))
+        return replace(
+            facts,
+            record=replace(facts.record, resource_locks=locks),
+            locks=claims(locks),
+            claims_nothing=facts.claims_nothing and not locks,
+        )
 
     def _build(self, values: tuple[bool, ...]) -> CallFacts:
         safe, read_only, destructive, open_world = values
@@ -145,6 +152,7 @@ class _Plan:
             alone=self.exclusive or not safe,
             classes=frozenset(name for name, member in is_member.items() if member),
             locks=(),
+            claims_nothing=safe and not self.exclusive,
         )
 
 

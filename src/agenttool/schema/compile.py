@@ -1,5 +1,6 @@
 """Schemas to reusable checkers, made once per content."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NoReturn, cast
 
@@ -22,7 +23,12 @@ def _refuse(uri: str) -> NoReturn:
 
 
 class Checker:
-    """A compiled schema. It never fetches a `$ref`, and no pattern in it can hang."""
+    """A compiled schema. It never fetches a `$ref`, and no pattern in it can hang.
+
+    Attributes:
+        accepts_parsed: tells whether a value that was read from JSON fits, without a detour through Python; such a
+            value cannot hold half of a surrogate pair, which is all that `accepts` looks out for besides.
+    """
 
     def __init__(self, schema: JsonObject) -> None:
         """Compile a schema of draft 2020-12.
@@ -39,6 +45,7 @@ class Checker:
         except (jsonschema_rs.ValidationError, ValueError) as error:
             first_line = str(error).splitlines()[0]
             raise RecordError(f"not a usable JSON Schema: {first_line}; correct the schema") from error
+        self.accepts_parsed: Callable[[Json], bool] = self._validator.is_valid
 
     def accepts(self, value: Json) -> bool:
         """Tell whether a value fits, as fast as can be."""

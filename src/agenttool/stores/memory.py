@@ -1,6 +1,7 @@
 """Everything in this process: the reference that every other store must behave like."""
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from agenttool.ports.facts import Fact
@@ -9,31 +10,46 @@ from agenttool.records import Digest, InvocationId
 KEEP = 1_000_000
 """How many facts are kept before the oldest tenth is let go."""
 
+KEEP_CHARS = 256_000_000
+"""How many characters of inputs and results are kept before the oldest large ones are let go."""
+
+_LARGE = 4096
+
 
 class MemoryLog:
-    """Facts in a list; the oldest go when there are too many, and a call goes with its last fact."""
+    """Facts in a list; the oldest go when there are too many or too large, those of calls under way excepted.
 
-    def __init__(self, *, keep: int = KEEP) -> None:
-        """Take how many facts to keep."""
+    Which facts belong to a call is worked out when somebody asks: most calls are never asked about.
+    """
+
+    append: Callable[[Fact], None]
+
+    def __init__(self, *, keep: int = KEEP, keep_chars: int = KEEP_CHARS) -> None:
+        """Take how much to keep."""
         self._facts: list[Fact] = []
-        self._calls: dict[InvocationId, list[Fact]] = {}
+        self.append = self._facts.append
         self._gone = 0
         self._keep = keep
-
-    def begin(self, invocation_id: InvocationId, facts: list[Fact]) -> None:
-        """Remember where the facts of a call will be."""
-        self._calls[invocation_id] = facts
-
-    def append(self, fact: Fact) -> None:
-        """Keep one fact."""
-        self._facts.append(fact)
-        if len(self._facts) > self._keep:
-            self._let_go(self._keep // 10 or 1)
+        self._keep_chars = keep_chars
+        self._chars = 0
+        self._large: deque[tuple[int, int]] = deque()
+        self._carried: dict[InvocationId, list[Fact]] = {}
+        self._index: dict[InvocationId, list[Fact]] = {}
+        self._indexed = 0
 
     @property
     def last(self) -> int:
         """The position of the newest fact."""
         return self._gone + len(self._facts)
+
+    def ended(self, chars: int) -> None:
+        """Let old facts go if there are too many, or if they are too large."""
+        if chars > _LARGE:
+            self._chars += chars
+            self._large.append((self.last, chars))
+            self._let_large_go()
+        if len(self._facts) > self._keep:
+            self._let_go(len(self._facts) - self._keep + self._keep // 10)
 
     def read(self, after: int, limit: int) -> Sequence[tuple[int, Fact]]:
         """Give facts after a position."""
@@ -42,15 +58,33 @@ class MemoryLog:
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
         """Give the facts of one call."""
-        return tuple(self._calls.get(invocation_id, ()))
+        for fact in islice(self._facts, self._indexed - self._gone, None):
+            if fact.invocation_id is not None:
+                self._index.setdefault(fact.invocation_id, []).append(fact)
+        self._indexed = self.last
+        return (*self._carried.get(invocation_id, ()), *self._index.get(invocation_id, ()))
+
+    def _let_large_go(self) -> None:
+        upto = self._gone
+        while self._chars > self._keep_chars and len(self._large) > 1:
+            upto, chars = self._large.popleft()
+            self._chars -= chars
+        self._let_go(upto - self._gone)
 
     def _let_go(self, count: int) -> None:
-        for fact in self._facts[:count]:
-            end = fact.step.last
-            if end is not None and end.is_terminal and fact.invocation_id is not None:
-                self._calls.pop(fact.invocation_id, None)
+        """Forget the oldest facts; the early ones of a call whose end is not among them are carried along."""
+        if count <= 0:
+            return
+        for fact in islice(self._facts, count):
+            if fact.invocation_id is not None:
+                self._carried.setdefault(fact.invocation_id, []).append(fact)
+                end = fact.step.last
+                if end is not None and end.is_terminal:
+                    del self._carried[fact.invocation_id]
         del self._facts[:count]
         self._gone += count
+        self._index.clear()
+        self._indexed = self._gone
 
 
 class MemoryPayloads:

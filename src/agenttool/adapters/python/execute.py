@@ -5,43 +5,50 @@ import contextvars
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
 from agenttool.adapters.python.context import Context, Progress
 from agenttool.ports.executor import Job
 from agenttool.records import Json
-from agenttool.schema.signature import Flavour, Signature
+from agenttool.schema.signature import Convert, Flavour, Signature
 
 BREATHE_EVERY = 32
 """After so many yields an async generator lets the loop run, so that one that never waits can still be stopped."""
 
 _Work = Coroutine[object, object, object]
-_COROUTINE = Flavour.COROUTINE
 
 
-@dataclass(frozen=True, slots=True)
 class FunctionExecutor:
-    """Runs one function. What the function needs besides its input was worked out when it was declared."""
+    """Runs one function. What the function needs besides its input was worked out when it was declared.
 
-    function: Callable[..., object]
-    signature: Signature
+    Attributes:
+        start: gives the work of one run; for a plain coroutine function there is nothing between the two.
+    """
 
-    def start(self, job: Job) -> _Work:
-        """Give the work of one run."""
-        signature = self.signature
-        if signature.flavour is _COROUTINE and signature.context_parameter is None:
-            convert = signature.arguments
-            return cast("_Work", self.function(**(job.call_input if convert is None else convert(job.call_input))))
-        return _STARTERS[signature.flavour](self.function, self._arguments(job), job)
+    def __init__(self, function: Callable[..., object], signature: Signature) -> None:
+        """Choose how to run the function."""
+        self.function = function
+        self.signature = signature
+        is_direct = signature.flavour is Flavour.COROUTINE and signature.context_parameter is None
+        self.start: Callable[[Job], _Work] = _direct(function, signature.arguments) if is_direct else self._start
+
+    def _start(self, job: Job) -> _Work:
+        return _STARTERS[self.signature.flavour](self.function, self._arguments(job), job)
 
     def _arguments(self, job: Job) -> dict[str, object]:
         convert = self.signature.arguments
-        arguments: dict[str, object] = {**job.call_input} if convert is None else convert(job.call_input)
+        arguments: dict[str, object] = {**(job.call_input if convert is None else convert(job.call_input))}
         if self.signature.context_parameter is not None:
             arguments[self.signature.context_parameter] = Context(job)
         return arguments
+
+
+def _direct(function: Callable[..., object], convert: Convert | None) -> Callable[[Job], _Work]:
+    coroutine_of = cast("Callable[..., _Work]", function)
+    if convert is None:
+        return lambda job: coroutine_of(**job.call_input)
+    return lambda job: coroutine_of(**convert(job.call_input))
 
 
 async def _await(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:

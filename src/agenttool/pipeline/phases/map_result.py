@@ -16,11 +16,4 @@ def map_result(call: Call, tool: Tool, output: object) -> Mapped:
         ToolFailure: result_mapping_failed.
     """
     call.phase = _PHASE
-    return map_output(
-        output,
-        plan=tool.mapping,
-        result_id=call.result_id,
-        invocation_id=call.invocation_id,
-        created_at=timestamp(call.core.clock.now_ns()),
-        scrubber=call.scrubber,
-    )
+    return map_output(output, tool.mapping, call.unique, timestamp(call.core.now_ns()), call.scrubber)

@@ -10,7 +10,6 @@ from agenttool.records import ErrorClass, JsonObject, Phase, replace
 from agenttool.results.failure import guided
 
 _PHASE = Phase.PARSE_SCHEMA
-_ADMITTED = steps.ADMITTED
 
 
 def parse_schema(call: Call, tool: Tool) -> JsonObject:
@@ -28,20 +27,19 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
         parsed = parse_object(call.request.model_input)
     except RecordError as error:
         raise misfit(call, str(error)) from error
-    if not tool.check_model.accepts(parsed):
+    if not tool.check_model.accepts_parsed(parsed):
         raise misfit(call, told_misfits(tool.check_model, parsed))
     if tool.internal_only and not tool.internal_only.isdisjoint(parsed):
         names = ", ".join(sorted(tool.internal_only & parsed.keys()))
         raise misfit(call, f"{names} is not for callers to set; leave it out")
     if tool.redactor is not None:
         call.learn_secrets(parsed)
-    call.core.journal.note(call, _ADMITTED, call.request)
+    call.is_admitted = True
     return parsed
 
 
 def misfit(call: Call, message: str) -> ToolFailure:
     """Note that the input does not fit, and give the failure."""
-    journal = call.core.journal
-    journal.note(call, steps.CHOSEN, call.request)
-    journal.note(call, steps.MISFIT, {"phase": _PHASE.value})
+    call.note(steps.CHOSEN, call.request)
+    call.note(steps.MISFIT, {"phase": _PHASE.value})
     return ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=_PHASE, message=message))

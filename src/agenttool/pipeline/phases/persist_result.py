@@ -23,7 +23,7 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     if plan is INLINE and not mapped.payloads:
         return mapped.result
     call.phase = _PHASE
-    now = timestamp(call.core.clock.now_ns())
+    now = timestamp(call.core.now_ns())
     draft = mapped.result
     for payload in mapped.payloads if plan.stores_media else ():
         if await _store(call, payload) is None:
@@ -31,7 +31,7 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     stored = await _store(call, plan.payload) if plan.payload is not None else None
     result, decision = apply_plan(plan, draft, stored, decision_id=PERSISTENCE.compose(call.unique), created_at=now)
     redacted = plan.strategy is PersistenceStrategy.REDACT
-    call.core.journal.note(call, steps.REDACTED if redacted else steps.PERSISTED, Stored(decision))
+    call.note(steps.REDACTED if redacted else steps.PERSISTED, Stored(decision))
     return result
 
 

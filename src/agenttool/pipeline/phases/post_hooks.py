@@ -14,7 +14,7 @@ _PHASE = Phase.POST_HOOKS
 async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     """Run the hooks of success or failure; a stop or a fault turns a success into a failure that says it ran."""
     tool = call.tool
-    if tool is None or not tool.hooks.by_event:
+    if tool is None:
         return mapped
     event = HookEvent.POST_TOOL_USE_FAILURE if mapped.result.is_error else HookEvent.POST_TOOL_USE
     if event not in tool.hooks.by_event or not call.started_ns:

@@ -11,15 +11,13 @@ _PHASE = Phase.PRE_HOOKS
 _EVENT = HookEvent.PRE_TOOL_USE
 
 
-async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> tuple[JsonObject, tuple[HookHint, ...]]:
-    """Give the input that hooks propose, and their hints for the permission phase.
+async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> JsonObject:
+    """Give the input that hooks propose; their hints are kept for the permission phase.
 
     Raises:
         ToolFailure: hook_blocked, hook_failed, input_mutation_failed, schema_validation_failed, invalid_arguments.
     """
     call.phase = _PHASE
-    if _EVENT not in tool.hooks.by_event:
-        return observable, ()
     rounds = await hook_round(call, tool, _EVENT, observable)
     refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
     proposed = observable
@@ -27,7 +25,7 @@ async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> tuple[Jso
         last = next(run for run in reversed(rounds.runs) if run.reply.updated_input is not None)
         by = Replacement(source=MutationSource.HOOK, source_ref=last.hook.name, from_stage=InputStage.OBSERVABLE_INPUT)
         proposed = replaced(call, tool, observable, rounds.updated_input, by)
-    hints = tuple(
+    call.hints = tuple(
         HookHint(
             hook=run.hook.name,
             hook_ref=f"hook_{call.unique}-{number}",
@@ -37,4 +35,4 @@ async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> tuple[Jso
         for number, run in enumerate(rounds.runs, call.hook_runs - len(rounds.runs) + 1)
         if run.reply.permission_result is not None
     )
-    return proposed, hints
+    return proposed

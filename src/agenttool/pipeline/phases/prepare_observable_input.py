@@ -24,8 +24,7 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
         call.learn_secrets(observable)
     if observable is not parsed and (changed := changed_fields(parsed, observable)):
         call.mutations += 1
-        call.core.journal.note(
-            call,
+        call.note(
             steps.INPUT_CHANGED,
             InputNoted(
                 (InputStage.OBSERVABLE_INPUT, InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT),

@@ -1,12 +1,11 @@
 """Phase 1: find the tool by name or alias inside the current surface, and nowhere else."""
 
-from agenttool.catalog.catalog import Entry
-from agenttool.catalog.surface import NO_SURFACE
+from agenttool.catalog.surface import NO_SURFACE, Unresolved
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
-from agenttool.records import Phase, replace
+from agenttool.records import Phase, replace, unresolved_tool
 from agenttool.results.failure import guided
 from agenttool.results.redaction import compile_redactor
 
@@ -22,12 +21,17 @@ def resolve_tool(call: Call) -> Tool:
     Raises:
         ToolFailure: unknown_tool, blocked_tool, schema_not_loaded.
     """
-    found = NO_SURFACE if call.surface is None else call.surface.resolve(call.request.name)
-    if not isinstance(found, Entry):
-        call.request = replace(call.request, redactor=_NAMES_ONLY)
-        call.core.journal.note(call, steps.PLANNED, call.request)
-        raise ToolFailure(guided(found.error_class, phase=_PHASE, message=found.message, code=found.code))
-    tool = call.core.tools[found]
-    call.tool = tool
+    surface = call.surface
+    entry = None if surface is None else surface.entries.get(call.request.name)
+    if entry is None:
+        raise _unresolved(call, NO_SURFACE if surface is None else surface.absence_of(call.request.name))
+    call.tool = tool = call.core.tools[entry]
     call.tool_id = tool.tool_id
     return tool
+
+
+def _unresolved(call: Call, found: Unresolved) -> ToolFailure:
+    call.tool_id = unresolved_tool(call.request.name)
+    call.request = replace(call.request, redactor=_NAMES_ONLY)
+    call.note(steps.PLANNED, call.request)
+    return ToolFailure(guided(found.error_class, phase=_PHASE, message=found.message, code=found.code))

@@ -8,40 +8,32 @@ from agenttool.pipeline.tool import Tool
 from agenttool.records import JsonObject, Phase
 from agenttool.scheduler.drive import Drive, Stopped
 from agenttool.scheduler.lines import Turn
-from agenttool.scheduler.safety import CallFacts
 
 _PHASE = Phase.SCHEDULE
 
 
+def enter_at_once(call: Call, tool: Tool, call_input: JsonObject) -> Turn | None:
+    """Give the call its turn if nobody is in its way; whoever gets one gives it back to the gate."""
+    call.phase = _PHASE
+    facts = tool.static_facts or tool.safety.compute(call_input)
+    call.turn = turn = call.core.gate.try_enter(facts, call.parent.turn if call.parent is not None else None)
+    return turn
+
+
 async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> Turn:
-    """Give the call its turn; whoever gets one gives it back with `release`.
+    """Wait for a turn.
 
     Raises:
         ToolFailure: canceled, sibling_canceled.
     """
-    call.phase = _PHASE
-    facts = tool.safety.static or tool.safety.compute(call_input)
-    within = call.parent.turn if call.parent is not None else None
-    turn = call.core.gate.try_enter(facts, within)
-    if turn is None:
-        turn = await _wait(call, facts, within)
-    call.turn = turn
-    return turn
-
-
-def release(call: Call, turn: Turn) -> None:
-    """Give the turn back."""
-    call.turn = None
-    call.core.gate.leave(turn)
-
-
-async def _wait(call: Call, facts: CallFacts, within: Turn | None) -> Turn:
     core = call.core
-    core.journal.note(call, steps.QUEUED)
+    facts = tool.static_facts or tool.safety.compute(call_input)
+    call.note(steps.QUEUED)
     call.drive = drive = Drive(core.patience)
-    turn = await drive.run(core.gate.enter(facts, within))
+    turn = await drive.run(core.gate.enter(facts, call.parent.turn if call.parent is not None else None))
     call.drive = None
     if isinstance(turn, Stopped):
         call.interrupted = call.interrupted or drive.caller_canceled
         raise ToolFailure(failure_of_stop(call))
+    call.turn = turn
     return turn

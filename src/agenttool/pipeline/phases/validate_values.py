@@ -30,5 +30,5 @@ def _checked(call: Call, check: object, parsed: JsonObject) -> None:
     try:
         check(parsed)  # pyright: ignore[reportCallIssue] -- one of the tool's own checks
     except ToolFailure:
-        call.core.journal.note(call, steps.MISFIT, {"phase": _PHASE.value})
+        call.note(steps.MISFIT, {"phase": _PHASE.value})
         raise

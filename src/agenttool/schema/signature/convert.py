@@ -14,7 +14,7 @@ from agenttool.records import ErrorClass, Json, JsonObject, Recoverability, Retr
 from agenttool.schema.explain import pointer_of
 
 Convert = Callable[[JsonObject], dict[str, object]]
-"""Makes keyword arguments of an input that fits its schema: a dict of the caller's own, nothing in it is shared.
+"""Makes keyword arguments of an input that fits its schema: what is in them is shared with nobody.
 
 Raises `ToolFailure` with `invalid_arguments` for what only the types know: a day that no calendar has, for one.
 """
@@ -99,14 +99,16 @@ def _is_by_reference(core: Core) -> bool:
 
 def _with_whole_numbers(*names: str) -> Convert:
     def arguments(given: JsonObject) -> JsonObject:
-        made = {**given}
         for name in names:
-            value = made.get(name)
-            if type(value) is float and value.is_integer():
-                made[name] = int(value)
-        return made
+            if type(given.get(name)) is float:
+                return {key: _whole(value) if key in names else value for key, value in given.items()}
+        return given
 
     return cast("Convert", arguments)
+
+
+def _whole(value: Json) -> Json:
+    return int(value) if type(value) is float and value.is_integer() else value
 
 
 class ByPydantic:
