@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequen
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.filters import Situation
@@ -118,8 +118,7 @@ class Runtime:
         """Stop what still runs, and wait, for a while, until it has written its results."""
         core = self._core
         core.left = asyncio.Event()
-        for call in tuple(core.calls.values()):
-            request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
+        self._stop_all(AbortReason.RUNTIME_SHUTDOWN)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 while core.calls:
@@ -216,31 +215,32 @@ class Runtime:
         native_call_id: str | None,
         actor_ref: str | None,
     ) -> Call:
-        fault: str | None = None
+        core, fault = self._core, None
         try:
-            spelled = arguments if type(arguments) is bytes else _spelled(arguments)
+            spelled = arguments.encode() if type(arguments) is str else _spelled(arguments)
         except (RecordError, UnicodeError, TypeError, AttributeError) as error:
             spelled, fault = b"null", str(error)
-        found, surface_id = None, None
-        if surface is not None:
-            surface_id = surface.surface_id
-            found = self._surfaces.get(surface_id)
-        if found is None or type(name) is not str or name not in found.entries:
+        surface_id = None if surface is None else surface.surface_id
+        found = None if surface_id is None else self._surfaces.get(surface_id)
+        if type(name) is not str or not name.isascii():
             name = str(name).encode(errors="replace").decode()
-        unique = self._core.ids.unique()
+        unique = core.ids.unique()
         request = Request(name, spelled, surface_id, native_call_id, actor_ref)
         invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
-        return Call(self._core, request, found, unique, invocation_id, None, fault)
+        return Call(core, request, found, unique, invocation_id, None, fault)
 
     async def cancel(self, invocation_id: InvocationId) -> bool:
         """Ask a call to stop; tell whether it will. A tool that cannot stop goes on, and the request is noted."""
         call = self._core.calls.get(invocation_id)
-        return call is not None and request_cancel(call, AbortReason.USER_INTERRUPTION)
+        return call is not None and request_cancel(cast("Call", call), AbortReason.USER_INTERRUPTION)
 
     def interrupt(self) -> None:
         """Ask every running call to stop, as a person does with Ctrl-C."""
+        self._stop_all(AbortReason.USER_INTERRUPTION)
+
+    def _stop_all(self, reason: AbortReason) -> None:
         for call in tuple(self._core.calls.values()):
-            request_cancel(call, AbortReason.USER_INTERRUPTION)
+            request_cancel(cast("Call", call), reason)
 
     async def approvals(self) -> tuple[Question, ...]:
         """List the open questions, the oldest first."""
@@ -321,9 +321,9 @@ class Runtime:
 
 
 def _spelled(arguments: JsonObject | str | bytes) -> bytes:
-    if isinstance(arguments, dict):
-        return json_bytes(arguments)
-    return arguments.encode() if isinstance(arguments, str) else bytes(arguments)
+    if type(arguments) is bytes:
+        return arguments
+    return json_bytes(arguments) if isinstance(arguments, dict) else str.encode(arguments)  # pyright: ignore[reportArgumentType] -- raises for what is no text
 
 
 def _answer(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:

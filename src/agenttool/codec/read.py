@@ -21,7 +21,12 @@ _NO_OBJECT = "a record is a JSON object"
 
 _DECODE = {kind: msgspec.json.Decoder(kind).decode for kinds in CORE_OBJECTS.values() for kind in kinds}
 _DECODE_LINES = {kind: msgspec.json.Decoder(kind).decode_lines for kinds in CORE_OBJECTS.values() for kind in kinds}
-_read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(dict[str, object]).decode)
+read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(dict[str, object]).decode)
+"""Reads any JSON object without a detour through Python; `parse_object` says what is wrong if it raises."""
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What `read_object` raises."""
+
 _any_record = cast("msgspec.json.Decoder[Record]", msgspec.json.Decoder(Union[tuple(RECORD_TYPES.values())]))  # noqa: UP007 -- made of a list
 
 
@@ -90,8 +95,8 @@ def parse_object(data: bytes | str) -> JsonObject:
         RecordError: it is not JSON, or not an object.
     """
     try:
-        return _read_object(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return read_object(data)
+    except UNREADABLE:
         raise _unreadable(data) from None
 
 

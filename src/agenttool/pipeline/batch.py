@@ -54,6 +54,7 @@ class Batch:
 
     async def _run(self, index: int, places: asyncio.Semaphore, deliver: Callable[[int, BatchItem], None]) -> None:
         call = self.calls[index]
+        call.core.calls[call.invocation_id] = call
         await self._wait_for_dependencies(index, call)
         try:
             async with places:

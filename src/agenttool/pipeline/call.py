@@ -41,8 +41,6 @@ class Call(Live, eq=False):
 
     Attributes:
         unique: what its id and those of all its records are made of.
-        is_admitted: its input was read and fits, and that is told with whatever is told next.
-        standing: a standing rule allows it, and that is told with whatever is told next.
         fault: what was wrong with the arguments before they could even be written down.
     """
 
@@ -58,8 +56,6 @@ class Call(Live, eq=False):
     events: int = 0
     phase: Phase = Phase.RESOLVE_TOOL
     tool: Tool | None = None
-    is_admitted: bool = False
-    standing: Verdict | None = None
     drive: Drive | None = None
     turn: Turn | None = None
     deadline: Deadline | None = None
@@ -83,18 +79,14 @@ class Call(Live, eq=False):
         return ResultId("res_" + self.unique)
 
     def note(self, step: Step, data: FactData = None) -> int:
-        """Note a step of this call and give the moment; what was put off until now is told first."""
-        if self.is_admitted:
-            self._tell_admission()
+        """Note a step of this call and give the moment."""
         return self.core.journal.note(self, step, data)
 
-    def _tell_admission(self) -> None:
-        journal = self.core.journal
-        self.is_admitted = False
-        journal.note(self, steps.ADMITTED, self.request)
-        if self.standing is not None:
-            journal.note(self, steps.JUDGED, self.decided(self.standing, self.request.model_input))
-            self.standing = None
+    def own_turn(self) -> Turn | None:
+        """Give the turn that this call holds to itself, so that others can be made within it."""
+        if self.turn is not None:
+            self.turn = self.core.gate.own(self.turn)
+        return self.turn
 
     def decided(self, verdict: Verdict, judged: bytes) -> Decided:
         """Make the evidence of the next decision about this call."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from agenttool.catalog.catalog import Entry
 from agenttool.hooks.match import Hook
@@ -18,8 +18,11 @@ from agenttool.scheduler.deadlines import Deadlines
 from agenttool.scheduler.drive import Patience
 from agenttool.scheduler.gate import Gate
 
-if TYPE_CHECKING:
-    from agenttool.pipeline.call import Call
+
+class UnderWay(Protocol):
+    """A call as this file sees it; each of them is a `pipeline.call.Call`."""
+
+    invocation_id: InvocationId
 
 
 @dataclass(slots=True, eq=False)
@@ -44,7 +47,9 @@ class Core:
         default_factory=dict["ApprovalId", "asyncio.Future[object]"]
     )
     tools: dict[Entry, Tool] = field(default_factory=dict[Entry, Tool])
-    calls: "dict[InvocationId, Call]" = field(default_factory=dict["InvocationId", "Call"])
+    calls: dict[InvocationId, UnderWay] = field(default_factory=dict[InvocationId, UnderWay])
     """The calls under way."""
+    ended: int = 0
+    """How many calls have ended."""
     left: asyncio.Event | None = None
     """Set whenever a call leaves, once somebody waits for that."""

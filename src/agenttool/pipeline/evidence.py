@@ -180,12 +180,12 @@ class Launched(Plain, frozen=True):
 
     request: Request
     verdict: Verdict
-    unique: str
+    invocation_id: InvocationId
 
     @property
     def decided(self) -> Decided:
         """The decision, which nobody needs before somebody reads it."""
-        decision_id = DecisionId(f"dec_{self.unique}-1")
+        decision_id = DecisionId(f"dec_{self.invocation_id.partition('_')[2]}-1")
         return Decided(self.verdict, self.request.model_input, decision_id, self.request.redactor)
 
     def members(self, event: EventType) -> JsonObject:

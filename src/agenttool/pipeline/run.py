@@ -1,68 +1,78 @@
-"""The twelve phases of one call, in order. Whatever happens, there is a result.
-
-A phase that has nothing to do for a tool is passed over by a flag that was worked out when the tool was declared, and
-one that has nothing to wait for is not awaited: most calls go through here without a pause.
-"""
+"""The twelve phases of one call, in order. Whatever happens, there is a result."""
 
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.express import NOT_PLAIN, carry_on, express
 from agenttool.pipeline.failed import error_of_interruption, failed
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
-from agenttool.pipeline.phases.execute import Waiting, begin, execute
+from agenttool.pipeline.phases.execute import execute
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.parse_schema import parse_schema
-from agenttool.pipeline.phases.permission import is_allowed_at_once, permission
+from agenttool.pipeline.phases.permission import permission
 from agenttool.pipeline.phases.persist_result import persist_result
 from agenttool.pipeline.phases.post_hooks import post_hooks
 from agenttool.pipeline.phases.pre_hooks import pre_hooks
 from agenttool.pipeline.phases.prepare_observable_input import prepare_observable_input
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
-from agenttool.pipeline.phases.schedule import enter_at_once, schedule
+from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.phases.validate_values import validate_values
-from agenttool.pipeline.stopping import refuse
-from agenttool.pipeline.tool import UNKNOWN
+from agenttool.pipeline.started import Waiting
+from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.records import ToolResult
+from agenttool.results.mapping import Mapped
 
 
-async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912 -- a phase, a line; to split it would hide the table
+async def run_call(call: Call) -> ToolResult:
     """Carry one call through every phase. Whatever happens, there is a result.
 
     If the caller's own task was canceled meanwhile, the cancellation goes on once the result is written.
     """
-    core = call.core
-    core.calls[call.invocation_id] = call
-    tool = UNKNOWN
     try:
-        tool = resolve_tool(call)
-        if call.abort_reason is not None:
-            refuse(call)
-        parsed = parse_schema(call, tool)
-        if tool.has_checks:
-            validate_values(call, tool, parsed)
-        observable = prepare_observable_input(call, tool, parsed) if tool.has_normal_form else parsed
-        proposed = await pre_hooks(call, tool, observable) if tool.has_pre_hooks else observable
-        call_input = proposed if is_allowed_at_once(call, tool) else await permission(call, tool, proposed)
-        turn = enter_at_once(call, tool, call_input) or await schedule(call, tool, call_input)
-        try:
-            output = begin(call, tool, call_input)
-            if type(output) is Waiting:
-                output = await execute(call, output)
-        finally:
-            core.gate.leave(call.turn or turn)
-        mapped = map_result(call, tool, output)
+        output = express(call)
+        if output is NOT_PLAIN:
+            mapped = await attempt(call)
+        else:
+            mapped = map_result(call, await carry_on(call, output) if type(output) is Waiting else output)
     except ToolFailure as failure:
         mapped = failed(call, failure.error)
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure, and a result like any other
         mapped = failed(call, error_of_interruption(call, crash))
-    try:
-        if tool.has_post_hooks:
-            mapped = await post_hooks(call, mapped)
-        fits_inline = mapped.chars <= tool.inline_below and not mapped.payloads
-        result = mapped.result if fits_inline else await persist_result(call, mapped)
-    except BaseException as crash:  # noqa: BLE001 -- the tool has run, and that must be told whatever happens now
-        error = error_of_interruption(call, crash)
-        result = mapped.result if call.interrupted is crash else failed(call, error).result
+    tool = call.tool
+    if tool is None or (mapped.chars <= tool.inline_below and not tool.has_post_hooks and not mapped.payloads):
+        result = mapped.result  # no hook waits for it, and all of it can be delivered as it is
+    else:
+        result = await finish(call, mapped)
     emit_terminal(call, result, mapped.chars)
     if call.interrupted is not None:
         raise call.interrupted
     return result
+
+
+async def attempt(call: Call) -> Mapped:
+    """Do the work, or raise the `ToolFailure` that says why not."""
+    call.core.calls[call.invocation_id] = call
+    tool = resolve_tool(call)
+    refuse_if_stopped(call)
+    parsed = parse_schema(call, tool)
+    validate_values(call, tool, parsed)
+    observable = prepare_observable_input(call, tool, parsed)
+    proposed = await pre_hooks(call, tool, observable)
+    refuse_if_stopped(call)
+    call_input = await permission(call, tool, proposed)
+    refuse_if_stopped(call)
+    await schedule(call, tool, call_input)
+    try:
+        output = await execute(call, tool, call_input)
+    finally:
+        release(call)
+    return map_result(call, output)
+
+
+async def finish(call: Call, mapped: Mapped) -> ToolResult:
+    """Let hooks see the result, and put its bytes where they belong."""
+    try:
+        mapped = await post_hooks(call, mapped)
+        return await persist_result(call, mapped)
+    except BaseException as crash:  # noqa: BLE001 -- the tool has run, and that must be told whatever happens now
+        error = error_of_interruption(call, crash)
+        return mapped.result if call.interrupted is crash else failed(call, error).result

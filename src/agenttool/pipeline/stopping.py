@@ -1,7 +1,5 @@
 """Why a call stopped before its end, and how somebody asks it to."""
 
-from typing import NoReturn
-
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
@@ -30,23 +28,14 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
     return True
 
 
-def refuse(call: Call) -> NoReturn:
+def refuse_if_stopped(call: Call) -> None:
     """End a call that was asked to stop while nothing of it was running.
 
     Raises:
         ToolFailure: canceled, sibling_canceled.
     """
-    raise ToolFailure(failure_of_stop(call))
-
-
-def refuse_if_stopped(call: Call) -> None:
-    """Go on only if nobody asked the call to stop.
-
-    Raises:
-        ToolFailure: canceled, sibling_canceled.
-    """
     if call.abort_reason is not None:
-        refuse(call)
+        raise ToolFailure(failure_of_stop(call))
 
 
 def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from sys import maxsize
 
 from agenttool.catalog.catalog import Entry
 from agenttool.errors import ConfigError, RecordError
@@ -31,29 +30,13 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Flags:
-    """Answers that spare every call the question: which phases have nothing to do for a tool.
+class Tool:
+    """One tool, ready to run. Its flags spare every call the question they answer.
 
     Attributes:
-        needs_hearing: whether a call is allowed cannot be known before its input is.
+        plain_facts: what the gate must know, if no phase before it has anything to ask about a call to this tool.
         inline_below: a result of at most so many characters is delivered as it is.
     """
-
-    has_checks: bool = False
-    has_normal_form: bool = False
-    has_pre_hooks: bool = False
-    has_post_hooks: bool = False
-    needs_hearing: bool = True
-    inline_below: int = maxsize
-
-
-UNKNOWN = Flags()
-"""Stands in for the tool of a call that found none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Tool(Flags):
-    """One tool, ready to run."""
 
     entry: Entry
     tool_id: ToolId
@@ -71,12 +54,15 @@ class Tool(Flags):
     subject: Subject
     has_computed_facts: bool
     safety: Safety
-    static_facts: CallFacts | None
     start: Callable[[Job], Coroutine[object, object, object]]
     supports_cancel: bool
     timeout_s: float | None
     mapping: MappingPlan
     persistence: PersistencePolicy
+    plain_facts: CallFacts | None
+    has_pre_hooks: bool
+    has_post_hooks: bool
+    inline_below: int
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
         """Give the hooks of this tool that stand at one place."""
@@ -107,17 +93,10 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
     safety = safety_of(interface, classifiers=declared.classifiers, locks=declared.locks)
     its_hooks = hooks_of(hooks, declared.declaration)
     persistence = policy_of(interface, declared.declaration.output_contract)
+    redactor = compile_redactor(contract.sensitive_fields)
+    asks = (contract.defaults, contract.internal_only_fields, declared.check_values, declared.preflight)
+    is_plain = not (any(asks) or declared.normalize or redactor or its_hooks.by_event or subject.computed)
     return Tool(
-        has_checks=declared.check_values is not None or declared.preflight is not None,
-        has_normal_form=bool(contract.defaults) or declared.normalize is not None,
-        has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
-        has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
-        needs_hearing=bool(
-            subject.computed
-            or its_hooks.at(HookEvent.PERMISSION_REQUEST)
-            or its_hooks.at(HookEvent.PERMISSION_DECISION)
-        ),
-        inline_below=persistence.inline_below,
         entry=entry,
         tool_id=entry.tool_id,
         name=entry.qualified_name,
@@ -129,17 +108,20 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
         normalize=declared.normalize,
         internal_only=frozenset(contract.internal_only_fields or ()),
         mutation_policy=contract.mutation_policy or MutationPolicy(),
-        redactor=compile_redactor(contract.sensitive_fields),
+        redactor=redactor,
         hooks=its_hooks,
         subject=subject,
         has_computed_facts=bool(subject.computed),
         safety=safety,
-        static_facts=safety.static,
         start=declared.executor.start,
         supports_cancel=bool(profile.supports_cancel),
         timeout_s=min(timeouts) / 1000 if timeouts else None,
         mapping=plan_mapping(interface, declared.declaration.output_contract, mapper=declared.map_result),
         persistence=persistence,
+        plain_facts=safety.static if is_plain else None,
+        has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
+        has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
+        inline_below=persistence.inline_below,
     )
 
 

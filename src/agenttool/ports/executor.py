@@ -78,7 +78,7 @@ class Job(Protocol):
 class Executor(Protocol):
     """Runs a tool. All input and output of an adapter is here."""
 
-    def start(self, job: Job) -> Coroutine[object, object, object]:
+    def start(self, job: Job, /) -> Coroutine[object, object, object]:
         """Give the work of one run, not yet begun, whose value is the tool's native output.
 
         It is driven inside the task of whoever called the tool. It never retries, and it obeys cancellation if the

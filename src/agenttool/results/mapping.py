@@ -35,9 +35,14 @@ class Mapped(Part, frozen=True, kw_only=True):
 
 
 def map_output(
-    output: object, plan: MappingPlan, unique: str, created_at: Timestamp, scrubber: Scrubber | None = None
+    output: object,
+    plan: MappingPlan,
+    invocation_id: InvocationId,
+    result_id: ResultId,
+    created_at: Timestamp,
+    scrubber: Scrubber | None = None,
 ) -> Mapped:
-    """Turn what a tool returned into the draft of its result, for the call that `unique` names.
+    """Turn what a tool returned into the draft of its result.
 
     The same output gives the same bytes, today and when the call is replayed (AT-PIPE-20). The payloads must be stored
     before the result is told to anyone.
@@ -45,24 +50,20 @@ def map_output(
     Raises:
         ToolFailure: result_mapping_failed; the tool ran, so that trying again is not safe.
     """
-    if type(output) is int and -_EXACT < output < _EXACT and plan.is_bare and scrubber is None:
-        return _mapped(str(output), output, unique, created_at)
-    told = _told_plainly(output, plan) if plan.is_plain else None
+    if type(output) is int and -_EXACT < output < _EXACT and plan.is_bare:
+        told = str(output), output
+    else:
+        told = _told_plainly(output, plan) if plan.is_plain else None
     if told is None or (scrubber is not None and scrubber.text(told[0]) is not told[0]):
-        ids = CallIds(
-            result_id=ResultId("res_" + unique), invocation_id=InvocationId("inv_" + unique), created_at=created_at
-        )
+        ids = CallIds(result_id=result_id, invocation_id=invocation_id, created_at=created_at)
         if output is None and plan.is_plain and plan.may_be_empty:
             return _empty(ids)
         return measured(*draft(output, plan, ids, scrubber))
-    return _mapped(told[0], told[1], unique, created_at)
-
-
-def _mapped(text: str, structured: Json | UnsetType, unique: str, created_at: Timestamp) -> Mapped:
+    text, structured = told
     content = (ContentItem(type=_TEXT, text=text),)
     result = ToolResult(
-        result_id="res_" + unique,  # pyright: ignore[reportArgumentType] -- spares every result the call of a NewType
-        invocation_id="inv_" + unique,  # pyright: ignore[reportArgumentType] -- likewise
+        result_id=result_id,
+        invocation_id=invocation_id,
         status=_SUCCEEDED,
         is_error=False,
         content=content,

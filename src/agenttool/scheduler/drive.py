@@ -105,7 +105,7 @@ class Drive:
             return cast("T", end.value)
         except CancelledError as canceled:
             return self.end_canceled(canceled)
-        carrying = self.carry(tool, awaited)
+        carrying = self._carry(tool, awaited)
         del awaited  # it may come to hold an error that knows this frame
         return (yield from carrying)
 
@@ -133,7 +133,11 @@ class Drive:
 
     @coroutine
     def carry(self, tool: Coroutine[object, object, T], awaited: object) -> Generator[object, None, T | Stopped]:
-        """Carry a tool that has begun, and waits for something, to its end; or leave it. See `run`."""
+        """Carry a tool that has begun, and waits for something, to its end; see `run`."""
+        return self._carry(tool, awaited)
+
+    def _carry(self, tool: Coroutine[object, object, T], awaited: object) -> Generator[object, None, T | Stopped]:
+        """Carry a tool that waits for something to its end, or leave it."""
         self._begin_to_wait()
         answer: BaseException | None = None
         canceled: CancelledError | None = None

@@ -119,7 +119,9 @@ class _Plan:
         """Add what this call locks; a rule that cannot tell costs the call its company."""
         locks = None if self.locks is None else locks_of(self.locks, call_input)
         if locks is None:
-            return replace(facts, alone=True, claims_nothing=False, record=replace(facts.record, requires_exclusive_context=True))
+            return replace(
+                facts, alone=True, claims_nothing=False, record=replace(facts.record, requires_exclusive_context=True)
+            )
         return replace(
             facts,
             record=replace(facts.record, resource_locks=locks),

@@ -22,12 +22,9 @@ class MemoryLog:
     Which facts belong to a call is worked out when somebody asks: most calls are never asked about.
     """
 
-    append: Callable[[Fact], None]
-
     def __init__(self, *, keep: int = KEEP, keep_chars: int = KEEP_CHARS) -> None:
         """Take how much to keep."""
         self._facts: list[Fact] = []
-        self.append = self._facts.append
         self._gone = 0
         self._keep = keep
         self._keep_chars = keep_chars
@@ -36,6 +33,11 @@ class MemoryLog:
         self._carried: dict[InvocationId, list[Fact]] = {}
         self._index: dict[InvocationId, list[Fact]] = {}
         self._indexed = 0
+
+    @property
+    def append(self) -> Callable[[Fact], None]:
+        """Keeps one fact."""
+        return self._facts.append
 
     @property
     def last(self) -> int:

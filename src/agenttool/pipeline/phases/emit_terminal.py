@@ -6,6 +6,12 @@ from agenttool.pipeline.evidence import Ended
 from agenttool.records import InvocationStatus, Phase, ToolResult
 from agenttool.results.failure import outcome_of
 
+LARGE = 4096
+"""A result of more characters than this is worth a thought about what to keep."""
+
+TIDY_EVERY = 256
+"""After so many calls the log is asked to think about that anyway."""
+
 _PHASE = Phase.EMIT_TERMINAL
 _ENDED = steps.ENDED
 _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
@@ -19,10 +25,13 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
     if result.error is None:
         core.journal.note(call, _SUCCEEDED, Ended(result))
     else:
-        if call.status is None and not call.is_admitted:
+        if call.status is None:
             call.note(steps.PLANNED, call.request)
         call.note(_ENDED[outcome_of(result.error).invocation_status], Ended(result))
-    core.journal.log.ended(chars + len(call.request.model_input))
-    del core.calls[call.invocation_id]
-    if core.left is not None:
-        core.left.set()
+    core.ended += 1
+    if chars > LARGE or not core.ended % TIDY_EVERY:
+        core.journal.log.ended(chars + len(call.request.model_input))
+    if core.calls:
+        core.calls.pop(call.invocation_id, None)
+        if core.left is not None:
+            core.left.set()

@@ -34,7 +34,7 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
         raise misfit(call, f"{names} is not for callers to set; leave it out")
     if tool.redactor is not None:
         call.learn_secrets(parsed)
-    call.is_admitted = True
+    call.note(steps.ADMITTED, call.request)
     return parsed
 
 

@@ -7,25 +7,11 @@ from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
 from agenttool.pipeline.judge import judge
-from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.verdict import refusal
 from agenttool.records import Behavior, ErrorClass, HookEvent, JsonObject, Phase
 
 _PHASE = Phase.PERMISSION
-_ALLOW = Behavior.ALLOW
-
-
-def is_allowed_at_once(call: Call, tool: Tool) -> bool:
-    """Tell whether standing rules allow every call to this tool, and nobody has a word about this one."""
-    if tool.needs_hearing or call.mutations or call.hook_runs:
-        return False
-    standing = call.core.policy.standing(tool.subject)
-    if standing is None or standing.behavior is not _ALLOW:
-        return False
-    call.phase = _PHASE
-    call.standing = standing
-    return True
 
 
 async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
@@ -35,12 +21,11 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
         ToolFailure: permission_denied, policy_blocked, approval_rejected, or the failure of a hook that stands here.
     """
     call.phase = _PHASE
-    refuse_if_stopped(call)
     hooks = tool.hooks.by_event
     if HookEvent.PERMISSION_REQUEST in hooks:
         await _side_hooks(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
     verdict = judge(call, tool, proposed)
-    if verdict.behavior is _ALLOW:
+    if verdict.behavior is Behavior.ALLOW:
         call.note(steps.JUDGED, call.decided(verdict, _spelled(call, proposed)))
         call_input = proposed
     elif verdict.behavior is Behavior.DENY:
@@ -50,7 +35,6 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
         call_input = await ask(call, tool, proposed, verdict)
     if HookEvent.PERMISSION_DECISION in hooks:
         await _side_hooks(call, tool, HookEvent.PERMISSION_DECISION, call_input, {"behavior": verdict.behavior.value})
-    refuse_if_stopped(call)
     return call_input
 
 

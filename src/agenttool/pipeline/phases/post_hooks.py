@@ -24,7 +24,7 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     try:
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
         updates = [run.reply.updated_output for run in rounds.runs if run.reply.updated_output is not UNSET]
-        return map_result(call, tool, updates[-1]) if updates else mapped
+        return map_result(call, updates[-1]) if updates else mapped
     except ToolFailure as failure:
         return failed(call, failure.error)
 

@@ -8,32 +8,36 @@ from agenttool.pipeline.tool import Tool
 from agenttool.records import JsonObject, Phase
 from agenttool.scheduler.drive import Drive, Stopped
 from agenttool.scheduler.lines import Turn
+from agenttool.scheduler.safety import CallFacts, facts_of
 
 _PHASE = Phase.SCHEDULE
 
 
-def enter_at_once(call: Call, tool: Tool, call_input: JsonObject) -> Turn | None:
-    """Give the call its turn if nobody is in its way; whoever gets one gives it back to the gate."""
-    call.phase = _PHASE
-    facts = tool.static_facts or tool.safety.compute(call_input)
-    call.turn = turn = call.core.gate.try_enter(facts, call.parent.turn if call.parent is not None else None)
-    return turn
-
-
-async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> Turn:
-    """Wait for a turn.
+async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
+    """Give the call its turn; it is given back with `release`.
 
     Raises:
         ToolFailure: canceled, sibling_canceled.
     """
+    call.phase = _PHASE
+    facts = facts_of(tool.safety, call_input)
+    within = None if call.parent is None else call.parent.own_turn()
+    call.turn = call.core.gate.try_enter(facts, within) or await _wait(call, facts, within)
+
+
+def release(call: Call) -> None:
+    """Give the turn back."""
+    if call.turn is not None:
+        call.core.gate.leave(call.turn)
+
+
+async def _wait(call: Call, facts: CallFacts, within: Turn | None) -> Turn:
     core = call.core
-    facts = tool.static_facts or tool.safety.compute(call_input)
     call.note(steps.QUEUED)
     call.drive = drive = Drive(core.patience)
-    turn = await drive.run(core.gate.enter(facts, call.parent.turn if call.parent is not None else None))
+    turn = await drive.run(core.gate.enter(facts, within))
     call.drive = None
     if isinstance(turn, Stopped):
         call.interrupted = call.interrupted or drive.caller_canceled
         raise ToolFailure(failure_of_stop(call))
-    call.turn = turn
     return turn

@@ -99,8 +99,8 @@ def _is_by_reference(core: Core) -> bool:
 
 def _with_whole_numbers(*names: str) -> Convert:
     def arguments(given: JsonObject) -> JsonObject:
-        for name in names:
-            if type(given.get(name)) is float:
+        for value in given.values():
+            if type(value) is float:
                 return {key: _whole(value) if key in names else value for key, value in given.items()}
         return given
 

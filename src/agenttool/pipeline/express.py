@@ -1,0 +1,84 @@
+"""The short way of a plain call: the first eight phases in one breath, because none of them has a question about it.
+
+A tool is plain if it has no hooks, no checks of its own, no normal form, no sensitive fields, and facts that do not
+depend on its input; all this is known when it is declared. A call to it is plain if its input fits, a standing rule
+allows it, and nobody is in its way. Whatever is not plain leaves no trace here and goes through `run.attempt`, phase
+by phase, which is what this file must never differ from: a test holds the two side by side.
+"""
+
+from asyncio import CancelledError
+
+from agenttool.codec import UNREADABLE, read_object
+from agenttool.journal import steps
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import Launched
+from agenttool.pipeline.started import Waiting, carry, end_canceled
+from agenttool.records import Behavior, Phase
+
+NOT_PLAIN = object()
+"""Nothing has happened: the call needs the long way."""
+
+_ALLOW = Behavior.ALLOW
+_EXECUTE = Phase.EXECUTE
+_LAUNCHED = steps.LAUNCHED
+
+
+def express(call: Call) -> object:  # noqa: PLR0911, PLR0915 -- a question, a return: split, it would lose what it is for
+    """Start a plain call; give its output, what it waits for, or `NOT_PLAIN`.
+
+    Raises:
+        ToolFailure: canceled; and whatever the tool raises.
+    """
+    core, surface, request = call.core, call.surface, call.request
+    entry = None if surface is None else surface.entries.get(request.name)
+    if entry is None or call.abort_reason is not None or call.fault is not None or call.parent is not None:
+        return NOT_PLAIN
+    tool = core.tools[entry]
+    facts = tool.plain_facts
+    if facts is None:
+        return NOT_PLAIN
+    try:
+        call_input = read_object(request.model_input)
+    except UNREADABLE:
+        return NOT_PLAIN
+    if not tool.check_model.accepts_parsed(call_input):
+        return NOT_PLAIN
+    standing = core.policy.standing(tool.subject)
+    if standing is None or standing.behavior is not _ALLOW:
+        return NOT_PLAIN
+    turn = core.gate.try_enter(facts)
+    if turn is None:
+        return NOT_PLAIN
+    call.tool = tool
+    call.tool_id = tool.tool_id
+    call.turn = turn
+    call.phase = _EXECUTE
+    call.call_input = call_input
+    try:
+        call.started_ns = core.journal.note(call, _LAUNCHED, Launched(request, standing, call.invocation_id))
+        work = tool.start(call)
+        return Waiting(work, work.send(None))
+    except StopIteration as end:
+        core.gate.leave(turn)
+        return end.value
+    except CancelledError as canceled:
+        core.gate.leave(turn)
+        return end_canceled(call, canceled)
+    except BaseException:
+        core.gate.leave(turn)
+        raise
+
+
+async def carry_on(call: Call, run: Waiting) -> object:
+    """Go on with a plain call whose tool waits, and give its turn back in the end.
+
+    Raises:
+        ToolFailure: timeout, canceled, sibling_canceled; and whatever the tool raises.
+    """
+    core = call.core
+    core.calls[call.invocation_id] = call
+    try:
+        return await carry(call, run)
+    finally:
+        if call.turn is not None:
+            core.gate.leave(call.turn)
