@@ -109,5 +109,5 @@ async def test_a_file_that_says_little_is_a_file(opened, words):
 @pytest.mark.parametrize("place", [".", "gone.toml", "gone/gone.toml", "a\0b"])
 async def test_a_file_that_cannot_be_read_is_told_by_name(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="name another file|correct it"):
+    with pytest.raises(ConfigError, match=r"name another file|correct it"):
         Runtime.open(tools=[add], rules=place)
