@@ -33,7 +33,7 @@ def pytest_pyfunc_call(pyfuncitem):
         assert left == set(), "tasks were left running"
 
     asyncio.run(bounded())
-    gc.collect()
+    gc.collect(1)
     assert unheard == [], "something failed and nobody was told"
     return True
 

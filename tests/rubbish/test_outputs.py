@@ -176,6 +176,7 @@ LAUGHS = """
 """
 
 
+@pytest.mark.slow
 def test_a_small_value_that_is_huge_when_written_is_refused_before_it_fills_the_memory():
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(LAUGHS)], capture_output=True, text=True, timeout=50, check=True

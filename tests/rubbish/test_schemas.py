@@ -155,6 +155,7 @@ HOSTILE = r"""
 """
 
 
+@pytest.mark.slow
 def test_a_pattern_that_backtracks_for_ever_ends_within_a_bound():
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(HOSTILE)], capture_output=True, text=True, timeout=60, check=True
