@@ -3,7 +3,7 @@
 import os.path
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar, cast
 
 from agenttool.adapters.python.declare import FunctionTool, declare_function
 from agenttool.config import Config, read_config
@@ -20,6 +20,8 @@ from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
 from agenttool.stores.memory import MemoryLog, MemoryPayloads
 from agenttool.world import SystemClock, UniqueIds
+
+_T = TypeVar("_T")
 
 Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
 
@@ -54,19 +56,22 @@ class Runtime(_Runtime):
         if store not in ("memory:", "memory"):
             raise ConfigError(f"no store answers to {store!r}; use 'memory:'")
         config = read_config(rules) if isinstance(rules, str | Path) else Config()
-        book = RuleBook(_rules_of(config) if isinstance(rules, str | Path) else rules)
-        wanted = PermissionMode(mode or config.mode or PermissionMode.DEFAULT)
-        if not wanted.is_listed:
-            raise ConfigError(f"no permission mode is called {str(wanted)!r}; use one of {', '.join(PermissionMode)}")
+        book = RuleBook(_rules_of(config) if isinstance(rules, str | Path) else _all_of("rules", rules, Rule))
+        wanted = config.mode or PermissionMode.DEFAULT if mode is None else mode
+        if wanted not in list(PermissionMode):
+            raise ConfigError(f"no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
+        if interactive not in (True, False, None):
+            raise ConfigError(f"interactive must be true, false or left out, got {interactive!r}; use one of them")
         asked = config.interactive if interactive is None else interactive
         policy = Policy(
             book=book,
-            mode=wanted,
+            mode=PermissionMode(wanted),
             interactive=True if asked is None else asked,
             workspace=_workspace(config),
         )
         world = World(clock=SystemClock(), ids=UniqueIds(), log=MemoryLog(), payloads=MemoryPayloads())
-        return cls(world, tools=[declared(each) for each in tools], hooks=hooks, policy=policy)
+        chosen = [declared(each) for each in _listed("tools", tools)]
+        return cls(world, tools=chosen, hooks=_all_of("hooks", hooks, Hook), policy=policy)
 
 
 def declared(tool: Tool) -> DeclaredTool:
@@ -82,6 +87,30 @@ def declared(tool: Tool) -> DeclaredTool:
     if callable(tool):
         return declare_function(tool, {})
     raise ConfigError(f"not a tool: {tool!r}; decorate a function with @tool")
+
+
+def _listed(name: str, given: Iterable[_T]) -> list[_T]:
+    """Take a list from somebody who may have forgotten the brackets.
+
+    Raises:
+        ConfigError: it is no list.
+    """
+    if not isinstance(cast("object", given), Iterable):
+        raise ConfigError(f"{name} must be a list, got a {type(given).__name__}; put it in brackets")
+    return list(given)
+
+
+def _all_of(name: str, given: Iterable[_T], kind: type[_T]) -> list[_T]:
+    """Take a list of one kind of thing.
+
+    Raises:
+        ConfigError: it is no list, or holds something else.
+    """
+    found = _listed(name, given)
+    for each in found:
+        if not isinstance(cast("object", each), kind):
+            raise ConfigError(f"{name} must hold {kind.__name__}s only, got a {type(each).__name__}; make one of it")
+    return found
 
 
 def _rules_of(config: Config) -> tuple[Rule, ...]:

@@ -43,11 +43,11 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
     """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
         settings = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"settings cannot be read: {str(path)!r}: {error.strerror}; name another file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8, not TOML, or numbers and lists beyond all measure
         raise ConfigError(f"{path}: not TOML: {error}; correct it") from error
     unknown = sorted(settings.keys() - _KNOWN)
     if unknown:
@@ -62,14 +62,21 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         raise ConfigError(f"{path}: mode must be text, got {mode!r}; write it in quotes")
     if interactive is not None and not isinstance(interactive, bool):
         raise ConfigError(f"{path}: interactive must be true or false, got {interactive!r}; write one of them")
-    workspace = permissions.get("workspace", [])
     return Config(
         rules=tables["rules"],
         hooks=tables["hooks"],
         mode=mode if isinstance(mode, str) else None,
         interactive=interactive if isinstance(interactive, bool) else None,
-        workspace=tuple(str(each) for each in workspace) if isinstance(workspace, list) else (str(workspace),),
+        workspace=_workspace(str(path), permissions.get("workspace", [])),
     )
+
+
+def _workspace(path: str, value: object) -> tuple[str, ...]:
+    found = cast("list[object]", value) if isinstance(value, list) else [value]
+    roots = tuple(each for each in found if isinstance(each, str) and each)
+    if len(roots) < len(found):
+        raise ConfigError(f"{path}: workspace must be a folder or a list of folders, got {value!r}; write it in quotes")
+    return roots
 
 
 def _permissions(path: str, table: object) -> JsonObject:

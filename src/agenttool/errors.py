@@ -42,3 +42,11 @@ class RecordError(AgentToolError):
 
 class StoreError(AgentToolError):
     """A store could not keep its promise."""
+
+
+def words_of(error: BaseException) -> str:
+    """Read an exception's own words; some raise when asked."""
+    try:
+        return str(error)
+    except BaseException:  # noqa: BLE001 -- somebody else's code, asked only out of politeness
+        return "it cannot even say what went wrong"

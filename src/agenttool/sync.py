@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypedDict, TypeVar, Unpack
 
 from agenttool.assemble import Runtime, Tool
+from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.pipeline.batch import ToolCall
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
@@ -88,6 +89,9 @@ class SyncRuntime:
         return [record async for record in self._runtime.export()]
 
     def _wait(self, work: Coroutine[object, object, _T]) -> _T:
+        if self._loop.is_closed():
+            work.close()
+            raise ConfigError("this runtime is closed; open another one")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 

@@ -2,7 +2,7 @@ from dataclasses import replace as changed
 
 import pytest
 
-from agenttool.catalog.catalog import Catalog, identity_digest
+from agenttool.catalog.catalog import Catalog
 from agenttool.errors import ConfigError
 from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
@@ -35,25 +35,24 @@ def test_declaring_again_replaces_and_a_rename_frees_the_old_name():
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("part", "field", "value", "told"),
     [
-        lambda t: changed(t, declaration=replace(t.declaration, description="Now it also sends mail.")),
-        lambda t: changed(t, interface=replace(t.interface, model_input_schema={"type": "object", "required": ["to"]})),
-        lambda t: changed(t, interface=replace(t.interface, is_destructive=True)),
-        lambda t: changed(t, permission_profile=replace(t.permission_profile, risk_level="critical")),
+        ("declaration", "name", None, "/name"),
+        ("declaration", "name", "", "an id and a name"),
+        ("declaration", "tool_id", "", "an id and a name"),
+        ("declaration", "lifecycle", "asleep", "/lifecycle"),
+        ("declaration", "lifecycle", None, "/lifecycle"),
+        ("declaration", "aliases", 5, "/aliases"),
+        ("declaration", "input_contract", 5, "/input_contract"),
+        ("declaration", "description", "\ud800", "surrogates"),
+        ("interface", "model_input_schema", {"x": object()}, "object"),
+        ("interface", "timeout_ms", "soon", "/timeout_ms"),
+        ("permission_profile", "risk_level", "huge", "/risk_level"),
+        ("execution_profile", "supports_cancel", "maybe", "/supports_cancel"),
     ],
-    ids=["description", "schema", "safety", "risk"],
 )
-def test_ask_25_a_tool_that_changed_after_approval_has_another_digest(change):
+def test_records_that_are_not_what_they_should_be_are_refused(part, field, value, told):
     tool = scripted_tool("search")
-    assert identity_digest(change(tool)) != identity_digest(tool)
-
-
-def test_what_nobody_relied_on_does_not_change_the_digest():
-    tool = scripted_tool("search")
-    titled = changed(tool, declaration=replace(tool.declaration, title="Search!"))
-    assert identity_digest(titled) == identity_digest(tool)
-
-
-def test_a_schema_with_huge_numbers_has_a_digest_too():
-    assert identity_digest(scripted_tool("search", schema={"maximum": 2**64}))
+    odd = changed(tool, **{part: replace(getattr(tool, part), **{field: value})})
+    with pytest.raises(ConfigError, match=told):
+        Catalog().declare(odd)

@@ -39,6 +39,22 @@ def test_a_misfit_says_where_it_is_what_was_expected_and_what_to_do(document, mi
     assert Checker(SCHEMA).misfits(document) == [misfit]
 
 
+@pytest.mark.parametrize(
+    ("schema", "document", "misfit"),
+    [
+        ({"properties": {"a": False}}, {"a": 1}, fit("/a", "nothing here", "leave it out")),
+        (
+            {"properties": {"a": {"pattern": r"^(a|b|ab)*c\1$"}}},
+            {"a": "ab" * 40},
+            fit("/a", "a text that its pattern can be tried on in bounded time", "shorten it, or simplify the pattern"),
+        ),
+    ],
+    ids=["false", "hostile pattern"],
+)
+def test_a_misfit_of_an_odd_schema_is_told_in_words_too(schema, document, misfit):
+    assert Checker(schema).misfits(document) == [misfit]
+
+
 def test_a_misfit_never_quotes_the_document():
     told = Checker({"properties": {"token": {"type": "integer", "maximum": 3}}}).misfits({"token": "hunter2"})
     assert "hunter2" not in repr(told)

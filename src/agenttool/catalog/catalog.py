@@ -3,18 +3,17 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agenttool.codec import digest_of, to_json
-from agenttool.errors import ConfigError
+from agenttool.codec import read, write
+from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import Digest, Json, JsonObject, Lifecycle, ToolId
+from agenttool.records import Lifecycle, ToolId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entry:
-    """One tool of the catalog. The digest is of what an approver relied on: description, schemas and safety facts."""
+    """One tool of the catalog."""
 
     tool: DeclaredTool
-    digest: Digest
 
     @property
     def tool_id(self) -> ToolId:
@@ -61,9 +60,10 @@ class Catalog:
         """Make the entry of a tool, without adding it yet.
 
         Raises:
-            ConfigError: another tool already has this namespace and name.
+            ConfigError: its records are not what they should be, or another tool already has this namespace and name.
         """
-        entry = Entry(tool=tool, digest=identity_digest(tool))
+        _whole(tool)
+        entry = Entry(tool=tool)
         owner = self._owners.get(entry.qualified_name)
         if owner not in (None, entry.tool_id):
             raise ConfigError(
@@ -90,31 +90,20 @@ class Catalog:
         return entry
 
 
-def identity_digest(tool: DeclaredTool) -> Digest:
-    """Take the digest of what someone who approves a tool relies on.
+def _whole(tool: DeclaredTool) -> None:
+    """Hold the records of a tool to their own shapes: a person, or an adapter of others, may have put anything there.
 
-    A server that changes a description, a schema or a safety fact after the approval gets another digest, and old
-    approvals and session rules no longer cover it.
+    Raises:
+        ConfigError: a value is of another kind than its field; says which and where.
     """
-    declaration = to_json(tool.declaration)
-    interface = to_json(tool.interface)
-    permission = to_json(tool.permission_profile)
-    relied_on: JsonObject = {
-        **{name: declaration.get(name) for name in ("tool_id", "namespace", "name", "description", "tool_kind")},
-        "input": declaration.get("input_contract"),
-        "output": declaration.get("output_contract"),
-        "facts": {name: value for name, value in interface.items() if name.startswith("is_")},
-        "schemas": {name: value for name, value in interface.items() if name.endswith("_schema")},
-        "access": [permission.get("risk_level"), permission.get("access_kinds"), permission.get("write_effects")],
-    }
-    return digest_of(_spellable(relied_on))
-
-
-def _spellable(value: Json) -> Json:
-    """Write integers beyond what canonical JSON can spell as strings; schemas from elsewhere have them."""
-    if isinstance(value, dict):
-        return {name: _spellable(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_spellable(each) for each in value]
-    is_large = isinstance(value, int) and not -(2**53) < value < 2**53
-    return f"integer:{value}" if is_large else value
+    declaration = tool.declaration
+    for record in (declaration, tool.interface, tool.execution_profile, tool.permission_profile):
+        try:
+            read(write(record), type(record))
+        except (RecordError, TypeError, ValueError, RecursionError) as error:
+            kind = type(record).__name__
+            raise ConfigError(f"the {kind} of {declaration.name!r} cannot be used: {error}") from error
+    if not declaration.tool_id or not declaration.name:
+        raise ConfigError(
+            f"a tool needs an id and a name, got {declaration.tool_id!r} and {declaration.name!r}; add it"
+        )

@@ -19,6 +19,9 @@ from agenttool.records import (
     ToolSurface,
 )
 
+MAX_TOLD = 200
+"""How many characters of a name that leads nowhere are told."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unresolved:
@@ -46,8 +49,13 @@ class Surface:
         return self.absences.get(name) or Unresolved(
             error_class=ErrorClass.UNKNOWN_TOOL,
             code="unknown_tool",
-            message=f"no tool on this surface is named {name!r}; call one that is listed, or search for it",
+            message=f"no tool on this surface is named {_shortened(name)!r}; call one that is listed, or search for it",
         )
+
+
+def _shortened(name: str) -> str:
+    """Cut a name that is none, such as a whole paragraph, to a length that can be read."""
+    return name if len(name) <= MAX_TOLD else f"{name[:MAX_TOLD]}…"
 
 
 NO_SURFACE = Unresolved(

@@ -3,7 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import cast
 
+from agenttool.errors import ConfigError
 from agenttool.ports.hooks import HookRunner
 from agenttool.records import HookEvent, JsonObject, ToolDeclaration
 
@@ -20,6 +22,22 @@ class Hook:
     tools: tuple[str, ...] = ("*",)
     timeout_s: float = DEFAULT_TIMEOUT_S
     is_trusted: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a hook that would never be asked, because of a slip of the pen.
+
+        Raises:
+            ConfigError: there is no such event, or the tools are not a list, or the time is none.
+        """
+        told = f"hook {self.name!r}"
+        if self.event not in list(HookEvent):
+            raise ConfigError(f"{told} stands at {self.event!r}, which is no event; use one of {', '.join(HookEvent)}")
+        if isinstance(self.tools, str):
+            raise ConfigError(f"{told} must look at a list of patterns, got one text; write [{self.tools!r}]")
+        if not isinstance(cast("object", self.timeout_s), int | float) or not self.timeout_s > 0:
+            raise ConfigError(
+                f"{told} must have a time above 0 s, got {self.timeout_s!r}; leave it out for the default"
+            )
 
     def applies_to(self, declaration: ToolDeclaration) -> bool:
         """Tell whether any of its patterns fits the qualified name, the bare name or the tool's id."""
@@ -46,4 +64,4 @@ def hooks_of(hooks: Iterable[Hook], declaration: ToolDeclaration) -> HooksOfTool
     """Pick the hooks that apply to a tool."""
     chosen = [hook for hook in hooks if hook.applies_to(declaration)]
     events = {hook.event for hook in chosen}
-    return HooksOfTool({event: tuple(hook for hook in chosen if hook.event is event) for event in events})
+    return HooksOfTool({event: tuple(hook for hook in chosen if hook.event == event) for event in events})

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import cast
 
+from agenttool.codec import json_bytes, parse_object
+from agenttool.errors import RecordError
 from agenttool.records import Behavior, HookOutput, HookOutputKind, Json, JsonObject
 from agenttool.records.record import UNSET, UnsetType
 
@@ -39,7 +41,6 @@ class HookReply:
 
 SILENT = HookReply()
 
-_STRINGS = ("message", "progress", "stop", "permission_reason")
 _MEMBERS = {field.name for field in fields(HookReply)}
 
 
@@ -63,25 +64,40 @@ def read_reply(answer: object) -> HookReply:
 
 
 def _checked(said: dict[str, object]) -> HookReply:
-    for name in _STRINGS:
-        if not isinstance(said.get(name), str | None):
-            raise TypeError(f"{name} must be text; got {type(said[name]).__name__}")
-    updated = said.get("updated_input")
-    if not isinstance(updated, dict | None):
-        raise TypeError(f"updated_input must be an object; got {type(updated).__name__}")
     context = said.get("additional_context", ())
     if not isinstance(context, list | tuple):
         raise TypeError(f"additional_context must be a list of objects; got {type(context).__name__}")
     hint = said.get("permission_result")
     if hint is not None and hint not in list(Behavior):
         raise ValueError(f"permission_result must be one of {', '.join(Behavior)}; got something else")
+    updated = said.get("updated_input")
+    items = enumerate(cast("list[object]", context))
     return HookReply(
-        message=cast("str | None", said.get("message")),
-        progress=cast("str | None", said.get("progress")),
-        updated_input=cast("JsonObject | None", updated),
+        message=_text(said, "message"),
+        progress=_text(said, "progress"),
+        updated_input=None if updated is None else _object("updated_input", updated),
         permission_result=Behavior(cast("str", hint)) if hint is not None else None,
-        permission_reason=cast("str | None", said.get("permission_reason")),
-        additional_context=tuple(cast("list[JsonObject]", context)),
-        stop=cast("str | None", said.get("stop")),
+        permission_reason=_text(said, "permission_reason"),
+        additional_context=tuple(_object(f"additional_context/{place}", item) for place, item in items),
+        stop=_text(said, "stop"),
         updated_output=cast("Json | UnsetType", said.get("updated_output", UNSET)),
     )
+
+
+def _text(said: dict[str, object], name: str) -> str | None:
+    text = said.get(name)
+    if not isinstance(text, str | None):
+        raise TypeError(f"{name} must be text; got {type(text).__name__}")
+    if text is not None and not text.isascii() and text.encode(errors="replace").decode() != text:
+        raise ValueError(f"{name} holds half of a surrogate pair; replace it")
+    return text
+
+
+def _object(name: str, value: object) -> JsonObject:
+    """Take a JSON object as our own copy: whoever gave it may keep theirs and change it."""
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} must be an object; got {type(value).__name__}")
+    try:
+        return parse_object(json_bytes(cast("JsonObject", value)))
+    except RecordError as error:
+        raise ValueError(f"{name} is {error}") from error

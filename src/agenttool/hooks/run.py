@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
 from agenttool.codec import parse_object, sorted_json
+from agenttool.errors import words_of
 from agenttool.hooks.match import Hook
 from agenttool.hooks.reply import SILENT, HookReply, read_reply
 from agenttool.ports.hooks import HookQuestion
@@ -75,7 +76,7 @@ async def _ask(hook: Hook, question: HookQuestion, world: World) -> HookRun:
         reply = cast("HookReply", answer)
     elif isinstance(fault, TimeoutError):
         fault = TimeoutError(f"no answer within {hook.timeout_s:g} s")
-    words = None if fault is None else f"hook {hook.name!r} failed: {type(fault).__name__}: {fault}"
+    words = None if fault is None else f"hook {hook.name!r} failed: {type(fault).__name__}: {words_of(fault)}"
     return HookRun(hook=hook, reply=reply, started_ns=started, ended_ns=world.now_ns(), fault=words)
 
 

@@ -105,7 +105,7 @@ async def _wait(call: Call, question: Question) -> Answered | None:
     finally:
         core.deadlines.cancel(expiry)
         del core.waiting[question.approval_id]
-        core.approvals.withdraw(question.approval_id)
+        core.approvals.withdraw(question.approval_id, timestamp(core.now_ns()))
         call.drive = None
     if isinstance(answered, Stopped):
         call.interrupted = call.interrupted or drive.caller_canceled

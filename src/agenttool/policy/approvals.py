@@ -6,7 +6,7 @@ so that no answer can ever cover another; what a person sees is a redacted copy,
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from agenttool.codec import digest_of, digest_of_bytes, sorted_json, to_json
 from agenttool.errors import RecordError
@@ -120,6 +120,7 @@ class RefusalReason(ClosedEnum):
     OTHER_QUESTION = "other_question"
     BAD_RULE = "bad_rule"
     BAD_INPUT = "bad_input"
+    BAD_ANSWER = "bad_answer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,9 +193,9 @@ class Approvals:
             now: the moment it came in.
             shown_digest: the digest of what that person saw, if the way it came in can tell.
         """
-        question = self._open.get(approval_id)
+        question = self._open.get(approval_id) if isinstance(cast("object", approval_id), str) else None
         if question is None:
-            ended = self._ended.get(approval_id, RefusalReason.UNKNOWN)
+            ended = self._ended.get(ApprovalId(str(approval_id)), RefusalReason.UNKNOWN)
             return _refused(approval_id, ended)
         if has_passed(question.expires_at, now):
             return _refused(approval_id, RefusalReason.EXPIRED)
@@ -205,9 +206,14 @@ class Approvals:
             self._end(approval_id, RefusalReason.ANSWERED)
         return answered
 
-    def withdraw(self, approval_id: ApprovalId) -> Question | None:
-        """Take a question back because its call was canceled; nothing if it was not open."""
-        return self._end(approval_id, RefusalReason.WITHDRAWN)
+    def withdraw(self, approval_id: ApprovalId, now: Timestamp | None = None) -> Question | None:
+        """Take a question back because its call has ended; nothing if it was not open.
+
+        Its call was canceled, unless by `now` its time is over.
+        """
+        question = self._open.get(approval_id)
+        is_over = question is not None and now is not None and has_passed(question.expires_at, now)
+        return self._end(approval_id, RefusalReason.EXPIRED if is_over else RefusalReason.WITHDRAWN)
 
     def collect_expired(self, now: Timestamp) -> tuple[Question, ...]:
         """Close the questions whose time is over and give them, so that their calls can end."""
@@ -239,17 +245,31 @@ def _refused(approval_id: ApprovalId, reason: RefusalReason) -> Refused:
 
 
 def _read_answer(question: Question, answer: Answer, by: str, now: Timestamp) -> Answered | Refused:
-    digest, rule, problem = question.input_digest, None, None
+    digest, rule, problem = question.input_digest, None, RefusalReason.BAD_ANSWER
     try:
+        _check_said(answer, by)
         if isinstance(answer, Remember):
             problem = RefusalReason.BAD_RULE
             rule = _remembered(question, answer)
         elif isinstance(answer, Edit):
             problem = RefusalReason.BAD_INPUT
             digest = _digest_of_edit(answer.updated_input)
-    except (ValueError, RecordError) as error:
-        return Refused(approval_id=question.approval_id, reason=problem or RefusalReason.BAD_INPUT, message=str(error))
+    except (TypeError, ValueError, RecordError) as error:
+        return Refused(approval_id=question.approval_id, reason=problem, message=str(error))
     return Answered(question=question, answer=answer, by=by, at=now, input_digest=digest, rule=rule)
+
+
+def _check_said(answer: object, by: object) -> None:
+    """Refuse what only looks like an answer: nothing may run because of an object that somebody mistook for one."""
+    if not isinstance(answer, Allow | Deny | Edit | Remember):
+        told = f"the class {answer.__name__}" if isinstance(answer, type) else f"a {type(answer).__name__}"
+        raise TypeError(f"an answer is an Allow, Deny, Edit or Remember, got {told}; make one")
+    words = answer.message if isinstance(answer, Deny) else answer.feedback
+    for name, text in (("the name of who answers", by), ("what is said with an answer", words or "")):
+        if not isinstance(text, str) or text.encode(errors="replace").decode() != text:
+            raise ValueError(f"{name} must be text in Unicode; correct it")
+    if not by:
+        raise ValueError("an answer is somebody's; name who gave it")
 
 
 def _digest_of_edit(updated: Json) -> Digest:
@@ -263,6 +283,8 @@ def _remembered(question: Question, answer: Remember) -> Rule:
 
     It is bound to the tool as it is now, named after the question, and settles what the question was asked for.
     """
+    if not isinstance(cast("object", answer.rule), dict):
+        raise TypeError(f"a rule is an object, got a {type(answer.rule).__name__}; take one of the suggestions")
     members: JsonObject = {
         **{name: value for name, value in answer.rule.items() if name != "settles"},
         "name": str(question.approval_id),

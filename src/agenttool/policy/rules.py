@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from agenttool.codec import digest_of_bytes
 from agenttool.errors import ConfigError
@@ -23,6 +24,21 @@ AUTHORITY = (
     RuleSource.SESSION,
 )
 """Which source is named first when rules of several say the same. It never makes a rule stronger: strictest wins."""
+
+
+_SAID = (Behavior.ALLOW, Behavior.ASK, Behavior.DENY)
+_PATTERNS: dict[str, type] = {
+    "tools": str,
+    "namespaces": str,
+    "kinds": str,
+    "operations": str,
+    "paths": PathPattern,
+    "commands": CommandPattern,
+    "urls": UrlPattern,
+    "resources": str,
+    "arguments": ArgumentTest,
+    "settles": str,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +87,22 @@ class Rule:
     must_not_match: tuple[Example, ...] = ()
     expires_at: Timestamp | None = None
     declaration_digest: Digest | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a rule that would hold of nothing, because of a slip of the pen: it would be silently off.
+
+        Raises:
+            ConfigError: it says nothing that a rule can say, or a condition is not a tuple of patterns.
+        """
+        if self.behavior not in _SAID:
+            raise ConfigError(f"rule {self.ref!r} must say allow, ask or deny, got {self.behavior!r}; use one of them")
+        for name, kind in _PATTERNS.items():
+            patterns = cast("tuple[object, ...]", getattr(self, name))
+            if type(patterns) is not tuple or not all(isinstance(each, kind) for each in patterns):
+                raise ConfigError(
+                    f"rule {self.ref!r}: {name} must be a tuple of {kind.__name__}, got {patterns!r}; "
+                    "write it so, or read the rule with `read_rule`"
+                )
 
     @property
     def reads_input(self) -> bool:

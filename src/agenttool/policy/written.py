@@ -6,6 +6,8 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import NoReturn, TypeVar
 
+from agenttool.codec import json_bytes
+from agenttool.errors import RecordError
 from agenttool.policy.arguments import ArgumentTest
 from agenttool.policy.command_patterns import command_pattern
 from agenttool.policy.moments import read_moment
@@ -79,7 +81,7 @@ def read_rule(written: WrittenRule) -> Rule:
         line=written.line,
         tools=_texts(members, "tool"),
         namespaces=_texts(members, "namespace"),
-        kinds=tuple(ToolKind(each) for each in _texts(members, "kind")),
+        kinds=_each(_texts(members, "kind"), _kind),
         operations=_texts(members, "operation"),
         paths=_each(_texts(members, "path"), _path),
         commands=_each(_texts(members, "command"), command_pattern),
@@ -155,6 +157,22 @@ def _each(texts: Iterable[str], read: Callable[[str], _T]) -> tuple[_T, ...]:
     return tuple(read(text) for text in texts)
 
 
+def _kind(text: str) -> ToolKind:
+    """Read a kind; others may have kinds of their own, but hardly one that is nearly one of the list."""
+    close = [] if text in list(ToolKind) else get_close_matches(text, list(ToolKind), 1, cutoff=0.8)
+    if close:
+        _refuse("kind must be a tool_kind", text, f"did you mean {str(close[0])!r}?")
+    return ToolKind(text)
+
+
+def _json(value: Json, what: str) -> None:
+    """Refuse what no argument of a call can ever be, such as a date of TOML."""
+    try:
+        json_bytes(value)
+    except RecordError as error:
+        raise ValueError(f"{what} is {error}") from error
+
+
 def _path(text: str) -> PathPattern:
     if "\0" in text or (text.startswith("~") and text[1:2] not in ("", "/")):
         _refuse("a path pattern begins with '/', '~/' or a name", text, "write the directory out")
@@ -191,6 +209,7 @@ def _argument_test(pointer: str, test: Json) -> ArgumentTest:
     if not isinstance(test, dict) or not test:
         _refuse(f"the test of {pointer!r} must be a table", test, f"use {', '.join(_TESTS)}")
     _refuse_strangers(test, _TESTS, f"the test of {pointer!r}")
+    _json(test, f"the test of {pointer!r}")
     one_of, present = test.get("one_of"), test.get("present")
     if one_of is not None and (not isinstance(one_of, list) or not one_of):
         _refuse(f"one_of of {pointer!r} must be a list", one_of, "write it in brackets")
@@ -233,10 +252,11 @@ def _example(value: Json, where: str) -> Example:
     tool = _text(value, "tool")
     if tool is None or not isinstance(arguments, dict):
         _refuse(f"a call in {where} needs a tool and arguments", value, "write both")
+    _json(arguments, f"a call in {where}")
     return Example(
         tool=tool,
         arguments=arguments,
-        kind=None if kind is None else ToolKind(kind),
+        kind=None if kind is None else _kind(kind),
         operation=_text(value, "operation"),
     )
 

@@ -88,7 +88,10 @@ def draft(
 
 def _native(output: object, plan: MappingPlan) -> NativeOutput:
     mapped = output if plan.mapper is None else plan.mapper(output)
-    return mapped if isinstance(mapped, NativeOutput) else NativeOutput(value=mapped)
+    if isinstance(mapped, NativeOutput):
+        return mapped
+    # A kind of text, such as a safe string of a template library, is text.
+    return NativeOutput(value=str.__str__(mapped) if isinstance(mapped, str) else mapped)
 
 
 def _withheld(native: NativeOutput, plan: MappingPlan, ids: CallIds) -> ToolResult:

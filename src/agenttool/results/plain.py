@@ -12,6 +12,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from itertools import chain
 from math import isfinite
 from pathlib import PurePath
 from typing import ClassVar, Protocol, TypeVar, cast
@@ -36,8 +37,8 @@ MAX_VALUES = 2_000_000
 _HALF_A_PAIR = "text with half of a surrogate pair"
 _REPLACE_IT = "decode it with errors='replace'"
 _MAX_DIGITS = 4000
-_SHORT = 2 * MAX_DEPTH
-_CONTAINERS = (dict, list)
+_CONTAINERS = frozenset({dict, list})
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 _QUICK = frozenset({dict, list, int, float, bool})
 _T = TypeVar("_T")
 _V = TypeVar("_V")
@@ -92,18 +93,18 @@ def quick_plain(value: object) -> tuple[Json, bytes] | None:
 
     Bytes, dates, sets, NaN and the like are written as something that does not read back as the same value, so the
     comparison finds them.
+
+    Raises:
+        ToolFailure: result_mapping_failed; it has more values than anybody can carry.
     """
-    if type(value) not in _QUICK:
+    if type(value) not in _QUICK or not _is_modest(value):
         return None
     try:
         written = encode(value)
         plain = _decode(written)
-        if plain != value:
-            return None
-    except Exception:  # noqa: BLE001 -- a comparison may run code of others; the closer look will tell what is wrong
+    except Exception:  # noqa: BLE001 -- the closer look will tell what is wrong
         return None
-    # Every level takes two characters at least, so that what is short is not deep.
-    return None if len(written) > _SHORT and _is_too_deep(plain) else (plain, written)
+    return (plain, written) if plain == value else None
 
 
 def to_plain(value: object, lift: Lift) -> Json:
@@ -146,19 +147,30 @@ def unicode_text(text: object) -> str:
     return text
 
 
-def _is_too_deep(value: Json) -> bool:
-    level: list[dict[str, Json] | list[Json]] = [value] if isinstance(value, _CONTAINERS) else []
+def _is_modest(value: object) -> bool:
+    """Tell whether a value is of plain types and not too deep, before it is written.
+
+    A list that holds another twice, forty times over, is small in memory and would fill it when written.
+
+    Raises:
+        ToolFailure: result_mapping_failed; it has more values than anybody can carry.
+    """
+    level, count = [value] if type(value) in _CONTAINERS else [], 0
     for _ in range(MAX_DEPTH):
-        # Plain values have plain types; asking for just these two is what makes this cheap.
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if type(inner) is dict or type(inner) is list
-        ]
         if not level:
+            return True
+        outers = cast("list[dict[str, object] | list[object]]", level)
+        count += sum(map(len, outers))
+        if count > MAX_VALUES:
+            raise failure(_TOO_MANY, code="too_many_values")
+        inners = chain.from_iterable(outer.values() if type(outer) is dict else outer for outer in outers)
+        level = [inner for inner in inners if type(inner) not in _SCALARS]
+        if not _CONTAINERS.issuperset(map(type, level)):
             return False
-    return True
+    return not level
+
+
+_TOO_MANY = f"output is more than {MAX_VALUES} values; return fewer, or a file"
 
 
 class _Walk:

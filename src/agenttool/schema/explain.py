@@ -44,6 +44,10 @@ def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
             words = "no other members", f"remove {', '.join(map(repr, names))}"
         case _Kind.AnyOf(context) | _Kind.OneOfNotValid(context):
             words = _choices(context), "make it fit one of them"
+        case _Kind.FalseSchema():
+            words = "nothing here", "leave it out"
+        case _Kind.BacktrackLimitExceeded() | _Kind.RegexEngineFailure():
+            words = "a text that its pattern can be tried on in bounded time", "shorten it, or simplify the pattern"
         case _:
             words = _limit(error.kind), "change the value"
     return words

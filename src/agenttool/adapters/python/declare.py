@@ -6,7 +6,7 @@ from typing import Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.execute import FunctionExecutor
-from agenttool.adapters.python.options import ToolOptions
+from agenttool.adapters.python.options import ToolOptions, check_options
 from agenttool.errors import ConfigError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
@@ -79,9 +79,10 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
     """Work out the records of a function.
 
     Raises:
-        ConfigError: its signature cannot be a tool's, or it says nothing about what it does.
+        ConfigError: its signature cannot be a tool's, it says nothing about what it does, or an option is no option.
     """
     signature = signature_of(function, context_type=Context)
+    check_options(options, signature.name)
     name, namespace = options.get("name", signature.name), options.get("namespace", DEFAULT_NAMESPACE)
     if not _NAME.fullmatch(name) or not _NAMESPACE.fullmatch(namespace):
         raise ConfigError(f"a tool may not be named {namespace!r}.{name!r}; use letters, digits, '_' and '-'")

@@ -1,14 +1,12 @@
 """Run a function: coroutines in place, everything that blocks in a thread."""
 
 import asyncio
-import contextvars
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import suppress
 from functools import partial
 from typing import cast
 
 from agenttool.adapters.python.context import Context, Progress
+from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.ports.executor import Job
 from agenttool.records import Json
 from agenttool.schema.signature import Convert, Flavour, Signature
@@ -30,11 +28,12 @@ class FunctionExecutor:
         """Choose how to run the function."""
         self.function = function
         self.signature = signature
+        self.left_behind = LeftBehind()
         is_direct = signature.flavour is Flavour.COROUTINE and signature.context_parameter is None
         self.start: Callable[[Job], _Work] = _direct(function, signature.arguments) if is_direct else self._start
 
     def _start(self, job: Job) -> _Work:
-        return _STARTERS[self.signature.flavour](self.function, self._arguments(job), job)
+        return _STARTERS[self.signature.flavour](self, self._arguments(job), job)
 
     def _arguments(self, job: Job) -> dict[str, object]:
         convert = self.signature.arguments
@@ -51,45 +50,17 @@ def _direct(function: Callable[..., object], convert: Convert | None) -> Callabl
     return lambda job: coroutine_of(**convert(job.call_input))
 
 
-async def _await(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
-    return await cast("_Work", function(**arguments))
+async def _await(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
+    return await cast("_Work", executor.function(**arguments))
 
 
-async def _in_thread(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
-    """Run in a thread of its own; a thread cannot be stopped, so on cancellation it is left to notice the signal.
-
-    No pool: a few threads that hang would stop every other tool, and the end of the program with them.
-    """
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[tuple[object, BaseException | None]] = loop.create_future()
-    work = partial(contextvars.copy_context().run, function, **arguments)
-
-    def run() -> None:
-        outcome: tuple[object, BaseException | None]
-        try:
-            outcome = work(), None
-        except BaseException as error:  # noqa: BLE001 -- whatever a tool raises in its thread is its outcome
-            outcome = None, error
-        with suppress(RuntimeError):  # the loop is gone: nobody waits any more
-            loop.call_soon_threadsafe(_settle, done, outcome)
-
-    threading.Thread(target=run, name="agenttool-tool", daemon=True).start()
-    value, error = await done
-    if error is not None:
-        raise RuntimeError(f"StopIteration: {error}") if isinstance(error, StopIteration) else error
-    return value
+async def _call(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
+    return await in_thread(partial(executor.function, **arguments), executor.left_behind)
 
 
-def _settle(
-    done: "asyncio.Future[tuple[object, BaseException | None]]", outcome: tuple[object, BaseException | None]
-) -> None:
-    if not done.done():
-        done.set_result(outcome)
-
-
-async def _generate(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
+async def _generate(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
     """Iterate in a worker thread, which stops between two yields once it is asked to."""
-    return await _in_thread(_exhaust, {"function": function, "arguments": arguments, "job": job}, job)
+    return await in_thread(partial(_exhaust, executor.function, arguments, job), executor.left_behind)
 
 
 def _exhaust(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
@@ -104,9 +75,9 @@ def _exhaust(function: Callable[..., object], arguments: dict[str, object], job:
     return last.value
 
 
-async def _generate_async(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
+async def _generate_async(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
     last, count = _Last(job), 0
-    async for item in cast("AsyncIterator[object]", function(**arguments)):
+    async for item in cast("AsyncIterator[object]", executor.function(**arguments)):
         last.take(item)
         count += 1
         if not count % BREATHE_EVERY:
@@ -129,8 +100,8 @@ class _Last:
             self.value = item
 
 
-_STARTERS: dict[Flavour, Callable[[Callable[..., object], dict[str, object], Job], _Work]] = {
-    Flavour.FUNCTION: _in_thread,
+_STARTERS: dict[Flavour, Callable[[FunctionExecutor, dict[str, object], Job], _Work]] = {
+    Flavour.FUNCTION: _call,
     Flavour.COROUTINE: _await,
     Flavour.GENERATOR: _generate,
     Flavour.ASYNC_GENERATOR: _generate_async,

@@ -1,10 +1,22 @@
 """What an author may say of a function beyond its signature; what is left unsaid takes its fail-closed default."""
 
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from math import isfinite
+from typing import TypedDict, cast
 
+from agenttool.errors import ConfigError
 from agenttool.ports.tool import Check, Locks, Normalize
-from agenttool.records import AccessKind, InterruptBehavior, Lifecycle, RiskLevel, ToolKind, WriteEffect
+from agenttool.records import (
+    AccessKind,
+    ClosedEnum,
+    InterruptBehavior,
+    Lifecycle,
+    OpenEnum,
+    RiskLevel,
+    ToolKind,
+    WriteEffect,
+)
 
 
 class ToolOptions(TypedDict, total=False):
@@ -39,3 +51,81 @@ class ToolOptions(TypedDict, total=False):
     check: Check
     normalize: Normalize
     locks: Locks
+
+
+def check_options(options: ToolOptions, function: str) -> None:
+    """Refuse an option that would silently say nothing: one that nobody knows, or whose value is of another kind.
+
+    Raises:
+        ConfigError: names the option, what was wrong and what to do.
+    """
+    for name, value in cast("dict[str, object]", options).items():
+        check = _CHECKS.get(name)
+        if check is None:
+            close = get_close_matches(name, _CHECKS, 1)
+            advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(_CHECKS)}"
+            raise ConfigError(f"a tool has no option {name!r}, got it for {function}(); {advice}")
+        wanted = check(value)
+        if wanted is not None:
+            raise ConfigError(f"{name} of {function}() must be {wanted}, got {value!r}; correct it")
+
+
+_Check = Callable[[object], str | None]
+"""Says what an option must be, if it is not."""
+
+
+def _text(value: object) -> str | None:
+    fits = isinstance(value, str) and value.encode(errors="replace").decode() == value
+    return None if fits else "text"
+
+
+def _flag(value: object) -> str | None:
+    return None if isinstance(value, bool) else "true or false"
+
+
+def _function(value: object) -> str | None:
+    return None if callable(value) else "a function"
+
+
+def _seconds(value: object) -> str | None:
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value > 0
+    return None if fits else "a number of seconds above 0"
+
+
+def _count(value: object) -> str | None:
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return None if fits else "a whole number, 0 or more"
+
+
+def _word_of(words: type[ClosedEnum] | type[OpenEnum]) -> _Check:
+    return lambda value: None if value in list(words) else f"one of {', '.join(words)}"
+
+
+def _list_of(check: _Check, what: str) -> _Check:
+    def fits(value: object) -> bool:
+        items = cast("list[object]", value)
+        return isinstance(value, list | tuple) and all(check(item) is None for item in items)
+
+    return lambda value: None if fits(value) else f"a list of {what}"
+
+
+def _object(value: object) -> str | None:
+    return None if isinstance(value, dict) else "an object"
+
+
+_CHECKS: dict[str, _Check] = {
+    **dict.fromkeys(("name", "namespace", "title", "description", "search_hint", "approval_reason"), _text),
+    **dict.fromkeys(("aliases", "sensitive"), _list_of(_text, "texts")),
+    **dict.fromkeys(("read_only", "concurrency_safe", "destructive", "open_world", "requires_user_interaction"), _flag),
+    **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load"), _flag),
+    **dict.fromkeys(("check", "normalize", "locks"), _function),
+    "kind": _word_of(ToolKind),
+    "lifecycle": _word_of(Lifecycle),
+    "interrupt_behavior": _word_of(InterruptBehavior),
+    "risk": _word_of(RiskLevel),
+    "access": _list_of(_word_of(AccessKind), f"words out of {', '.join(AccessKind)}"),
+    "write_effects": _list_of(_word_of(WriteEffect), f"words out of {', '.join(WriteEffect)}"),
+    "timeout_s": _seconds,
+    "max_inline_chars": _count,
+    "examples": _list_of(_object, "objects"),
+}

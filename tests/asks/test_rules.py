@@ -1,0 +1,81 @@
+"""Asks about rules for commands."""
+
+from typing import Annotated
+
+import pytest
+
+from agenttool import CommandArg, Runtime, tool
+
+RULES = """
+[[rules]]
+behavior = "allow"
+tool = "local.shell"
+command = ["git status *", "git diff *", "ls *"]
+
+[[rules]]
+name = "no-deleting"
+behavior = "deny"
+tool = "local.shell"
+command = "rm *"
+because = "nothing is deleted here"
+"""
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Give what a line comes to: whether it ran, or how it was refused."""
+    (tmp_path / "agenttool.toml").write_text(RULES)
+    ran = []
+
+    @tool(name="shell")
+    async def execute(command: Annotated[str, CommandArg]) -> str:
+        """Run a command line. Not for files."""
+        ran.append(command)
+        return "ran"
+
+    async def outcome(command):
+        async with Runtime.open(tools=[execute], rules=tmp_path / "agenttool.toml", interactive=False) as rt:
+            result = await rt.call("shell", {"command": command}, surface=await rt.surface())
+        assert bool(ran) is not result.is_error
+        return "ran" if ran else result.error.message
+
+    return outcome
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf /",
+        "git status && rm -rf /",
+        "git status; rm -rf .",
+        "ls | xargs rm",
+        "ls $(rm -rf .)",
+        "ls `rm x`",
+        "sudo rm x",
+        "env A=1 rm x",
+        "bash -c 'rm x'",
+        "  rm   x",
+        "'rm' x",
+        "/bin/rm x",
+        "ls\nrm x",
+    ],
+)
+async def test_ask_23_a_denied_command_is_found_wherever_it_stands_in_a_line(shell, command):
+    assert "nothing is deleted here" in await shell(command)
+
+
+@pytest.mark.parametrize(
+    "command", ["git status", "git  status --short", "git diff HEAD~1 && git status", "ls -la | ls", "ls 'rm x'"]
+)
+async def test_ask_23_an_allowed_command_stays_allowed_however_it_is_spelled(shell, command):
+    assert await shell(command) == "ran"
+
+
+@pytest.mark.parametrize("command", ["git push", "git status; git push", "ls > /etc/passwd"])
+async def test_ask_23_a_line_that_is_only_half_allowed_is_asked_about(shell, command):
+    assert "nobody can be asked" in await shell(command)
+
+
+@pytest.mark.parametrize("command", ["ls; $CMD", "git status &&", "curl x | sh", "eval ls"])
+async def test_ask_23_a_line_that_hides_what_it_runs_may_be_the_one_that_is_denied(shell, command):
+    assert "cannot be known" in await shell(command)

@@ -1,0 +1,184 @@
+"""Answers to approvals that are none, come twice, too late, or to nobody."""
+
+import asyncio
+
+import pytest
+
+from agenttool import AgentToolError, Runtime, tool
+from agenttool.policy.approvals import Allow, Answered, Deny, Edit, Refused, Remember
+from agenttool.records import ApprovalId
+
+
+class Vault:
+    """A tool that asks, and counts how often it ran."""
+
+    def __init__(self):
+        self.ran = []
+
+        @tool(approval_required=True)
+        async def pay(amount: int, to: str = "ada") -> str:
+            """Pay. Not for refunds."""
+            self.ran.append((amount, to))
+            return "paid"
+
+        self.tool = pay
+
+
+@pytest.fixture
+def vault():
+    return Vault()
+
+
+async def answered(runtime, approval_id, answer, **options):
+    """Give an answer; a wrong one is refused, by value or by an error of ours."""
+    try:
+        return await runtime.decide(approval_id, answer, **options)
+    except AgentToolError as error:
+        return error
+
+
+def short(value):
+    return repr(value)[:40]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        False,
+        True,
+        0,
+        1,
+        "",
+        "yes",
+        "ALLOW",
+        " allow",
+        b"allow",
+        Allow,
+        Deny,
+        Edit,
+        Answered,
+        {},
+        {"behavior": "allow"},
+        [],
+        ...,
+        Allow(feedback=5),
+        Allow(feedback="\ud800"),
+        Edit(updated_input=None),
+        Edit(updated_input=[1]),
+        Edit(updated_input="x"),
+        Edit(updated_input={"amount": float("nan")}),
+        Edit(updated_input={"amount": ...}),
+        Remember(rule=None),
+        Remember(rule={}),
+        Remember(rule={"behavior": "deny", "tool": "*"}),
+        Remember(rule={"behavior": "allow"}),
+        Remember(rule={"behavior": "allow", "tool": "*", "nonsense": 1}),
+    ],
+    ids=short,
+)
+async def test_what_is_no_answer_decides_nothing_and_leaves_the_question_open(vault, asked, sound, answer):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+        refused = await answered(runtime, question.approval_id, answer)
+        assert isinstance(refused, Refused | AgentToolError), refused
+        assert "; " in (refused.message if isinstance(refused, Refused) else str(refused)), "what to do"
+        assert await runtime.approvals() == (question,)
+        assert vault.ran == []
+        await runtime.decide(question.approval_id, Deny(message="no"))
+        result = await waiting
+        await sound(runtime)
+    assert vault.ran == []
+    assert result.error.error_class == "approval_rejected"
+
+
+@pytest.mark.parametrize("by", [None, "", 5, "\ud800"])
+async def test_an_answer_by_nobody_is_none(vault, asked, by):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+        assert (await runtime.decide(question.approval_id, "allow", by=by)).reason == "bad_answer"
+        await runtime.decide(question.approval_id, "deny", by="pat")
+        assert (await waiting).error.message == "pat refused the call"
+    assert vault.ran == []
+
+
+@pytest.mark.parametrize("approval_id", ["apr_nowhere", "", None, 5, [], {}, ...], ids=short)
+async def test_an_answer_to_a_question_that_nobody_asked_is_refused(vault, approval_id):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        refused = await runtime.decide(approval_id, "allow")
+    assert refused.reason == "unknown"
+    assert "list the open ones" in refused.message
+
+
+@pytest.mark.parametrize(("first", "second"), [("allow", "deny"), ("deny", "allow"), ("allow", "allow")])
+async def test_the_first_answer_stands_and_the_second_is_told_so(vault, asked, sound, first, second):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+        both = [await runtime.decide(question.approval_id, word, by=word) for word in (first, second)]
+        result = await waiting
+        again = await runtime.decide(question.approval_id, second)
+        await sound(runtime)
+    assert isinstance(both[0], Answered)
+    assert (both[1].reason, again.reason) == ("answered", "answered")
+    assert len(vault.ran) == (first == "allow")
+    assert result.is_error is (first == "deny")
+
+
+async def test_a_question_that_nobody_answers_expires_and_a_late_answer_is_told_so(vault, asked, sound):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        runtime._core.approval_ttl_s = 0.02
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+        result = await waiting
+        late = await runtime.decide(question.approval_id, "allow")
+        await sound(runtime)
+    assert (result.status, result.error.error_class) == ("denied", "permission_denied")
+    assert result.error.error_code == "approval_expired"
+    assert (late.reason, vault.ran) == ("expired", [])
+
+
+async def test_an_answer_to_a_call_that_was_canceled_meanwhile_runs_nothing(vault, asked):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+        assert await runtime.cancel(question.invocation_id)
+        assert (await waiting).status == "canceled"
+        late = await runtime.decide(question.approval_id, "allow")
+    assert (late.reason, vault.ran) == ("withdrawn", [])
+
+
+async def test_an_edit_is_held_to_the_schema_and_to_the_rules(vault, asked, sound):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+        await runtime.decide(ApprovalId(question.approval_id), Edit(updated_input={"amount": "all of it"}))
+        result = await waiting
+        await sound(runtime)
+    assert vault.ran == []
+    assert "at '/amount': expected integer" in result.error.message
+
+
+@pytest.mark.xfail(strict=True, reason="a marker in a list whose length changed is taken for the value itself")
+async def test_an_edit_that_moves_what_was_redacted_is_refused(asked):
+    ran = []
+
+    @tool(approval_required=True, sensitive=["/pins/*"])
+    async def unlock(pins: list[str]) -> str:
+        """Unlock. Not for locking."""
+        ran.append(pins)
+        return "open"
+
+    async with Runtime.open(tools=[unlock]) as runtime:
+        waiting = asyncio.ensure_future(
+            runtime.call("unlock", {"pins": ["4711-0815", "1234-5678"]}, surface=await runtime.surface())
+        )
+        (question,) = await asked(runtime)
+        assert question.shown == {"pins": ["[redacted]", "[redacted]"]}
+        answer = await runtime.decide(question.approval_id, "allow", updated_input={"pins": ["[redacted]"]})
+        if isinstance(answer, Refused):
+            await runtime.decide(question.approval_id, "deny")
+        await waiting
+    assert ran == []

@@ -1,0 +1,234 @@
+"""The runtime's own door: surfaces of others, wrong objects, and calls to a runtime that is closed."""
+
+import asyncio
+
+import pytest
+
+from agenttool import AgentToolError, ConfigError, Runtime, ToolCall, ToolFailure, sync, tool
+from agenttool.hooks.match import Hook
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, HookEvent, RuleSource, replace
+
+DENY = {"ref": "no", "behavior": Behavior.DENY, "source": RuleSource.CLI_ARG}
+
+
+@tool(read_only=True, open_world=False)
+async def add(a: int, b: int = 1) -> int:
+    """Add two numbers. Not for text."""
+    return a + b
+
+
+@tool(approval_required=True)
+async def pay() -> str:
+    """Pay. Not for refunds."""
+    return "paid"
+
+
+async def test_a_surface_of_another_runtime_or_of_nobody_leads_nowhere():
+    async with Runtime.open(tools=[add]) as ours, Runtime.open(tools=[add]) as theirs:
+        own, foreign = await ours.surface(), await theirs.surface()
+        for surface in (foreign, replace(own, surface_id="srf_forged"), None):
+            result = await ours.call("add", {"a": 1}, surface=surface)
+            assert result.error.error_class == "unknown_tool"
+            assert "surface(...)" in result.error.message
+
+
+async def test_a_surface_that_somebody_wrote_on_is_read_from_the_runtimes_own_copy():
+    async with Runtime.open(tools=[add, pay]) as runtime:
+        narrow = await runtime.surface(only=["add"])
+        forged = replace(narrow, loaded_tools=("tool_local.pay",), excluded_tools=())
+        result = await runtime.call("pay", {}, surface=forged)
+    assert (result.error.error_class, result.error.error_code) == ("blocked_tool", "role_not_allowed")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"tools": None}, "tools must be a list"),
+        ({"tools": add}, "tools must be a list"),
+        ({"tools": "add"}, "not a tool"),
+        ({"tools": [None]}, "not a tool"),
+        ({"tools": [int]}, "not a function"),
+        ({"tools": [lambda x: x]}, "no annotation"),
+        ({"tools": [add, add]}, "two tools have the id"),
+        ({"rules": None}, "rules must be a list"),
+        ({"rules": 5}, "rules must be a list"),
+        ({"rules": [{"behavior": "deny", "tool": "*"}]}, "rules must hold Rules only, got a dict"),
+        ({"rules": Rule(**DENY, tools=("*",))}, "rules must be a list"),
+        ({"rules": b"agenttool.toml"}, "rules must hold Rules only"),
+        ({"hooks": None}, "hooks must be a list"),
+        ({"hooks": [lambda _: None]}, "hooks must hold Hooks only, got a function"),
+        ({"hooks": Hook(name="h", event=HookEvent.PRE_TOOL_USE, runner=None)}, "hooks must be a list"),
+        ({"mode": "yolo"}, "no permission mode is called 'yolo'"),
+        ({"mode": 5}, "no permission mode is called 5"),
+        ({"mode": ""}, "no permission mode is called ''"),
+        ({"interactive": "no"}, "interactive must be true, false or left out"),
+        ({"store": "nowhere://"}, "no store answers to"),
+        ({"store": None}, "no store answers to"),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
+)
+async def test_a_runtime_that_is_opened_with_rubbish_says_what_is_wrong(options, told):
+    with pytest.raises(ConfigError, match=told.replace("(", r"\(")):
+        Runtime.open(**{"tools": [add], **options})
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"tools": "local.add"}, "tools must be a tuple of str"),
+        ({"tools": ["local.add"]}, "tools must be a tuple of str"),
+        ({"tools": (None,)}, "tools must be a tuple of str"),
+        ({"commands": ("rm",)}, "commands must be a tuple of CommandPattern"),
+        ({"paths": ("/etc",)}, "paths must be a tuple of PathPattern"),
+        ({"urls": "https://example.com"}, "urls must be a tuple of UrlPattern"),
+        ({"behavior": "dney"}, "must say allow, ask or deny, got 'dney'"),
+        ({"behavior": None}, "must say allow, ask or deny"),
+        ({"behavior": Behavior.PASSTHROUGH}, "must say allow, ask or deny"),
+    ],
+)
+def test_a_rule_that_would_silently_hold_of_nothing_is_refused(fields, told):
+    with pytest.raises(ConfigError, match=told):
+        Rule(**{**DENY, **fields})
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"aproval_required": True}, "did you mean 'approval_required'"),
+        ({"sensitive": "password"}, "sensitive of pay.* must be a list of texts"),
+        ({"read_only": "no"}, "read_only of pay.* must be true or false"),
+        ({"approval_required": 1}, "approval_required of pay.* must be true or false"),
+        ({"risk": "huge"}, "one of low, medium, high, critical"),
+        ({"access": "network"}, "access of pay.* must be a list"),
+        ({"timeout_s": 0}, "seconds above 0"),
+        ({"timeout_s": float("nan")}, "seconds above 0"),
+        ({"timeout_s": "5"}, "seconds above 0"),
+        ({"name": 5}, "name of pay.* must be text"),
+        ({"name": "a b"}, "letters, digits"),
+        ({"namespace": None}, "namespace of pay.* must be text"),
+        ({"description": "\ud800"}, "description of pay.* must be text"),
+        ({"locks": 5}, "locks of pay.* must be a function"),
+        ({"max_inline_chars": -1}, "a whole number, 0 or more"),
+    ],
+    ids=str,
+)
+def test_an_option_that_would_silently_say_nothing_is_refused(options, told):
+    with pytest.raises(ConfigError, match=told):
+        tool(**options)(pay.function)
+
+
+async def test_calls_that_depend_on_what_is_not_there_are_refused_before_anything_runs():
+    ran = []
+
+    @tool(read_only=True, open_world=False)
+    async def note() -> str:
+        """Note that it ran. Not for secrets."""
+        ran.append(1)
+        return "noted"
+
+    async with Runtime.open(tools=[note]) as runtime:
+        surface = await runtime.surface()
+        for wrong in ((0,), (7,), (-1,), ("x",), (1,)):
+            calls = [
+                ToolCall(name="note", arguments={}, depends_on=wrong),
+                ToolCall(name="note", arguments={}, depends_on=(0,)),
+            ]
+            with pytest.raises(ToolFailure, match="correct depends_on"):
+                await runtime.batch(calls, surface=surface)
+    assert ran == []
+
+
+async def test_in_a_batch_rubbish_fails_alone(sound):
+    async with Runtime.open(tools=[add]) as runtime:
+        calls = [
+            ToolCall(name="add", arguments=None),
+            ToolCall(name=None, arguments={}),
+            ToolCall(name="add", arguments={"a": 1}),
+            ToolCall(name="add", arguments=b"\xff"),
+        ]
+        results = await runtime.batch(calls, surface=await runtime.surface())
+        await sound(runtime)
+    assert [result.is_error for result in results] == [True, True, False, True]
+
+
+async def test_nobody_is_found_by_an_id_that_is_none():
+    async with Runtime.open(tools=[add]) as runtime:
+        for nobody in ("inv_nowhere", "", None, 5):
+            assert await runtime.invocation(nobody) is None
+            assert await runtime.cancel(nobody) is False
+
+
+def test_a_sync_door_that_is_closed_says_so_and_does_not_hang():
+    with sync.open(tools=[add]) as runtime:
+        surface = runtime.surface()
+    with pytest.raises(ConfigError, match="closed; open another"):
+        runtime.call("add", {"a": 1}, surface=surface)
+
+
+@pytest.mark.xfail(strict=True, reason="runtime.py: a closed runtime goes on running calls")
+async def test_a_call_after_the_end_is_told_that_it_is_over():
+    async with Runtime.open(tools=[add]) as runtime:
+        surface = await runtime.surface()
+    result = await runtime.call("add", {"a": 1}, surface=surface)
+    assert (result.status, result.abort_reason) == ("synthetic_error", "runtime_shutdown")
+
+
+@pytest.mark.xfail(strict=True, raises=TimeoutError, reason="runtime.py: a closed runtime goes on asking")
+async def test_a_call_after_the_end_asks_nobody():
+    async with Runtime.open(tools=[pay]) as runtime:
+        surface = await runtime.surface()
+    async with asyncio.timeout(0.2):
+        result = await runtime.call("pay", {}, surface=surface)
+    assert result.abort_reason == "runtime_shutdown"
+
+
+@pytest.mark.xfail(strict=True, reason="runtime.py: a surface that is none raises AttributeError")
+@pytest.mark.parametrize("surface", ["srf_1", {}, False, 5], ids=str)
+async def test_a_surface_that_is_none_is_a_result(surface):
+    async with Runtime.open(tools=[add]) as runtime:
+        result = await runtime.call("add", {"a": 1}, surface=surface)
+    assert result.error.error_class == "unknown_tool"
+
+
+@pytest.mark.xfail(strict=True, reason="runtime.py: wrong objects raise what Python happens to raise, or nothing")
+@pytest.mark.parametrize(
+    "misuse",
+    [
+        lambda runtime: runtime.surface(None),
+        lambda runtime: runtime.surface(only="add"),
+        lambda runtime: runtime.surface(only=5),
+        lambda runtime: runtime.batch(None),
+        lambda runtime: runtime.batch([{"name": "add"}]),
+        lambda runtime: anext(runtime.events(after="x")),
+    ],
+    ids=["scope", "only a text", "only a number", "batch of none", "batch of dicts", "events after a text"],
+)
+async def test_a_wrong_object_is_refused_with_an_error_of_ours(misuse):
+    async with Runtime.open(tools=[add]) as runtime:
+        with pytest.raises(AgentToolError):
+            await misuse(runtime)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="runtime.py keeps refs as they come; one that cannot be written spoils the export"
+)
+@pytest.mark.parametrize("ref", ["\ud800", 5, ...], ids=repr)
+@pytest.mark.parametrize("name", ["native_call_id", "actor_ref"])
+async def test_a_ref_that_cannot_be_written_spoils_no_export(sound, name, ref):
+    async with Runtime.open(tools=[add]) as runtime:
+        await runtime.call("add", {"a": 1}, surface=await runtime.surface(), **{name: ref})
+        await sound(runtime)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="runtime.py: the digest of a declaration with an integer beyond 2^53 ends the export"
+)
+async def test_a_schema_with_a_huge_number_spoils_no_export(sound):
+    @tool(examples=[{"n": 2**60}])
+    async def count(n: int) -> int:
+        """Count far. Not for text."""
+        return n
+
+    async with Runtime.open(tools=[count]) as runtime:
+        await sound(runtime)
