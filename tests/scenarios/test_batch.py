@@ -63,18 +63,6 @@ def call(name, n, *depends_on):
     return ToolCall(name=name, arguments={"n": n}, depends_on=depends_on)
 
 
-@pytest.mark.requirement("AT-ACC-10", "AT-SCHED-10", "AT-IFACE-18")
-async def test_reads_run_together_and_writes_alone_in_their_order(run):
-    watch = Watch()
-    results = await run(watch, [call("read", 0), call("read", 1), call("write", 2), call("write", 3), call("read", 4)])
-    assert [result.structured_content for result in results] == [0, 1, 2, 3, 4]
-    assert watch.peak == 2
-    assert [(name, n) for name, n, inside in watch.log if name == "write" and inside == 1] == [
-        ("write", 2),
-        ("write", 3),
-    ]
-
-
 @pytest.mark.requirement("AT-SCHED-20")
 async def test_no_more_than_max_parallel_run_at_once(run):
     watch = Watch()
@@ -114,19 +102,6 @@ async def test_results_leave_in_asked_order_unless_unordered_is_allowed(allow):
 async def test_under_ignore_a_failure_is_nobody_elses_business(run):
     results = await run(Watch(), [call("fail", 0), call("read", 1), call("read", 2)])
     assert [result.status.value for result in results] == ["failed", "succeeded", "succeeded"]
-
-
-@pytest.mark.requirement("AT-SCHED-17", "AT-SCHED-18", "AT-ACC-11", "AT-RES-07", "AT-PIPE-15")
-async def test_a_dependent_of_a_failed_call_gets_a_synthetic_result_and_the_others_go_on(run):
-    watch = Watch()
-    results = await run(
-        watch,
-        [call("fail", 0), call("read", 1, 0), call("read", 2)],
-        sibling_failure_policy=SiblingFailurePolicy.CANCEL_DEPENDENT,
-    )
-    assert [result.status.value for result in results] == ["failed", "synthetic_error", "succeeded"]
-    assert (results[1].error.error_class, results[1].abort_reason) == ("sibling_canceled", "sibling_error")
-    assert [n for _, n, _ in watch.log] == [2]
 
 
 @pytest.mark.requirement("AT-SCHED-16")

@@ -8,8 +8,7 @@ import pytest
 from agenttool import Context, Internal, Progress, Runtime, Sensitive, tool
 from agenttool.codec import to_json
 from agenttool.hooks.match import Hook
-from agenttool.policy.rules import Rule
-from agenttool.records import Behavior, HookEvent, RuleSource
+from agenttool.records import HookEvent
 
 
 @tool(namespace="math", read_only=True, concurrency_safe=True, open_world=False)
@@ -43,7 +42,7 @@ async def test_a_plain_call_takes_its_steps_in_order_and_ends_once(call, records
     assert invocation["created_at"] <= invocation["started_at"] <= invocation["ended_at"]
 
 
-@pytest.mark.requirement("AT-PIPE-05", "AT-ACC-03", "AT-IO-03")
+@pytest.mark.requirement("AT-PIPE-05", "AT-IO-03")
 @pytest.mark.parametrize(
     "arguments", [{"a": "two"}, {}, {"a": 1, "c": 2}, {"a": None}, {"a": True}, "{", "[1]", b"\xff"]
 )
@@ -113,79 +112,6 @@ async def test_a_tool_that_ignores_its_deadline_is_left_behind(call, error, allo
     assert asyncio.current_task().cancelling() == 0
 
 
-@pytest.mark.requirement("AT-HOOK-06", "AT-HOOK-12", "AT-IO-12", "AT-ACC-06", "AT-PERM-26", "AT-PERM-27", "AT-PERM-15")
-async def test_four_inputs_stay_apart_after_a_hook_and_an_edit(call, records, asked_questions):
-    ran = []
-
-    @tool
-    async def send(to: str, text: str, greeting: str = "Dear") -> str:
-        """Send a letter."""
-        ran.append((to, text, greeting))
-        return "sent"
-
-    class Signer:
-        async def run(self, question):
-            return {"updated_input": {**question.input, "text": question.input["text"] + " -- the office"}}
-
-    hook = Hook(name="signer", event=HookEvent.PRE_TOOL_USE, runner=Signer())
-    async with Runtime.open(tools=[send], hooks=[hook]) as rt:
-        asked = asyncio.ensure_future(call(rt, "send", {"to": "ada", "text": "hello"}))
-        questions = await asked_questions(rt)
-        shown = questions[0].shown
-        await rt.decide(questions[0].approval_id, "allow", updated_input={**shown, "to": "grace"}, by="pat")
-        result = await asked
-        invocation = to_json(await rt.invocation(result.invocation_id))
-        mutations = await records(rt, "tool_input_mutation")
-        decisions = await records(rt, "tool_permission_decision")
-    assert ran == [("grace", "hello -- the office", "Dear")]
-    assert invocation["model_input"] == {"to": "ada", "text": "hello"}
-    assert invocation["observable_input"] == {"to": "ada", "text": "hello", "greeting": "Dear"}
-    assert invocation["permission_input"] == {"to": "ada", "text": "hello -- the office", "greeting": "Dear"}
-    assert invocation["call_input"] == {"to": "grace", "text": "hello -- the office", "greeting": "Dear"}
-    assert [(m["source_type"], m["changed_fields"]) for m in mutations] == [
-        ("runtime", ["/greeting"]),
-        ("hook", ["/text"]),
-        ("permission_prompt", ["/to"]),
-    ]
-    ask, answer = decisions
-    assert (ask["behavior"], answer["behavior"]) == ("ask", "allow")
-    assert (answer["user_modified"], answer["decided_by"], answer["answers"]) == (True, "pat", ask["decision_id"])
-    assert invocation["permission_decision_refs"] == [ask["decision_id"], answer["decision_id"]]
-
-
-@pytest.mark.requirement("AT-PERM-16", "AT-PERM-17", "AT-ACC-07", "AT-ACC-08", "AT-RES-05", "AT-INV-11", "AT-PIPE-14")
-async def test_a_risky_call_waits_for_an_answer_under_one_id_and_no_is_a_result(call, asked_questions, error):
-    ran = []
-
-    @tool(approval_required=True)
-    async def pay(amount: int) -> str:
-        """Pay."""
-        ran.append(amount)
-        return "paid"
-
-    deny = Rule(
-        ref="cap", behavior=Behavior.DENY, source=RuleSource.PROJECT_SETTINGS, tools=("*.pay",), because="too much"
-    )
-    async with Runtime.open(tools=[pay]) as rt:
-        waiting = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
-        questions = await asked_questions(rt)
-        assert (await rt.invocation(questions[0].invocation_id)).status == "awaiting_approval"
-        assert ran == []
-        await rt.decide(questions[0].approval_id, "deny", by="pat", message="not today")
-        rejected = await waiting
-        again = await rt.decide(questions[0].approval_id, "allow", by="eve")
-    assert ran == []
-    assert rejected.invocation_id == questions[0].invocation_id
-    assert (rejected.status.value, error(rejected)) == ("rejected", "approval_rejected")
-    assert "not today" in rejected.error.message
-    assert again.reason == "answered"
-    async with Runtime.open(tools=[pay], rules=[deny]) as rt:
-        denied = await call(rt, "pay", {"amount": 5})
-        invocation = await rt.invocation(denied.invocation_id)
-    assert (denied.status.value, error(denied), invocation.status) == ("denied", "permission_denied", "denied")
-    assert ran == []
-
-
 @pytest.mark.requirement("AT-HOOK-09", "AT-PIPE-12", "AT-ERR-07")
 async def test_a_hook_that_stops_and_a_hook_that_fails_end_the_call_in_their_own_way(call, error):
     class Stop:
@@ -246,38 +172,6 @@ async def test_progress_comes_in_order_and_before_the_result(call, records, allo
         (2, "loaf 2"),
         (3, "cooling"),
     ]
-
-
-@pytest.mark.requirement("AT-PERS-11", "AT-ACC-12")
-async def test_a_large_result_is_stored_and_previewed(call, records, allow):
-    @tool
-    async def dump() -> str:
-        """Return a lot."""
-        return "\n".join(f"line {number}" for number in range(20_000))
-
-    async with Runtime.open(tools=[dump], rules=allow) as rt:
-        result = await call(rt, "dump", {})
-        (decision,) = await records(rt, "tool_result_persistence")
-        stored = await rt._core.payloads.get(decision["persisted_ref"]["digest"])
-    assert result.status == "succeeded"
-    assert decision["strategy"] == "preview_and_persist"
-    assert result.persistence_refs == (decision["decision_id"],)
-    assert len(result.model_facing_content[0].text) < 10_000
-    assert "line 0" in result.model_facing_content[0].text
-    assert "line 19999" in result.model_facing_content[0].text
-    assert stored.decode().count("\n") == 19_999
-
-
-@pytest.mark.requirement("AT-PERS-14")
-async def test_empty_is_not_missing(call, allow):
-    @tool
-    async def silent() -> None:
-        """Say nothing."""
-
-    async with Runtime.open(tools=[silent], rules=allow) as rt:
-        result = await call(rt, "silent", {})
-    assert (result.status.value, result.empty_result, result.content) == ("succeeded", True, ())
-    assert result.model_facing_content
 
 
 async def test_cancelling_stops_what_can_stop(call, records, error, allow):
