@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agenttool import ToolResult
 from agenttool.policy.approvals import Allow, Deny, Edit, Remember
 from agenttool.policy.rules import Rule
-from agenttool.records import OUTCOMES, Behavior, HookEvent, InvocationStatus, RuleSource, may_follow
+from agenttool.records import OUTCOMES, Behavior, HookEvent, InvocationStatus, RuleSource, may_follow, replace
 from agenttool.testing.fakes import scripted_tool
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}
@@ -129,9 +129,9 @@ def test_every_call_ends_once_and_came_there_by_a_legal_way(
         return await behave(situation["behavior"], job)
 
     plain = scripted_tool("probe", work, schema=SCHEMA, timeout_ms=situation["timeout_ms"])
-    profile = dataclasses.replace(plain).execution_profile
-    probe = dataclasses.replace(plain, execution_profile=with_cancel(profile, can=situation["supports_cancel"]))
-    plain_sight = scripted_tool("bystander", is_read_only=True)
+    profile = replace(plain.execution_profile, supports_cancel=situation["supports_cancel"])
+    probe = dataclasses.replace(plain, execution_profile=profile)
+    bystander = scripted_tool("bystander", is_read_only=True)
     rules = [Rule(ref="b", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("test.bystander",))]
     if situation["rule"]:
         rules.append(
@@ -143,7 +143,7 @@ def test_every_call_ends_once_and_came_there_by_a_legal_way(
     ]
 
     async def story():
-        rt = opened([probe, plain_sight], rules=rules, hooks=standing)
+        rt = opened([probe, bystander], rules=rules, hooks=standing)
         surface = await rt.surface()
         calling = asyncio.ensure_future(rt.call("probe", situation["arguments"], surface=surface))
         for ticks, (deed, with_what) in script:
@@ -159,14 +159,6 @@ def test_every_call_ends_once_and_came_there_by_a_legal_way(
         assert await rt.approvals() == ()
 
     run(story())
-
-
-def with_cancel(profile, *, can):
-    return type(profile)(
-        execution_profile_id=profile.execution_profile_id,
-        execution_kind=profile.execution_kind,
-        supports_cancel=can,
-    )
 
 
 def check_the_ending(exported, bystander, runs):
