@@ -1,6 +1,7 @@
 """What stories of calls share: a loop for coroutine tests, one way to call, and one way to read what was left behind."""
 
 import asyncio
+import dataclasses
 import inspect
 import io
 import json
@@ -15,7 +16,7 @@ from agenttool.conformance.validate.run import Validation
 from agenttool.hooks.match import Hook
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
-from agenttool.records import Behavior, HookEvent, RuleSource, ToolResult
+from agenttool.records import Behavior, HookEvent, RuleSource, ToolResult, replace
 from agenttool.runtime import World
 from agenttool.schema.compile import Checker
 from agenttool.schema.record_schemas import SCHEMA_FILES
@@ -75,6 +76,17 @@ def hook():
         return Hook(name=name or event.value, event=event, runner=Runner(answer), **options)
 
     return hook
+
+
+@pytest.fixture(scope="session")
+def changed():
+    """Give a declared tool with some members of its records changed: `declaration={"lifecycle": ...}`."""
+
+    def changed(declared, **records):
+        parts = {name: replace(getattr(declared, name), **members) for name, members in records.items()}
+        return dataclasses.replace(declared, **parts)
+
+    return changed
 
 
 @pytest.fixture

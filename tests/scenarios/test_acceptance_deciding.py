@@ -15,7 +15,7 @@ ENDING = ["result.created", "yielded", "failed"]
 
 @pytest.mark.requirement(
     "AT-ACC-06", "AT-HOOK-06", "AT-HOOK-12", "AT-IO-04", "AT-IO-12", "AT-IO-13", "AT-IO-15", "AT-INV-03",
-    "AT-PERM-15", "AT-PERM-26", "AT-PERM-27", "AT-PIPE-09", "AT-PIPE-13",
+    "AT-PERM-15", "AT-PERM-26", "AT-PERM-27", "AT-PIPE-09",
 )  # fmt: skip
 async def test_06_four_inputs_remain_distinguishable_after_hooks_and_permission_prompts(
     asked_questions, call, hook, story
@@ -76,7 +76,7 @@ async def test_06_four_inputs_remain_distinguishable_after_hooks_and_permission_
     ]
 
 
-@pytest.mark.requirement("AT-ACC-07", "AT-INV-11", "AT-PERM-07", "AT-EVT-08")
+@pytest.mark.requirement("AT-ACC-07", "AT-INV-11", "AT-PERM-07")
 def test_07_a_risky_call_pauses_for_approval_and_resumes_under_the_same_invocation_id():
     """Told from two threads without a loop: one asks and waits, the other decides, whenever it likes."""
     ran, ended, asked = [], [], threading.Event()

@@ -27,7 +27,7 @@ def policy(**fields):
     return SchedulerPolicy(scheduler_policy_id="sched_scenario", **fields)
 
 
-@pytest.mark.requirement("AT-ACC-09", "AT-EXEC-06", "AT-PROG-02", "AT-PROG-11", "AT-EVT-10")
+@pytest.mark.requirement("AT-ACC-09", "AT-EXEC-06", "AT-PROG-02", "AT-PROG-11")
 async def test_09_a_long_call_emits_ordered_progress_and_reports_its_cancellation_support_truthfully(
     allow, begun, call, records, story
 ):
@@ -124,7 +124,7 @@ async def test_10_parallel_read_tools_run_together_and_exclusive_write_tools_kee
         assert "queued" in later.moves[: later.moves.index("running")]
 
 
-@pytest.mark.requirement("AT-ACC-11", "AT-SCHED-17", "AT-SCHED-18", "AT-RES-07", "AT-PIPE-15", "AT-PIPE-26")
+@pytest.mark.requirement("AT-ACC-11", "AT-SCHED-17", "AT-SCHED-18", "AT-RES-07", "AT-PIPE-15")
 async def test_11_a_sibling_failure_cancels_dependent_tools_which_get_synthetic_results(allow, story):
     ran = []
 
