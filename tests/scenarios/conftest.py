@@ -151,9 +151,9 @@ def asked_questions():
 def begun():
     """Wait for the event that says a call came so far, and give the call's id."""
 
-    async def begun(runtime, event_type="tool.invocation.started"):
+    async def begun(runtime, event_type="tool.invocation.started", *, tool_id=None):
         async for _, event in runtime.events():
-            if event.event_type == event_type:
+            if event.event_type == event_type and tool_id in (None, event.tool_id):
                 return event.invocation_id
         return None
 
