@@ -7,11 +7,11 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import ConfigError, Runtime, Sensitive, tool
+from agenttool import ConfigError, Runtime, Sensitive, ToolFailure, tool
 from agenttool.hooks.match import Hook
 from agenttool.policy.approvals import Edit
 from agenttool.policy.rules import Rule
-from agenttool.records import Behavior, HookEvent, RuleSource, replace
+from agenttool.records import Behavior, HookEvent, RuleSource, ToolError, replace
 from agenttool.testing.fakes import scripted_tool
 
 
@@ -273,3 +273,18 @@ async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing(
         result = await running
         assert await rt.approvals() == ()
     assert result.status == "canceled"
+
+
+@pytest.mark.xfail(
+    raises=AttributeError, reason="a plain word as error_class ends in the log, which then cannot be read"
+)
+async def test_a_tool_that_names_its_error_by_a_plain_word_does_not_make_the_log_unreadable(allow, call, records):
+    @tool
+    async def refuse() -> str:
+        """Refuse. Not for success."""
+        raise ToolFailure(ToolError(error_class="rate_limited", message="later"))
+
+    async with Runtime.open(tools=[refuse], rules=allow) as rt:
+        result = await call(rt, "refuse", {})
+        (exported,) = await records(rt, "tool_result")
+    assert result.error.error_class == exported["error"]["error_class"] == "rate_limited"
