@@ -69,7 +69,8 @@ def probing(behavior):
 
 
 @pytest.mark.requirement("AT-HOOK-11", "AT-IO-13", "AT-IO-15", "AT-PERM-15")
-@settings(max_examples=150)
+@pytest.mark.slow
+@settings(max_examples=100)
 @given(sent=inputs, by_hooks=st.lists(st.none() | inputs, max_size=2), edit=edits)
 def test_the_tool_gets_the_very_input_that_the_last_decision_allowed(
     run, opened, hook, sound_export, *, sent, by_hooks, edit

@@ -120,7 +120,8 @@ situations = st.fixed_dictionaries(
 
 
 @pytest.mark.requirement("AT-RES-11", "AT-EVT-12", "AT-INV-08", "AT-INV-13", "AT-PIPE-02")
-@settings(max_examples=300)
+@pytest.mark.slow
+@settings(max_examples=200)
 @given(situation=situations, hooks=hooks, script=script)
 def test_every_call_ends_once_and_came_there_by_a_legal_way(
     run, opened, hook, sound_export, *, situation, hooks, script

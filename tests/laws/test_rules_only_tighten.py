@@ -111,26 +111,51 @@ situations = st.fixed_dictionaries(
 )
 
 
+@pytest.fixture(scope="session")
+def verdicts(run, opened, hook):
+    """Judge one call under several books, with a hook that has an opinion; none if its tool is not even offered."""
+
+    def verdicts(books, call, situation):
+        advisor = hook(HookEvent.PRE_TOOL_USE, lambda _: {"permission_result": situation["hint"]}, name="advisor")
+        policy = {name: situation[name] for name in ("mode", "interactive")}
+
+        async def story():
+            found = []
+            for rules in books:
+                async with opened(TOOLS, rules=rules, hooks=[advisor], **policy) as rt:
+                    surface = await rt.surface()
+                    if call[0] not in {absent.name for absent in surface.blocked_tools}:
+                        found.append(await verdict_on(rt, surface, *call))
+            return found
+
+        return run(story())
+
+    return verdicts
+
+
+def book_of(written, situation):
+    rules = read_book(written, "r")
+    if not situation["hook_is_binding"]:
+        return rules
+    waiver = {"name": "waiver", "behavior": "allow", "tool": "*", "hook": "advisor"}
+    return (*rules, *read_rules([WrittenRule(members=waiver, source=RuleSource.POLICY_SETTINGS)]))
+
+
 @pytest.mark.requirement("AT-HOOK-14", "AT-PERM-17")
-@settings(max_examples=300)
+@pytest.mark.slow
+@settings(max_examples=200)
 @given(book=rules_of(STRICTNESS), denials=rules_of(("deny",)).filter(bool), call=calls, situation=situations)
-def test_a_deny_rule_more_never_lets_more_through(run, opened, hook, *, book, denials, call, situation):
-    rules = read_book(book, "r")
-    if situation["hook_is_binding"]:
-        waiver = {"name": "waiver", "behavior": "allow", "tool": "*", "hook": "advisor"}
-        rules += read_rules([WrittenRule(members=waiver, source=RuleSource.POLICY_SETTINGS)])
-    advisor = hook(HookEvent.PRE_TOOL_USE, lambda _: {"permission_result": situation["hint"]}, name="advisor")
-    policy = {name: situation[name] for name in ("mode", "interactive")}
+def test_a_deny_rule_more_never_lets_more_through(verdicts, book, denials, call, situation):
+    rules = book_of(book, situation)
+    found = verdicts([rules, (*rules, *read_book(denials, "d"))], call, situation)
+    strictness = [STRICTNESS.index(each) for each in found]
+    assert strictness == sorted(strictness)
 
-    async def story():
-        verdicts = []
-        for each in (rules, (*rules, *read_book(denials, "d"))):
-            async with opened(TOOLS, rules=each, hooks=[advisor], **policy) as rt:
-                surface = await rt.surface()
-                if call[0] in {absent.name for absent in surface.blocked_tools}:
-                    return
-                verdicts.append(await verdict_on(rt, surface, *call))
-        before, after = map(STRICTNESS.index, verdicts)
-        assert after >= before
 
-    run(story())
+@pytest.mark.requirement("AT-HOOK-14", "AT-PERM-17")
+@settings(max_examples=60)
+@given(book=rules_of(STRICTNESS), call=calls, situation=situations)
+def test_a_deny_of_the_policy_layer_stands_against_everything(verdicts, book, call, situation):
+    house_rule = ("deny", {"tool": call[0]}, RuleSource.POLICY_SETTINGS)
+    rules = (*book_of(book, situation), *read_book([house_rule], "house"))
+    assert set(verdicts([rules], call, situation)) <= {"deny"}

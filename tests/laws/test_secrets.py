@@ -200,7 +200,8 @@ def everything_told(run, opened, hook, sound_export):
 
 
 @pytest.mark.requirement("AT-IO-06", "AT-RES-13")
-@settings(max_examples=200)
+@pytest.mark.slow
+@settings(max_examples=150)
 @given(story=stories())
 def test_a_sensitive_value_is_in_no_record_no_event_and_no_error(everything_told, *, story):
     assert told_of(story["secret"], everything_told(story)) == []
