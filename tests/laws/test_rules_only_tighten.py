@@ -143,7 +143,7 @@ def book_of(written, situation):
 
 @pytest.mark.requirement("AT-HOOK-14", "AT-PERM-17")
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(book=rules_of(STRICTNESS), denials=rules_of(("deny",)).filter(bool), call=calls, situation=situations)
 def test_a_deny_rule_more_never_lets_more_through(verdicts, book, denials, call, situation):
     rules = book_of(book, situation)

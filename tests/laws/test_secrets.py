@@ -201,7 +201,7 @@ def everything_told(run, opened, hook, sound_export):
 
 @pytest.mark.requirement("AT-IO-06", "AT-RES-13")
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(story=stories())
 def test_a_sensitive_value_is_in_no_record_no_event_and_no_error(everything_told, *, story):
     assert told_of(story["secret"], everything_told(story)) == []
