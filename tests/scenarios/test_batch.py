@@ -5,16 +5,11 @@ import asyncio
 import pytest
 
 from agenttool import Runtime, ToolCall, ToolFailure, tool
-from agenttool.policy.rules import Rule
 from agenttool.records import (
-    Behavior,
     OrderingPolicy,
-    RuleSource,
     SchedulerPolicy,
     SiblingFailurePolicy,
 )
-
-ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 
 
 def policy(**fields):
@@ -54,37 +49,29 @@ class Watch:
         return n
 
 
-async def run(watch, calls, **fields):
-    async with Runtime.open(tools=watch.tools, rules=ALLOW) as rt:
-        surface = await rt.surface()
-        return await rt.batch(calls, surface=surface, policy=policy(**fields))
+@pytest.fixture
+def run(allow):
+    async def run(watch, calls, **fields):
+        async with Runtime.open(tools=watch.tools, rules=allow) as rt:
+            surface = await rt.surface()
+            return await rt.batch(calls, surface=surface, policy=policy(**fields))
+
+    return run
 
 
 def call(name, n, *depends_on):
     return ToolCall(name=name, arguments={"n": n}, depends_on=depends_on)
 
 
-@pytest.mark.requirement("AT-ACC-10", "AT-SCHED-10", "AT-IFACE-18")
-async def test_reads_run_together_and_writes_alone_in_their_order():
-    watch = Watch()
-    results = await run(watch, [call("read", 0), call("read", 1), call("write", 2), call("write", 3), call("read", 4)])
-    assert [result.structured_content for result in results] == [0, 1, 2, 3, 4]
-    assert watch.peak == 2
-    assert [(name, n) for name, n, inside in watch.log if name == "write" and inside == 1] == [
-        ("write", 2),
-        ("write", 3),
-    ]
-
-
 @pytest.mark.requirement("AT-SCHED-20")
-async def test_no_more_than_max_parallel_run_at_once():
+async def test_no_more_than_max_parallel_run_at_once(run):
     watch = Watch()
     await run(watch, [call("read", n) for n in range(9)], max_parallel=3)
     assert watch.peak == 3
 
 
 @pytest.mark.requirement("AT-SCHED-02", "AT-SCHED-12")
-async def test_results_leave_in_asked_order_unless_unordered_is_allowed():
+async def test_results_leave_in_asked_order_unless_unordered_is_allowed(allow):
     release = asyncio.Event()
 
     @tool(read_only=True, concurrency_safe=True, open_world=False)
@@ -112,26 +99,13 @@ async def test_results_leave_in_asked_order_unless_unordered_is_allowed():
 
 
 @pytest.mark.requirement("AT-SCHED-15")
-async def test_under_ignore_a_failure_is_nobody_elses_business():
+async def test_under_ignore_a_failure_is_nobody_elses_business(run):
     results = await run(Watch(), [call("fail", 0), call("read", 1), call("read", 2)])
     assert [result.status.value for result in results] == ["failed", "succeeded", "succeeded"]
 
 
-@pytest.mark.requirement("AT-SCHED-17", "AT-SCHED-18", "AT-ACC-11", "AT-RES-07", "AT-PIPE-15")
-async def test_a_dependent_of_a_failed_call_gets_a_synthetic_result_and_the_others_go_on():
-    watch = Watch()
-    results = await run(
-        watch,
-        [call("fail", 0), call("read", 1, 0), call("read", 2)],
-        sibling_failure_policy=SiblingFailurePolicy.CANCEL_DEPENDENT,
-    )
-    assert [result.status.value for result in results] == ["failed", "synthetic_error", "succeeded"]
-    assert (results[1].error.error_class, results[1].abort_reason) == ("sibling_canceled", "sibling_error")
-    assert [n for _, n, _ in watch.log] == [2]
-
-
 @pytest.mark.requirement("AT-SCHED-16")
-async def test_under_cancel_siblings_a_failure_takes_the_unfinished_along():
+async def test_under_cancel_siblings_a_failure_takes_the_unfinished_along(allow):
     stuck = asyncio.Event()
 
     @tool(concurrency_safe=True)
@@ -147,7 +121,7 @@ async def test_under_cancel_siblings_a_failure_takes_the_unfinished_along():
         await stuck.wait()
         raise ValueError("late")
 
-    async with Runtime.open(tools=[wait, fail_late], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[wait, fail_late], rules=allow) as rt:
         surface = await rt.surface()
         results = await rt.batch(
             [ToolCall(name="wait", arguments={}), ToolCall(name="fail_late", arguments={})],
@@ -157,6 +131,6 @@ async def test_under_cancel_siblings_a_failure_takes_the_unfinished_along():
     assert [result.status.value for result in results] == ["synthetic_error", "failed"]
 
 
-async def test_calls_that_wait_for_each_other_are_refused():
+async def test_calls_that_wait_for_each_other_are_refused(run):
     with pytest.raises(ToolFailure, match="circle"):
         await run(Watch(), [call("read", 0, 1), call("read", 1, 0)])

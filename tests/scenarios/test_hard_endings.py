@@ -7,15 +7,12 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import ConfigError, Runtime, Sensitive, tool
-from agenttool.codec import to_json
+from agenttool import ConfigError, Runtime, Sensitive, ToolFailure, tool
 from agenttool.hooks.match import Hook
 from agenttool.policy.approvals import Edit
 from agenttool.policy.rules import Rule
-from agenttool.records import Behavior, HookEvent, RuleSource, replace
+from agenttool.records import Behavior, HookEvent, RuleSource, ToolError, replace
 from agenttool.testing.fakes import scripted_tool
-
-ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 
 
 @tool(namespace="math", read_only=True, concurrency_safe=True, open_world=False)
@@ -28,29 +25,7 @@ def repr_of(value):
     return type(value).__name__
 
 
-async def call(runtime, name, arguments, **options):
-    surface = await runtime.surface()
-    return await runtime.call(name, arguments, surface=surface, **options)
-
-
-async def records(runtime, kind=None):
-    found = [to_json(record) async for record in runtime.export()]
-    return found if kind is None else [record for record in found if record["record_type"] == kind]
-
-
-async def asked_questions(runtime):
-    """Wait until somebody is asked, and give the open questions."""
-    async for _, event in runtime.events():
-        if event.event_type == "tool.permission.requested" and event.data["prompted"]:
-            return await runtime.approvals()
-    return ()
-
-
-def error(result):
-    return result.error.error_class.value if result.error else None
-
-
-async def test_a_caller_who_is_cancelled_leaves_a_result_behind():
+async def test_a_caller_who_is_cancelled_leaves_a_result_behind(call, records, allow):
     started = asyncio.Event()
 
     @tool
@@ -60,7 +35,7 @@ async def test_a_caller_who_is_cancelled_leaves_a_result_behind():
         await asyncio.Event().wait()
         return "never"
 
-    async with Runtime.open(tools=[patient], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[patient], rules=allow) as rt:
         running = asyncio.ensure_future(call(rt, "patient", {}))
         await started.wait()
         running.cancel()
@@ -71,7 +46,9 @@ async def test_a_caller_who_is_cancelled_leaves_a_result_behind():
 
 
 @pytest.mark.requirement("AT-IO-06")
-async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leaves_it_in_no_record():
+async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leaves_it_in_no_record(
+    call, records, asked_questions
+):
     ran = []
 
     @tool(approval_required=True)
@@ -91,7 +68,7 @@ async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leav
     assert "4711-0815" not in everything
 
 
-async def test_closing_a_runtime_ends_what_waits_and_what_runs_with_a_result():
+async def test_closing_a_runtime_ends_what_waits_and_what_runs_with_a_result(asked_questions):
     started = asyncio.Event()
 
     @tool(approval_required=True)
@@ -121,7 +98,7 @@ async def test_closing_a_runtime_ends_what_waits_and_what_runs_with_a_result():
 
 
 @pytest.mark.parametrize("arguments", [{"a": {1, 2}}, {"a": object()}, {1: 2}, {"a": float("nan")}, {"a": b"x"}])
-async def test_arguments_that_are_no_json_are_a_result_too(arguments):
+async def test_arguments_that_are_no_json_are_a_result_too(arguments, call, error):
     async with Runtime.open(tools=[add]) as rt:
         result = await call(rt, "add", arguments)
     assert error(result) == "schema_validation_failed"
@@ -135,7 +112,7 @@ async def test_a_schema_that_would_take_for_ever_to_check_is_refused_when_it_is_
 
 
 @pytest.mark.requirement("AT-EXEC-06", "AT-PROG-10", "AT-PROG-11")
-async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends():
+async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends(call, records, allow):
     started, go_on = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
@@ -146,7 +123,7 @@ async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends():
         go_on.wait(30)
         return "finished"
 
-    async with Runtime.open(tools=[busy], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[busy], rules=allow) as rt:
         running = asyncio.ensure_future(call(rt, "busy", {}))
         await started.wait()
         (invocation_id,) = rt._core.calls
@@ -162,7 +139,7 @@ async def test_a_tool_that_cannot_be_stopped_says_so_and_ends_as_it_ends():
 
 
 @pytest.mark.requirement("AT-PIPE-03", "AT-PIPE-04", "AT-PIPE-06", "AT-ERR-05", "AT-MODEL-05", "AT-DEFER-15")
-async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_told_apart_and_never_run():
+async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_told_apart_and_never_run(error, allow):
     tools = {
         "outside": scripted_tool("outside"),
         "disabled": scripted_tool("disabled"),
@@ -172,7 +149,7 @@ async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_tol
     off = replace(tools["disabled"].declaration, lifecycle="disabled")
     tools["disabled"] = dataclasses.replace(tools["disabled"], declaration=off)
     told = {}
-    async with Runtime.open(tools=tools.values(), rules=ALLOW) as rt:
+    async with Runtime.open(tools=tools.values(), rules=allow) as rt:
         surface = await rt.surface(only=["disabled", "deferred", "strict"])
         for name in (*tools, "nowhere"):
             result = await rt.call(name, {"z": 1}, surface=surface)
@@ -189,7 +166,7 @@ async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_tol
 
 
 @pytest.mark.requirement("AT-DECL-04", "AT-DECL-05")
-async def test_two_namespaces_may_use_one_name_and_both_tools_can_be_called():
+async def test_two_namespaces_may_use_one_name_and_both_tools_can_be_called(call, allow):
     async def say_web(job):
         return "web"
 
@@ -197,7 +174,7 @@ async def test_two_namespaces_may_use_one_name_and_both_tools_can_be_called():
         return "files"
 
     tools = [scripted_tool("search", say_web, namespace="web"), scripted_tool("search", say_files, namespace="files")]
-    async with Runtime.open(tools=tools, rules=ALLOW) as rt:
+    async with Runtime.open(tools=tools, rules=allow) as rt:
         results = [await call(rt, name, {}) for name in ("web.search", "files.search", "search")]
         calls = [await rt.invocation(result.invocation_id) for result in results[:2]]
     assert [result.model_facing_content[0].text for result in results[:2]] == ["web", "files"]
@@ -205,7 +182,7 @@ async def test_two_namespaces_may_use_one_name_and_both_tools_can_be_called():
     assert results[2].error.error_code == "ambiguous_name"
 
 
-async def test_what_was_shown_to_an_approver_cannot_be_changed_under_the_call():
+async def test_what_was_shown_to_an_approver_cannot_be_changed_under_the_call(call, asked_questions):
     ran = []
 
     @tool(approval_required=True)
@@ -253,7 +230,7 @@ class Mute(Exception):
 
 @pytest.mark.parametrize("crash", [SystemExit(3), BrokenPipeError("gone"), StopIteration(1), Mute()], ids=repr_of)
 @pytest.mark.parametrize("in_thread", [True, False])
-async def test_whatever_a_tool_raises_is_a_result(crash, in_thread):
+async def test_whatever_a_tool_raises_is_a_result(crash, in_thread, call, allow):
     if in_thread:
 
         @tool
@@ -267,12 +244,12 @@ async def test_whatever_a_tool_raises_is_a_result(crash, in_thread):
             """Raise. Not for success."""
             raise crash
 
-    async with Runtime.open(tools=[explode], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[explode], rules=allow) as rt:
         result = await call(rt, "explode", {})
     assert result.is_error
 
 
-async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing():
+async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing(call):
     inside, go_on = asyncio.Event(), asyncio.Event()
 
     class Slow:
@@ -296,3 +273,18 @@ async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing(
         result = await running
         assert await rt.approvals() == ()
     assert result.status == "canceled"
+
+
+@pytest.mark.xfail(
+    raises=AttributeError, reason="a plain word as error_class ends in the log, which then cannot be read"
+)
+async def test_a_tool_that_names_its_error_by_a_plain_word_does_not_make_the_log_unreadable(allow, call, records):
+    @tool
+    async def refuse() -> str:
+        """Refuse. Not for success."""
+        raise ToolFailure(ToolError(error_class="rate_limited", message="later"))
+
+    async with Runtime.open(tools=[refuse], rules=allow) as rt:
+        result = await call(rt, "refuse", {})
+        (exported,) = await records(rt, "tool_result")
+    assert result.error.error_class == exported["error"]["error_class"] == "rate_limited"

@@ -8,10 +8,7 @@ import pytest
 from agenttool import Context, Internal, Progress, Runtime, Sensitive, tool
 from agenttool.codec import to_json
 from agenttool.hooks.match import Hook
-from agenttool.policy.rules import Rule
-from agenttool.records import Behavior, HookEvent, RuleSource
-
-ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
+from agenttool.records import HookEvent
 
 
 @tool(namespace="math", read_only=True, concurrency_safe=True, open_world=False)
@@ -20,30 +17,8 @@ async def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-async def call(runtime, name, arguments, **options):
-    surface = await runtime.surface()
-    return await runtime.call(name, arguments, surface=surface, **options)
-
-
-async def records(runtime, kind=None):
-    found = [to_json(record) async for record in runtime.export()]
-    return found if kind is None else [record for record in found if record["record_type"] == kind]
-
-
-async def asked_questions(runtime):
-    """Wait until somebody is asked, and give the open questions."""
-    async for _, event in runtime.events():
-        if event.event_type == "tool.permission.requested" and event.data["prompted"]:
-            return await runtime.approvals()
-    return ()
-
-
-def error(result):
-    return result.error.error_class.value if result.error else None
-
-
 @pytest.mark.requirement("AT-INV-09", "AT-EVT-12")
-async def test_a_plain_call_takes_its_steps_in_order_and_ends_once():
+async def test_a_plain_call_takes_its_steps_in_order_and_ends_once(call, records):
     async with Runtime.open(tools=[add]) as rt:
         result = await call(rt, "add", {"a": 2, "b": 3})
         events = [e for e in await records(rt, "tool_event") if e.get("invocation_id") == result.invocation_id]
@@ -67,11 +42,11 @@ async def test_a_plain_call_takes_its_steps_in_order_and_ends_once():
     assert invocation["created_at"] <= invocation["started_at"] <= invocation["ended_at"]
 
 
-@pytest.mark.requirement("AT-PIPE-05", "AT-ACC-03", "AT-IO-03")
+@pytest.mark.requirement("AT-PIPE-05", "AT-IO-03")
 @pytest.mark.parametrize(
     "arguments", [{"a": "two"}, {}, {"a": 1, "c": 2}, {"a": None}, {"a": True}, "{", "[1]", b"\xff"]
 )
-async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments):
+async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments, call, error, allow):
     ran = []
 
     @tool
@@ -80,7 +55,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments):
         ran.append(a)
         return a
 
-    async with Runtime.open(tools=[spy], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[spy], rules=allow) as rt:
         result = await call(rt, "spy", arguments)
         invocation = await rt.invocation(result.invocation_id)
     assert ran == []
@@ -88,7 +63,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments):
     assert invocation.status == "schema_parse_failed"
 
 
-async def test_a_name_that_leads_nowhere_is_a_result_too():
+async def test_a_name_that_leads_nowhere_is_a_result_too(call, error):
     async with Runtime.open(tools=[add]) as rt:
         unknown = await call(rt, "subtract", {})
         homeless = await rt.call("add", {"a": 1})
@@ -98,7 +73,7 @@ async def test_a_name_that_leads_nowhere_is_a_result_too():
     assert invocation.tool_id == "unresolved:subtract"
 
 
-async def test_a_tool_that_raises_and_one_that_lost_its_backend_are_told_apart():
+async def test_a_tool_that_raises_and_one_that_lost_its_backend_are_told_apart(call, error, allow):
     @tool
     async def explode() -> str:
         """Raise."""
@@ -109,7 +84,7 @@ async def test_a_tool_that_raises_and_one_that_lost_its_backend_are_told_apart()
         """Lose the backend."""
         raise ConnectionError("refused")
 
-    async with Runtime.open(tools=[explode, unplugged], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[explode, unplugged], rules=allow) as rt:
         raised, lost = await call(rt, "explode", {}), await call(rt, "unplugged", {})
     assert error(raised) == "execution_failed"
     assert "out of ink" in raised.error.message
@@ -117,7 +92,7 @@ async def test_a_tool_that_raises_and_one_that_lost_its_backend_are_told_apart()
     assert error(lost) == "dependency_unavailable"
 
 
-async def test_a_tool_that_ignores_its_deadline_is_left_behind():
+async def test_a_tool_that_ignores_its_deadline_is_left_behind(call, error, allow):
     @tool(timeout_s=0.01)
     async def stubborn() -> str:
         """Never stop."""
@@ -127,7 +102,7 @@ async def test_a_tool_that_ignores_its_deadline_is_left_behind():
             except asyncio.CancelledError:
                 continue
 
-    async with Runtime.open(tools=[stubborn], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[stubborn], rules=allow) as rt:
         rt._core.patience = type(rt._core.patience)(
             call_later=asyncio.get_running_loop().call_later, after_stop=0.01, after_caller=1
         )
@@ -137,81 +112,8 @@ async def test_a_tool_that_ignores_its_deadline_is_left_behind():
     assert asyncio.current_task().cancelling() == 0
 
 
-@pytest.mark.requirement("AT-HOOK-06", "AT-HOOK-12", "AT-IO-12", "AT-ACC-06", "AT-PERM-26", "AT-PERM-27", "AT-PERM-15")
-async def test_four_inputs_stay_apart_after_a_hook_and_an_edit():
-    ran = []
-
-    @tool
-    async def send(to: str, text: str, greeting: str = "Dear") -> str:
-        """Send a letter."""
-        ran.append((to, text, greeting))
-        return "sent"
-
-    class Signer:
-        async def run(self, question):
-            return {"updated_input": {**question.input, "text": question.input["text"] + " -- the office"}}
-
-    hook = Hook(name="signer", event=HookEvent.PRE_TOOL_USE, runner=Signer())
-    async with Runtime.open(tools=[send], hooks=[hook]) as rt:
-        asked = asyncio.ensure_future(call(rt, "send", {"to": "ada", "text": "hello"}))
-        questions = await asked_questions(rt)
-        shown = questions[0].shown
-        await rt.decide(questions[0].approval_id, "allow", updated_input={**shown, "to": "grace"}, by="pat")
-        result = await asked
-        invocation = to_json(await rt.invocation(result.invocation_id))
-        mutations = await records(rt, "tool_input_mutation")
-        decisions = await records(rt, "tool_permission_decision")
-    assert ran == [("grace", "hello -- the office", "Dear")]
-    assert invocation["model_input"] == {"to": "ada", "text": "hello"}
-    assert invocation["observable_input"] == {"to": "ada", "text": "hello", "greeting": "Dear"}
-    assert invocation["permission_input"] == {"to": "ada", "text": "hello -- the office", "greeting": "Dear"}
-    assert invocation["call_input"] == {"to": "grace", "text": "hello -- the office", "greeting": "Dear"}
-    assert [(m["source_type"], m["changed_fields"]) for m in mutations] == [
-        ("runtime", ["/greeting"]),
-        ("hook", ["/text"]),
-        ("permission_prompt", ["/to"]),
-    ]
-    ask, answer = decisions
-    assert (ask["behavior"], answer["behavior"]) == ("ask", "allow")
-    assert (answer["user_modified"], answer["decided_by"], answer["answers"]) == (True, "pat", ask["decision_id"])
-    assert invocation["permission_decision_refs"] == [ask["decision_id"], answer["decision_id"]]
-
-
-@pytest.mark.requirement("AT-PERM-16", "AT-PERM-17", "AT-ACC-07", "AT-ACC-08", "AT-RES-05", "AT-INV-11", "AT-PIPE-14")
-async def test_a_risky_call_waits_for_an_answer_under_one_id_and_no_is_a_result():
-    ran = []
-
-    @tool(approval_required=True)
-    async def pay(amount: int) -> str:
-        """Pay."""
-        ran.append(amount)
-        return "paid"
-
-    deny = Rule(
-        ref="cap", behavior=Behavior.DENY, source=RuleSource.PROJECT_SETTINGS, tools=("*.pay",), because="too much"
-    )
-    async with Runtime.open(tools=[pay]) as rt:
-        waiting = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
-        questions = await asked_questions(rt)
-        assert (await rt.invocation(questions[0].invocation_id)).status == "awaiting_approval"
-        assert ran == []
-        await rt.decide(questions[0].approval_id, "deny", by="pat", message="not today")
-        rejected = await waiting
-        again = await rt.decide(questions[0].approval_id, "allow", by="eve")
-    assert ran == []
-    assert rejected.invocation_id == questions[0].invocation_id
-    assert (rejected.status.value, error(rejected)) == ("rejected", "approval_rejected")
-    assert "not today" in rejected.error.message
-    assert again.reason == "answered"
-    async with Runtime.open(tools=[pay], rules=[deny]) as rt:
-        denied = await call(rt, "pay", {"amount": 5})
-        invocation = await rt.invocation(denied.invocation_id)
-    assert (denied.status.value, error(denied), invocation.status) == ("denied", "permission_denied", "denied")
-    assert ran == []
-
-
 @pytest.mark.requirement("AT-HOOK-09", "AT-PIPE-12", "AT-ERR-07")
-async def test_a_hook_that_stops_and_a_hook_that_fails_end_the_call_in_their_own_way():
+async def test_a_hook_that_stops_and_a_hook_that_fails_end_the_call_in_their_own_way(call, error):
     class Stop:
         async def run(self, question):
             return {"stop": "office hours only"}
@@ -230,7 +132,9 @@ async def test_a_hook_that_stops_and_a_hook_that_fails_end_the_call_in_their_own
 
 
 @pytest.mark.requirement("AT-IO-06", "AT-IO-07")
-async def test_a_secret_is_nowhere_in_the_records_and_an_internal_field_is_not_the_models_to_set():
+async def test_a_secret_is_nowhere_in_the_records_and_an_internal_field_is_not_the_models_to_set(
+    call, records, error, allow
+):
     seen = []
 
     @tool
@@ -241,7 +145,7 @@ async def test_a_secret_is_nowhere_in_the_records_and_an_internal_field_is_not_t
         seen.append((password, tenant))
         return {"message": f"{user} with {password}", "token": f"t-{password}"}
 
-    async with Runtime.open(tools=[login], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[login], rules=allow) as rt:
         result = await call(rt, "login", {"user": "ada", "password": "correct horse battery"})
         refused = await call(rt, "login", {"user": "ada", "password": "x" * 9, "tenant": "evil"})
         everything = repr(await records(rt))
@@ -250,7 +154,7 @@ async def test_a_secret_is_nowhere_in_the_records_and_an_internal_field_is_not_t
     assert error(refused) == "schema_validation_failed"
 
 
-async def test_progress_comes_in_order_and_before_the_result():
+async def test_progress_comes_in_order_and_before_the_result(call, records, allow):
     @tool
     async def bake(context: Context, loaves: int = 2):
         """Bake bread."""
@@ -259,7 +163,7 @@ async def test_progress_comes_in_order_and_before_the_result():
         context.report("cooling")
         yield f"{loaves} loaves"
 
-    async with Runtime.open(tools=[bake], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[bake], rules=allow) as rt:
         result = await call(rt, "bake", {})
         progress = await records(rt, "tool_progress")
     assert result.model_facing_content[0].text == "2 loaves"
@@ -270,39 +174,7 @@ async def test_progress_comes_in_order_and_before_the_result():
     ]
 
 
-@pytest.mark.requirement("AT-PERS-11", "AT-ACC-12")
-async def test_a_large_result_is_stored_and_previewed():
-    @tool
-    async def dump() -> str:
-        """Return a lot."""
-        return "\n".join(f"line {number}" for number in range(20_000))
-
-    async with Runtime.open(tools=[dump], rules=ALLOW) as rt:
-        result = await call(rt, "dump", {})
-        (decision,) = await records(rt, "tool_result_persistence")
-        stored = await rt._core.payloads.get(decision["persisted_ref"]["digest"])
-    assert result.status == "succeeded"
-    assert decision["strategy"] == "preview_and_persist"
-    assert result.persistence_refs == (decision["decision_id"],)
-    assert len(result.model_facing_content[0].text) < 10_000
-    assert "line 0" in result.model_facing_content[0].text
-    assert "line 19999" in result.model_facing_content[0].text
-    assert stored.decode().count("\n") == 19_999
-
-
-@pytest.mark.requirement("AT-PERS-14")
-async def test_empty_is_not_missing():
-    @tool
-    async def silent() -> None:
-        """Say nothing."""
-
-    async with Runtime.open(tools=[silent], rules=ALLOW) as rt:
-        result = await call(rt, "silent", {})
-    assert (result.status.value, result.empty_result, result.content) == ("succeeded", True, ())
-    assert result.model_facing_content
-
-
-async def test_cancelling_stops_what_can_stop():
+async def test_cancelling_stops_what_can_stop(call, records, error, allow):
     started = asyncio.Event()
 
     @tool
@@ -312,7 +184,7 @@ async def test_cancelling_stops_what_can_stop():
         await asyncio.Event().wait()
         return "never"
 
-    async with Runtime.open(tools=[patient], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[patient], rules=allow) as rt:
         running = asyncio.ensure_future(call(rt, "patient", {}))
         await started.wait()
         (invocation_id,) = rt._core.calls

@@ -1,0 +1,279 @@
+"""No sensitive value appears in anything that leaves a call, however hard a tool, a hook or a person repeats it."""
+
+import asyncio
+import dataclasses
+import json
+from typing import Annotated
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenttool import PathArg, Sensitive, ToolFailure, tool
+from agenttool.codec import to_json
+from agenttool.policy.approvals import Allow, Deny, Edit
+from agenttool.policy.rules import Rule
+from agenttool.policy.sources import read_rules
+from agenttool.policy.written import WrittenRule
+from agenttool.ports.output import FailedItem, NativeError, NativeOutput, Partial
+from agenttool.records import (
+    Behavior,
+    ErrorClass,
+    HookEvent,
+    InputContract,
+    Ref,
+    RuleSource,
+    ToolError,
+    replace,
+    text_item,
+)
+from agenttool.testing.fakes import scripted_tool
+
+NAMES = ("password", "token", "note", "card")
+SHAPES = {
+    "text": ({"type": "string"}, lambda secret: secret),
+    "list": ({"type": "array", "items": {"type": "string"}}, lambda secret: [secret, "harmless"]),
+    "object": ({"type": "object"}, lambda secret: {"number": secret, "owner": "ada"}),
+}
+
+secrets = st.text("abcXYZ019 '\"\\/+=%&?é漢\t", min_size=6, max_size=20).map(lambda tail: f"Qz7{tail}!")
+
+
+class Unlucky(Exception):
+    """Something that a library raises with the whole request in its words."""
+
+
+def fail_with(secret):
+    raise Unlucky(f"request failed: token={secret!r} was refused ({secret})")
+
+
+def refuse_with(secret):
+    raise ToolFailure(
+        ToolError(error_class=ErrorClass.EXECUTION_FAILED, error_code=f"E-{secret}", message=f"no {secret} here")
+    )
+
+
+OUTPUTS = {
+    "says it": lambda secret: f"hello {secret}, goodbye {secret}",
+    "structured": lambda secret: {"echo": {"deep": [secret]}, secret: 1},
+    "as json text": lambda secret: json.dumps({"echo": secret}),
+    "at length": lambda secret: "\n".join(f"{n} {secret}" for n in range(5000)),
+    "in hints": lambda secret: NativeOutput(
+        value="done",
+        summary=secret,
+        ui_facing_summary=secret,
+        transcript_search_text=secret,
+        ui_facing_rendering=[secret],
+    ),
+    "refs": lambda secret: NativeOutput(
+        content=(text_item(secret),),
+        resource_refs=(Ref(id="r", uri=f"https://x.example/{secret}", title=secret),),
+        artifact_refs=(Ref(id="a", native_ref={"key": secret}),),
+    ),
+    "native error": lambda secret: NativeOutput(
+        is_error=True, error=NativeError(message=secret, error_code=secret, native_error_ref={"body": secret})
+    ),
+    "partly": lambda secret: NativeOutput(
+        partial=Partial(succeeded=("a",), failed=(FailedItem(item=secret, message=f"bad {secret}"),))
+    ),
+    "raises": fail_with,
+    "refuses": refuse_with,
+}
+
+REPLIES = {
+    "quiet": lambda _: None,
+    "talks": lambda secret: {"message": secret, "progress": secret, "additional_context": [{"saw": secret}]},
+    "stops": lambda secret: {"stop": f"because of {secret}"},
+    "hints": lambda secret: {"permission_result": "ask", "permission_reason": f"look at {secret}"},
+    "denies": lambda secret: {"permission_result": "deny", "permission_reason": f"look at {secret}"},
+    "raises": fail_with,
+}
+
+ANSWERS = {
+    "feedback": lambda secret, _: Allow(feedback=f"fine, {secret}"),
+    "refusal": lambda secret, _: Deny(message=f"never with {secret}"),
+    "edit": lambda _, shown: Edit(updated_input={**shown, "plain": "edited"}),
+    "yes": lambda *_: Allow(),
+    "no": lambda *_: Deny(),
+}
+
+
+LEAKS = {
+    "native error": "the text made of a tool's native error is not scrubbed before a model reads it",
+    "hints": "a hook's reason for its hint is not scrubbed before the decision quotes it",
+    "denies": "a hook's reason for its denial is not scrubbed before the decision quotes it",
+    "feedback": "what an approver says is not scrubbed before the decision quotes it",
+    "refusal": "what an approver says is not scrubbed before the decision quotes it",
+}
+"""Ways that still give secrets away. Each has a test below that fails once it no longer does."""
+
+
+def without_leaks(table):
+    return st.sampled_from(sorted(table.keys() - LEAKS.keys()))
+
+
+@st.composite
+def stories(draw):
+    """A tool with some sensitive fields, a call of it, and how everybody misbehaves."""
+    fields = draw(st.dictionaries(st.sampled_from(NAMES), st.sampled_from(sorted(SHAPES)), min_size=1, max_size=3))
+    sensitive = draw(st.lists(st.sampled_from(sorted(fields)), min_size=1, unique=True))
+    secret = draw(secrets)
+    arguments = {name: SHAPES[shape][1](secret if name in sensitive else "open") for name, shape in fields.items()}
+    return {
+        "schema": {
+            "type": "object",
+            "properties": {"plain": {"type": "string"}, **{name: SHAPES[shape][0] for name, shape in fields.items()}},
+            "additionalProperties": False,
+        },
+        "sensitive": sensitive,
+        "secret": secret,
+        "arguments": draw(
+            st.sampled_from([arguments, arguments, arguments, {**arguments, "plain": 5}, {**arguments, "strange": 1}])
+        ),
+        "output": draw(without_leaks(OUTPUTS)),
+        "reply": draw(without_leaks(REPLIES)),
+        "place": draw(st.sampled_from(list(HookEvent))),
+        "answer": draw(without_leaks(ANSWERS)),
+        "rule": draw(st.sampled_from(["allow", "allow", "ask"])),
+    }
+
+
+def secretive_tool(story):
+    async def work(job):
+        job.report(f"using {story['secret']}", step=story["secret"])
+        return OUTPUTS[story["output"]](story["secret"])
+
+    plain = scripted_tool("probe", work, schema=story["schema"])
+    contract = InputContract(sensitive_fields=tuple(story["sensitive"]))
+    return dataclasses.replace(plain, declaration=replace(plain.declaration, input_contract=contract))
+
+
+def texts(value):
+    """Give every text in a JSON value, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield name
+            yield from texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from texts(inner)
+
+
+def told_of(secret, value):
+    """List the texts that give a secret away, in clear or as JSON spells it."""
+    spelled = (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1])
+    return [text for text in texts(value) if any(each in text for each in spelled)]
+
+
+async def answered(rt, calling, answer):
+    """Answer what is asked, and keep what the approver saw."""
+    seen = []
+    while not calling.done():
+        await asyncio.sleep(0)
+        for question in await rt.approvals():
+            seen += [question.shown, *(to_json(update) for update in question.suggested_updates)]
+            await rt.decide(question.approval_id, answer(question.shown))
+    return seen
+
+
+@pytest.fixture(scope="session")
+def everything_told(run, opened, hook, sound_export):
+    """Play a story, and give all that anybody could read of it."""
+
+    def everything_told(story):
+        secret = story["secret"]
+        rules = [Rule(ref="r", behavior=Behavior(story["rule"]), source=RuleSource.CLI_ARG, tools=("*",))]
+        talking = hook(story["place"], lambda _: REPLIES[story["reply"]](secret))
+
+        async def told():
+            async with opened([secretive_tool(story)], rules=rules, hooks=[talking]) as rt:
+                surface = await rt.surface()
+                calling = asyncio.ensure_future(rt.call("probe", story["arguments"], surface=surface))
+                seen = await answered(rt, calling, lambda shown: ANSWERS[story["answer"]](secret, shown))
+                return [to_json(await calling), seen, await sound_export(rt)]
+
+        return run(told())
+
+    return everything_told
+
+
+@pytest.mark.requirement("AT-IO-06", "AT-RES-13")
+@pytest.mark.slow
+@settings(max_examples=100)
+@given(story=stories())
+def test_a_sensitive_value_is_in_no_record_no_event_and_no_error(everything_told, *, story):
+    assert told_of(story["secret"], everything_told(story)) == []
+
+
+PLAIN = {
+    "schema": {"type": "object", "properties": {"password": {"type": "string"}, "plain": {"type": "string"}}},
+    "sensitive": ["password"],
+    "secret": "Qz7 correct horse!",
+    "arguments": {"password": "Qz7 correct horse!"},
+    "output": "says it",
+    "reply": "quiet",
+    "place": HookEvent.PRE_TOOL_USE,
+    "answer": "yes",
+}
+
+
+@pytest.mark.requirement("AT-IO-06")
+@pytest.mark.parametrize(
+    ("who", "how", "rule"),
+    [
+        pytest.param(who, how, rule, marks=pytest.mark.xfail(reason=LEAKS[how]))
+        for who, how, rule in (
+            ("output", "native error", "allow"),
+            ("reply", "hints", "allow"),
+            ("reply", "denies", "allow"),
+            ("answer", "feedback", "ask"),
+            ("answer", "refusal", "ask"),
+        )
+    ],
+)
+def test_nobody_who_repeats_a_sensitive_value_gets_it_into_a_record(everything_told, who, how, rule):
+    assert told_of(PLAIN["secret"], everything_told({**PLAIN, "rule": rule, who: how})) == []
+
+
+@pytest.mark.requirement("AT-IO-06")
+@pytest.mark.xfail(reason="decisions quote a path that is sensitive: reason.message, blocked_path, suggested_updates")
+@pytest.mark.parametrize("behavior", ["deny", "ask", None])
+def test_a_decision_about_a_sensitive_path_does_not_quote_it(run, opened, sound_export, behavior):
+    @tool(read_only=True, open_world=False)
+    async def read(path: Annotated[str, PathArg, Sensitive]) -> str:
+        """Read a file. Not for folders."""
+        return "read"
+
+    members = {"name": "r", "behavior": behavior, "tool": "*", "path": "/vault/**"}
+    rules = read_rules([WrittenRule(members=members, source=RuleSource.PROJECT_SETTINGS)] if behavior else [])
+
+    async def story():
+        async with opened([read], rules=rules) as rt:
+            surface = await rt.surface()
+            calling = asyncio.ensure_future(rt.call("read", {"path": "/vault/Qz7-customer/x"}, surface=surface))
+            seen = await answered(rt, calling, lambda _: Allow())
+            return [to_json(await calling), seen, await sound_export(rt)]
+
+    assert told_of("Qz7-customer", run(story())) == []
+
+
+@pytest.mark.requirement("AT-IO-06")
+@pytest.mark.xfail(reason="a long message is shortened before it is scrubbed, so that half of a secret stays")
+def test_a_message_that_is_cut_in_the_middle_of_a_secret_does_not_keep_the_half(run, opened):
+    @tool
+    async def fail(padding: int, token: Annotated[str, Sensitive]) -> str:
+        """Fail at length. Not for success."""
+        raise Unlucky("a" * padding + token + "b" * 4000)
+
+    async def story():
+        allow = Rule(ref="r", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
+        async with opened([fail], rules=[allow]) as rt:
+            surface = await rt.surface()
+            return [
+                to_json(await rt.call("fail", {"padding": padding, "token": "Qz7-first-last"}, surface=surface))
+                for padding in range(1400, 1500, 5)
+            ]
+
+    assert told_of("Qz7-first", run(story())) == []

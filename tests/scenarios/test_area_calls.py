@@ -1,0 +1,270 @@
+"""The envelope of a call: who asked, what went in, what survives; and when permission holds."""
+
+import asyncio
+import dataclasses
+from typing import Annotated
+
+import pytest
+
+from agenttool import RecordError, Runtime, Sensitive, ToolCall, tool
+from agenttool.codec import from_json, to_json
+from agenttool.ports.output import NativeOutput
+from agenttool.records import (
+    OutputContract,
+    PermissionProfile,
+    Ref,
+    SchedulerPolicy,
+    SiblingFailurePolicy,
+)
+from agenttool.testing.fakes import scripted_tool
+
+WITHHELD = pytest.mark.xfail(
+    reason="a small output that is wholly withheld is told as a success: a small result skips persist_result"
+)
+
+
+@pytest.mark.requirement("AT-INV-02", "AT-INV-04")
+async def test_an_invocation_names_who_asked_where_and_by_which_native_id(allow, story):
+    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow) as rt:
+        surface = await rt.surface()
+        told = [
+            await story(rt, await rt.call("probe", {}, surface=surface, actor_ref=actor, native_call_id=native))
+            for actor, native in (("user:ada", "call_1"), ("agent:planner", "call_2"))
+        ]
+    asked = [(each.invocation["actor_ref"], each.invocation["native_call_id"]) for each in told]
+    assert asked == [("user:ada", "call_1"), ("agent:planner", "call_2")]
+    assert {each.invocation["surface_id"] for each in told} == {surface.surface_id}
+
+
+@pytest.mark.requirement("AT-INV-03")
+@pytest.mark.xfail(reason="an input that nothing changed is told once: observable_input and call_input are left out")
+async def test_even_a_plain_invocation_tells_all_four_inputs(allow, call, story):
+    async with Runtime.open(tools=[scripted_tool("probe")], rules=allow) as rt:
+        told = await story(rt, await call(rt, "probe", {"n": 1}))
+    for stage in ("model_input", "observable_input", "permission_input", "call_input"):
+        assert told.invocation[stage] == {"n": 1}
+
+
+@pytest.mark.requirement("AT-IO-13")
+@pytest.mark.parametrize(
+    ("raw", "wanted"),
+    [
+        ('{"n": 1.0, "big": 12345678901234567890, "s": "\\u00e9\\ud83d\\ude00"}', {"n": 1.0, "big": 12345678901234567890, "s": "é😀"}),
+        ('{"b": 1, "a": {"z": [], "y": null}}', {"b": 1, "a": {"z": [], "y": None}}),
+    ],
+    ids=["numbers and escapes", "order"],
+)  # fmt: skip
+async def test_the_models_input_is_kept_as_it_came(allow, call, changed, story, raw, wanted):
+    probe = dataclasses.replace(scripted_tool("probe"), normalize=lambda arguments: {**arguments, "added": True})
+    async with Runtime.open(tools=[probe], rules=allow) as rt:
+        told = await story(rt, await call(rt, "probe", raw))
+    kept = told.invocation["model_input"]
+    assert (kept, list(kept), type(kept[next(iter(kept))])) == (wanted, list(wanted), type(wanted[next(iter(wanted))]))
+    assert probe.executor.inputs == [{**wanted, "added": True}]
+
+
+@pytest.mark.requirement("AT-INV-14", "AT-INV-15")
+@WITHHELD
+async def test_an_invocation_outlives_its_bytes_its_refusal_and_its_failing_sibling(bench, changed, rule, story):
+    async def deliver(job):
+        ref = Ref(id="art_1", uri="file:///report", digest="sha256:" + "0" * 64)
+        return NativeOutput(value="x" * 50_000, artifact_refs=(ref,), resource_refs=(ref,))
+
+    async def fail(job):
+        raise ValueError("first")
+
+    tools = [
+        changed(scripted_tool("withheld"), declaration={"output_contract": OutputContract(redaction_rules=("*",))}),
+        scripted_tool("large", deliver),
+        scripted_tool("denied"),
+        scripted_tool("fail", fail),
+        scripted_tool("dependent"),
+    ]
+    policy = SchedulerPolicy(scheduler_policy_id="s", sibling_failure_policy=SiblingFailurePolicy.CANCEL_DEPENDENT)
+    rules = [rule("allow", "*"), rule("deny", "*.denied", source="policy_settings", ref="house-rule")]
+    async with bench.open(tools, rules=rules) as rt:
+        surface = await rt.surface()
+        results = [await rt.call(name, {}, surface=surface) for name in ("withheld", "large", "denied")]
+        pair = [ToolCall(name="fail", arguments={}), ToolCall(name="dependent", arguments={}, depends_on=(0,))]
+        results.append((await rt.batch(pair, surface=surface, policy=policy))[1])
+        before = [await story(rt, result) for result in results]
+        bench.payloads.drop(before[1].persistence[0]["persisted_ref"]["digest"])
+        after = [await story(rt, result) for result in results]
+        found = [await rt.invocation(result.invocation_id) for result in results]
+    assert after == before
+    assert [each.status.value for each in found] == ["succeeded", "succeeded", "denied", "canceled"]
+    withheld, large, denied, dependent = after
+    assert (withheld.result["redaction_state"], withheld.persistence[0]["reason"]) == ("full", "fully_redacted")
+    assert large.result["artifact_refs"][0]["id"] == large.result["resource_refs"][0]["id"] == "art_1"
+    assert large.result["content"][0]["ref"]["digest"] == large.persistence[0]["persisted_ref"]["digest"]
+    assert (denied.result["policy_refs"], denied.result["error"]["error_class"]) == (["house-rule"], "policy_blocked")
+    assert dependent.result["error"]["error_class"] == "sibling_canceled"
+
+
+@pytest.mark.requirement("AT-IFACE-08")
+async def test_an_input_that_does_not_fit_is_refused_before_anybody_is_asked(call, story):
+    @tool(approval_required=True)
+    async def pay(amount: int) -> str:
+        """Pay. Not for refunds."""
+        return "paid"
+
+    async with Runtime.open(tools=[pay]) as rt:
+        told = await story(rt, await call(rt, "pay", {"amount": "much"}))
+        assert await rt.approvals() == ()
+    assert "permission.requested" not in told.told
+    assert told.result["error"]["error_class"] == "schema_validation_failed"
+
+
+@pytest.mark.requirement("AT-PERM-02", "AT-PERM-10")
+async def test_a_profile_has_a_listed_risk_and_keeps_its_hints(changed, sound_export):
+    hints = {
+        "risk_level": "critical",
+        "redaction_required": True,
+        "retention_hint": "30d",
+        "data_sensitivity": "personal",
+        "permission_channel": "console",
+        "policy_refs": ("policy:privacy",),
+    }
+    probe = changed(scripted_tool("probe"), permission_profile=hints)
+    async with Runtime.open(tools=[probe]) as rt:
+        exported = await sound_export(rt)
+    (profile,) = [each for each in exported if each["record_type"] == "tool_permission_profile"]
+    assert profile.items() >= {**hints, "policy_refs": ["policy:privacy"]}.items()
+    with pytest.raises(RecordError, match="risk_level"):
+        from_json({**profile, "risk_level": "unheard-of"}, PermissionProfile)
+
+
+@pytest.mark.requirement("AT-PERM-28")
+@pytest.mark.xfail(reason="an approval is not looked at again when a call leaves the queue")
+async def test_an_approval_that_expires_in_the_queue_is_asked_for_again(bench, begun, rule, asked_questions):
+    release = asyncio.Event()
+
+    async def block(job):
+        await release.wait()
+
+    probe = scripted_tool("probe")
+    rules = [rule("allow", "*.blocker"), rule("ask", "*.probe")]
+    async with bench.open([probe, scripted_tool("blocker", block)], rules=rules) as rt:
+        surface = await rt.surface()
+        blocking = asyncio.ensure_future(rt.call("blocker", {}, surface=surface))
+        await begun(rt)
+        calling = asyncio.ensure_future(rt.call("probe", {}, surface=surface))
+        (question,) = await asked_questions(rt)
+        await rt.decide(question.approval_id, "allow")
+        await begun(rt, "tool.invocation.queued", tool_id="tool_test.probe")
+        bench.clock.advance(365 * 86_400)
+        release.set()
+        await blocking
+        for _ in range(10):
+            await asyncio.sleep(0)
+        asked_again = await rt.approvals()
+        ran = list(probe.executor.inputs)
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+    assert (len(asked_again), ran) == (1, [])
+
+
+@pytest.mark.requirement("AT-EXEC-12")
+async def test_profiles_say_whether_credentials_are_delegated_and_whether_it_works_offline(changed, records):
+    @tool
+    async def local() -> str:
+        """Work here. Not for elsewhere."""
+        return "here"
+
+    remote = changed(
+        scripted_tool("remote"), execution_profile={"supports_credential_delegation": True, "supports_offline": False}
+    )
+    async with Runtime.open(tools=[local, remote]) as rt:
+        profiles = await records(rt, "tool_execution_profile")
+    facts = [(each["supports_credential_delegation"], each["supports_offline"]) for each in profiles]
+    assert facts == [(False, True), (True, False)]
+
+
+@pytest.mark.requirement("AT-EXEC-10")
+@pytest.mark.xfail(reason="a tool that declares no artifacts may return them all the same")
+async def test_artifacts_appear_only_where_they_were_declared(allow, call):
+    async def deliver(job):
+        return NativeOutput(value="done", artifact_refs=(Ref(id="art_1", uri="file:///x"),))
+
+    async with Runtime.open(tools=[scripted_tool("probe", deliver)], rules=allow) as rt:
+        result = await call(rt, "probe", {})
+    assert not result.artifact_refs
+
+
+@pytest.mark.requirement("AT-IFACE-13")
+async def test_a_running_tool_is_handed_its_deadline_the_signal_to_stop_and_a_way_to_report(allow, begun, call, story):
+    handed = {}
+
+    async def look(job):
+        handed.update(deadline=job.deadline_ns, asked=job.cancel.is_requested, why=job.cancel.reason)
+        job.report("looking")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            handed.update(asked_later=job.cancel.is_requested, why_later=job.cancel.reason)
+
+    facts = {
+        "execution_profile_ref": "execution:tool_test.probe",
+        "timeout_ms": 60_000,
+        "abort_semantics": "cooperative",
+        "progress_schema": {"type": "object"},
+        "context_modifier_policy": "forbid",
+        "result_mapper": "identity",
+    }
+    async with Runtime.open(tools=[scripted_tool("probe", look, **facts)], rules=allow) as rt:
+        calling = asyncio.ensure_future(call(rt, "probe", {}))
+        await begun(rt, "tool.invocation.progress")
+        await rt.cancel(await begun(rt))
+        told = await story(rt, await calling)
+        (interface,) = [to_json(each) async for each in rt.export() if to_json(each)["record_type"] == "tool_interface"]
+    assert interface.items() >= facts.items()
+    assert handed["deadline"] > 0
+    assert (handed["asked"], handed["why"]) == (False, None)
+    assert (handed["asked_later"], handed["why_later"]) == (True, "user_interruption")
+    assert [each["message"] for each in told.progress] == ["looking"]
+
+
+@pytest.mark.requirement("AT-PROG-08")
+@pytest.mark.xfail(reason="an invocation does not tell the facts of its cancellation, and nobody acknowledges one")
+async def test_the_four_facts_of_a_cancellation_stay_apart(allow, begun, call, story):
+    async def hang(job):
+        await asyncio.Event().wait()
+
+    async with Runtime.open(tools=[scripted_tool("probe", hang)], rules=allow) as rt:
+        calling = asyncio.ensure_future(call(rt, "probe", {}))
+        await rt.cancel(await begun(rt))
+        told = await story(rt, await calling)
+    facts = told.invocation["cancellation"]
+    assert facts["cancel_requested"] <= facts["cancel_acknowledged"]
+    assert (facts["abort_reason"], facts["outcome"]) == ("user_interruption", "canceled")
+    assert [each for each in told.told if each.startswith("cancel")] == [
+        "cancel_requested",
+        "cancel_acknowledged",
+        "canceled",
+    ]
+
+
+@pytest.mark.requirement("AT-PROG-07")
+@pytest.mark.xfail(reason="a part of a result is announced, but kept nowhere: no partial_result_refs")
+async def test_a_part_of_a_result_can_be_fetched_by_its_ref(allow, call, story):
+    async def part(job):
+        job.report(partial={"rows": [1]})
+        return "done"
+
+    async with Runtime.open(tools=[scripted_tool("probe", part)], rules=allow) as rt:
+        told = await story(rt, await call(rt, "probe", {}))
+    assert told.progress[0]["partial_result_refs"]
+
+
+@pytest.mark.requirement("AT-RES-13")
+async def test_what_describes_an_outcome_does_not_repeat_what_was_taken_out_of_it(allow, call, story):
+    @tool
+    async def login(password: Annotated[str, Sensitive]) -> dict[str, str]:
+        """Log in. Not for services."""
+        return {"said": f"hello {password}"}
+
+    async with Runtime.open(tools=[login], rules=allow) as rt:
+        told = await story(rt, await call(rt, "login", {"password": "correct horse"}))
+    assert told.result["redaction_state"] == "partial"
+    assert told.result["structured_content"] == {"said": "hello [redacted]"}
+    assert "correct horse" not in str(told)

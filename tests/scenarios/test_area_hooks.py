@@ -1,0 +1,226 @@
+"""Hooks: where each stands, what each may say, and that an input they replace is never replaced in silence."""
+
+import asyncio
+from typing import Annotated
+
+import pytest
+
+from agenttool import Context, Internal, Runtime, tool
+from agenttool.records import HookEvent, InputContract, MutationPolicy
+from agenttool.testing.fakes import scripted_tool
+
+
+def failing():
+    async def work(job):
+        raise ValueError("as asked")
+
+    return work
+
+
+@pytest.mark.requirement("AT-HOOK-02", "AT-HOOK-03", "AT-HOOK-16")
+@pytest.mark.parametrize(
+    "event",
+    [
+        pytest.param(
+            event,
+            marks=[pytest.mark.xfail(reason="hooks around the persistence decision are accepted and never asked")]
+            if event is HookEvent.RESULT_PERSISTENCE
+            else [],
+        )
+        for event in HookEvent
+    ],
+    ids=str,
+)
+async def test_a_hook_fires_where_it_stands_and_its_run_is_linked_from_the_call(allow, call, hook, story, event):
+    asked = []
+    work = [failing()] if event is HookEvent.POST_TOOL_USE_FAILURE else []
+    probe = scripted_tool("probe", *work, max_inline_chars=1)
+    listening = hook(lambda question: asked.append(question.hook_event) or {"message": "seen"}, event)
+    async with Runtime.open(tools=[probe], rules=allow, hooks=[listening]) as rt:
+        told = await story(rt, await call(rt, "probe", {}))
+    assert asked == [event]
+    (run,) = told.hooks
+    assert (run["hook_event"], told.invocation["hook_refs"]) == (event.value, [run["hook_id"]])
+    side = (
+        "post" if event in (HookEvent.POST_TOOL_USE, HookEvent.POST_TOOL_USE_FAILURE, "result_persistence") else "pre"
+    )
+    begins, ends = told.told.index(f"hook.{side}.started"), told.told.index(f"hook.{side}.completed")
+    before, after = {
+        HookEvent.PRE_TOOL_USE: ("arguments_ready", "permission.requested"),
+        HookEvent.PERMISSION_REQUEST: ("arguments_ready", "permission.requested"),
+        HookEvent.PERMISSION_DECISION: ("permission.decided", "started"),
+        HookEvent.POST_TOOL_USE: ("started", "result.persisted"),
+        HookEvent.POST_TOOL_USE_FAILURE: ("started", "result.created"),
+        HookEvent.RESULT_PERSISTENCE: ("started", "result.created"),
+    }[event]
+    assert told.told.index(before) < begins < ends < told.told.index(after)
+
+
+@pytest.mark.requirement("AT-HOOK-04", "AT-HOOK-08", "AT-PIPE-11")
+async def test_whatever_hooks_say_is_on_the_record_with_their_names(asked_questions, call, hook, story):
+    sayings = {
+        "message": {"message": "I was here"},
+        "progress": {"progress": "checking the list"},
+        "additional_context": {"additional_context": [{"note": "it is Friday"}]},
+        "updated_input": {"updated_input": {"n": 2}},
+        "permission_result": {"permission_result": "ask", "permission_reason": "Fridays"},
+    }
+    hooks = [hook(answer, name=f"says-{kind}") for kind, answer in sayings.items()]
+    probe = scripted_tool("probe")
+    async with Runtime.open(tools=[probe], hooks=hooks) as rt:
+        calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
+        (question,) = await asked_questions(rt)
+        await rt.decide(question.approval_id, "allow")
+        told = await story(rt, await calling)
+    runs = {run["name"]: run for run in told.hooks}
+    assert [run["outputs"][0]["type"] for run in runs.values()] == list(sayings)
+    assert runs["says-message"]["outputs"][0]["message"] == "I was here"
+    assert runs["says-additional_context"]["additional_context"] == [{"note": "it is Friday"}]
+    assert runs["says-permission_result"]["permission_result"] == {"behavior": "ask", "reason": "Fridays"}
+    assert told.invocation["hook_refs"] == [run["hook_id"] for run in runs.values()]
+    assert told.decisions[0]["reason"]["hook_ref"] == runs["says-permission_result"]["hook_id"]
+    assert [each["message"] for each in told.progress] == ["checking the list"]
+    assert told.mutations[0]["source_ref"] == "says-updated_input"
+    assert (told.invocation["model_input"], probe.executor.inputs) == ({"n": 1}, [{"n": 2}])
+
+
+@pytest.mark.requirement("AT-HOOK-05")
+async def test_progress_of_hooks_and_of_the_tool_is_counted_as_one(allow, call, hook, story):
+    @tool
+    async def bake(context: Context) -> str:
+        """Bake. Not for cakes."""
+        context.report("baking")
+        return "bread"
+
+    hooks = [hook({"progress": "before"}), hook({"progress": "after"}, "post_tool_use")]
+    async with Runtime.open(tools=[bake], rules=allow, hooks=hooks) as rt:
+        told = await story(rt, await call(rt, "bake", {}))
+    assert [(each["sequence"], each["message"]) for each in told.progress] == [
+        (1, "before"),
+        (2, "baking"),
+        (3, "after"),
+    ]
+
+
+@pytest.mark.requirement("AT-HOOK-07")
+@pytest.mark.parametrize("hint", ["allow", "ask", "deny", "passthrough"])
+async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, call, hook, story, hint):
+    @tool(open_world=False, destructive=False)
+    async def note(text: str) -> str:
+        """Take a note. Not for letters."""
+        return text
+
+    advising = hook({"permission_result": hint, "permission_reason": "so I think"}, name="advisor")
+    async with Runtime.open(tools=[note], hooks=[advising]) as rt:
+        calling = asyncio.ensure_future(call(rt, "note", {"text": "milk"}))
+        if hint in ("ask", "passthrough"):
+            (question,) = await asked_questions(rt)
+            await rt.decide(question.approval_id, "allow")
+        told = await story(rt, await calling)
+    assert told.decisions[0]["behavior"] == hint.replace("passthrough", "ask")
+    assert told.hooks[0]["hook_id"] in str(told.decisions[0])
+
+
+@pytest.mark.requirement("AT-HOOK-10", "AT-PIPE-19")
+@pytest.mark.xfail(reason="an output that a hook replaced leaves no mutation record")
+async def test_an_output_that_a_hook_replaces_is_mapped_again_and_the_change_is_recorded(allow, call, hook, story):
+    replacing = hook({"updated_output": {"rows": [1]}}, "post_tool_use", name="trimmer")
+    async with Runtime.open(tools=[scripted_tool("query")], rules=allow, hooks=[replacing]) as rt:
+        told = await story(rt, await call(rt, "query", {}))
+    assert told.result["structured_content"] == {"rows": [1]}
+    (mutation,) = told.mutations
+    assert (mutation["source_type"], mutation["source_ref"]) == ("hook", "trimmer")
+    assert mutation["from_output_ref"] != mutation["to_output_ref"]
+
+
+@pytest.mark.requirement("AT-IO-09")
+@pytest.mark.parametrize("who", ["hooks", "permission_prompts"])
+async def test_a_replacement_that_the_contract_forbids_does_not_take_effect(
+    asked_questions, call, changed, hook, story, who
+):
+    contract = InputContract(mutation_policy=MutationPolicy(**{who: False}))
+    probe = changed(scripted_tool("probe"), declaration={"input_contract": contract})
+    hooks = [hook({"updated_input": {"n": 2}})] if who == "hooks" else []
+    async with Runtime.open(tools=[probe], hooks=hooks) as rt:
+        calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
+        if not hooks:
+            (question,) = await asked_questions(rt)
+            await rt.decide(question.approval_id, "allow", updated_input={"n": 2})
+        told = await story(rt, await calling)
+    assert told.result["error"]["error_class"] == "input_mutation_failed"
+    assert (probe.executor.inputs, told.mutations) == ([], [])
+    assert told.invocation["model_input"] == {"n": 1}
+
+
+@tool
+async def post(text: str, tenant: Annotated[str, Internal] = "none", region: Annotated[str, Internal] = "none") -> str:
+    """Post a note. Not for letters."""
+    return f"{text} for {tenant} in {region}"
+
+
+async def posted(asked_questions, call, hook):
+    """A hook sets one internal field, an approver the other."""
+    injecting = hook(lambda question: {"updated_input": {**question.input, "tenant": "acme"}}, name="tenancy")
+    raw = '{"text":  "h\\u00e9llo"}'
+    async with Runtime.open(tools=[post], hooks=[injecting]) as rt:
+        calling = asyncio.ensure_future(call(rt, "post", raw))
+        (question,) = await asked_questions(rt)
+        await rt.decide(question.approval_id, "allow", updated_input={**question.shown, "region": "eu"}, by="pat")
+        return rt, await calling
+
+
+@pytest.mark.requirement("AT-IFACE-29")
+async def test_a_field_that_a_hook_injects_is_marked_internal_and_its_source_is_named(
+    asked_questions, call, hook, records, story
+):
+    rt, result = await posted(asked_questions, call, hook)
+    told = await story(rt, result)
+    (declaration,) = await records(rt, "tool_declaration")
+    properties = declaration["input_contract"]["runtime_input_schema"]["properties"]
+    assert (properties["tenant"]["visibility"], properties["region"]["visibility"]) == ("internal", "internal")
+    sources = {field: each["source_type"] for each in told.mutations for field in each["changed_fields"]}
+    assert (sources["/region"], told.mutations[-1]["source_ref"]) == (
+        "permission_prompt",
+        told.decisions[-1]["decision_id"],
+    )
+    assert told.result["model_facing_content"][0]["text"] == "héllo for acme in eu"
+    assert told.invocation["model_input"] == {"text": "héllo"}
+    by_hook = next(each for each in told.mutations if each["source_type"] == "hook")
+    assert (by_hook["changed_fields"], by_hook["source_ref"]) == (["/tenant"], "tenancy")
+
+
+@pytest.mark.requirement("AT-IO-11")
+@pytest.mark.xfail(reason="neither result nor invocation lists the mutations of the input (input_mutation_refs)")
+async def test_a_result_names_the_mutations_of_its_input(asked_questions, call, hook, story):
+    rt, result = await posted(asked_questions, call, hook)
+    told = await story(rt, result)
+    refs = [each["mutation_id"] for each in told.mutations]
+    assert told.result["input_mutation_refs"] == told.invocation["input_mutation_refs"] == refs
+
+
+@pytest.mark.requirement("AT-IO-14")
+async def test_hooks_and_approvers_see_the_normalized_copy_and_each_has_one_of_their_own(
+    asked_questions, call, hook, story
+):
+    seen = []
+
+    @tool(normalize=lambda arguments: {**arguments, "path": arguments["path"].removeprefix("./")})
+    async def read(path: str) -> str:
+        """Read a file. Not for folders."""
+        return path
+
+    def look(question):
+        seen.append(dict(question.input))
+        question.input["path"] = "elsewhere"
+
+    async with Runtime.open(tools=[read], hooks=[hook(look), hook(look, name="second")]) as rt:
+        calling = asyncio.ensure_future(call(rt, "read", {"path": "./a.txt"}))
+        (question,) = await asked_questions(rt)
+        seen.append(dict(question.shown))
+        question.shown["path"] = "elsewhere"
+        await rt.decide(question.approval_id, "allow")
+        told = await story(rt, await calling)
+    assert seen == [{"path": "a.txt"}] * 3
+    assert told.invocation["observable_input"] == {"path": "a.txt"}
+    assert told.invocation["model_input"] == {"path": "./a.txt"}
+    assert told.result["model_facing_content"][0]["text"] == "a.txt"

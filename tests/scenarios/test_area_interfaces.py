@@ -1,0 +1,162 @@
+"""Interfaces and contracts: what is left unsaid, what is shown to whom, and what comes out."""
+
+from typing import Annotated
+
+import pytest
+
+from agenttool import ConfigError, Internal, Runtime, tool
+from agenttool.ports.output import NativeOutput
+from agenttool.records import (
+    InputContract,
+    OutputContract,
+    Ref,
+    Rendering,
+    ToolKind,
+)
+from agenttool.testing.fakes import scripted_tool
+
+
+@tool(title="Add up", aliases=["sum"], read_only=True, concurrency_safe=True, open_world=False)
+async def add(a: int, b: int = 1) -> int:
+    """Add two whole numbers. Not for text."""
+    return a + b
+
+
+@tool
+async def post(text: str, tenant: Annotated[str, Internal] = "acme") -> str:
+    """Post a note. Not for letters."""
+    return f"{text} for {tenant}"
+
+
+@pytest.mark.requirement("AT-IFACE-05", "AT-IO-02")
+async def test_the_models_schema_and_the_runtimes_differ_by_exactly_the_internal_field(records):
+    async with Runtime.open(tools=[post]) as rt:
+        (declaration,) = await records(rt, "tool_declaration")
+    contract = declaration["input_contract"]
+    model, runtime = contract["model_input_schema"], contract["runtime_input_schema"]
+    assert runtime["properties"].keys() - model["properties"].keys() == {"tenant"}
+    assert {**runtime["properties"], "tenant": None} == {**model["properties"], "tenant": None}
+    assert contract["internal_only_fields"] == ["tenant"]
+    assert contract["strict"] is True
+
+
+@pytest.mark.requirement("AT-IFACE-03")
+async def test_a_tool_that_defers_waits_and_one_that_is_always_loaded_does_not():
+    crowd = [scripted_tool(f"chore_{n}", should_defer=True) for n in range(100)]
+    eager = scripted_tool("eager", should_defer=True, always_load=True, search_hint="now")
+    async with Runtime.open(tools=[*crowd, eager]) as rt:
+        surface = await rt.surface()
+    assert surface.loaded_tools == ("tool_test.eager",)
+    assert len(surface.deferred_tools) == 100
+
+
+@pytest.mark.requirement("AT-IFACE-04")
+@pytest.mark.xfail(reason="surfaces do not look at schema_visibility: an internal tool is loaded like any other")
+async def test_an_internal_tool_is_on_no_models_list():
+    async with Runtime.open(tools=[scripted_tool("hidden", schema_visibility="internal")]) as rt:
+        surface = await rt.surface()
+    assert surface.loaded_tools == ()
+
+
+not_looked_at = pytest.mark.xfail(reason="surfaces look at is_enabled, not at requires_setup or required_credentials")
+
+
+@pytest.mark.requirement("AT-IFACE-06")
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ({"is_enabled": False}, "feature_disabled"),
+        pytest.param({"requires_setup": True}, "setup_required", marks=not_looked_at),
+        pytest.param({"required_credentials": ("vault:github",)}, "credential_missing", marks=not_looked_at),
+    ],
+    ids=["gate", "setup", "credential"],
+)
+async def test_a_surface_says_what_a_tool_lacks(facts, reason):
+    async with Runtime.open(tools=[scripted_tool("probe", **facts)]) as rt:
+        surface = await rt.surface()
+    assert [absent.reason for absent in surface.blocked_tools] == [reason]
+
+
+@pytest.mark.requirement("AT-IFACE-02")
+@pytest.mark.xfail(reason="an exported interface names the tool's id and nothing else of its identity")
+async def test_an_interface_carries_the_identity_of_its_tool(records):
+    async with Runtime.open(tools=[add]) as rt:
+        (declaration,), (interface,) = await records(rt, "tool_declaration"), await records(rt, "tool_interface")
+    for member in ("tool_id", "name", "aliases", "namespace"):
+        assert interface[member] == declaration[member]
+    assert interface["user_facing_name"] == declaration["title"]
+
+
+@pytest.mark.requirement("AT-IFACE-21", "AT-IFACE-22")
+@pytest.mark.parametrize("kind", [ToolKind.SHELL_COMMAND, ToolKind.BROWSER_ACTION, ToolKind.OPENAPI_OPERATION])
+async def test_what_nobody_declared_is_open_world_and_wants_no_person(records, kind, changed):
+    probe = changed(scripted_tool("probe"), declaration={"tool_kind": kind})
+    async with Runtime.open(tools=[probe], interactive=False) as rt:
+        surface = await rt.surface()
+        (interface,) = await records(rt, "tool_interface")
+    assert (interface["is_open_world"], interface["requires_user_interaction"]) == (True, False)
+    assert {"is_open_world", "requires_user_interaction"} <= set(interface["inferred_facts"])
+    assert surface.loaded_tools == ("tool_test.probe",)
+
+
+@pytest.mark.requirement("AT-IFACE-25")
+@pytest.mark.xfail(reason="a security-relevant tool without classifier_input is registered without a word")
+@pytest.mark.parametrize("kind", [ToolKind.SHELL_COMMAND, ToolKind.CODE_EXECUTION])
+async def test_a_security_relevant_tool_without_classifier_input_is_refused(kind, changed):
+    with pytest.raises(ConfigError, match="classifier_input"):
+        Runtime.open(tools=[changed(scripted_tool("probe"), declaration={"tool_kind": kind})])
+
+
+@pytest.mark.requirement("AT-IFACE-15", "AT-PERS-05")
+async def test_hints_for_the_eye_are_exported_and_change_nothing_a_model_reads(allow, call, records):
+    hints = Rendering(
+        ui_summary="Greeted",
+        activity_description="Greeting",
+        progress_render_hint="bar",
+        rejected_render_hint="strike",
+        error_render_hint="red",
+        grouped_render_hint="stack",
+        transcript_search_text="greeting",
+    )
+    results = []
+    for rendering in (hints, None):
+        async with Runtime.open(tools=[scripted_tool("greet", rendering=rendering)], rules=allow) as rt:
+            results.append(await call(rt, "greet", {}))
+            (interface,) = await records(rt, "tool_interface")
+            shown = interface.get("rendering", {})
+            assert shown == ({name: getattr(hints, name) for name in hints.__struct_fields__} if rendering else {})
+    adorned, plain = results
+    assert adorned.model_facing_content == plain.model_facing_content
+    assert (adorned.ui_facing_summary, adorned.transcript_search_text) == ("Greeted", "greeting")
+    assert (plain.ui_facing_summary, plain.transcript_search_text) == (None, None)
+
+
+@pytest.mark.requirement("AT-IO-16", "AT-IO-20")
+async def test_contracts_say_what_comes_out_and_what_came_out_agrees(allow, call, sound_export, changed):
+    contract = OutputContract(
+        structured_schema={"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"]},
+        content_types=("text", "structured_content"),
+        media_modes=("text",),
+        result_shape={"kind": "list", "items_at": "/rows"},
+        artifact_expectations=[{"media_type": "text/csv"}],
+        max_inline_chars=500,
+        persistence_policy_ref="preview_and_persist",
+    )
+
+    async def query(job):
+        return NativeOutput(
+            structured_content={"rows": [1, 2]},
+            artifact_refs=(Ref(id="art_1", uri="file:///rows.csv", media_type="text/csv"),),
+        )
+
+    asked = InputContract(media_modes=("text",), argument_mode="json")
+    probe = changed(scripted_tool("query", query), declaration={"output_contract": contract, "input_contract": asked})
+    async with Runtime.open(tools=[probe], rules=allow) as rt:
+        result = await call(rt, "query", {})
+        exported = await sound_export(rt)
+    (told,) = [each["output_contract"] for each in exported if "output_contract" in each]
+    assert result.structured_content == {"rows": [1, 2]}
+    assert {item.type.value for item in result.content} <= set(told["content_types"])
+    assert [ref.media_type for ref in result.artifact_refs] == [told["artifact_expectations"][0]["media_type"]]
+    assert (told["media_modes"], told["result_shape"]) == (["text"], {"kind": "list", "items_at": "/rows"})
+    assert (told["max_inline_chars"], told["persistence_policy_ref"]) == (500, "preview_and_persist")
