@@ -1,8 +1,9 @@
 """Joins everything: settings and tools in, a runtime out. The only file that knows every room."""
 
 import os.path
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from random import random
 from typing import Self, TypeVar, cast
 
 from agenttool.adapters.python.declare import FunctionTool, declare_function
@@ -15,6 +16,7 @@ from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.policy.sources import read_rules
 from agenttool.policy.written import WrittenRule
+from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import DeclaredTool
 from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
@@ -30,13 +32,14 @@ class Runtime(_Runtime):
     """Governed tool calls: `async with Runtime.open(tools=[...]) as rt`."""
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 -- the settings of a runtime, each with a default
         cls,
         *,
         store: str = "memory:",
         tools: Iterable[Tool] = (),
         rules: str | Path | Iterable[Rule] = (),
         hooks: Iterable[Hook] = (),
+        rate_limits: Mapping[str, RateLimit] | None = None,
         mode: str | None = None,
         interactive: bool | None = None,
     ) -> Self:
@@ -47,6 +50,7 @@ class Runtime(_Runtime):
             tools: decorated functions, plain functions, or tools declared by records.
             rules: a settings file with `[[rules]]`, or rules.
             hooks: in the order they are asked.
+            rate_limits: how often the tools of a namespace may be called altogether.
             mode: how much goes without asking, such as `default` or `read_only`.
             interactive: whether anybody can be asked; if not, a question is a deny.
 
@@ -69,9 +73,9 @@ class Runtime(_Runtime):
             interactive=True if asked is None else asked,
             workspace=_workspace(config),
         )
-        world = World(clock=SystemClock(), ids=UniqueIds(), log=MemoryLog(), payloads=MemoryPayloads())
+        world = World(clock=SystemClock(), ids=UniqueIds(), log=MemoryLog(), payloads=MemoryPayloads(), random=random)
         chosen = [declared(each) for each in _listed("tools", tools)]
-        return cls(world, tools=chosen, hooks=_all_of("hooks", hooks, Hook), policy=policy)
+        return cls(world, tools=chosen, hooks=_all_of("hooks", hooks, Hook), policy=policy, rate_limits=rate_limits)
 
 
 def declared(tool: Tool) -> DeclaredTool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -22,12 +22,14 @@ from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Request
+from agenttool.pipeline.nested import run_nested
 from agenttool.pipeline.run import run_call
-from agenttool.pipeline.stopping import request_cancel
+from agenttool.pipeline.stopping import is_interruptible, request_cancel
 from agenttool.pipeline.tool import compile_tool
 from agenttool.policy.approvals import Allow, Answer, Answered, Deny, Edit, Question, Refused
 from agenttool.policy.decide import Policy
 from agenttool.policy.mode import PermissionMode
+from agenttool.ports.limits import RateLimit
 from agenttool.ports.stores import EventLog, PayloadStore
 from agenttool.ports.tool import DeclaredTool
 from agenttool.ports.world import Clock, IdSource
@@ -50,11 +52,16 @@ from agenttool.records import (
 from agenttool.scheduler.deadlines import Deadlines
 from agenttool.scheduler.drive import Patience
 from agenttool.scheduler.gate import Gate
+from agenttool.scheduler.rates import Bucket
 
 READ_AHEAD = 256
 
 CLOSING_S = 15.0
 """How long a runtime that closes waits for calls that were asked to stop."""
+
+
+def _certain() -> float:
+    return 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +72,7 @@ class World:
     ids: IdSource
     log: EventLog
     payloads: PayloadStore
+    random: Callable[[], float] = _certain
 
 
 class Runtime:
@@ -78,6 +86,7 @@ class Runtime:
         hooks: Iterable[Hook] = (),
         policy: Policy | None = None,
         default_timeout_s: float | None = 600.0,
+        rate_limits: Mapping[str, RateLimit] | None = None,
     ) -> None:
         """Join the parts; must be called inside a running event loop.
 
@@ -98,6 +107,9 @@ class Runtime:
             thread_id=threading.get_ident(),
             hooks=tuple(hooks),
             default_timeout_s=default_timeout_s,
+            random=world.random,
+            run_nested=run_nested,
+            source_buckets={namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()},
         )
         self._catalog = Catalog()
         self._surfaces: dict[str, Surface] = {}
@@ -118,7 +130,8 @@ class Runtime:
         """Stop what still runs, and wait, for a while, until it has written its results."""
         core = self._core
         core.left = asyncio.Event()
-        self._stop_all(AbortReason.RUNTIME_SHUTDOWN)
+        for call in self._under_way():
+            request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
                 while core.calls:
@@ -132,7 +145,8 @@ class Runtime:
             ConfigError: its records contradict each other, or another tool has its name.
         """
         entry = self._catalog.prepare(tool)
-        self._core.tools[entry] = compile_tool(entry, self._core.hooks)
+        source = self._core.source_buckets.get(entry.tool.declaration.namespace)
+        self._core.tools[entry] = compile_tool(entry, self._core.hooks, source)
         self._catalog.add(entry)
         self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
 
@@ -227,7 +241,7 @@ class Runtime:
         unique = core.ids.unique()
         request = Request(name, spelled, surface_id, native_call_id, actor_ref)
         invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
-        return Call(core, request, found, unique, invocation_id, None, fault)
+        return Call(core, request, found, unique, invocation_id, fault, None, fault is not None)
 
     async def cancel(self, invocation_id: InvocationId) -> bool:
         """Ask a call to stop; tell whether it will. A tool that cannot stop goes on, and the request is noted."""
@@ -235,12 +249,26 @@ class Runtime:
         return call is not None and request_cancel(cast("Call", call), AbortReason.USER_INTERRUPTION)
 
     def interrupt(self) -> None:
-        """Ask every running call to stop, as a person does with Ctrl-C."""
-        self._stop_all(AbortReason.USER_INTERRUPTION)
+        """Interrupt the turn: calls that wait are stopped, and of those that run the ones whose tools allow it.
 
-    def _stop_all(self, reason: AbortReason) -> None:
-        for call in tuple(self._core.calls.values()):
-            request_cancel(cast("Call", call), reason)
+        A tool that blocks comes to its end (AT-SCHED-14); `cancel` asks one call to stop whatever its tool says here.
+        """
+        for call in self._under_way():
+            if not call.started_ns or is_interruptible(call):
+                request_cancel(call, AbortReason.USER_INTERRUPTION)
+
+    def cancel_all(self) -> None:
+        """Ask every call to stop, as a person does with Ctrl-C."""
+        for call in self._under_way():
+            request_cancel(call, AbortReason.USER_INTERRUPTION)
+
+    @property
+    def shared(self) -> JsonObject:
+        """The context that calls share, as tools have left it."""
+        return {**self._core.shared}
+
+    def _under_way(self) -> tuple[Call, ...]:
+        return tuple(cast("Call", call) for call in self._core.calls.values())
 
     async def approvals(self) -> tuple[Question, ...]:
         """List the open questions, the oldest first."""

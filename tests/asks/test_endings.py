@@ -120,7 +120,7 @@ async def test_ask_14_every_call_of_a_turn_has_a_result_however_it_ended(allow, 
         calls = [ToolCall(name=name, arguments={}, native_call_id=f"call_{name}") for name in names]
         turn = asyncio.ensure_future(rt.batch(calls, surface=await rt.surface()))
         await begun.wait()
-        rt.interrupt()
+        rt.cancel_all()
         results = await turn
         invocations = {each["native_call_id"]: each for each in await records(rt, "tool_invocation")}
         terminal = [

@@ -168,7 +168,7 @@ async def test_a_tool_that_fails_while_it_is_stopped_tells_the_failure(allow, so
     async with Runtime.open(tools=[messy], rules=allow) as runtime:
         running = asyncio.ensure_future(runtime.call("messy", {}, surface=await runtime.surface()))
         await started.wait()
-        runtime.interrupt()
+        runtime.cancel_all()
         result = await running
         await sound(runtime)
     assert (result.status, result.error.error_class) == ("failed", "execution_failed")

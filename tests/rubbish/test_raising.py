@@ -114,7 +114,6 @@ async def test_an_exception_of_another_tree_is_a_result_too(once, crash):
     assert (await once(explode("coroutine", crash), {})).error.error_class == "execution_failed"
 
 
-@pytest.mark.xfail(strict=True, reason="a CancelledError that nobody asked for is told as canceled by the user")
 @pytest.mark.parametrize("flavour", ["coroutine", "later", "stream"])
 async def test_a_tool_that_cancels_itself_was_not_canceled_by_its_user(once, flavour):
     result = await once(explode(flavour, asyncio.CancelledError("own")), {})

@@ -225,7 +225,6 @@ async def test_a_running_tool_is_handed_its_deadline_the_signal_to_stop_and_a_wa
 
 
 @pytest.mark.requirement("AT-PROG-08")
-@pytest.mark.xfail(reason="an invocation does not tell the facts of its cancellation, and nobody acknowledges one")
 async def test_the_four_facts_of_a_cancellation_stay_apart(allow, begun, call, story):
     async def hang(job):
         await asyncio.Event().wait()

@@ -109,7 +109,6 @@ async def test_an_interrupted_tool_that_may_be_canceled_stops_with_a_result(allo
 
 
 @pytest.mark.requirement("AT-SCHED-14", "AT-IFACE-24")
-@pytest.mark.xfail(reason="an interruption stops every call, also those of tools that block")
 @pytest.mark.parametrize("facts", [{"interrupt_behavior": "block"}, {}], ids=["block", "unsaid"])
 async def test_an_interrupted_tool_that_blocks_comes_to_its_end(allow, begun, facts):
     result = await interrupted(begun, allow, **facts)
@@ -158,7 +157,6 @@ async def test_the_policy_of_a_batch_is_exported_and_its_calls_name_it(allow, re
 
 
 @pytest.mark.requirement("AT-SCHED-03")
-@pytest.mark.xfail(reason="a batch hands out results only: `BatchItem.progress` is never filled")
 @pytest.mark.parametrize("policy", list(YieldPolicy), ids=str)
 async def test_progress_leaves_a_batch_when_the_yield_policy_says(allow, policy):
     release = asyncio.Event()

@@ -3,34 +3,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.errors import ConfigError
+from agenttool.ports.limits import RateLimit
 from agenttool.records import ErrorClass, Recoverability, RetryGuidance, ToolError
-from agenttool.scheduler.rates import Bucket, RateLimit, rate_limited, take_or_wait
+from agenttool.scheduler.rates import Bucket, rate_limited, reserve
 
 
-def test_a_burst_goes_through_and_then_one_at_a_time():
+def test_a_burst_goes_through_and_then_one_at_a_time_in_order_of_arrival():
     bucket = [Bucket(RateLimit(per_second=2, burst=3))]
-    assert [take_or_wait(bucket, 100.0) for _ in range(4)] == [0.0, 0.0, 0.0, 0.5]
-    assert take_or_wait(bucket, 100.25) == 0.25
-    assert take_or_wait(bucket, 100.5) == 0.0
-    assert take_or_wait(bucket, 100.5) == 0.5
+    assert [reserve(bucket, 100.0) for _ in range(5)] == [0.0, 0.0, 0.0, 0.5, 1.0]
+    assert reserve(bucket, 101.0) == 0.5
 
 
 def test_a_tool_waits_for_its_own_limit_and_for_its_sources():
     tool, source = Bucket(RateLimit(per_second=1)), Bucket(RateLimit(per_second=4))
-    assert take_or_wait((tool, source), 0.0) == 0.0
-    assert take_or_wait((source,), 0.25) == 0.0
-    assert take_or_wait((tool, source), 0.25) == 0.75
+    assert reserve((tool, source), 0.0) == 0.0
+    assert reserve((source,), 0.25) == 0.0
+    assert reserve((tool, source), 0.5) == 0.5
 
 
-def test_a_refused_call_takes_nothing():
-    tool, source = Bucket(RateLimit(per_second=1)), Bucket(RateLimit(per_second=1))
-    tool.take(0.0)
-    assert take_or_wait((tool, source), 0.0) == 1.0
-    assert take_or_wait((source,), 0.0) == 0.0
+def test_whoever_would_wait_too_long_takes_no_place():
+    tool, source = Bucket(RateLimit(per_second=1, max_wait_s=1.5)), Bucket(RateLimit(per_second=1))
+    assert [reserve((tool,), 0.0) for _ in range(3)] == [0.0, 1.0, None]
+    assert reserve((tool, source), 0.0) is None
+    assert reserve((source,), 0.0) == 0.0
+    assert tool.wait(0.0) == 2.0
 
 
 def test_without_a_limit_nothing_waits():
-    assert take_or_wait((), 0.0) == 0.0
+    assert reserve((), 0.0) == 0.0
 
 
 def test_a_source_that_asks_for_quiet_gets_it():
@@ -40,7 +40,9 @@ def test_a_source_that_asks_for_quiet_gets_it():
     assert bucket.wait(53.0) == 0.0
 
 
-@pytest.mark.parametrize("limit", [{"per_second": 0}, {"per_second": -1}, {"per_second": 1, "burst": 0}])
+@pytest.mark.parametrize(
+    "limit", [{"per_second": 0}, {"per_second": -1}, {"per_second": 1, "burst": 0}, {"per_second": 1, "max_wait_s": -1}]
+)
 def test_a_limit_that_lets_nothing_through_is_refused(limit):
     with pytest.raises(ConfigError, match="must let something through"):
         RateLimit(**limit)
@@ -54,20 +56,16 @@ def test_a_call_that_came_too_soon_is_told_when_to_come_again():
         recoverability=Recoverability.RETRYABLE,
         retry_after=1.5,
         retry=RetryGuidance(safe=True),
-        phase="execute",
+        phase="schedule",
     )
 
 
 @given(st.integers(1, 20), st.integers(1, 5), st.lists(st.integers(0, 2000), min_size=1, max_size=60))
 def test_no_stretch_of_time_sees_more_calls_than_rate_and_burst_allow(per_second, burst, pauses_ms):
-    bucket, now, passed = [Bucket(RateLimit(per_second=per_second, burst=burst))], 0.0, []
+    bucket, now, passed = [Bucket(RateLimit(per_second=per_second, burst=burst, max_wait_s=1e9))], 0.0, []
     for pause in pauses_ms:
         now += pause / 1000
-        wait = take_or_wait(bucket, now)
-        if wait:
-            now += wait + 1e-6
-            assert take_or_wait(bucket, now) == 0.0
-        passed.append(now)
+        passed.append(now + reserve(bucket, now))
     for first, begin in enumerate(passed):
         for last in range(first, len(passed)):
             assert last - first + 1 <= (passed[last] - begin) * per_second + burst + 1e-3

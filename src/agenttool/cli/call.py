@@ -85,7 +85,7 @@ async def _call(
     async with Runtime.open(tools=tools, rules=rules, interactive=None if interactive else False) as rt:
         surface = await rt.surface()
         calling = asyncio.ensure_future(rt.call(name, arguments, surface=surface))
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, rt.interrupt)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, rt.cancel_all)
         watching = asyncio.ensure_future(_watch(rt, console))
         try:
             return await calling

@@ -4,10 +4,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import Progressed
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import request_cancel
 from agenttool.records import AbortReason, JsonObject, ResultStatus, SchedulerPolicy, ToolProgress, ToolResult
+from agenttool.scheduler.gate import Gate
 from agenttool.scheduler.order import Outlet, delivery_of
 from agenttool.scheduler.siblings import Readiness, Siblings, siblings_of
 
@@ -42,19 +45,23 @@ class Batch:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def stream(self) -> AsyncGenerator[BatchItem]:
-        """Run all calls; results leave in the order asked for unless the policy says otherwise."""
+        """Run all calls; what leaves, leaves in the order the policy says, and context changes wait for the end."""
         delivery = delivery_of(self.policy)
         outlet = Outlet[BatchItem](len(self.calls), delivery)
-        places = asyncio.Semaphore(_places(self.policy, len(self.calls), serial=delivery.serial))
+        places = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
         async with asyncio.TaskGroup() as group:
             for index in range(len(self.calls)):
-                group.create_task(self._run(index, places, outlet.result))
+                group.create_task(self._run(index, places, outlet))
             async for item in outlet:
                 yield item
+        for call in self.calls:
+            if call.has_deferred_changes:
+                call.core.shared.update(call.wanted_changes or {})
 
-    async def _run(self, index: int, places: asyncio.Semaphore, deliver: Callable[[int, BatchItem], None]) -> None:
+    async def _run(self, index: int, places: asyncio.Semaphore, outlet: Outlet[BatchItem]) -> None:
         call = self.calls[index]
         call.core.calls[call.invocation_id] = call
+        call.on_progress = lambda update: outlet.progress(index, BatchItem(index=index, progress=_told(call, update)))
         await self._wait_for_dependencies(index, call)
         try:
             async with places:
@@ -62,7 +69,7 @@ class Batch:
         finally:
             result = call.result
             if result is not None:
-                self._end(index, result, deliver)
+                self._end(index, result, outlet.result)
 
     def _end(self, index: int, result: ToolResult, deliver: Callable[[int, BatchItem], None]) -> None:
         self.ended[index] = result.status
@@ -81,20 +88,29 @@ class Batch:
             _take_along(call)
 
 
-def _places(policy: SchedulerPolicy, calls: int, *, serial: bool) -> int:
-    if serial:
-        return 1
-    return max(calls, 1) if policy.max_parallel is None else max(policy.max_parallel, 1)
-
-
 def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: SchedulerPolicy) -> Batch:
     """Join calls that are ready to run.
 
     Raises:
         ToolFailure: invalid_arguments, if the dependencies do not make sense.
+        ConfigError: the policy would let nothing run.
     """
     depends_on = {index: each.depends_on for index, each in enumerate(wanted)}
+    gate = Gate(policy) if _is_particular(policy) else None
+    for call in calls:
+        call.scheduler_policy = policy
+        call.gate = gate
+        call.is_special = call.is_special or gate is not None
     return Batch(calls, policy, siblings_of(depends_on, policy.sibling_failure_policy))
+
+
+def _told(call: Call, update: Progressed) -> ToolProgress:
+    return update.told(call.invocation_id, timestamp(call.core.now_ns()))
+
+
+def _is_particular(policy: SchedulerPolicy) -> bool:
+    """Tell whether the policy has a word about who runs beside whom."""
+    return policy.max_parallel is not None or policy.parallel_classes is not None or bool(policy.resource_locks)
 
 
 def _take_along(call: Call) -> None:

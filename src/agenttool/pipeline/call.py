@@ -1,11 +1,13 @@
 """What every phase may see of one call, and what a running tool may do with it."""
 
+import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from types import MappingProxyType
 from typing import cast
 
 from agenttool.catalog.surface import Surface
+from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, Progressed, Request
@@ -15,6 +17,7 @@ from agenttool.policy.verdict import Verdict
 from agenttool.ports.facts import FactData, Step
 from agenttool.records import (
     AbortReason,
+    Cancellation,
     DecisionId,
     InvocationId,
     InvocationStatus,
@@ -24,15 +27,26 @@ from agenttool.records import (
     Phase,
     ProgressStatus,
     ResultId,
+    SchedulerPolicy,
     ToolId,
     ToolResult,
 )
 from agenttool.results.scrub import Scrubber, compile_scrubber
-from agenttool.scheduler.deadlines import Deadline
+from agenttool.scheduler.cancel import StopSignal
 from agenttool.scheduler.drive import Drive
+from agenttool.scheduler.gate import Gate
+from agenttool.scheduler.limits import Expiry, TimeLimit
 from agenttool.scheduler.lines import Turn
 
 _NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
+_making_signals = threading.Lock()
+
+FREE_UPDATES = 100
+"""So many updates of one call are told as they come."""
+
+UPDATE_EVERY_S = 0.05
+"""After that, one in so many seconds; the others are dropped."""
+
 _UNRESOLVED = ToolId("tool_unresolved")
 
 
@@ -41,7 +55,14 @@ class Call(Live, eq=False):
 
     Attributes:
         unique: what its id and those of all its records are made of.
+        gate: that of the batch it belongs to, which it passes before the runtime's.
+        cap_at: the moment on the loop's clock at which its time is over, retries included.
+        children: the calls under way that its tool made.
+        wanted_changes: what its tool wants to change in the shared context; deferred ones wait for the batch's end.
         fault: what was wrong with the arguments before they could even be written down.
+        depth: how many calls led to it.
+        scheduler_policy: that of the batch it belongs to.
+        is_special: there is more to it than a name and its arguments, so that it goes the long way.
     """
 
     core: Core
@@ -49,8 +70,11 @@ class Call(Live, eq=False):
     surface: Surface | None
     unique: str
     invocation_id: InvocationId
-    parent: "Call | None" = None
     fault: str | None = None
+    parent: "Call | None" = None
+    is_special: bool = False
+    depth: int = 0
+    scheduler_policy: SchedulerPolicy | None = None
     tool_id: ToolId = _UNRESOLVED
     status: InvocationStatus | None = None
     events: int = 0
@@ -58,19 +82,29 @@ class Call(Live, eq=False):
     tool: Tool | None = None
     drive: Drive | None = None
     turn: Turn | None = None
-    deadline: Deadline | None = None
+    gate: Gate | None = None
+    batch_turn: Turn | None = None
+    limit: TimeLimit | None = None
+    cap_at: float = 0.0
     abort_reason: AbortReason | None = None
-    wants_to_stop: bool = False
+    cancellation: Cancellation | None = None
+    is_cancel_told: bool = False
+    signal: StopSignal | None = None
+    children: "dict[InvocationId, Call] | None" = None
     interrupted: BaseException | None = None
     result: ToolResult | None = None
     scrubber: Scrubber | None = None
     started_ns: int = 0
     progress: int = 0
+    reported_at: float = 0.0
+    on_progress: Callable[[Progressed], None] | None = None
+    wanted_changes: JsonObject | None = None
+    has_deferred_changes: bool = False
     mutations: int = 0
     decisions: int = 0
     hook_runs: int = 0
     hints: tuple[HookHint, ...] = ()
-    context: tuple[JsonObject, ...] = ()
+    hook_context: tuple[JsonObject, ...] = ()
     call_input: JsonObject = {}  # noqa: RUF012 -- each call gets one of its own
 
     @property
@@ -102,12 +136,44 @@ class Call(Live, eq=False):
     @property
     def is_requested(self) -> bool:
         """Tell whether someone asked this call to stop."""
-        return self.wants_to_stop or self.abort_reason is not None
+        return self.cancellation is not None or self.abort_reason is not None
 
     @property
     def reason(self) -> AbortReason | None:
         """Tell why it should stop."""
-        return self.abort_reason
+        return self.abort_reason or (self.cancellation.abort_reason if self.cancellation is not None else None)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block a worker's thread until someone asks this call to stop, and tell whether someone did."""
+        with _making_signals:
+            signal = self.signal = self.signal or StopSignal()
+        if self.is_requested:
+            signal.give()
+        return signal.wait(timeout)
+
+    def call(self, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
+        """Make a call from within this one: on the same surface, judged like any other, stopped with this one."""
+        return self.core.run_nested(self, name, arguments)
+
+    def call_and_wait(self, name: str, arguments: JsonObject) -> ToolResult:
+        """Make a call from within this one, from the thread its tool runs in.
+
+        Raises:
+            RuntimeError: on the event loop's own thread, which would wait for itself.
+        """
+        if threading.get_ident() == self.core.thread_id:
+            raise RuntimeError("a call cannot be waited for on the event loop's thread; await `call` instead")
+        return asyncio.run_coroutine_threadsafe(self.call(name, arguments), self.core.loop).result()
+
+    @property
+    def context(self) -> Mapping[str, Json]:
+        """What tools before left in the shared context."""
+        return MappingProxyType(self.core.shared)
+
+    def change_context(self, changes: JsonObject) -> None:
+        """Remember what the tool wants to change; what becomes of it is decided when it has ended."""
+        self.is_special = True
+        self.wanted_changes = {**(self.wanted_changes or {}), **parse_object(json_bytes(changes))}
 
     @property
     def credentials(self) -> Mapping[str, str]:
@@ -131,14 +197,23 @@ class Call(Live, eq=False):
         seconds = self.timeout_s
         return None if seconds is None or not self.started_ns else self.started_ns + int(seconds * 1e9)
 
-    def arm_deadline(self) -> None:
-        """Set the alarm, once the tool waits for something: before that nothing could stop it."""
-        seconds = self.timeout_s
-        if seconds is not None:
-            self.deadline = self.core.deadlines.arm(self.core.loop.time() + seconds, self.time_out)
+    def start_clocks(self) -> None:
+        """Let its time run, once the tool waits for something: before that nothing could stop it."""
+        seconds, idle = self.timeout_s, self.tool.idle_timeout_s if self.tool is not None else None
+        if seconds is None and idle is None:
+            return
+        deadlines = self.core.deadlines
+        if seconds is not None and not self.cap_at:
+            self.cap_at = deadlines.now() + seconds
+        left = None if seconds is None else self.cap_at - deadlines.now()
+        self.limit = TimeLimit(deadlines, self._time_out, cap=left, idle=idle)
 
-    def time_out(self) -> None:
-        """Stop the tool, because its time is over."""
+    def stop_clocks(self) -> None:
+        """Let its time stop: the tool has ended."""
+        if self.limit is not None:
+            self.limit.end()
+
+    def _time_out(self, expiry: Expiry) -> None:
         if self.abort_reason is None:
             self.abort_reason = AbortReason.TIMEOUT
         if self.drive is not None:
@@ -181,22 +256,36 @@ class Call(Live, eq=False):
     ) -> None:
         if self.status is None or self.status.is_terminal or self.status is InvocationStatus.YIELDED:
             return
+        if self.limit is not None:
+            self.limit.progress()
+        if self._is_too_soon():
+            return
         self.progress += 1
         scrub = self.scrubber
         message, step = _text(message), _text(step)
         is_partial = partial is not None
-        self.note(
-            steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED,
-            Progressed(
-                self.progress,
-                ProgressStatus.PARTIAL_RESULT if is_partial else ProgressStatus.RUNNING,
-                scrub.text(message) if scrub and message else message,
-                None if percent is None else min(max(percent, 0.0), 100.0),
-                scrub.text(step) if scrub and step else step,
-                (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
-                cast("JsonObject", dict(facts)) if facts else None,
-            ),
+        update = Progressed(
+            self.progress,
+            ProgressStatus.PARTIAL_RESULT if is_partial else ProgressStatus.RUNNING,
+            scrub.text(message) if scrub and message else message,
+            None if percent is None else min(max(percent, 0.0), 100.0),
+            scrub.text(step) if scrub and step else step,
+            (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
+            cast("JsonObject", dict(facts)) if facts else None,
         )
+        self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, update)
+        if self.on_progress is not None:
+            self.on_progress(update)
+
+    def _is_too_soon(self) -> bool:
+        """Tell whether an update is one too many: a tool that reports without end must not fill the journal."""
+        if self.progress < FREE_UPDATES:
+            return False
+        now = self.core.deadlines.now()
+        if now - self.reported_at < UPDATE_EVERY_S:
+            return True
+        self.reported_at = now
+        return False
 
 
 def _text(value: object) -> str | None:

@@ -1,7 +1,7 @@
 """What all calls of a runtime share."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,16 +13,26 @@ from agenttool.policy.approvals import Approvals
 from agenttool.policy.decide import Policy
 from agenttool.ports.stores import PayloadStore
 from agenttool.ports.world import IdSource
-from agenttool.records import ApprovalId, InvocationId
+from agenttool.records import ApprovalId, InvocationId, Json, JsonObject, ToolResult
 from agenttool.scheduler.deadlines import Deadlines
 from agenttool.scheduler.drive import Patience
 from agenttool.scheduler.gate import Gate
+from agenttool.scheduler.rates import Bucket
+from agenttool.scheduler.retry import RetryPolicy
+
+
+def _nobody(parent: object, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
+    raise AssertionError("the runtime says how nested calls are made")
 
 
 class UnderWay(Protocol):
     """A call as this file sees it; each of them is a `pipeline.call.Call`."""
 
     invocation_id: InvocationId
+
+
+def _no_luck() -> float:
+    return 1.0
 
 
 @dataclass(slots=True, eq=False)
@@ -41,6 +51,13 @@ class Core:
     thread_id: int
     hooks: tuple[Hook, ...] = ()
     default_timeout_s: float | None = 600.0
+    random: Callable[[], float] = _no_luck
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    run_nested: Callable[..., Coroutine[object, object, ToolResult]] = _nobody
+    source_buckets: dict[str, Bucket] = field(default_factory=dict[str, Bucket])
+    """The rate limits of whole namespaces."""
+    shared: dict[str, Json] = field(default_factory=dict[str, Json])
+    """The context that calls share, as far as tools may change it."""
     approval_ttl_s: float = 86_400.0
     approvals: Approvals = field(default_factory=Approvals)
     waiting: dict[ApprovalId, "asyncio.Future[object]"] = field(

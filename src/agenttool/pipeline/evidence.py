@@ -11,6 +11,7 @@ from agenttool.pipeline.digests import input_digest
 from agenttool.policy.verdict import Verdict, decision_record
 from agenttool.ports.facts import Fact
 from agenttool.records import (
+    Cancellation,
     DecisionId,
     EventType,
     HookEvent,
@@ -29,6 +30,7 @@ from agenttool.records import (
     Record,
     ResultPersistence,
     SuggestedUpdate,
+    Timestamp,
     ToolHook,
     ToolProgress,
     ToolResult,
@@ -278,27 +280,44 @@ class Progressed(Plain, frozen=True):
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the update."""
-        invocation_id = cast("InvocationId", fact.invocation_id)
-        return (
-            ToolProgress(
-                progress_id=ProgressId(f"prg_{invocation_id.partition('_')[2]}-{self.number}"),
-                invocation_id=invocation_id,
-                sequence=self.number,
-                status=self.status,
-                message=self.message,
-                percent=self.percent,
-                current_step=self.step,
-                elapsed_ms=self.elapsed_ms,
-                timestamp=timestamp(fact.at_ns),
-                **(self.facts or {}),  # pyright: ignore[reportArgumentType] -- counters that the record has fields for
-            ),
+        return (self.told(cast("InvocationId", fact.invocation_id), timestamp(fact.at_ns)),)
+
+    def told(self, invocation_id: InvocationId, at: Timestamp) -> ToolProgress:
+        """Give the update as a record."""
+        return ToolProgress(
+            progress_id=ProgressId(f"prg_{invocation_id.partition('_')[2]}-{self.number}"),
+            invocation_id=invocation_id,
+            sequence=self.number,
+            status=self.status,
+            message=self.message,
+            percent=self.percent,
+            current_step=self.step,
+            elapsed_ms=self.elapsed_ms,
+            timestamp=at,
+            **(self.facts or {}),  # pyright: ignore[reportArgumentType] -- counters that the record has fields for
         )
 
 
+class CancelTold(Plain, frozen=True):
+    """What is known of a cancellation at this moment."""
+
+    cancellation: Cancellation
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell why, and what became of it if that is known."""
+        told = {"abort_reason": self.cancellation.abort_reason, "message": self.cancellation.message}
+        return {name: str(value) for name, value in told.items() if value is not None}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill in the four facts."""
+        return {"cancellation": self.cancellation}
+
+
 class Ended(Plain, frozen=True):
-    """The one result of the call."""
+    """The one result of the call, and what became of the change it wanted to make to the shared context."""
 
     result: ToolResult
+    context_modifiers: JsonObject | None = None
 
     def members(self, event: EventType) -> JsonObject:
         """Tell the result's id and, of a failure, its class."""
@@ -307,6 +326,8 @@ class Ended(Plain, frozen=True):
         if result.error is not None and event.is_terminal:
             told["error_class"] = result.error.error_class.value
             told["error_code"] = result.error.error_code
+        if self.context_modifiers is not None and event.is_terminal:
+            told["context_modifiers"] = self.context_modifiers
         return told
 
     def records(self, fact: Fact) -> tuple[Record, ...]:

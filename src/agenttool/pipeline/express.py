@@ -31,7 +31,7 @@ def express(call: Call) -> object:  # noqa: PLR0911, PLR0915 -- a question, a re
     """
     core, surface, request = call.core, call.surface, call.request
     entry = None if surface is None else surface.entries.get(request.name)
-    if entry is None or call.abort_reason is not None or call.fault is not None or call.parent is not None:
+    if entry is None or call.is_special:
         return NOT_PLAIN
     tool = core.tools[entry]
     facts = tool.plain_facts

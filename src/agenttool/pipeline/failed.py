@@ -29,7 +29,8 @@ def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
         return error_of_crash(call, crash)
     call.interrupted = crash
     if call.abort_reason is None:
-        call.abort_reason = AbortReason.USER_INTERRUPTION
+        above = call.parent.abort_reason if call.parent is not None else None
+        call.abort_reason = above or AbortReason.USER_INTERRUPTION
     return failure_of_stop(call)
 
 

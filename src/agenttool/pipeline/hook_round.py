@@ -70,7 +70,7 @@ async def hook_round(
         call.hook_runs += 1
         if run.reply.progress is not None:
             call.report(run.reply.progress)
-        call.context += run.reply.additional_context
+        call.hook_context += run.reply.additional_context
         call.note(completed, HookRan(run, event, HookId(f"hook_{call.unique}-{call.hook_runs}")))
     return rounds
 

@@ -1,12 +1,14 @@
 """A tool that was started: it has ended at once, or it waits for something and is carried on to its end."""
 
+import asyncio
 from asyncio import CancelledError
 from collections.abc import Coroutine
 
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.stopping import failure_of_stop
-from agenttool.records import Live
+from agenttool.pipeline.stopping import acknowledge, failure_of_stop, stop
+from agenttool.records import AbortReason, ErrorClass, Live
+from agenttool.results.failure import guided
 from agenttool.scheduler.drive import Drive, Stopped
 
 
@@ -47,7 +49,7 @@ async def carry(call: Call, run: Waiting) -> object:
     Raises:
         ToolFailure: timeout, canceled, sibling_canceled; and whatever the tool raises.
     """
-    call.drive = drive = Drive(call.core.patience, call.arm_deadline)
+    call.drive = drive = Drive(call.core.patience, call.start_clocks)
     if call.abort_reason is not None:
         drive.stop()
     carrying = drive.carry(run.work, run.awaited)
@@ -56,14 +58,45 @@ async def carry(call: Call, run: Waiting) -> object:
         output = await carrying
     finally:
         call.drive = None
-        if call.deadline is not None:
-            call.core.deadlines.cancel(call.deadline)
+        call.stop_clocks()
     return _ended(call, drive, output)
 
 
 def _ended(call: Call, drive: Drive, output: object) -> object:
     if drive.caller_canceled is not None:
         call.interrupted = drive.caller_canceled
-    if type(output) is Stopped:
-        raise ToolFailure(failure_of_stop(call, abandoned=output.abandoned))
-    return output
+    if type(output) is not Stopped:
+        return output
+    if call.abort_reason is None and call.interrupted is None:
+        message = "CancelledError: the tool ended as if canceled, though nobody asked it to"
+        raise ToolFailure(guided(ErrorClass.EXECUTION_FAILED, phase=call.phase, message=message))
+    if call.interrupted is not None and call.children:
+        stop(call, AbortReason.USER_INTERRUPTION)
+    if not output.abandoned:
+        acknowledge(call)
+    raise ToolFailure(failure_of_stop(call, abandoned=output.abandoned))
+
+
+async def pause(call: Call, seconds: float) -> None:
+    """Wait in a call's own task, until the time is over or somebody stops it.
+
+    Raises:
+        ToolFailure: canceled, sibling_canceled, timeout.
+    """
+    core = call.core
+    over: asyncio.Future[None] = core.loop.create_future()
+    alarm = core.deadlines.arm(core.deadlines.now() + seconds, lambda: None if over.done() else over.set_result(None))
+    call.drive = drive = Drive(core.patience)
+    try:
+        waited = await drive.run(_until(over))
+    finally:
+        call.drive = None
+        core.deadlines.cancel(alarm)
+    if drive.caller_canceled is not None:
+        call.interrupted = drive.caller_canceled
+    if isinstance(waited, Stopped):
+        raise ToolFailure(failure_of_stop(call))
+
+
+async def _until(over: "asyncio.Future[None]") -> None:
+    await over

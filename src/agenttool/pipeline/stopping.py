@@ -2,30 +2,97 @@
 
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
+from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
-from agenttool.records import AbortReason, ErrorClass, ToolError
+from agenttool.pipeline.evidence import CancelTold
+from agenttool.records import (
+    AbortReason,
+    Cancellation,
+    CancellationOutcome,
+    ErrorClass,
+    Phase,
+    ToolError,
+    replace,
+)
 from agenttool.results.failure import guided
 from agenttool.results.synthetic import canceled_by_user, stopped_by_shutdown
+from agenttool.scheduler.cancel import TOO_LATE, UNSUPPORTED, stops_on_interrupt
+
+_OVER = frozenset({Phase.MAP_RESULT, Phase.POST_HOOKS, Phase.PERSIST_RESULT, Phase.EMIT_TERMINAL})
 
 
 def request_cancel(call: Call, reason: AbortReason) -> bool:
-    """Ask a call to stop; tell whether it will. The request is noted either way (AT-PROG-10)."""
-    call.wants_to_stop = True
-    if call.status is None:
-        call.abort_reason = call.abort_reason or reason
-        return True
-    if call.status.is_terminal:
+    """Ask a call, and with it every call that its tool made, to stop; tell whether it will.
+
+    The request is noted either way, and the first one is the one on record (AT-PROG-10).
+    """
+    if call.result is not None:
         return False
-    call.note(steps.CANCEL_REQUESTED, {"abort_reason": reason.value})
-    is_running = call.started_ns != 0
-    if is_running and call.tool is not None and not call.tool.supports_cancel:
-        call.note(steps.CANCEL_FAILED, {"reason": "unsupported"})
-        return False
+    call.is_special = True
+    if call.cancellation is None:
+        failure = _why_not(call)
+        call.cancellation = Cancellation(
+            cancel_requested=timestamp(call.core.now_ns()), abort_reason=reason, message=failure
+        )
+        if call.signal is not None:
+            call.signal.give()
+        if call.status is not None:
+            tell_cancellation(call)
+        if failure is None:
+            stop(call, reason)
+    return call.abort_reason is not None and call.phase not in _OVER
+
+
+def stop(call: Call, reason: AbortReason) -> None:
+    """Stop a call and the calls that its tool made, by whatever they are waiting for."""
     if call.abort_reason is None:
         call.abort_reason = reason
+    for child in tuple((call.children or {}).values()):
+        request_cancel(child, reason)
     if call.drive is not None:
         call.drive.stop()
-    return True
+
+
+def tell_cancellation(call: Call) -> None:
+    """Note the request, and at once that nothing will come of it if that is so."""
+    asked = call.cancellation
+    if asked is not None and not call.is_cancel_told:
+        call.is_cancel_told = True
+        call.note(steps.CANCEL_REQUESTED, CancelTold(asked))
+        if asked.message is not None:
+            call.note(steps.CANCEL_FAILED, CancelTold(asked))
+
+
+def acknowledge(call: Call) -> None:
+    """Note that the tool heard: it ended where it was told to."""
+    if call.cancellation is not None:
+        call.cancellation = replace(call.cancellation, cancel_acknowledged=timestamp(call.core.now_ns()))
+        call.note(steps.CANCEL_ACKNOWLEDGED, CancelTold(call.cancellation))
+
+
+def settle_cancellation(call: Call, *, canceled: bool) -> None:
+    """Note how a cancellation ended; one that came to nothing is told."""
+    tell_cancellation(call)
+    asked = call.cancellation
+    if asked is not None:
+        outcome = CancellationOutcome.CANCELED if canceled else CancellationOutcome.CANCEL_FAILED
+        settled = replace(asked, outcome=outcome)
+        is_news = not canceled and asked.message is None
+        call.note(steps.CANCEL_FAILED if is_news else steps.CANCEL_SETTLED, CancelTold(settled))
+
+
+def _why_not(call: Call) -> str | None:
+    if call.phase in _OVER:
+        return TOO_LATE
+    is_running = call.started_ns != 0 and call.tool is not None
+    return UNSUPPORTED if is_running and call.tool is not None and not call.tool.supports_cancel else None
+
+
+def is_interruptible(call: Call) -> bool:
+    """Tell whether interrupting the turn stops a running call: its tool says so, and its batch does not object."""
+    policy = call.scheduler_policy
+    said = call.tool.interrupt_behavior if call.tool is not None else None
+    return stops_on_interrupt(said, policy.interrupt_behavior if policy is not None else None)
 
 
 def refuse_if_stopped(call: Call) -> None:
@@ -51,4 +118,7 @@ def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
     if reason is AbortReason.SIBLING_ERROR:
         message = "a call beside this one failed, so this one was not finished"
         return guided(ErrorClass.SIBLING_CANCELED, phase=call.phase, message=message, abort_reason=reason)
+    if reason is AbortReason.FALLBACK:
+        message = "the call that made this one has ended, so that nobody waits for it"
+        return guided(ErrorClass.CANCELED, phase=call.phase, message=message, abort_reason=reason)
     return canceled_by_user(call.phase)

@@ -10,8 +10,11 @@ from agenttool.policy.subject import Subject, subject_of
 from agenttool.ports.executor import Job
 from agenttool.ports.tool import Check, DeclaredTool, Normalize
 from agenttool.records import (
+    ContextModifierPolicy,
+    ExecutionProfile,
     HookEvent,
     InputContract,
+    InterruptBehavior,
     JsonObject,
     MutationPolicy,
     ToolId,
@@ -21,6 +24,8 @@ from agenttool.records import (
 from agenttool.results.persistence import PersistencePolicy, policy_of
 from agenttool.results.plan import MappingPlan, plan_mapping
 from agenttool.results.redaction import Redactor, compile_redactor
+from agenttool.scheduler.rates import Bucket
+from agenttool.scheduler.retry import Repeatability, repeatability_of
 from agenttool.scheduler.safety import CallFacts, Safety, safety_of
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.views import model_view
@@ -56,7 +61,12 @@ class Tool:
     safety: Safety
     start: Callable[[Job], Coroutine[object, object, object]]
     supports_cancel: bool
+    interrupt_behavior: InterruptBehavior | None
     timeout_s: float | None
+    idle_timeout_s: float | None
+    repeatability: Repeatability | None
+    buckets: tuple[Bucket, ...]
+    modifier_policy: ContextModifierPolicy | None
     mapping: MappingPlan
     persistence: PersistencePolicy
     plain_facts: CallFacts | None
@@ -69,8 +79,8 @@ class Tool:
         return self.hooks.at(event)
 
 
-def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
-    """Work out everything about a tool that does not depend on a call.
+def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = None) -> Tool:
+    """Work out everything about a tool that does not depend on a call; `source` limits all tools of its namespace.
 
     Raises:
         ConfigError: its records contradict each other, or a schema in them cannot be used.
@@ -94,7 +104,17 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
     its_hooks = hooks_of(hooks, declared.declaration)
     persistence = policy_of(interface, declared.declaration.output_contract)
     redactor = compile_redactor(contract.sensitive_fields)
-    asks = (contract.defaults, contract.internal_only_fields, declared.check_values, declared.preflight)
+    repeatability = repeatability_of(profile, idempotent=profile.supports_retries)
+    own = None if declared.rate_limit is None else Bucket(declared.rate_limit)
+    buckets = tuple(each for each in (own, source) if each is not None)
+    asks = (
+        buckets,
+        repeatability.supports_retries,
+        contract.defaults,
+        contract.internal_only_fields,
+        declared.check_values,
+        declared.preflight,
+    )
     is_plain = not (any(asks) or declared.normalize or redactor or its_hooks.by_event or subject.computed)
     return Tool(
         entry=entry,
@@ -115,7 +135,12 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
         safety=safety,
         start=declared.executor.start,
         supports_cancel=bool(profile.supports_cancel),
+        interrupt_behavior=interface.interrupt_behavior,
         timeout_s=min(timeouts) / 1000 if timeouts else None,
+        idle_timeout_s=_idle_timeout_of(profile),
+        repeatability=repeatability if repeatability.supports_retries else None,
+        buckets=buckets,
+        modifier_policy=interface.context_modifier_policy if profile.supports_context_modifiers else None,
         mapping=plan_mapping(interface, declared.declaration.output_contract, mapper=declared.map_result),
         persistence=persistence,
         plain_facts=safety.static if is_plain else None,
@@ -123,6 +148,13 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook]) -> Tool:
         has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
         inline_below=persistence.inline_below,
     )
+
+
+def _idle_timeout_of(profile: ExecutionProfile) -> float | None:
+    """Read how long the tool may be silent."""
+    behavior = profile.timeout_behavior
+    limit = behavior.get("idle_timeout_ms") if isinstance(behavior, dict) else None
+    return limit / 1000 if isinstance(limit, int | float) and limit > 0 else None
 
 
 def _schemas_of(declared: DeclaredTool, contract: InputContract) -> tuple[JsonObject, JsonObject]:

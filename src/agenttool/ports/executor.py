@@ -3,7 +3,7 @@
 from collections.abc import Coroutine, Mapping
 from typing import Protocol
 
-from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolId
+from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolId, ToolResult
 
 
 class CancelSignal(Protocol):
@@ -17,6 +17,10 @@ class CancelSignal(Protocol):
     @property
     def reason(self) -> AbortReason | None:
         """Tell why, once asked."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block a worker's thread until someone asks, and tell whether someone did."""
         ...
 
 
@@ -68,6 +72,23 @@ class Job(Protocol):
         facts: Mapping[str, int | str] | None = None,
     ) -> None:
         """Tell how far the work is; safe from any thread. A `partial` is a part of the result, ready now."""
+        ...
+
+    def call(self, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
+        """Call another tool of the same surface from within this run; it is judged like any other call."""
+        ...
+
+    def call_and_wait(self, name: str, arguments: JsonObject) -> ToolResult:
+        """Do the same from a worker's thread."""
+        ...
+
+    @property
+    def context(self) -> Mapping[str, Json]:
+        """What tools before this one left in the context that all calls of a runtime share."""
+        ...
+
+    def change_context(self, changes: JsonObject) -> None:
+        """Ask for a change of that context; whether it is made, and when, is for the scheduler to say."""
         ...
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agenttool.ports.executor import Executor
+from agenttool.ports.limits import RateLimit
 from agenttool.records import (
     ExecutionProfile,
     Json,
@@ -45,4 +46,5 @@ class DeclaredTool:
     classifiers: Mapping[str, Classify] = field(default_factory=dict[str, Classify])
     locks: Locks | None = None
     map_result: Callable[[object], object] | None = None
+    rate_limit: RateLimit | None = None
     is_trusted: bool = False

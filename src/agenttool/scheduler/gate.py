@@ -24,6 +24,7 @@ from sys import maxsize
 
 from agenttool.errors import ConfigError, ToolFailure
 from agenttool.records import (
+    AbortReason,
     ErrorClass,
     OrderingPolicy,
     ParallelClasses,
@@ -44,6 +45,7 @@ WOULD_DEADLOCK = ToolError(
     recoverability=Recoverability.RETRYABLE,
     retry=RetryGuidance(safe=True),
     phase=Phase.SCHEDULE,
+    abort_reason=AbortReason.FALLBACK,
 )
 
 

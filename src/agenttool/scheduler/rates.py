@@ -1,51 +1,33 @@
 """How often a tool or its source may be called."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from agenttool.errors import ConfigError
+from agenttool.ports.limits import RateLimit
 from agenttool.records import ErrorClass, Phase, Recoverability, RetryGuidance, ToolError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RateLimit:
-    """So many calls per second in the long run, and `burst` of them at once after a quiet time."""
-
-    per_second: float
-    burst: int = 1
-
-    def __post_init__(self) -> None:
-        """Refuse a limit that lets nothing through.
-
-        Raises:
-            ConfigError: a rate or burst that is not positive.
-        """
-        if not self.per_second > 0 or self.burst < 1:
-            raise ConfigError(
-                f"a rate limit must let something through, got {self!r}; use a rate above 0 and a burst of 1 or more"
-            )
 
 
 class Bucket:
     """The tokens of one tool or source, kept as the moment at which the bucket will be full again.
 
-    That one number is all there is to a bucket: taking a token moves it on, waiting lets the clock catch up.
+    That one number is all there is to a bucket: taking a token moves it on, waiting lets the clock catch up. Whoever
+    takes one that is not there yet has a place in line.
     """
 
-    __slots__ = ("_full_at", "_interval", "_room")
+    __slots__ = ("_full_at", "_interval", "_room", "max_wait_s")
 
     def __init__(self, limit: RateLimit) -> None:
         """Start full."""
         self._interval = 1 / limit.per_second
         self._room = (limit.burst - 1) * self._interval
         self._full_at = float("-inf")
+        self.max_wait_s = limit.max_wait_s
 
     def wait(self, now: float) -> float:
         """Give the seconds until there is a token; 0 means now."""
         return max(0.0, self._full_at - self._room - now)
 
     def take(self, now: float) -> None:
-        """Take a token that `wait` said is there."""
+        """Take the next token, also one that is not there yet."""
         self._full_at = max(self._full_at, now) + self._interval
 
     def hold(self, now: float, seconds: float) -> None:
@@ -53,17 +35,19 @@ class Bucket:
         self._full_at = max(self._full_at, now + seconds + self._room)
 
 
-def take_or_wait(buckets: Sequence[Bucket], now: float) -> float:
-    """Take a token from each bucket, or none from any and give the seconds to wait.
+def reserve(buckets: Sequence[Bucket], now: float) -> float | None:
+    """Take a place in every bucket, and give the seconds until it comes; none, and no place, if that is too long.
 
     A tool's buckets, its own and its source's, are found once when it is declared; most tools have none.
     """
     seconds = 0.0
     for bucket in buckets:
-        seconds = max(seconds, bucket.wait(now))
-    if not seconds:
-        for bucket in buckets:
-            bucket.take(now)
+        wait = bucket.wait(now)
+        if wait > bucket.max_wait_s:
+            return None
+        seconds = max(seconds, wait)
+    for bucket in buckets:
+        bucket.take(now)
     return seconds
 
 
@@ -76,5 +60,5 @@ def rate_limited(name: str, seconds: float) -> ToolError:
         recoverability=Recoverability.RETRYABLE,
         retry_after=seconds,
         retry=RetryGuidance(safe=True),
-        phase=Phase.EXECUTE,
+        phase=Phase.SCHEDULE,
     )

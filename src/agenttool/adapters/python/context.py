@@ -1,10 +1,10 @@
 """What a tool function may ask for while it runs, and what it may yield."""
 
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 
 from agenttool.ports.executor import Job
-from agenttool.records import AbortReason, InvocationId, Json
+from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,27 @@ class Context:
     def cancel_reason(self) -> AbortReason | None:
         """Tell why it should stop."""
         return self._job.cancel.reason
+
+    def wait_for_cancel(self, timeout: float | None = None) -> bool:
+        """Block the thread of a plain function until someone asks to stop, and tell whether someone did."""
+        return self._job.cancel.wait(timeout)
+
+    def call(self, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
+        """Call another tool of the same surface: `await context.call(...)`. It gets no more than this call may have."""
+        return self._job.call(name, arguments)
+
+    def call_and_wait(self, name: str, arguments: JsonObject) -> ToolResult:
+        """Call another tool from a plain function, which runs in a thread of its own."""
+        return self._job.call_and_wait(name, arguments)
+
+    @property
+    def shared(self) -> Mapping[str, Json]:
+        """What tools before this one left in the context that all calls of a runtime share."""
+        return self._job.context
+
+    def change_shared(self, changes: JsonObject) -> None:
+        """Ask for a change of the shared context; a tool that does so declares `changes_context=True`."""
+        self._job.change_context(changes)
 
     @property
     def credentials(self) -> Mapping[str, str]:

@@ -10,6 +10,8 @@ from agenttool.adapters.python.options import ToolOptions, check_options
 from agenttool.errors import ConfigError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
+    UNSET,
+    ContextModifierPolicy,
     ExecutionKind,
     ExecutionProfile,
     ExecutionProfileId,
@@ -96,6 +98,7 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
         check_values=_check_of(signature, options),
         normalize=options.get("normalize"),
         locks=options.get("locks"),
+        rate_limit=options.get("rate_limit"),
     )
 
 
@@ -148,11 +151,13 @@ def _interface(signature: Signature, options: ToolOptions, tool_id: ToolId) -> T
         always_load=options.get("always_load"),
         max_inline_chars=options.get("max_inline_chars"),
         timeout_ms=None if timeout is None else round(timeout * 1000),
+        context_modifier_policy=ContextModifierPolicy.ALLOW_SERIAL_ONLY if options.get("changes_context") else None,
     )
 
 
 def _execution_profile(signature: Signature, options: ToolOptions, tool_id: ToolId) -> ExecutionProfile:
     yields = signature.flavour in (Flavour.GENERATOR, Flavour.ASYNC_GENERATOR)
+    idle = options.get("idle_timeout_s")
     return ExecutionProfile(
         execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
         execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
@@ -169,7 +174,8 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
         sandboxed=False,
         supports_credential_delegation=False,
         supports_offline=True,
-        supports_context_modifiers=False,
+        supports_context_modifiers=options.get("changes_context", False),
+        timeout_behavior=UNSET if idle is None else {"idle_timeout_ms": round(idle * 1000)},
     )
 
 

@@ -6,6 +6,7 @@ from math import isfinite
 from typing import TypedDict, cast
 
 from agenttool.errors import ConfigError
+from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import Check, Locks, Normalize
 from agenttool.records import (
     AccessKind,
@@ -37,7 +38,10 @@ class ToolOptions(TypedDict, total=False):
     requires_user_interaction: bool
     interrupt_behavior: InterruptBehavior
     timeout_s: float
+    idle_timeout_s: float
     idempotent: bool
+    rate_limit: RateLimit
+    changes_context: bool
     risk: RiskLevel
     access: Sequence[AccessKind]
     write_effects: Sequence[WriteEffect]
@@ -92,6 +96,10 @@ def _seconds(value: object) -> str | None:
     return None if fits else "a number of seconds above 0"
 
 
+def _rate_limit(value: object) -> str | None:
+    return None if isinstance(value, RateLimit) else "a RateLimit"
+
+
 def _count(value: object) -> str | None:
     fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
     return None if fits else "a whole number, 0 or more"
@@ -117,7 +125,7 @@ _CHECKS: dict[str, _Check] = {
     **dict.fromkeys(("name", "namespace", "title", "description", "search_hint", "approval_reason"), _text),
     **dict.fromkeys(("aliases", "sensitive"), _list_of(_text, "texts")),
     **dict.fromkeys(("read_only", "concurrency_safe", "destructive", "open_world", "requires_user_interaction"), _flag),
-    **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load"), _flag),
+    **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load", "changes_context"), _flag),
     **dict.fromkeys(("check", "normalize", "locks"), _function),
     "kind": _word_of(ToolKind),
     "lifecycle": _word_of(Lifecycle),
@@ -126,6 +134,8 @@ _CHECKS: dict[str, _Check] = {
     "access": _list_of(_word_of(AccessKind), f"words out of {', '.join(AccessKind)}"),
     "write_effects": _list_of(_word_of(WriteEffect), f"words out of {', '.join(WriteEffect)}"),
     "timeout_s": _seconds,
+    "idle_timeout_s": _seconds,
+    "rate_limit": _rate_limit,
     "max_inline_chars": _count,
     "examples": _list_of(_object, "objects"),
 }

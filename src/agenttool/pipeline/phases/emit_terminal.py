@@ -2,8 +2,10 @@
 
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.context_changes import settle_changes
 from agenttool.pipeline.evidence import Ended
-from agenttool.records import InvocationStatus, Phase, ToolResult
+from agenttool.pipeline.stopping import request_cancel, settle_cancellation
+from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult
 from agenttool.results.failure import outcome_of
 
 LARGE = 4096
@@ -22,12 +24,10 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
     call.phase = _PHASE
     call.result = result
     core = call.core
-    if result.error is None:
+    if result.error is None and not call.is_special:
         core.journal.note(call, _SUCCEEDED, Ended(result))
     else:
-        if call.status is None:
-            call.note(steps.PLANNED, call.request)
-        call.note(_ENDED[outcome_of(result.error).invocation_status], Ended(result))
+        _tell_the_whole_end(call, result)
     core.ended += 1
     if chars > LARGE or not core.ended % TIDY_EVERY:
         core.journal.log.ended(chars + len(call.request.model_input))
@@ -35,3 +35,16 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
         core.calls.pop(call.invocation_id, None)
         if core.left is not None:
             core.left.set()
+
+
+def _tell_the_whole_end(call: Call, result: ToolResult) -> None:
+    """Tell the end of a call that failed, was asked to stop, made other calls or wants to change the context."""
+    if call.status is None:
+        call.note(steps.PLANNED, call.request)
+    end = InvocationStatus.SUCCEEDED if result.error is None else outcome_of(result.error).invocation_status
+    for child in tuple((call.children or {}).values()):
+        request_cancel(child, AbortReason.FALLBACK)
+    if call.cancellation is not None:
+        settle_cancellation(call, canceled=end is InvocationStatus.CANCELED)
+    changes = None if call.wanted_changes is None else settle_changes(call, result)
+    call.note(_ENDED[end], Ended(result, changes))

@@ -1,17 +1,21 @@
 """Phase 8: run the tool, inside the caller's own task, with a deadline and a way to stop it."""
 
+from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.started import Waiting, carry, start
+from agenttool.pipeline.failed import error_of_crash
+from agenttool.pipeline.started import Waiting, carry, pause, start
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
-from agenttool.records import InvocationStatus, JsonObject, Phase
+from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Phase, ToolError
+from agenttool.results.failure import completed
+from agenttool.scheduler.retry import Attempt, Refusal, Repeatability, next_attempt
 
 _PHASE = Phase.EXECUTE
 
 
 async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
-    """Run the tool once and give its native output untouched.
+    """Run the tool and give its native output untouched; one that was declared safe to repeat is tried again.
 
     Raises:
         ToolFailure: execution_failed, timeout, dependency_unavailable, rate_limited, canceled.
@@ -20,5 +24,34 @@ async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
     refuse_if_stopped(call)
     call.call_input = call_input
     call.started_ns = call.note(steps.RESUMED if call.status is InvocationStatus.QUEUED else steps.STARTED)
-    output = start(call, tool.start(call))
-    return await carry(call, output) if type(output) is Waiting else output
+    number = 1
+    while True:
+        try:
+            output = start(call, tool.start(call))
+            return await carry(call, output) if type(output) is Waiting else output
+        except Exception as failure:
+            error = failure.error if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
+            _heed(call, tool, error)
+            wait = None if tool.repeatability is None else _wait(call, tool.repeatability, error, number)
+            if wait is None:
+                raise
+        told: JsonObject = {"attempt": number, "error_class": error.error_class.value, "retry_in_s": round(wait, 3)}
+        call.note(steps.RETRYING, told)
+        await pause(call, wait)
+        number += 1
+
+
+def _wait(call: Call, tool: Repeatability, error: ToolError, number: int) -> float | None:
+    """Give the seconds before the next attempt; none if there will be none."""
+    core = call.core
+    left = call.cap_at - core.deadlines.now() if call.cap_at else call.timeout_s
+    attempt = Attempt(number=number, effects_possible=True, seconds_left=left)
+    found = next_attempt(completed(error), attempt, tool=tool, policy=core.retry, random=core.random)
+    return None if isinstance(found, Refusal) or call.abort_reason is not None else found
+
+
+def _heed(call: Call, tool: Tool, error: ToolError) -> None:
+    """Let nothing through for as long as the source itself asked for."""
+    if tool.buckets and error.error_class is ErrorClass.RATE_LIMITED and isinstance(error.retry_after, int | float):
+        for bucket in tool.buckets:
+            bucket.hold(call.core.deadlines.now(), error.retry_after)

@@ -6,7 +6,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.misfits import told_misfits
 from agenttool.pipeline.tool import Tool
-from agenttool.records import ErrorClass, JsonObject, Phase, replace
+from agenttool.records import ErrorClass, JsonObject, Phase
 from agenttool.results.failure import guided
 
 _PHASE = Phase.PARSE_SCHEMA
@@ -19,8 +19,6 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
         ToolFailure: schema_validation_failed, saying where and what to do, never what was there.
     """
     call.phase = _PHASE
-    if tool.redactor is not None:
-        call.request = replace(call.request, redactor=tool.redactor)
     if call.fault is not None:
         raise misfit(call, call.fault)
     try:

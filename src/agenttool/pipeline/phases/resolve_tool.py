@@ -5,11 +5,20 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
-from agenttool.records import Phase, replace, unresolved_tool
+from agenttool.records import ErrorClass, Phase, replace, unresolved_tool
 from agenttool.results.failure import guided
 from agenttool.results.redaction import compile_redactor
 
 _PHASE = Phase.RESOLVE_TOOL
+
+MAX_DEPTH = 16
+"""How many calls may lead to one another; a tool that calls itself ends here."""
+
+TOO_DEEP = Unresolved(
+    error_class=ErrorClass.BLOCKED_TOOL,
+    code="nested_too_deep",
+    message=f"more than {MAX_DEPTH} calls led to this one; end the recursion",
+)
 
 _NAMES_ONLY = compile_redactor(["*"])
 """A call without a tool has no list of sensitive fields, so that any of its values may be one."""
@@ -22,11 +31,15 @@ def resolve_tool(call: Call) -> Tool:
         ToolFailure: unknown_tool, blocked_tool, schema_not_loaded.
     """
     surface = call.surface
+    if call.depth > MAX_DEPTH:
+        raise _unresolved(call, TOO_DEEP)
     entry = None if surface is None else surface.entries.get(call.request.name)
     if entry is None:
         raise _unresolved(call, NO_SURFACE if surface is None else surface.absence_of(call.request.name))
     call.tool = tool = call.core.tools[entry]
     call.tool_id = tool.tool_id
+    if tool.redactor is not None:
+        call.request = replace(call.request, redactor=tool.redactor)
     return tool
 
 

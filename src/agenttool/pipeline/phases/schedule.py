@@ -3,41 +3,73 @@
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.started import pause
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
-from agenttool.records import JsonObject, Phase
+from agenttool.records import InvocationStatus, JsonObject, Phase
 from agenttool.scheduler.drive import Drive, Stopped
+from agenttool.scheduler.gate import Gate
 from agenttool.scheduler.lines import Turn
+from agenttool.scheduler.rates import rate_limited, reserve
 from agenttool.scheduler.safety import CallFacts, facts_of
 
 _PHASE = Phase.SCHEDULE
 
 
 async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
-    """Give the call its turn; it is given back with `release`.
+    """Give the call its turn, in its batch and in the runtime; it is given back with `release`.
 
     Raises:
-        ToolFailure: canceled, sibling_canceled.
+        ToolFailure: canceled, sibling_canceled, rate_limited.
     """
     call.phase = _PHASE
     facts = facts_of(tool.safety, call_input)
     within = None if call.parent is None else call.parent.own_turn()
-    call.turn = call.core.gate.try_enter(facts, within) or await _wait(call, facts, within)
+    if call.gate is not None:
+        call.batch_turn = call.gate.try_enter(facts) or await _wait(call, call.gate, facts, None)
+    try:
+        if tool.buckets:
+            await _keep_to_the_rate(call, tool)
+        gate = call.core.gate
+        call.turn = gate.try_enter(facts, within) or await _wait(call, gate, facts, within)
+    except BaseException:
+        release(call)
+        raise
 
 
 def release(call: Call) -> None:
-    """Give the turn back."""
+    """Give the turns back."""
     if call.turn is not None:
         call.core.gate.leave(call.turn)
+    if call.gate is not None and call.batch_turn is not None:
+        call.gate.leave(call.batch_turn)
 
 
-async def _wait(call: Call, facts: CallFacts, within: Turn | None) -> Turn:
+async def _keep_to_the_rate(call: Call, tool: Tool) -> None:
     core = call.core
-    call.note(steps.QUEUED)
-    call.drive = drive = Drive(core.patience)
-    turn = await drive.run(core.gate.enter(facts, within))
-    call.drive = None
+    now = core.deadlines.now()
+    seconds = reserve(tool.buckets, now)
+    if seconds is None:
+        longest = max(bucket.wait(now) for bucket in tool.buckets)
+        raise ToolFailure(rate_limited(tool.name, longest))
+    if seconds:
+        _note_queued(call)
+        await pause(call, seconds)
+
+
+async def _wait(call: Call, gate: Gate, facts: CallFacts, within: Turn | None) -> Turn:
+    _note_queued(call)
+    call.drive = drive = Drive(call.core.patience)
+    try:
+        turn = await drive.run(gate.enter(facts, within))
+    finally:
+        call.drive = None
     if isinstance(turn, Stopped):
         call.interrupted = call.interrupted or drive.caller_canceled
         raise ToolFailure(failure_of_stop(call))
     return turn
+
+
+def _note_queued(call: Call) -> None:
+    if call.status is not InvocationStatus.QUEUED:
+        call.note(steps.QUEUED)
