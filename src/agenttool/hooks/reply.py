@@ -7,6 +7,7 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import RecordError
 from agenttool.records import Behavior, HookOutput, HookOutputKind, Json, JsonObject
 from agenttool.records.record import UNSET, UnsetType
+from agenttool.schema.explain import pointer_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,37 +49,37 @@ def read_reply(answer: object) -> HookReply:
     """Read what a hook gave back.
 
     Raises:
-        TypeError, ValueError: it is not a reply; the message names the member and what to do.
+        RecordError: it is not a reply; says where, and what to do, but not what stood there.
     """
     if answer is None:
         return SILENT
     if isinstance(answer, HookReply):
         return _checked({name: getattr(answer, name) for name in _MEMBERS})
     if not isinstance(answer, dict):
-        raise TypeError(f"a hook answers with nothing or an object, got {type(answer).__name__}; return a HookReply")
+        raise RecordError(f"a hook answers with nothing or an object, got {type(answer).__name__}; return a HookReply")
     said = cast("dict[object, object]", answer)
-    unknown = [repr(name) for name in said if name not in _MEMBERS]
-    if unknown:
-        raise ValueError(f"a hook's answer has no member {', '.join(unknown)}; use {', '.join(sorted(_MEMBERS))}")
+    for name in said:
+        if name not in _MEMBERS:
+            known = ", ".join(sorted(_MEMBERS))
+            raise RecordError(f"a hook's answer has no member {name!r}; use {known}", pointer=pointer_of((str(name),)))
     return _checked(cast("dict[str, object]", said))
 
 
 def _checked(said: dict[str, object]) -> HookReply:
-    context = said.get("additional_context", ())
-    if not isinstance(context, list | tuple):
-        raise TypeError(f"additional_context must be a list of objects; got {type(context).__name__}")
-    hint = said.get("permission_result")
+    hint, updated = said.get("permission_result"), said.get("updated_input")
     if hint is not None and hint not in list(Behavior):
-        raise ValueError(f"permission_result must be one of {', '.join(Behavior)}; got something else")
-    updated = said.get("updated_input")
-    items = enumerate(cast("list[object]", context))
+        raise _misfit(f"one of {', '.join(Behavior)}", hint, "permission_result")
+    context = said.get("additional_context")
+    if not isinstance(context, list | tuple | None):
+        raise _misfit("a list of objects", context, "additional_context")
+    items = enumerate(cast("list[object]", context or ()))
     return HookReply(
         message=_text(said, "message"),
         progress=_text(said, "progress"),
-        updated_input=None if updated is None else _object("updated_input", updated),
+        updated_input=None if updated is None else _object(updated, "updated_input"),
         permission_result=Behavior(cast("str", hint)) if hint is not None else None,
         permission_reason=_text(said, "permission_reason"),
-        additional_context=tuple(_object(f"additional_context/{place}", item) for place, item in items),
+        additional_context=tuple(_object(item, "additional_context", place) for place, item in items),
         stop=_text(said, "stop"),
         updated_output=cast("Json | UnsetType", said.get("updated_output", UNSET)),
     )
@@ -87,17 +88,27 @@ def _checked(said: dict[str, object]) -> HookReply:
 def _text(said: dict[str, object], name: str) -> str | None:
     text = said.get(name)
     if not isinstance(text, str | None):
-        raise TypeError(f"{name} must be text; got {type(text).__name__}")
+        raise _misfit("text", text, name)
     if text is not None and not text.isascii() and text.encode(errors="replace").decode() != text:
-        raise ValueError(f"{name} holds half of a surrogate pair; replace it")
+        raise RecordError(f"{name} holds half of a surrogate pair; replace it", pointer=pointer_of((name,)))
     return text
 
 
-def _object(name: str, value: object) -> JsonObject:
+def _object(value: object, *path: str | int) -> JsonObject:
     """Take a JSON object as our own copy: whoever gave it may keep theirs and change it."""
     if not isinstance(value, dict):
-        raise TypeError(f"{name} must be an object; got {type(value).__name__}")
+        raise _misfit("an object", value, *path)
     try:
         return parse_object(json_bytes(cast("JsonObject", value)))
     except RecordError as error:
-        raise ValueError(f"{name} is {error}") from error
+        raise RecordError(f"{_named(path)} is {error}", pointer=pointer_of(path)) from error
+
+
+def _misfit(expected: str, got: object, *path: str | int) -> RecordError:
+    """Say what is wrong with a member without repeating it: it may hold what nobody should see."""
+    told = f"{_named(path)} must be {expected}, got {type(got).__name__}; correct it or leave it out"
+    return RecordError(told, pointer=pointer_of(path))
+
+
+def _named(path: tuple[str | int, ...]) -> str:
+    return "/".join(map(str, path))
