@@ -43,9 +43,9 @@ def hook(name, answer, **options):
     return Hook(name=name, event=PRE, runner=Runner(answer), **options)
 
 
-def ask(*hooks, value=None):
+def ask(*hooks, value=None, event=PRE):
     question = HookQuestion(
-        hook_event=PRE,
+        hook_event=event,
         invocation_id="inv_1",
         tool_id="tool_a",
         tool_name="a",
@@ -149,3 +149,20 @@ def test_a_hook_looks_only_at_the_tools_it_named():
     hooks = [hook("all", None), hook("files", None, tools=("files.*",)), hook("web", None, tools=("web.*",))]
     assert [each.name for each in hooks_of(hooks, tool).at(PRE)] == ["all", "files"]
     assert hooks_of(hooks, tool).at(HookEvent.POST_TOOL_USE) == ()
+
+
+@pytest.mark.parametrize(
+    ("event", "answer"),
+    [
+        ("post_tool_use", {"permission_result": "deny"}),
+        ("permission_decision", {"permission_result": "deny"}),
+        ("permission_request", {"updated_input": {}}),
+        ("post_tool_use_failure", {"updated_output": None}),
+        ("pre_tool_use", {"updated_output": "x"}),
+        ("result_persistence", {"updated_output": "x"}),
+    ],
+)
+def test_what_can_do_nothing_where_it_is_said_is_a_fault(event, answer):
+    outcome = ask(hook("odd", answer), event=HookEvent(event))
+    (name,) = answer
+    assert f"{name} does nothing at {event}; say it at" in outcome.failed.fault

@@ -186,7 +186,6 @@ async def test_a_hook_that_ignores_its_time_is_left_behind(allow):
     assert result.error.error_class == "hook_failed"
 
 
-@pytest.mark.xfail(strict=True, reason="hooks at result_persistence are registered and never asked")
 async def test_a_hook_at_result_persistence_is_asked(once):
     result = await once(add, {"a": 1}, hooks=[hook(lambda _: {"stop": "no"}, HookEvent.RESULT_PERSISTENCE)])
     assert result.error.error_class == "hook_blocked"

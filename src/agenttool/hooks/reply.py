@@ -5,7 +5,7 @@ from typing import cast
 
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import RecordError
-from agenttool.records import Behavior, HookOutput, HookOutputKind, Json, JsonObject
+from agenttool.records import Behavior, HookEvent, HookOutput, HookOutputKind, Json, JsonObject
 from agenttool.records.record import UNSET, UnsetType
 from agenttool.schema.explain import pointer_of
 
@@ -45,12 +45,30 @@ SILENT = HookReply()
 _MEMBERS = {field.name for field in fields(HookReply)}
 
 
-def read_reply(answer: object) -> HookReply:
-    """Read what a hook gave back.
+_MEANT_AT = {
+    "updated_input": (HookEvent.PRE_TOOL_USE,),
+    "permission_result": (HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST),
+    "updated_output": (HookEvent.POST_TOOL_USE,),
+}
+"""Where three of the seven outputs can do what they say; the other four mean something everywhere."""
+
+
+def read_reply(answer: object, event: HookEvent) -> HookReply:
+    """Read what a hook gave back, at the place where it stands.
+
+    What could do nothing there is refused: whoever said it, a `deny` after the tool ran, say, counts on it.
 
     Raises:
         RecordError: it is not a reply; says where, and what to do, but not what stood there.
     """
+    reply = _read(answer)
+    for name, places in _MEANT_AT.items():
+        if event not in places and getattr(reply, name) is not getattr(SILENT, name):
+            raise RecordError(f"{name} does nothing at {event}; say it at {' or '.join(places)}", pointer=f"/{name}")
+    return reply
+
+
+def _read(answer: object) -> HookReply:
     if answer is None:
         return SILENT
     if isinstance(answer, HookReply):

@@ -100,7 +100,7 @@ async def _ask(hook: Hook, question: HookQuestion, world: World) -> HookRun:
 
 
 async def _answer(hook: Hook, question: HookQuestion) -> HookReply:
-    return read_reply(await hook.runner.run(question))
+    return read_reply(await hook.runner.run(question), question.hook_event)
 
 
 def _own_copy(value: JsonObject) -> JsonObject:

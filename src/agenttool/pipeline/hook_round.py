@@ -11,10 +11,12 @@ from agenttool.pipeline.evidence import HookRan
 from agenttool.pipeline.hook_world import HookWorld
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
+from agenttool.policy.opinions import HookHint
 from agenttool.ports.facts import Step
 from agenttool.ports.hooks import HookQuestion
-from agenttool.records import ErrorClass, HookEvent, HookId, Json, JsonObject
+from agenttool.records import Behavior, ErrorClass, HookEvent, HookId, Json, JsonObject
 from agenttool.results.failure import guided
+from agenttool.results.mapping import Mapped
 from agenttool.results.scrub import Scrubber
 
 _STEPS: dict[HookEvent, tuple[Step, Step]] = {
@@ -36,7 +38,10 @@ async def hook_round(
     output: Json = None,
     details: JsonObject | None = None,
 ) -> HookRuns:
-    """Ask the hooks of one place in order, and note each run between a started and a completed event."""
+    """Ask the hooks of one place in order, and note each run between a started and a completed event.
+
+    What they think of the permission is kept for the decision.
+    """
     started, completed = _STEPS[event]
     hooks = tool.hooks_at(event)
     question = HookQuestion(
@@ -56,8 +61,20 @@ async def hook_round(
         if run.reply.progress is not None:
             call.report(run.reply.progress)
         call.context += run.reply.additional_context
-        call.note(completed, HookRan(run, event, HookId(f"hook_{call.unique}-{call.hook_runs}")))
+        hook_id = HookId(f"hook_{call.unique}-{call.hook_runs}")
+        if run.reply.permission_result is not None:
+            call.hints += (_hint(run, hook_id, run.reply.permission_result),)
+        call.note(completed, HookRan(run, event, hook_id))
     return rounds
+
+
+def _hint(run: HookRun, hook_id: HookId, behavior: Behavior) -> HookHint:
+    return HookHint(hook=run.hook.name, hook_ref=hook_id, behavior=behavior, message=run.reply.permission_reason)
+
+
+def visible(mapped: Mapped) -> Json:
+    """Show hooks what a model will read; the raw output may hold what nobody should see (G-28)."""
+    return [item.text for item in mapped.result.model_facing_content or () if item.text is not None]
 
 
 def _scrubbed(run: HookRun, scrubber: Scrubber | None) -> HookRun:
