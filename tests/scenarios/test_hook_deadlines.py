@@ -6,11 +6,11 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import Runtime, Sensitive, tool
+from agenttool import Runtime, Sensitive, ToolCall, tool
 from agenttool.codec import to_json
 from agenttool.hooks.match import Hook
 from agenttool.policy.rules import Rule
-from agenttool.records import Behavior, HookEvent, RuleSource
+from agenttool.records import Behavior, HookEvent, RuleSource, SchedulerPolicy
 
 PRE, POST = HookEvent.PRE_TOOL_USE, HookEvent.POST_TOOL_USE
 FITTING = {"a": 1}
@@ -122,6 +122,39 @@ async def test_a_caller_who_leaves_while_a_hook_runs_leaves_a_true_result_behind
             await running
         (result,) = await records(rt, "tool_result")
     assert result["error"]["error_class"] == told
+
+
+@pytest.mark.parametrize("reason", ["sibling", "user"])
+async def test_a_hook_after_the_tool_may_be_ended_by_a_person_but_not_by_a_sibling_that_failed(reason):
+    inside, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        async def run(self, question):
+            inside.set()
+            await go_on.wait()
+
+    @tool
+    async def fail() -> str:
+        """Fail once the other is in its hook. Not for success."""
+        await inside.wait()
+        raise RuntimeError("no")
+
+    hook = Hook(name="slow", event=POST, runner=Slow(), tools=("*.add",))
+    policy = SchedulerPolicy(scheduler_policy_id="sched_1", sibling_failure_policy="cancel_siblings")
+    async with Runtime.open(tools=[add, fail], hooks=[hook], rules=ALLOW) as rt:
+        surface = await rt.surface()
+        calls = [ToolCall(name="add", arguments=FITTING), ToolCall(name="fail", arguments={})]
+        running = asyncio.ensure_future(rt.batch(calls, surface=surface, policy=policy))
+        async for _, event in rt.events():
+            if event.event_type == "tool.invocation.cancel_failed":
+                break
+        if reason == "user":
+            rt.interrupt()
+        else:
+            go_on.set()
+        added, failed = await running
+    assert failed.error.error_class == "execution_failed"
+    assert (added.error and added.error.error_class.value) == (None if reason == "sibling" else "post_hook_failed")
 
 
 async def test_a_failure_hook_that_is_late_after_a_tool_that_was_late_says_so():

@@ -3,13 +3,19 @@
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.records import AbortReason, ErrorClass, ToolError
+from agenttool.records import AbortReason, ErrorClass, Phase, ToolError
 from agenttool.results.failure import guided
 from agenttool.results.synthetic import canceled_by_user, stopped_by_shutdown
 
+_AFTER_THE_TOOL = (Phase.POST_HOOKS, Phase.PERSIST_RESULT)
+
 
 def request_cancel(call: Call, reason: AbortReason) -> bool:
-    """Ask a call to stop; tell whether it will. The request is noted either way (AT-PROG-10)."""
+    """Ask a call to stop; tell whether it will. The request is noted either way (AT-PROG-10).
+
+    Once its tool has run, a person may still end the hooks that hold its result, but the failure of a call beside it
+    takes no result away.
+    """
     call.wants_to_stop = True
     if call.status is None:
         call.abort_reason = call.abort_reason or reason
@@ -20,6 +26,9 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
     is_running = call.started_ns != 0
     if is_running and call.tool is not None and not call.tool.supports_cancel:
         call.note(steps.CANCEL_FAILED, {"reason": "unsupported"})
+        return False
+    if reason is AbortReason.SIBLING_ERROR and call.phase in _AFTER_THE_TOOL:
+        call.note(steps.CANCEL_FAILED, {"reason": "too_late"})
         return False
     if call.abort_reason is None:
         call.abort_reason = reason
