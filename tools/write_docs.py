@@ -1,4 +1,4 @@
-"""Write the generated parts of the README anew: the output of the tour, and the figures of the last conformance run.
+"""Write the generated parts of pages anew: what their tours print, and the figures of the last conformance run.
 
 `--check` writes nothing and fails if a part is out of date.
 """
@@ -17,10 +17,10 @@ from agenttool.conformance.report import decode_report
 from agenttool.conformance.table import markdown_table
 
 ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
 REPORT = ROOT / "build" / "conformance.json"
 
-_FILE = re.compile(r"<!-- tour:file (?P<name>\S+) -->\n```json\n(?P<text>.*?)```", re.DOTALL)
+_FILE = re.compile(r"<!-- tour:file (?P<name>\S+) -->\n```[a-z]+\n(?P<text>.*?)```", re.DOTALL)
 _RUN = re.compile(r"(<!-- tour:run agenttool (?P<words>[^>]+) -->\n```\n).*?(```)", re.DOTALL)
 _PYTHON = re.compile(r"<!-- tour:python -->\n```python\n(?P<code>.*?)```", re.DOTALL)
 _OUTPUT = re.compile(r"(<!-- tour:output -->\n```\n).*?(```)", re.DOTALL)
@@ -54,19 +54,22 @@ def _printed_by_program(code: str) -> str:
 
 
 def main() -> int:
-    """Write the README, or say that it is out of date."""
-    page = README.read_text(encoding="utf-8")
-    written = with_tour(page)
-    if REPORT.exists():
-        written = with_figures(written, REPORT.read_bytes())
-    if "--check" in sys.argv:
-        print("README.md is up to date" if written == page else "README.md is out of date; run `make docs`")
-        return int(written != page)
-    README.write_text(written, encoding="utf-8")
-    print(
-        "README.md" + ("" if REPORT.exists() else " (figures kept: no run at hand, make one with `make conformance`)")
-    )
-    return 0
+    """Write the pages, or say which are out of date."""
+    is_stale = False
+    for page in PAGES:
+        name, text = page.relative_to(ROOT), page.read_text(encoding="utf-8")
+        written = with_tour(text)
+        if REPORT.exists():
+            written = with_figures(written, REPORT.read_bytes())
+        is_stale |= written != text
+        if "--check" in sys.argv:
+            print(f"{name} is up to date" if written == text else f"{name} is out of date; run `make docs`")
+        else:
+            page.write_text(written, encoding="utf-8")
+            print(name)
+    if not REPORT.exists():
+        print("figures kept: no run at hand, make one with `make conformance`")
+    return int(is_stale and "--check" in sys.argv)
 
 
 if __name__ == "__main__":

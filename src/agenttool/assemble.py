@@ -6,10 +6,14 @@ from pathlib import Path
 from random import random
 from typing import Self, TypeVar, cast
 
+from agenttool.adapters.hook_commands.process import Program
+from agenttool.adapters.hook_commands.program import find_program
+from agenttool.adapters.hook_commands.run import CommandHook
 from agenttool.adapters.python.declare import FunctionTool, declare_function
-from agenttool.config import Config, read_config
+from agenttool.config import Config, Setting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
+from agenttool.hooks.written import read_hook
 from agenttool.policy.decide import Policy
 from agenttool.policy.mode import PermissionMode
 from agenttool.policy.paths import Workspace
@@ -18,12 +22,16 @@ from agenttool.policy.sources import read_rules
 from agenttool.policy.written import WrittenRule
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import DeclaredTool
+from agenttool.results.scrub import compile_scrubber
 from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
 from agenttool.stores.memory import MemoryLog, MemoryPayloads
 from agenttool.world import SystemClock, UniqueIds
 
 _T = TypeVar("_T")
+
+HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""What every hook command finds in its environment. Anything else could be a secret, and is passed on by name only."""
 
 Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
 
@@ -36,6 +44,7 @@ class Runtime(_Runtime):
         cls,
         *,
         store: str = "memory:",
+        config: str | Path | None = None,
         tools: Iterable[Tool] = (),
         rules: str | Path | Iterable[Rule] = (),
         hooks: Iterable[Hook] = (),
@@ -47,35 +56,37 @@ class Runtime(_Runtime):
 
         Args:
             store: where the journal is kept; only `memory:` so far.
+            config: a settings file with `[[rules]]` and `[[hooks]]`.
             tools: decorated functions, plain functions, or tools declared by records.
-            rules: a settings file with `[[rules]]`, or rules.
-            hooks: in the order they are asked.
+            rules: besides those of the settings file; or the settings file itself.
+            hooks: in the order they are asked; those of the settings file come after them.
             rate_limits: how often the tools of a namespace may be called altogether.
             mode: how much goes without asking, such as `default` or `read_only`.
             interactive: whether anybody can be asked; if not, a question is a deny.
 
         Raises:
-            ConfigError: something about the tools, the rules or the store is wrong.
+            ConfigError: something about the tools, the rules, the hooks or the store is wrong.
         """
         if store not in ("memory:", "memory"):
             raise ConfigError(f"no store answers to {store!r}; use 'memory:'")
-        config = read_config(rules) if isinstance(rules, str | Path) else Config()
-        book = RuleBook(_rules_of(config) if isinstance(rules, str | Path) else _all_of("rules", rules, Rule))
-        wanted = config.mode or PermissionMode.DEFAULT if mode is None else mode
+        settings, rules = _settings_of(config, rules)
+        book = RuleBook((*_rules_of(settings), *_all_of("rules", rules, Rule)))
+        wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
         if wanted not in list(PermissionMode):
             raise ConfigError(f"no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
         if interactive not in (True, False, None):
             raise ConfigError(f"interactive must be true, false or left out, got {interactive!r}; use one of them")
-        asked = config.interactive if interactive is None else interactive
+        asked = settings.interactive if interactive is None else interactive
         policy = Policy(
             book=book,
             mode=PermissionMode(wanted),
             interactive=True if asked is None else asked,
-            workspace=_workspace(config),
+            workspace=_workspace(settings),
         )
         world = World(clock=SystemClock(), ids=UniqueIds(), log=MemoryLog(), payloads=MemoryPayloads(), random=random)
         chosen = [declared(each) for each in _listed("tools", tools)]
-        return cls(world, tools=chosen, hooks=_all_of("hooks", hooks, Hook), policy=policy, rate_limits=rate_limits)
+        standing = _with_commands(_all_of("hooks", hooks, Hook), settings)
+        return cls(world, tools=chosen, hooks=standing, policy=policy, rate_limits=rate_limits)
 
 
 def declared(tool: Tool) -> DeclaredTool:
@@ -117,10 +128,71 @@ def _all_of(name: str, given: Iterable[_T], kind: type[_T]) -> list[_T]:
     return found
 
 
+def _settings_of(config: str | Path | None, rules: str | Path | Iterable[Rule]) -> tuple[Config, Iterable[Rule]]:
+    """Read the settings file, by whichever of the two words it was named; the rules are those given beside it."""
+    if not isinstance(rules, str | Path):
+        return (Config() if config is None else read_config(config)), rules
+    if config is not None:
+        raise ConfigError(f"two settings files are named, {str(config)!r} and {str(rules)!r}; name one of them")
+    return read_config(rules), ()
+
+
 def _rules_of(config: Config) -> tuple[Rule, ...]:
     return read_rules(
         WrittenRule(members=each.members, source=each.source, file=each.file, line=each.line) for each in config.rules
     )
+
+
+def _with_commands(hooks: Iterable[Hook], config: Config) -> tuple[Hook, ...]:
+    """Add the hooks of settings after the others.
+
+    Raises:
+        ConfigError: some are wrong; the message names each with its file and line.
+    """
+    found = list(hooks)
+    problems: list[str] = []
+    for setting in config.hooks:
+        try:
+            found += _command_hooks(setting, {hook.name for hook in found})
+        except ValueError as error:
+            problems.append(f"{setting.place}: {error}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return tuple(found)
+
+
+def _command_hooks(setting: Setting, taken: set[str]) -> list[Hook]:
+    """Make the hooks of one table, one for each place where it stands.
+
+    Raises:
+        ValueError: it is wrong, or another hook has its name, by which a rule may let a hook decide.
+    """
+    written = read_hook(setting.members)
+    if written.name in taken:
+        raise ValueError(f"another hook is called {written.name!r}; rename one of them")
+    passed = environment(written.pass_env)
+    unset = [name for name in written.pass_env if name not in passed]
+    if unset:
+        raise ValueError(f"pass_env names {unset[0]!r}, which is not set; set it, or take it out")
+    variables = {**environment(HOOK_ENVIRONMENT), **passed, **written.env}
+    folder = str(Path(setting.file).resolve().parent)
+    argv = find_program(written.command, folder=folder, path=variables.get("PATH"))
+    secrets = compile_scrubber(passed.values())
+    runner = CommandHook(
+        program=Program(argv=argv, folder=folder, environment=variables),
+        clean=str if secrets is None else secrets.text,
+    )
+    return [
+        Hook(
+            name=written.name,
+            event=event,
+            runner=runner,
+            tools=written.tools,
+            timeout_s=written.timeout_s,
+            is_trusted=written.is_trusted,
+        )
+        for event in written.events
+    ]
 
 
 def _workspace(config: Config) -> Workspace:

@@ -1,7 +1,9 @@
-"""Settings: the only reader of settings files. Everything is kept with the file and line it came from."""
+"""Settings: the only reader of settings files, each kept with its file and line, and of the environment."""
 
+import os
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -22,6 +24,11 @@ class Setting:
     file: str
     line: int
     source: RuleSource
+
+    @property
+    def place(self) -> str:
+        """Say where it stands, for a message."""
+        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +61,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         raise ConfigError(f"{path}: no setting is called {unknown[0]!r}; use one of {', '.join(sorted(_KNOWN))}")
     permissions = _permissions(str(path), settings.get("permissions", {}))
     tables = {name: _tables(name, settings.get(name, []), text, str(path), source) for name in _TABLES}
-    for name in ("hooks", "sources", "store", "surface", "server", "telemetry"):
+    for name in ("sources", "store", "surface", "server", "telemetry"):
         if name in settings:
             raise ConfigError(f"{path}: [{name}] is not understood yet; take it out")
     mode, interactive = permissions.get("mode"), permissions.get("interactive")
@@ -77,6 +84,12 @@ def _workspace(path: str, value: object) -> tuple[str, ...]:
     if len(roots) < len(found):
         raise ConfigError(f"{path}: workspace must be a folder or a list of folders, got {value!r}; write it in quotes")
     return roots
+
+
+def environment(names: Iterable[str]) -> dict[str, str]:
+    """Give the variables of these names that are set; nothing else of the environment leaves this file."""
+    variables = os.environ  # noqa: TID251 -- the one reader
+    return {name: variables[name] for name in names if name in variables}
 
 
 def _permissions(path: str, table: object) -> JsonObject:

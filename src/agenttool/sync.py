@@ -31,6 +31,7 @@ class OpenOptions(TypedDict, total=False):
     """What `Runtime.open` takes."""
 
     store: str
+    config: str | Path | None
     tools: Iterable[Tool]
     rules: str | Path | Iterable[Rule]
     hooks: Iterable[Hook]
@@ -100,7 +101,7 @@ def open(**options: Unpack[OpenOptions]) -> Generator[SyncRuntime]:  # noqa: A00
     """Open a runtime on a loop of its own; it ends with the block, and so does everything that still runs.
 
     Raises:
-        ConfigError: something about the tools, the rules or the store is wrong.
+        ConfigError: something about the tools, the rules, the hooks or the store is wrong.
     """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="agenttool-sync", daemon=True)

@@ -107,6 +107,24 @@ def test_a_wrong_rule_is_told_with_its_file_and_line(folder):
     assert "agenttool.toml:3: a rule has no 'behaviour'; did you mean 'behavior'?" in done.stderr
 
 
+def test_hooks_of_the_settings_are_asked_and_told(folder):
+    (folder / "friday.sh").write_text('echo \'{"progress": "looking at the calendar", "stop": "not on fridays"}\'\n')
+    (folder / "agenttool.toml").write_text(
+        '[[hooks]]\nname = "friday"\nevent = "pre_tool_use"\ncommand = ["sh", "friday.sh"]\ntool = "math.*"\n'
+    )
+    done = command(folder, "call", "add", "a=1", "--from", "pantry")
+    assert done.returncode == 1
+    assert "hook 'friday' stopped the call: not on fridays" in done.stdout
+    assert "looking at the calendar" in done.stderr
+
+
+def test_a_wrong_hook_is_told_with_its_file_and_line(folder):
+    (folder / "hooks.toml").write_text('\n[[hooks]]\nname = "friday"\nevent = "pre_tool_use"\ncommand = "./gone.sh"\n')
+    done = command(folder, "call", "add", "a=1", "--from", "pantry", "--settings", "hooks.toml")
+    assert done.returncode == 2
+    assert "hooks.toml:2: no program lies at" in done.stderr
+
+
 def test_ctrl_c_cancels_the_call_and_says_so(folder):
     (folder / "agenttool.toml").write_text(ALLOW)
     process = subprocess.Popen(

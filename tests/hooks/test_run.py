@@ -16,7 +16,13 @@ class World:
     def now_ns(self):
         return EPOCH_NS
 
-    async def guard(self, work):
+    def shown(self, value):
+        return {name: "[redacted]" if name == "pin" else member for name, member in value.items()}
+
+    def restored(self, value, before):
+        return {name: before[name] if member == "[redacted]" else member for name, member in value.items()}
+
+    async def attempt(self, work, *, timeout_s):
         try:
             return await work(), None
         except Exception as error:  # noqa: BLE001
@@ -37,9 +43,9 @@ def hook(name, answer, **options):
     return Hook(name=name, event=PRE, runner=Runner(answer), **options)
 
 
-def ask(*hooks, value=None):
+def ask(*hooks, value=None, event=PRE):
     question = HookQuestion(
-        hook_event=PRE,
+        hook_event=event,
         invocation_id="inv_1",
         tool_id="tool_a",
         tool_name="a",
@@ -84,32 +90,35 @@ def test_a_hook_that_raises_is_a_fault_with_its_name():
     assert len(outcome.runs) == 1
 
 
-def test_a_hook_that_does_not_answer_in_time_is_a_fault():
-    class Sleeper:
-        async def run(self, question):
-            await asyncio.Event().wait()
-
-    slow = Hook(name="slow", event=PRE, runner=Sleeper(), timeout_s=0.001)
-    assert "no answer within 0.001 s" in ask(slow).failed.fault
-
-
 @pytest.mark.parametrize(
-    "answer",
+    ("answer", "place"),
     [
-        "yes",
-        5,
-        {"permission": "allow"},
-        {"permission_result": "maybe"},
-        {"stop": 1},
-        {"updated_input": [1]},
-        {"additional_context": "x"},
-        {1: 2},
+        ("yes", ""),
+        (5, ""),
+        ({"permission": "allow"}, "/permission"),
+        ({"permission_result": "maybe"}, "/permission_result"),
+        ({"stop": 1}, "/stop"),
+        ({"updated_input": [1]}, "/updated_input"),
+        ({"additional_context": "x"}, "/additional_context"),
+        ({"additional_context": [{}, "x"]}, "/additional_context/1"),
+        ({"a/b": 1}, "/a~1b"),
+        ({1: 2}, "/1"),
     ],
 )
-def test_an_answer_that_cannot_be_read_is_a_fault_and_never_a_permission(answer):
+def test_an_answer_that_cannot_be_read_is_a_fault_that_says_where_and_never_a_permission(answer, place):
     outcome = ask(hook("odd", answer))
-    assert outcome.failed is not None
+    assert outcome.failed.fault.startswith("hook 'odd' failed: RecordError: ")
+    assert outcome.failed.fault.endswith(f"(at {place!r})" if place else "return a HookReply")
     assert outcome.runs[0].reply == HookReply()
+
+
+def test_a_hook_sees_secrets_only_if_it_is_trusted_and_may_leave_the_others_standing():
+    curious = hook("curious", lambda question: {"updated_input": {**question.input, "to": "ada"}})
+    trusted = hook("trusted", None, is_trusted=True)
+    outcome = ask(curious, trusted, value={"to": "eve", "pin": "4711"})
+    assert curious.runner.questions[0].input == {"to": "eve", "pin": "[redacted]"}
+    assert trusted.runner.questions[0].input == {"to": "ada", "pin": "4711"}
+    assert outcome.updated_input == {"to": "ada", "pin": "4711"}
 
 
 def test_all_seven_outputs_are_told_without_their_values():
@@ -140,3 +149,20 @@ def test_a_hook_looks_only_at_the_tools_it_named():
     hooks = [hook("all", None), hook("files", None, tools=("files.*",)), hook("web", None, tools=("web.*",))]
     assert [each.name for each in hooks_of(hooks, tool).at(PRE)] == ["all", "files"]
     assert hooks_of(hooks, tool).at(HookEvent.POST_TOOL_USE) == ()
+
+
+@pytest.mark.parametrize(
+    ("event", "answer"),
+    [
+        ("post_tool_use", {"permission_result": "deny"}),
+        ("permission_decision", {"permission_result": "deny"}),
+        ("permission_request", {"updated_input": {}}),
+        ("post_tool_use_failure", {"updated_output": None}),
+        ("pre_tool_use", {"updated_output": "x"}),
+        ("result_persistence", {"updated_output": "x"}),
+    ],
+)
+def test_what_can_do_nothing_where_it_is_said_is_a_fault(event, answer):
+    outcome = ask(hook("odd", answer), event=HookEvent(event))
+    (name,) = answer
+    assert f"{name} does nothing at {event}; say it at" in outcome.failed.fault

@@ -100,8 +100,6 @@ ANSWERS = {
 
 LEAKS = {
     "native error": "the text made of a tool's native error is not scrubbed before a model reads it",
-    "hints": "a hook's reason for its hint is not scrubbed before the decision quotes it",
-    "denies": "a hook's reason for its denial is not scrubbed before the decision quotes it",
     "feedback": "what an approver says is not scrubbed before the decision quotes it",
     "refusal": "what an approver says is not scrubbed before the decision quotes it",
 }
@@ -226,8 +224,6 @@ PLAIN = {
         pytest.param(who, how, rule, marks=pytest.mark.xfail(reason=LEAKS[how]))
         for who, how, rule in (
             ("output", "native error", "allow"),
-            ("reply", "hints", "allow"),
-            ("reply", "denies", "allow"),
             ("answer", "feedback", "ask"),
             ("answer", "refusal", "ask"),
         )

@@ -158,7 +158,6 @@ def test_a_hook_that_would_never_be_asked_is_refused(options, told):
         Hook(**{"name": "odd", "event": PRE, "runner": Runner(lambda _: None), **options})
 
 
-@pytest.mark.xfail(strict=True, reason="pipeline/guard.py: only Exceptions of a hook count as its fault")
 @pytest.mark.parametrize("event", [PRE, REQUEST])
 async def test_a_hook_that_exits_is_named_as_the_fault(once, event):
     result = await once(add, {"a": 1}, hooks=[hook(raising(SystemExit(3)), event)])
@@ -166,15 +165,11 @@ async def test_a_hook_that_exits_is_named_as_the_fault(once, event):
     assert "hook 'odd'" in result.error.message
 
 
-@pytest.mark.xfail(strict=True, raises=asyncio.CancelledError, reason="a hook's CancelledError cancels the caller")
 async def test_a_hook_that_cancels_itself_cancels_nobody_else(once):
     result = await once(add, {"a": 1}, hooks=[hook(raising(asyncio.CancelledError()))])
     assert result.error.error_class == "hook_failed"
 
 
-@pytest.mark.xfail(
-    strict=True, raises=TimeoutError, reason="a hook that swallows its cancellation holds the call for ever"
-)
 async def test_a_hook_that_ignores_its_time_is_left_behind(allow):
     async def stubborn():
         async with asyncio.timeout(5):
@@ -191,7 +186,6 @@ async def test_a_hook_that_ignores_its_time_is_left_behind(allow):
     assert result.error.error_class == "hook_failed"
 
 
-@pytest.mark.xfail(strict=True, reason="hooks at result_persistence are registered and never asked")
 async def test_a_hook_at_result_persistence_is_asked(once):
     result = await once(add, {"a": 1}, hooks=[hook(lambda _: {"stop": "no"}, HookEvent.RESULT_PERSISTENCE)])
     assert result.error.error_class == "hook_blocked"

@@ -40,7 +40,7 @@ def rule(*lines):
         ("[rules]\nbehavior = 'deny'", r"write \[\[rules\]\]"),
         ("rules = 5", r"write \[\[rules\]\]"),
         ("rules = [1]", r"write \[\[rules\]\]"),
-        ("[[hooks]]\nname = 'x'", "not understood yet"),
+        ("[[hooks]]\nname = 'x'", "event must be a text"),
         ("permissions = 5", r"write \[permissions\]"),
         ("[permissions]\nmod = 'x'", "no 'mod'"),
         ("[permissions]\nmode = 5", "mode must be text"),

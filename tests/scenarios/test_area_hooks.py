@@ -18,19 +18,7 @@ def failing():
 
 
 @pytest.mark.requirement("AT-HOOK-02", "AT-HOOK-03", "AT-HOOK-16")
-@pytest.mark.parametrize(
-    "event",
-    [
-        pytest.param(
-            event,
-            marks=[pytest.mark.xfail(reason="hooks around the persistence decision are accepted and never asked")]
-            if event is HookEvent.RESULT_PERSISTENCE
-            else [],
-        )
-        for event in HookEvent
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("event", [*HookEvent], ids=str)
 async def test_a_hook_fires_where_it_stands_and_its_run_is_linked_from_the_call(allow, call, hook, story, event):
     asked = []
     work = [failing()] if event is HookEvent.POST_TOOL_USE_FAILURE else []
@@ -122,7 +110,6 @@ async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, cal
 
 
 @pytest.mark.requirement("AT-HOOK-10", "AT-PIPE-19")
-@pytest.mark.xfail(reason="an output that a hook replaced leaves no mutation record")
 async def test_an_output_that_a_hook_replaces_is_mapped_again_and_the_change_is_recorded(allow, call, hook, story):
     replacing = hook({"updated_output": {"rows": [1]}}, "post_tool_use", name="trimmer")
     async with Runtime.open(tools=[scripted_tool("query")], rules=allow, hooks=[replacing]) as rt:

@@ -30,7 +30,7 @@ def call(  # noqa: PLR0913 -- one for each word of the command
     places: Annotated[list[str], typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are")],
     args: Annotated[str | None, typer.Option(metavar="JSON", help="Its arguments as one JSON object")] = None,
     args_file: Annotated[Path | None, typer.Option(help="A file with its arguments as JSON")] = None,
-    settings: Annotated[Path | None, typer.Option(help="Rules; agenttool.toml if it lies here")] = None,
+    settings: Annotated[Path | None, typer.Option(help="Rules and hooks; agenttool.toml if it lies here")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; nobody is asked")] = False,
 ) -> None:
     """Call one tool through the whole pipeline, and be asked if it asks"""  # noqa: D415 -- as in the table of commands
@@ -81,8 +81,7 @@ async def _call(
 ) -> ToolResult:
     console = Console(stderr=True)
     interactive = console.is_terminal and sys.stdin.isatty() and not as_json
-    rules = settings if settings is not None else ()
-    async with Runtime.open(tools=tools, rules=rules, interactive=None if interactive else False) as rt:
+    async with Runtime.open(config=settings, tools=tools, interactive=None if interactive else False) as rt:
         surface = await rt.surface()
         calling = asyncio.ensure_future(rt.call(name, arguments, surface=surface))
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, rt.cancel_all)

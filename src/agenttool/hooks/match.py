@@ -14,7 +14,12 @@ DEFAULT_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hook:
-    """A registered hook: where it stands, which tools it looks at, and for how long it may think."""
+    """A registered hook: where it stands, which tools it looks at, and for how long it may think.
+
+    Attributes:
+        tools: patterns of qualified names, bare names or ids.
+        is_trusted: it sees sensitive fields as they are; any other hook sees `[redacted]`, and may leave that standing.
+    """
 
     name: str
     event: HookEvent

@@ -5,8 +5,9 @@ from typing import cast
 
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import RecordError
-from agenttool.records import Behavior, HookOutput, HookOutputKind, Json, JsonObject
+from agenttool.records import Behavior, HookEvent, HookOutput, HookOutputKind, Json, JsonObject
 from agenttool.records.record import UNSET, UnsetType
+from agenttool.schema.explain import pointer_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,41 +45,59 @@ SILENT = HookReply()
 _MEMBERS = {field.name for field in fields(HookReply)}
 
 
-def read_reply(answer: object) -> HookReply:
-    """Read what a hook gave back.
+_MEANT_AT = {
+    "updated_input": (HookEvent.PRE_TOOL_USE,),
+    "permission_result": (HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST),
+    "updated_output": (HookEvent.POST_TOOL_USE,),
+}
+"""Where three of the seven outputs can do what they say; the other four mean something everywhere."""
+
+
+def read_reply(answer: object, event: HookEvent) -> HookReply:
+    """Read what a hook gave back, at the place where it stands.
+
+    What could do nothing there is refused: whoever said it, a `deny` after the tool ran, say, counts on it.
 
     Raises:
-        TypeError, ValueError: it is not a reply; the message names the member and what to do.
+        RecordError: it is not a reply; says where, and what to do, but not what stood there.
     """
+    reply = _read(answer)
+    for name, places in _MEANT_AT.items():
+        if event not in places and getattr(reply, name) is not getattr(SILENT, name):
+            raise RecordError(f"{name} does nothing at {event}; say it at {' or '.join(places)}", pointer=f"/{name}")
+    return reply
+
+
+def _read(answer: object) -> HookReply:
     if answer is None:
         return SILENT
     if isinstance(answer, HookReply):
         return _checked({name: getattr(answer, name) for name in _MEMBERS})
     if not isinstance(answer, dict):
-        raise TypeError(f"a hook answers with nothing or an object, got {type(answer).__name__}; return a HookReply")
+        raise RecordError(f"a hook answers with nothing or an object, got {type(answer).__name__}; return a HookReply")
     said = cast("dict[object, object]", answer)
-    unknown = [repr(name) for name in said if name not in _MEMBERS]
-    if unknown:
-        raise ValueError(f"a hook's answer has no member {', '.join(unknown)}; use {', '.join(sorted(_MEMBERS))}")
+    for name in said:
+        if name not in _MEMBERS:
+            known = ", ".join(sorted(_MEMBERS))
+            raise RecordError(f"a hook's answer has no member {name!r}; use {known}", pointer=pointer_of((str(name),)))
     return _checked(cast("dict[str, object]", said))
 
 
 def _checked(said: dict[str, object]) -> HookReply:
-    context = said.get("additional_context", ())
-    if not isinstance(context, list | tuple):
-        raise TypeError(f"additional_context must be a list of objects; got {type(context).__name__}")
-    hint = said.get("permission_result")
+    hint, updated = said.get("permission_result"), said.get("updated_input")
     if hint is not None and hint not in list(Behavior):
-        raise ValueError(f"permission_result must be one of {', '.join(Behavior)}; got something else")
-    updated = said.get("updated_input")
-    items = enumerate(cast("list[object]", context))
+        raise _misfit(f"one of {', '.join(Behavior)}", hint, "permission_result")
+    context = said.get("additional_context")
+    if not isinstance(context, list | tuple | None):
+        raise _misfit("a list of objects", context, "additional_context")
+    items = enumerate(cast("list[object]", context or ()))
     return HookReply(
         message=_text(said, "message"),
         progress=_text(said, "progress"),
-        updated_input=None if updated is None else _object("updated_input", updated),
+        updated_input=None if updated is None else _object(updated, "updated_input"),
         permission_result=Behavior(cast("str", hint)) if hint is not None else None,
         permission_reason=_text(said, "permission_reason"),
-        additional_context=tuple(_object(f"additional_context/{place}", item) for place, item in items),
+        additional_context=tuple(_object(item, "additional_context", place) for place, item in items),
         stop=_text(said, "stop"),
         updated_output=cast("Json | UnsetType", said.get("updated_output", UNSET)),
     )
@@ -87,17 +106,27 @@ def _checked(said: dict[str, object]) -> HookReply:
 def _text(said: dict[str, object], name: str) -> str | None:
     text = said.get(name)
     if not isinstance(text, str | None):
-        raise TypeError(f"{name} must be text; got {type(text).__name__}")
+        raise _misfit("text", text, name)
     if text is not None and not text.isascii() and text.encode(errors="replace").decode() != text:
-        raise ValueError(f"{name} holds half of a surrogate pair; replace it")
+        raise RecordError(f"{name} holds half of a surrogate pair; replace it", pointer=pointer_of((name,)))
     return text
 
 
-def _object(name: str, value: object) -> JsonObject:
+def _object(value: object, *path: str | int) -> JsonObject:
     """Take a JSON object as our own copy: whoever gave it may keep theirs and change it."""
     if not isinstance(value, dict):
-        raise TypeError(f"{name} must be an object; got {type(value).__name__}")
+        raise _misfit("an object", value, *path)
     try:
         return parse_object(json_bytes(cast("JsonObject", value)))
     except RecordError as error:
-        raise ValueError(f"{name} is {error}") from error
+        raise RecordError(f"{_named(path)} is {error}", pointer=pointer_of(path)) from error
+
+
+def _misfit(expected: str, got: object, *path: str | int) -> RecordError:
+    """Say what is wrong with a member without repeating it: it may hold what nobody should see."""
+    told = f"{_named(path)} must be {expected}, got {type(got).__name__}; correct it or leave it out"
+    return RecordError(told, pointer=pointer_of(path))
+
+
+def _named(path: tuple[str | int, ...]) -> str:
+    return "/".join(map(str, path))

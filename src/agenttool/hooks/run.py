@@ -1,7 +1,7 @@
 """Run hooks in order, gather what they say, stop at the first that says stop."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
@@ -14,14 +14,28 @@ from agenttool.records import JsonObject
 
 
 class World(Protocol):
-    """What running a hook takes: the time, and a guard around other people's code."""
+    """What running a hook takes: the time, someone who keeps secrets, and a way out of other people's code."""
 
     def now_ns(self) -> int:
         """Give the time."""
         ...
 
-    async def guard(self, work: Callable[[], Awaitable[object]]) -> tuple[object, Exception | None]:
-        """Do the work; give its value, or the exception it raised instead."""
+    def shown(self, value: JsonObject) -> JsonObject:
+        """Give an input as a hook may see it that is not trusted with its secrets."""
+        ...
+
+    def restored(self, value: JsonObject, before: JsonObject) -> JsonObject:
+        """Put back what was not shown, where a hook left the mark that stood for it."""
+        ...
+
+    async def attempt(
+        self, work: Callable[[], Coroutine[object, object, object]], *, timeout_s: float
+    ) -> tuple[object, Exception | None]:
+        """Do the work; give its value, or the exception it raised instead.
+
+        Work that is not over in time, or whose call is stopped, is told to stop and then left behind: no answer of it
+        counts any more, and the exception says so.
+        """
         ...
 
 
@@ -70,20 +84,23 @@ async def run_hooks(hooks: tuple[Hook, ...], question: HookQuestion, world: Worl
 
 async def _ask(hook: Hook, question: HookQuestion, world: World) -> HookRun:
     started, reply = world.now_ns(), SILENT
-    own = replace(question, input=_own_copy(question.input))
-    answer, fault = await world.guard(lambda: _answer(hook, own))
+    own = replace(
+        question,
+        input=_own_copy(question.input if hook.is_trusted else world.shown(question.input)),
+        output=deepcopy(question.output),
+        details=deepcopy(question.details),
+    )
+    answer, fault = await world.attempt(lambda: _answer(hook, own), timeout_s=hook.timeout_s)
     if fault is None:
         reply = cast("HookReply", answer)
-    elif isinstance(fault, TimeoutError):
-        fault = TimeoutError(f"no answer within {hook.timeout_s:g} s")
+        if reply.updated_input is not None and not hook.is_trusted:
+            reply = replace(reply, updated_input=world.restored(reply.updated_input, question.input))
     words = None if fault is None else f"hook {hook.name!r} failed: {type(fault).__name__}: {words_of(fault)}"
     return HookRun(hook=hook, reply=reply, started_ns=started, ended_ns=world.now_ns(), fault=words)
 
 
 async def _answer(hook: Hook, question: HookQuestion) -> HookReply:
-    async with asyncio.timeout(hook.timeout_s):
-        answer = await hook.runner.run(question)
-    return read_reply(answer)
+    return read_reply(await hook.runner.run(question), question.hook_event)
 
 
 def _own_copy(value: JsonObject) -> JsonObject:

@@ -43,6 +43,7 @@ CANCEL_SETTLED = Step("cancel_settled", (None, None))
 
 POST_HOOKS_STARTED = Step("post_hooks_started", (E.HOOK_POST_STARTED, S.POST_HOOKS_RUNNING))
 POST_HOOKS_COMPLETED = Step("post_hooks_completed", (E.HOOK_POST_COMPLETED, None))
+OUTPUT_CHANGED = Step("output_changed", (None, None))
 SIDE_POST_STARTED = Step("side_post_started", (E.HOOK_POST_STARTED, None))
 SIDE_POST_COMPLETED = Step("side_post_completed", (E.HOOK_POST_COMPLETED, None))
 PERSISTED = Step("persisted", (E.RESULT_PERSISTED, None))

@@ -24,13 +24,12 @@ from agenttool.records import (
     Behavior,
     DecisionId,
     InputStage,
-    Json,
     JsonObject,
     MutationSource,
     PermissionDecision,
     replace,
 )
-from agenttool.results.redaction import MARKER
+from agenttool.results.redaction import restored
 from agenttool.scheduler.drive import Drive, Stopped
 
 
@@ -129,17 +128,6 @@ def _told(tool: Tool, decision: PermissionDecision) -> PermissionDecision:
     return replace(decision, updated_input=tool.redactor.redact(decision.updated_input))
 
 
-def _restored(after: Json, before: Json) -> Json:
-    """Put back what the approver was not shown: a marker that stands in an edit means the value that was there."""
-    if after == MARKER:
-        return before
-    if isinstance(after, dict) and isinstance(before, dict):
-        return {name: _restored(value, before.get(name)) for name, value in after.items()}
-    if isinstance(after, list) and isinstance(before, list) and len(after) == len(before):
-        return [_restored(value, before[place]) for place, value in enumerate(after)]
-    return after
-
-
 def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
     call.note(steps.ANSWERED_NO, AnswerGiven(decision))
     raise ToolFailure(rejection(decision))
@@ -151,7 +139,7 @@ def _edited(
     """Take an edit: it is parsed, validated and judged again, and what a rule denies stays denied."""
     updated = cast("JsonObject", cast("Edit", answered.answer).updated_input)
     if tool.redactor is not None:
-        updated = cast("JsonObject", _restored(updated, proposed))
+        updated = cast("JsonObject", restored(updated, proposed))
     by = Replacement(
         source=MutationSource.PERMISSION_PROMPT,
         source_ref=decision.decision_id,

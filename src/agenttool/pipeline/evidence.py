@@ -231,10 +231,13 @@ class HookRan(Plain, frozen=True):
     hook_id: HookId
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell which hook it was and what sort of things it said."""
+        """Tell which hook it was, what sort of things it said, and the message it had for whoever listens."""
+        reply = self.run.reply
         said: JsonObject = {"hook_id": self.hook_id, "hook_event": self.hook_event.value, "hook": self.run.hook.name}
-        outputs = [output.type.value for output in self.run.reply.outputs()]
-        return {**said, "outputs": [*outputs], **({"fault": True} if self.run.fault else {})}
+        said["outputs"] = [output.type.value for output in reply.outputs()]
+        if reply.message is not None:
+            said["message"] = reply.message
+        return {**said, "fault": True} if self.run.fault else said
 
     def contributes(self) -> Mapping[str, object]:
         """Link the run."""
@@ -258,6 +261,28 @@ class HookRan(Plain, frozen=True):
                 stop={"reason": reply.stop} if reply.stop is not None else None,
                 started_at=timestamp(self.run.started_ns),
                 ended_at=timestamp(self.run.ended_ns),
+            ),
+        )
+
+
+class OutputReplaced(Plain, frozen=True):
+    """A hook put another output in the place of the tool's."""
+
+    hook_name: str
+    number: int
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the change; a change of the output is told like one of an input (G-28)."""
+        invocation_id = cast("InvocationId", fact.invocation_id)
+        return (
+            InputMutation(
+                mutation_id=MutationId(f"mut_{invocation_id.partition('_')[2]}-{self.number}"),
+                invocation_id=invocation_id,
+                source_type=MutationSource.HOOK,
+                source_ref=self.hook_name,
+                from_output_ref=f"{invocation_id}#native_output",
+                to_output_ref=f"{invocation_id}#updated_output",
+                created_at=timestamp(fact.at_ns),
             ),
         )
 

@@ -40,7 +40,7 @@ class Tool:
 
     Attributes:
         plain_facts: what the gate must know, if no phase before it has anything to ask about a call to this tool.
-        inline_below: a result of at most so many characters is delivered as it is.
+        inline_below: a result of at most so many characters is delivered as it is; none if a hook wants to look.
     """
 
     entry: Entry
@@ -146,7 +146,7 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         plain_facts=safety.static if is_plain else None,
         has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
         has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
-        inline_below=persistence.inline_below,
+        inline_below=-1 if its_hooks.at(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,
     )
 
 

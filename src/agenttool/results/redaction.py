@@ -132,3 +132,14 @@ def compile_redactor(paths: Iterable[str] | None) -> Redactor | None:
     """
     listed = list(paths or ())
     return Redactor(listed) if listed else None
+
+
+def restored(after: Json, before: Json) -> Json:
+    """Put back what someone was not shown: a marker that they left standing means the value that was there."""
+    if after == MARKER:
+        return before
+    if isinstance(after, dict) and isinstance(before, dict):
+        return {name: restored(value, before.get(name)) for name, value in after.items()}
+    if isinstance(after, list) and isinstance(before, list) and len(after) == len(before):
+        return [restored(value, before[place]) for place, value in enumerate(after)]
+    return after

@@ -1,17 +1,31 @@
 """Phase 11: inline, preview, store, redact or drop the bytes of the result."""
 
+from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Stored
+from agenttool.pipeline.failed import failed
 from agenttool.pipeline.guard import guard
-from agenttool.records import PERSISTENCE, PersistenceStrategy, Phase, Ref, ToolResult
+from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
+from agenttool.pipeline.tool import Tool
+from agenttool.records import (
+    PERSISTENCE,
+    ErrorClass,
+    HookEvent,
+    JsonObject,
+    PersistenceStrategy,
+    Phase,
+    Ref,
+    ToolResult,
+)
 from agenttool.results.delivery import apply_plan
 from agenttool.results.mapping import Mapped
-from agenttool.results.persistence import INLINE, decide_persistence
+from agenttool.results.persistence import INLINE, PersistencePlan, decide_persistence
 from agenttool.results.refs import Payload, expire_payload, stored_at
 
 _PHASE = Phase.PERSIST_RESULT
+_EVENT = HookEvent.RESULT_PERSISTENCE
 
 
 async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
@@ -20,6 +34,9 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     if tool is None:
         return mapped.result
     plan = decide_persistence(mapped, tool.persistence)
+    if _EVENT in tool.hooks.by_event and call.started_ns:
+        mapped = await _side_hooks(call, tool, mapped, plan)
+        plan = decide_persistence(mapped, tool.persistence)
     if plan is INLINE and not mapped.payloads:
         return mapped.result
     call.phase = _PHASE
@@ -33,6 +50,18 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     redacted = plan.strategy is PersistenceStrategy.REDACT
     call.note(steps.REDACTED if redacted else steps.PERSISTED, Stored(decision))
     return result
+
+
+async def _side_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistencePlan) -> Mapped:
+    """Let hooks look at the decision; a stop or a fault keeps the result from being stored and delivered."""
+    call.phase = _PHASE
+    details: JsonObject = {"strategy": plan.strategy.value}
+    rounds = await hook_round(call, tool, _EVENT, call.call_input, output=visible(mapped), details=details)
+    try:
+        refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
+    except ToolFailure as failure:
+        return failed(call, failure.error)
+    return mapped
 
 
 async def _store(call: Call, payload: Payload) -> Ref | None:

@@ -1,11 +1,13 @@
 """Phase 10: hooks after the tool; they see what will be delivered, and cannot undo what happened."""
 
 from agenttool.errors import ToolFailure
+from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import OutputReplaced
 from agenttool.pipeline.failed import failed
-from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
+from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
 from agenttool.pipeline.phases.map_result import map_result
-from agenttool.records import UNSET, ErrorClass, HookEvent, Json, Phase
+from agenttool.records import UNSET, ErrorClass, HookEvent, Phase
 from agenttool.results.mapping import Mapped
 
 _PHASE = Phase.POST_HOOKS
@@ -20,15 +22,14 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     if event not in tool.hooks.by_event or not call.started_ns:
         return mapped
     call.phase = _PHASE
-    rounds = await hook_round(call, tool, event, call.call_input, output=_visible(mapped))
+    rounds = await hook_round(call, tool, event, call.call_input, output=visible(mapped))
     try:
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
-        updates = [run.reply.updated_output for run in rounds.runs if run.reply.updated_output is not UNSET]
-        return map_result(call, updates[-1]) if updates else mapped
+        update = next((run for run in reversed(rounds.runs) if run.reply.updated_output is not UNSET), None)
+        if update is None:
+            return mapped
+        call.mutations += 1
+        call.note(steps.OUTPUT_CHANGED, OutputReplaced(update.hook.name, call.mutations))
+        return map_result(call, update.reply.updated_output)
     except ToolFailure as failure:
         return failed(call, failure.error)
-
-
-def _visible(mapped: Mapped) -> Json:
-    """Show hooks what a model will read; the raw output may hold what nobody should see (G-28)."""
-    return [item.text for item in mapped.result.model_facing_content or () if item.text is not None]

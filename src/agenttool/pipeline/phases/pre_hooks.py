@@ -4,7 +4,6 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
 from agenttool.pipeline.rejudge import Replacement, replaced
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.opinions import HookHint
 from agenttool.records import ErrorClass, HookEvent, InputStage, JsonObject, MutationSource, Phase
 
 _PHASE = Phase.PRE_HOOKS
@@ -27,14 +26,4 @@ async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> JsonObjec
         last = next(run for run in reversed(rounds.runs) if run.reply.updated_input is not None)
         by = Replacement(source=MutationSource.HOOK, source_ref=last.hook.name, from_stage=InputStage.OBSERVABLE_INPUT)
         proposed = replaced(call, tool, observable, rounds.updated_input, by)
-    call.hints = tuple(
-        HookHint(
-            hook=run.hook.name,
-            hook_ref=f"hook_{call.unique}-{number}",
-            behavior=run.reply.permission_result,
-            message=run.reply.permission_reason,
-        )
-        for number, run in enumerate(rounds.runs, call.hook_runs - len(rounds.runs) + 1)
-        if run.reply.permission_result is not None
-    )
     return proposed

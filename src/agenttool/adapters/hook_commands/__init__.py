@@ -1,0 +1,1 @@
+"""Hooks that are external commands: JSON in, JSON out."""

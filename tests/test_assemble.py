@@ -1,0 +1,93 @@
+import asyncio
+
+import pytest
+
+from agenttool import ConfigError, Runtime, sync, tool
+from agenttool.hooks.match import Hook
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, HookEvent, RuleSource
+
+GUARD = '[[hooks]]\nname = "guard"\nevent = "pre_tool_use"\ncommand = "true"\n'
+
+
+@tool(namespace="files")
+async def write(path: str) -> str:
+    """Write. Not for reading."""
+    return "written"
+
+
+class Silent:
+    async def run(self, question):
+        return None
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """Open a runtime with settings that are wrong, and give the words and the file."""
+
+    def refuse(text, **options):
+        file = tmp_path / "agenttool.toml"
+        file.write_text(text)
+
+        async def start():
+            Runtime.open(**{"config": file, **options})
+
+        with pytest.raises(ConfigError) as error:
+            asyncio.run(start())
+        return str(error.value).replace(str(file), "FILE")
+
+    return refuse
+
+
+def test_a_program_that_is_not_there_is_refused_when_settings_are_read_and_not_when_it_is_needed(refused, tmp_path):
+    told = refused(
+        f'# guards\n\n{GUARD}\n[[hooks]]\nname = "x"\nevent = "pre_tool_use"\ncommand = "no-such-program -v"\n'
+    )
+    assert told == "FILE:8: no program on the PATH is called 'no-such-program'; install it, or write where it lies"
+    told = refused(GUARD.replace("true", "./guard.sh"))
+    assert told.startswith(f"FILE:1: no program lies at '{tmp_path}/./guard.sh'; correct the path")
+
+
+def test_everything_that_is_wrong_with_hooks_is_told_at_once_each_with_its_place(refused):
+    told = refused(
+        GUARD + GUARD + '[[hooks]]\nname = "late"\nevents = []\n[[hooks]]\nname = "odd"\nevent = "pre_tool_use"\n'
+        'command = "true"\npass_env = ["AGENTTOOL_TEST_UNSET"]\n'
+    )
+    assert told.splitlines() == [
+        "FILE:5: another hook is called 'guard'; rename one of them",
+        "FILE:9: a hook has no 'events'; did you mean 'event'?",
+        "FILE:12: pass_env names 'AGENTTOOL_TEST_UNSET', which is not set; set it, or take it out",
+    ]
+
+
+def test_a_hook_of_settings_cannot_take_the_name_of_a_hook_of_the_program(refused):
+    hooks = [Hook(name="guard", event=HookEvent.POST_TOOL_USE, runner=Silent())]
+    assert "another hook is called 'guard'" in refused(GUARD, hooks=hooks)
+
+
+def test_settings_are_named_once(refused):
+    assert "two settings files are named" in refused("", rules="other.toml")
+
+
+def test_a_command_lies_beside_the_settings_wherever_the_program_is_started(tmp_path, monkeypatch):
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    for folder in (home, elsewhere):
+        folder.mkdir()
+    (home / "guard.sh").write_text("#!/bin/sh\npwd > seen\n")
+    (home / "guard.sh").chmod(0o755)
+    (home / "agenttool.toml").write_text(GUARD.replace("true", "./guard.sh"))
+    monkeypatch.chdir(elsewhere)
+    allow = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
+    with sync.open(config="../home/agenttool.toml", tools=[write], rules=[allow]) as rt:
+        assert not rt.call("write", {"path": "x"}, surface=rt.surface()).is_error
+    assert (home / "seen").read_text().strip() == str(home)
+
+
+def test_rules_of_the_program_and_of_settings_hold_together(tmp_path):
+    (tmp_path / "agenttool.toml").write_text('[[rules]]\nbehavior = "allow"\ntool = "files.*"\n')
+    deny = Rule(ref="no", behavior=Behavior.DENY, source=RuleSource.CLI_ARG, tools=("files.write",))
+    ends = {}
+    for name, rules in (("settings", []), ("both", [deny])):
+        with sync.open(config=tmp_path / "agenttool.toml", tools=[write], rules=rules) as rt:
+            ends[name] = rt.call("write", {"path": "x"}, surface=rt.surface()).status.value
+    assert ends == {"settings": "succeeded", "both": "denied"}
