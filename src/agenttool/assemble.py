@@ -20,6 +20,7 @@ from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.policy.sources import read_rules
 from agenttool.policy.written import WrittenRule
+from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import DeclaredTool
 from agenttool.results.scrub import compile_scrubber
@@ -49,6 +50,7 @@ class Runtime(_Runtime):
         rules: str | Path | Iterable[Rule] = (),
         hooks: Iterable[Hook] = (),
         rate_limits: Mapping[str, RateLimit] | None = None,
+        advisers: Iterable[Adviser] = (),
         mode: str | None = None,
         interactive: bool | None = None,
     ) -> Self:
@@ -61,6 +63,7 @@ class Runtime(_Runtime):
             rules: besides those of the settings file; or the settings file itself.
             hooks: in the order they are asked; those of the settings file come after them.
             rate_limits: how often the tools of a namespace may be called altogether.
+            advisers: classifiers and policy engines that are heard before the rules decide.
             mode: how much goes without asking, such as `default` or `read_only`.
             interactive: whether anybody can be asked; if not, a question is a deny.
 
@@ -86,7 +89,14 @@ class Runtime(_Runtime):
         world = World(clock=SystemClock(), ids=UniqueIds(), log=MemoryLog(), payloads=MemoryPayloads(), random=random)
         chosen = [declared(each) for each in _listed("tools", tools)]
         standing = _with_commands(_all_of("hooks", hooks, Hook), settings)
-        return cls(world, tools=chosen, hooks=standing, policy=policy, rate_limits=rate_limits)
+        return cls(
+            world,
+            tools=chosen,
+            hooks=standing,
+            policy=policy,
+            rate_limits=rate_limits,
+            advisers=_all_of("advisers", advisers, Adviser),
+        )
 
 
 def declared(tool: Tool) -> DeclaredTool:

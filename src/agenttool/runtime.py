@@ -4,7 +4,9 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
+from copy import copy
 from dataclasses import dataclass
+from dataclasses import replace as replace_core
 from types import TracebackType
 from typing import Self, cast
 
@@ -29,6 +31,8 @@ from agenttool.pipeline.tool import compile_tool
 from agenttool.policy.approvals import Allow, Answer, Answered, Deny, Edit, Question, Refused
 from agenttool.policy.decide import Policy
 from agenttool.policy.mode import PermissionMode
+from agenttool.policy.rules import Rule, RuleBook
+from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.stores import EventLog, PayloadStore
 from agenttool.ports.tool import DeclaredTool
@@ -78,7 +82,7 @@ class World:
 class Runtime:
     """Governed tool calls. Belongs to one event loop; every call gives a result, never an exception."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- the parts of a runtime
         self,
         world: World,
         *,
@@ -87,6 +91,7 @@ class Runtime:
         policy: Policy | None = None,
         default_timeout_s: float | None = 600.0,
         rate_limits: Mapping[str, RateLimit] | None = None,
+        advisers: Iterable[Adviser] = (),
     ) -> None:
         """Join the parts; must be called inside a running event loop.
 
@@ -109,10 +114,12 @@ class Runtime:
             default_timeout_s=default_timeout_s,
             random=world.random,
             run_nested=run_nested,
+            advisers=tuple(advisers),
             source_buckets={namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()},
         )
         self._catalog = Catalog()
         self._surfaces: dict[str, Surface] = {}
+        self._within: frozenset[str] | None = None
         for tool in tools:
             if self._catalog.find(tool.declaration.tool_id) is not None:
                 raise ConfigError(
@@ -129,14 +136,40 @@ class Runtime:
     ) -> None:
         """Stop what still runs, and wait, for a while, until it has written its results."""
         core = self._core
-        core.left = asyncio.Event()
+        left = asyncio.Event()
+        core.closing.append(left)
         for call in self._under_way():
             request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
-                while core.calls:
-                    core.left.clear()
-                    await core.left.wait()
+                while self._under_way():
+                    left.clear()
+                    await left.wait()
+
+    def child(
+        self,
+        surface: ToolSurface,
+        *,
+        rules: Iterable[Rule] | None = None,
+        mode: PermissionMode | None = None,
+        interactive: bool | None = None,
+    ) -> Self:
+        """Make the runtime of a sub-agent: the same journal and gate, no tool beyond a surface, and never more rights.
+
+        Closing it stops what it started; the tools of the surface are all it can offer on surfaces of its own.
+
+        Raises:
+            ConfigError: the surface was not made here.
+        """
+        found = self._surfaces.get(surface.surface_id)
+        if found is None:
+            raise ConfigError("a sub-agent gets a surface that was made here; make one with `surface(...)`")
+        book = None if rules is None else RuleBook(rules)
+        policy = self._core.policy.for_child(book=book, mode=mode, interactive=interactive)
+        child = copy(self)
+        child._core = replace_core(self._core, policy=policy, parent=self._core)  # noqa: SLF001 -- one of ours
+        child._within = frozenset(entry.qualified_name for entry in found.entries.values())  # noqa: SLF001 -- likewise
+        return child
 
     def declare(self, tool: DeclaredTool) -> None:
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
@@ -158,7 +191,7 @@ class Runtime:
             Situation(
                 allows_writes=core.policy.mode is not PermissionMode.READ_ONLY,
                 is_interactive=core.policy.interactive,
-                only=None if only is None else frozenset(only),
+                only=self._chosen(only),
             ),
             surface_id=core.ids.new(SURFACE),
             scope=SurfaceScope(scope),
@@ -167,6 +200,13 @@ class Runtime:
         self._surfaces[built.record.surface_id] = built
         core.journal.note_apart(steps.SURFACE_CREATED, {"surface_id": built.record.surface_id})
         return built.record
+
+    def _chosen(self, only: Iterable[str] | None) -> frozenset[str] | None:
+        """Keep what is asked for within the bounds of this agent."""
+        chosen = None if only is None else frozenset(only)
+        if self._within is None or chosen is None:
+            return chosen if self._within is None else self._within
+        return frozenset(name for name in self._within if chosen & {name, name.rpartition(".")[2]})
 
     def call(
         self,
@@ -268,7 +308,9 @@ class Runtime:
         return {**self._core.shared}
 
     def _under_way(self) -> tuple[Call, ...]:
-        return tuple(cast("Call", call) for call in self._core.calls.values())
+        """Give the calls of this agent and of those that it started."""
+        calls = (cast("Call", call) for call in self._core.calls.values())
+        return tuple(call for call in calls if self._core in call.core.line())
 
     async def approvals(self) -> tuple[Question, ...]:
         """List the open questions, the oldest first."""

@@ -8,6 +8,7 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.consult import consult
 from agenttool.pipeline.digests import input_digest
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.judge import judge
@@ -51,10 +52,10 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
     if decision.behavior is Behavior.DENY:
         return _refused(call, decision)
     if answered.rule is not None:
-        core.policy = core.policy.with_book(core.policy.book.with_rule(answered.rule))
+        core.remember(answered.rule)
     allowed = proposed
     if isinstance(answered.answer, Edit):
-        allowed = _edited(call, tool, proposed, answered, decision)
+        allowed = await _edited(call, tool, proposed, answered, decision)
         decision = replace(decision, input_digest=input_digest(allowed))
     call.note(steps.ANSWERED, AnswerGiven(decision))
     return allowed
@@ -133,7 +134,7 @@ def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
     raise ToolFailure(rejection(decision))
 
 
-def _edited(
+async def _edited(
     call: Call, tool: Tool, proposed: JsonObject, answered: Answered, decision: PermissionDecision
 ) -> JsonObject:
     """Take an edit: it is parsed, validated and judged again, and what a rule denies stays denied."""
@@ -146,6 +147,8 @@ def _edited(
         from_stage=InputStage.PERMISSION_INPUT,
     )
     edited = replaced(call, tool, proposed, updated, by)
+    if call.core.advisers:
+        await consult(call, tool, edited)
     verdict = judge(call, tool, edited)
     if not edit_stands(verdict):
         call.note(steps.ANSWERED_NO, AnswerGiven(decision))

@@ -12,7 +12,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, Progressed, Request
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.opinions import HookHint
+from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
 from agenttool.ports.facts import FactData, Step
 from agenttool.records import (
@@ -56,6 +56,7 @@ class Call(Live, eq=False):
     Attributes:
         unique: what its id and those of all its records are made of.
         gate: that of the batch it belongs to, which it passes before the runtime's.
+        goes_on_until: when the work that nobody could stop ends; until then its turns are not given to others.
         cap_at: the moment on the loop's clock at which its time is over, retries included.
         children: the calls under way that its tool made.
         wanted_changes: what its tool wants to change in the shared context; deferred ones wait for the batch's end.
@@ -84,6 +85,7 @@ class Call(Live, eq=False):
     turn: Turn | None = None
     gate: Gate | None = None
     batch_turn: Turn | None = None
+    goes_on_until: "asyncio.Future[None] | None" = None
     limit: TimeLimit | None = None
     cap_at: float = 0.0
     abort_reason: AbortReason | None = None
@@ -104,6 +106,7 @@ class Call(Live, eq=False):
     decisions: int = 0
     hook_runs: int = 0
     hints: tuple[HookHint, ...] = ()
+    opinions: tuple[Opinion, ...] = ()
     hook_context: tuple[JsonObject, ...] = ()
     call_input: JsonObject = {}  # noqa: RUF012 -- each call gets one of its own
 
@@ -241,6 +244,11 @@ class Call(Live, eq=False):
             self._report(*update)
         else:
             self.core.loop.call_soon_threadsafe(self._report, *update)
+
+    def goes_on(self, ended: "asyncio.Future[None]") -> None:
+        """Remember that the tool's work goes on after the call."""
+        self.is_special = True
+        self.goes_on_until = ended
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:
         """Keep native ids of this run."""

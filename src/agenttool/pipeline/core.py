@@ -1,8 +1,8 @@
 """What all calls of a runtime share."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agenttool.catalog.catalog import Entry
@@ -11,6 +11,8 @@ from agenttool.journal.journal import Journal
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Approvals
 from agenttool.policy.decide import Policy
+from agenttool.policy.rules import Rule
+from agenttool.ports.advice import Adviser
 from agenttool.ports.stores import PayloadStore
 from agenttool.ports.world import IdSource
 from agenttool.records import ApprovalId, InvocationId, Json, JsonObject, ToolResult
@@ -50,6 +52,7 @@ class Core:
     loop: asyncio.AbstractEventLoop
     thread_id: int
     hooks: tuple[Hook, ...] = ()
+    advisers: tuple[Adviser, ...] = ()
     default_timeout_s: float | None = 600.0
     random: Callable[[], float] = _no_luck
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -68,5 +71,22 @@ class Core:
     """The calls under way."""
     ended: int = 0
     """How many calls have ended."""
-    left: asyncio.Event | None = None
-    """Set whenever a call leaves, once somebody waits for that."""
+    closing: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
+    """Set whenever a call leaves, by whoever waits for that."""
+    parent: "Core | None" = None
+    """That of the agent that started this one."""
+
+    def line(self) -> Iterator["Core"]:
+        """Give this and those above it."""
+        core: Core | None = self
+        while core is not None:
+            yield core
+            core = core.parent
+
+    def remember(self, rule: Rule) -> None:
+        """Add a rule that a person wants to be remembered; above a child it must hold, too, to have any effect."""
+        policy = self.policy
+        if self.parent is not None:
+            self.parent.remember(rule)
+            policy = replace(policy, parent=self.parent.policy)
+        self.policy = policy.with_book(policy.book.with_rule(rule))

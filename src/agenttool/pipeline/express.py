@@ -12,6 +12,7 @@ from agenttool.codec import UNREADABLE, read_object
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Launched
+from agenttool.pipeline.outlast import outlast
 from agenttool.pipeline.started import Waiting, carry, end_canceled
 from agenttool.records import Behavior, Phase
 
@@ -31,7 +32,7 @@ def express(call: Call) -> object:  # noqa: PLR0911, PLR0915 -- a question, a re
     """
     core, surface, request = call.core, call.surface, call.request
     entry = None if surface is None else surface.entries.get(request.name)
-    if entry is None or call.is_special:
+    if entry is None or call.is_special or core.advisers:
         return NOT_PLAIN
     tool = core.tools[entry]
     facts = tool.plain_facts
@@ -80,5 +81,6 @@ async def carry_on(call: Call, run: Waiting) -> object:
     try:
         return await carry(call, run)
     finally:
-        if call.turn is not None:
-            core.gate.leave(call.turn)
+        turn = call.turn
+        if turn is not None:
+            outlast(call, lambda: core.gate.leave(turn))

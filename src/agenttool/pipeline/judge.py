@@ -11,8 +11,8 @@ from agenttool.scheduler.safety import facts_of
 
 def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
     """Decide by the rules in force; a tool without rules about its arguments is answered from memory."""
-    policy, hints = call.core.policy, call.hints
-    if not hints and not tool.has_computed_facts:
+    policy, hints, opinions = call.core.policy, call.hints, call.opinions
+    if not hints and not opinions and not tool.has_computed_facts:
         standing = policy.standing(tool.subject)
         if standing is not None:
             return standing
@@ -24,4 +24,5 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
             is_destructive=known.is_destructive is not False,
             is_open_world=known.is_open_world is not False,
         )
-    return policy.decide(tool.subject, proposed, now=timestamp(call.core.now_ns()), facts=facts, hints=hints)
+    now = timestamp(call.core.now_ns())
+    return policy.decide(tool.subject, proposed, now=now, facts=facts, hints=hints, opinions=opinions)

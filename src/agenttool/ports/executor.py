@@ -1,5 +1,6 @@
 """The one door through which a tool is run."""
 
+from asyncio import Future
 from collections.abc import Coroutine, Mapping
 from typing import Protocol
 
@@ -89,6 +90,10 @@ class Job(Protocol):
 
     def change_context(self, changes: JsonObject) -> None:
         """Ask for a change of that context; whether it is made, and when, is for the scheduler to say."""
+        ...
+
+    def goes_on(self, ended: "Future[None]") -> None:
+        """Say that work of this run goes on after its end, as a thread does that nobody can stop, until `ended`."""
         ...
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:

@@ -55,12 +55,12 @@ async def _await(executor: FunctionExecutor, arguments: dict[str, object], job: 
 
 
 async def _call(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
-    return await in_thread(partial(executor.function, **arguments), executor.left_behind)
+    return await in_thread(partial(executor.function, **arguments), executor.left_behind, job)
 
 
 async def _generate(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
     """Iterate in a worker thread, which stops between two yields once it is asked to."""
-    return await in_thread(partial(_exhaust, executor.function, arguments, job), executor.left_behind)
+    return await in_thread(partial(_exhaust, executor.function, arguments, job), executor.left_behind, job)
 
 
 def _exhaust(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:

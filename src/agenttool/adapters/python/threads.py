@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 
 from agenttool.errors import ToolFailure, words_of
+from agenttool.ports.executor import Job
 from agenttool.records import ErrorClass, Phase, Recoverability, RetryGuidance, ToolError
 
 MAX_LEFT_BEHIND = 32
@@ -48,7 +49,7 @@ class LeftBehind:
             )
 
 
-async def in_thread(function: Callable[[], object], left_behind: LeftBehind) -> object:
+async def in_thread(function: Callable[[], object], left_behind: LeftBehind, job: Job | None = None) -> object:
     """Run in a thread of its own; a thread cannot be stopped, so on cancellation it is left to notice the signal.
 
     No pool: a few threads that hang would stop every other tool, and the end of the program with them.
@@ -59,6 +60,7 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind) -> 
     left_behind.refuse_more()
     loop = asyncio.get_running_loop()
     done: asyncio.Future[_Outcome] = loop.create_future()
+    ended: asyncio.Future[None] = loop.create_future()
     work = partial(contextvars.copy_context().run, function)
 
     def run() -> None:
@@ -68,7 +70,7 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind) -> 
         except BaseException as error:  # noqa: BLE001 -- whatever a tool raises in its thread is its outcome
             outcome = None, error
         with suppress(RuntimeError):  # the loop is gone: nobody waits any more
-            loop.call_soon_threadsafe(_settle, done, outcome)
+            loop.call_soon_threadsafe(_settle, done, ended, outcome)
 
     thread = threading.Thread(target=run, name="agenttool-tool", daemon=True)
     thread.start()
@@ -77,12 +79,15 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind) -> 
     finally:
         if not done.done() or done.cancelled():
             left_behind.add(thread)
+            if job is not None:
+                job.goes_on(ended)
     if error is not None:
         raise _own(error)
     return value
 
 
-def _settle(done: "asyncio.Future[_Outcome]", outcome: _Outcome) -> None:
+def _settle(done: "asyncio.Future[_Outcome]", ended: "asyncio.Future[None]", outcome: _Outcome) -> None:
+    ended.set_result(None)
     if not done.done():
         done.set_result(outcome)
 

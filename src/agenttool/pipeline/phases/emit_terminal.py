@@ -33,8 +33,8 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
         core.journal.log.ended(chars + len(call.request.model_input))
     if core.calls:
         core.calls.pop(call.invocation_id, None)
-        if core.left is not None:
-            core.left.set()
+        for left in core.closing:
+            left.set()
 
 
 def _tell_the_whole_end(call: Call, result: ToolResult) -> None:

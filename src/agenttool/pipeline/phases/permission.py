@@ -5,6 +5,7 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.consult import consult
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.tool import Tool
@@ -24,6 +25,8 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
     hooks = tool.hooks.by_event
     if HookEvent.PERMISSION_REQUEST in hooks:
         await _side_hooks(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
+    if call.core.advisers:
+        await consult(call, tool, proposed)
     verdict = judge(call, tool, proposed)
     if verdict.behavior is Behavior.ALLOW:
         call.note(steps.JUDGED, call.decided(verdict, _spelled(call, proposed)))

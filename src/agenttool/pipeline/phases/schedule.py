@@ -3,6 +3,7 @@
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.outlast import outlast
 from agenttool.pipeline.started import pause
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
@@ -38,7 +39,11 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
 
 
 def release(call: Call) -> None:
-    """Give the turns back."""
+    """Give the turns back, once nothing of the call runs any more."""
+    outlast(call, lambda: _leave(call))
+
+
+def _leave(call: Call) -> None:
     if call.turn is not None:
         call.core.gate.leave(call.turn)
     if call.gate is not None and call.batch_turn is not None:

@@ -1,0 +1,73 @@
+"""Classifiers and policy engines: heard, recorded, and never above a rule."""
+
+import asyncio
+
+import pytest
+
+from agenttool import Runtime, tool
+from agenttool.ports.advice import Advice, Adviser
+from agenttool.records import Behavior, ClassifierAuthority
+
+APPROVE, DENY, RECOMMEND = ClassifierAuthority.APPROVE, ClassifierAuthority.DENY, ClassifierAuthority.RECOMMEND
+
+
+@tool(open_world=False, sensitive=["key"])
+async def pay(amount: int, key: str = "") -> str:
+    """Pay. Not for getting paid."""
+    return f"paid {amount}"
+
+
+class Judge:
+    def __init__(self, answer):
+        self.answer, self.asked = answer, []
+
+    async def advise(self, question):
+        self.asked.append(question)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def adviser(answer, **options):
+    return Adviser(ref="advisers/test", judge=answer if isinstance(answer, Judge) else Judge(answer), **options)
+
+
+@pytest.mark.requirement("AT-PERM-24")
+async def test_an_opinion_is_recorded_with_the_decision_it_went_into(call, story):
+    judge = Judge(Advice(behavior=Behavior.ALLOW, confidence=0.9, reason="small amounts are fine"))
+    async with Runtime.open(tools=[pay], advisers=[adviser(judge, authority=APPROVE)]) as rt:
+        told = await story(rt, await call(rt, "pay", {"amount": 5, "key": "s3cret-key"}))
+    assert told.result["status"] == "succeeded"
+    (decision,) = told.decisions
+    assert decision["behavior"] == "allow"
+    assert decision["reason"]["details"]["opinions"][0]["ref"] == "advisers/test"
+    assert judge.asked[0].input == {"amount": 5, "key": "[redacted]"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "options", "rules", "ends"),
+    [
+        (Advice(behavior=Behavior.DENY), {}, "allow", "denied"),
+        (Advice(behavior=Behavior.DENY), {"authority": RECOMMEND}, "allow", "succeeded"),
+        (Advice(behavior=Behavior.ALLOW), {"authority": APPROVE}, "deny", "denied"),
+        (Advice(behavior=Behavior.ALLOW), {"authority": DENY}, None, "denied"),
+        (OSError("no connection"), {"is_engine": True}, "allow", "denied"),
+        ("rubbish", {"is_engine": True}, "allow", "denied"),
+        (OSError("no connection"), {"authority": APPROVE}, "allow", "succeeded"),
+    ],
+    ids=["deny", "only recommends", "allow below a deny", "may only deny", "engine fails", "rubbish", "may only allow"],
+)
+async def test_the_strictest_word_wins_and_an_engine_that_fails_refuses(call, rule, answer, options, rules, ends):
+    book = [rule(rules, "*")] if rules else []
+    async with Runtime.open(tools=[pay], rules=book, interactive=False, advisers=[adviser(answer, **options)]) as rt:
+        assert (await call(rt, "pay", {"amount": 1})).status == ends
+
+
+async def test_an_adviser_that_does_not_answer_in_time_has_failed(call, allow):
+    class Slow:
+        async def advise(self, question):
+            await asyncio.Event().wait()
+
+    slow = Adviser(ref="slow", judge=Slow(), is_engine=True, timeout_s=0.01)
+    async with Runtime.open(tools=[pay], rules=allow, advisers=[slow]) as rt:
+        assert (await call(rt, "pay", {"amount": 1})).status == "denied"
