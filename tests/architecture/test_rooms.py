@@ -36,6 +36,7 @@ KNOWS = {
     "rich": {"cli/", "conformance/table.py"},
     "typer": {"cli/"},
     "sqlite3": {"conformance/validate/", "stores/sqlite/"},
+    "obstore": {"stores/files/"},
 }
 
 

@@ -3,9 +3,11 @@
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from obstore.store import MemoryStore
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
+from agenttool.stores.files.payloads import ObjectPayloads
 from agenttool.stores.memory import MemoryLog, MemoryPayloads
 from agenttool.stores.memory_calls import CallTable, MemoryOpenCalls
 from agenttool.stores.sqlite.connect import Durability
@@ -93,6 +95,8 @@ async def test_open_calls_keep_their_promises(kind, promise, tmp_path):
 
 PAYLOADS = {
     "memory": lambda _: MemoryPayloads(),
+    "folder": lambda folder: ObjectPayloads.open(folder / "payloads"),
+    "object store": lambda _: ObjectPayloads(MemoryStore()),
 }
 
 
