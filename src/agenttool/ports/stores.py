@@ -72,8 +72,8 @@ class Flaw(Part, frozen=True, kw_only=True):
 class DurableLog(EventLog, Protocol):
     """A log that outlives the process, and in which nothing can be changed without a trace: each fact is chained.
 
-    The promise fails closed. Where facts cannot be kept, everybody who waits for them gets a `StoreError`, nobody can
-    read them, and they stay in line, in order, for the next settle.
+    The promise fails closed. Where facts cannot be kept, everybody who waits for them gets a `StoreError`, no reader
+    of the log sees them, and they stay in line, in order, for the next settle.
     """
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:

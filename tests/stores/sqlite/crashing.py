@@ -1,7 +1,8 @@
-"""Rounds of killing: a process writes calls through the store, is killed at a random moment, and the file is looked at.
+"""Rounds of killing: processes write calls through the store, are killed at random moments, and the file is looked at.
 
-Run as a program: `crashing.py FOLDER ROUNDS SEED`. Prints what it saw as JSON, and a line per broken promise. Each round
-is a process of its own, forked from one that has everything loaded, so that hundreds of rounds take seconds.
+Run as a program: `crashing.py FOLDER ROUNDS SEED`. Prints what it saw as JSON, and a line per broken promise. In each
+round one or two processes write, forked from one that has everything loaded, so that hundreds of rounds take seconds;
+in some of them the write-ahead log is moved into the file all the time, so that this is cut short, too.
 """
 
 import asyncio
@@ -15,11 +16,13 @@ import time
 from pathlib import Path
 
 from agenttool.journal.steps import STARTED, STEPS
+from agenttool.stores.sqlite import writer
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 CALLERS = 6
-PER_ROUND = 10_000
+PER_ROUND = 20_000
+PER_WRITER = 10_000
 LONGEST_S = 0.03
 
 
@@ -44,7 +47,7 @@ async def one_call(store, number, say):
 
 async def write_for_ever(path, first, say):
     store = SqliteStore.open(path, steps=STEPS)
-    numbers = iter(range(first, first + PER_ROUND))
+    numbers = iter(range(first, first + PER_WRITER))
 
     async def caller():
         for number in numbers:
@@ -55,24 +58,32 @@ async def write_for_ever(path, first, say):
             group.create_task(caller())
 
 
-def a_round(path, first, rng):
-    """Fork a writer, kill it a while after its first word, and give all that it said was settled."""
+def start(path, first, rng):
+    """Fork a process that writes for ever; give its id and where to read what it says."""
     reading, writing = os.pipe()
+    pages = rng.choice([10, writer.CHECKPOINT_PAGES])
     child = os.fork()
     if child == 0:
         os.close(reading)
+        writer.CHECKPOINT_PAGES = pages
         asyncio.run(write_for_ever(path, first, lambda word: os.write(writing, word)))
         os._exit(0)
     os.close(writing)
-    select.select([reading], [], [], 20)
-    time.sleep(rng.random() * LONGEST_S)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    said = b""
-    while piece := os.read(reading, 1 << 16):
-        said += piece
-    os.close(reading)
-    words = said.decode().split()
+    return child, reading
+
+
+def a_round(path, first, rng):
+    """Start writers, kill each a while after its first word, and give all that they said was settled."""
+    children = [start(path, first + PER_WRITER * place, rng) for place in range(rng.choice([1, 2]))]
+    words = []
+    for child, reading in children:
+        select.select([reading], [], [], 20)
+        time.sleep(rng.random() * LONGEST_S)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    for _, reading in children:
+        with os.fdopen(reading, "rb") as said:
+            words += said.read().decode().split()
     return {int(word[1:]) for word in words if word[0] == "s"}, {int(word[1:]) for word in words if word[0] == "e"}
 
 

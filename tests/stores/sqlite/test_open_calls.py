@@ -1,5 +1,11 @@
 """A hundred thousand waiting calls cost nothing to those who do not ask for them."""
 
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
 import pytest
 
 from agenttool.ports.stores import Taken
@@ -31,6 +37,38 @@ def effort():
         return counts[0], found
 
     return effort
+
+
+async def run_at_once(program, folder, owners):
+    """Run a program once for each owner, let all of them begin together, and give what they say."""
+
+    async def start(owner):
+        return await asyncio.create_subprocess_exec(sys.executable, program, folder, owner, stdin=PIPE, stdout=PIPE)
+
+    children = [await start(owner) for owner in owners]
+    assert [await child.stdout.readline() for child in children] == [b"ready\n"] * len(children)
+    for child in children:
+        child.stdin.write(b"go\n")
+    said = [json.loads(await child.stdout.readline()) for child in children]
+    for child in children:
+        child.stdin.write(b"done\n")
+    assert [await child.wait() for child in children] == [0] * len(children)
+    return said
+
+
+@pytest.mark.slow
+async def test_processes_that_want_the_same_calls_take_each_once_and_answer_each_question_once(open_store, path):
+    store = open_store("dead")
+    for number in range(120):
+        waits = {"approval_id": question(number)} if number % 2 else {}
+        store.open_calls.hold(invocation_number(number), kind="started", body=b"", **waits)
+    await store.close()
+    said = await run_at_once(Path(__file__).with_name("claiming.py"), path.parent, "abc")
+    answered = [each for one in said for each in one["answered"]]
+    assert sorted(answered) == [question(number) for number in range(1, 120, 2)]
+    taken = [each for one in said for each in one["taken"]]
+    assert sorted(taken) == [invocation_number(number) for number in range(120)]
+    assert sum(bool(one["taken"]) for one in said) > 1, "one process took them all"
 
 
 @pytest.mark.slow

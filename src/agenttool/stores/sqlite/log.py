@@ -34,6 +34,7 @@ class SqliteLog:
         self._reader = reader
         self._steps = steps
         self._listeners: list[Callable[[], None]] = []
+        self._is_looking = False
         self._version = 0
 
     def append(self, fact: Fact) -> None:
@@ -72,7 +73,7 @@ class SqliteLog:
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` when facts were kept: at once for those of this process, soon for those of others."""
         self._listeners.append(wake)
-        if len(self._listeners) == 1:
+        if not self._is_looking:
             with suppress(RuntimeError):  # without a loop there is nobody to look out for other processes
                 self._look(asyncio.get_running_loop())
         return lambda: self._listeners.remove(wake)
@@ -104,7 +105,8 @@ class SqliteLog:
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         """Ask, as long as anybody listens, whether the file was written."""
-        if not self._listeners:
+        self._is_looking = bool(self._listeners)
+        if not self._is_looking:
             return
         loop.call_later(POLL_S, self._look, loop)
         with suppress(sqlite3.Error):  # whoever reads next will hear of it

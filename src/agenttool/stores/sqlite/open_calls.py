@@ -1,7 +1,7 @@
 """The calls under way, in the file beside their facts."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -84,31 +84,18 @@ class SqliteOpenCalls:
 
     async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
         """Take calls of dead owners that there is something to do for."""
-        return await self._group.perform(lambda connection: self._claim(connection, _DUE, now_ns, limit=limit))
+        return await self._claim(_DUE, {"now": now_ns, "limit": limit})
 
     async def take(self, invocation_id: InvocationId, *, now_ns: int) -> OpenCall | None:
         """Take one call of a dead owner."""
-        found = await self._group.perform(lambda connection: self._claim(connection, _ONE, now_ns, one=invocation_id))
+        found = await self._claim(_ONE, {"now": now_ns, "one": invocation_id})
         return found[0] if found else None
 
-    def _claim(
-        self, connection: sqlite3.Connection, chosen: str, now_ns: int, **values: str | int
-    ) -> Sequence[OpenCall]:
-        alive = "SELECT 1 FROM owners WHERE owner = ? AND alive_until_ns > ?"
-        if connection.execute(alive, (self._owner, now_ns)).fetchone() is None:
+    async def _claim(self, chosen: str, values: Mapping[str, str | int]) -> list[OpenCall]:
+        found = await self._group.perform(lambda connection: _claim(connection, self._owner, chosen, values))
+        if found is None:
             raise StoreError(f"the owner {self._owner} is not alive itself; renew before taking calls of others")
-        found = connection.execute(_CALL + f"invocation_id IN ({chosen})", {"now": now_ns, **values})
-        calls = [_call(row) for row in found.fetchall()]
-        connection.executemany(
-            "UPDATE open_calls SET owner = ? WHERE invocation_id = ?",
-            [(self._owner, call.invocation_id) for call in calls],
-        )
-        # Whoever lost a call is dead for good: should it only have slept, it can write nothing when it wakes up.
-        connection.executemany(
-            "DELETE FROM owners WHERE owner = ?",
-            [(owner,) for owner in {call.owner for call in calls} if owner != self._owner],
-        )
-        return calls
+        return found
 
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:
         """Give one call."""
@@ -149,6 +136,23 @@ class SqliteOpenCalls:
 def _renew(connection: sqlite3.Connection, owner: str, until_ns: int) -> None:
     connection.execute("REPLACE INTO owners VALUES (?, ?)", (owner, until_ns))
     connection.execute("DELETE FROM owners WHERE alive_until_ns < ?", (until_ns - FORGET_NS,))
+
+
+def _claim(
+    connection: sqlite3.Connection, owner: str, chosen: str, values: Mapping[str, str | int]
+) -> list[OpenCall] | None:
+    """Take calls inside a transaction; nothing if whoever wants them is not alive."""
+    alive = "SELECT 1 FROM owners WHERE owner = ? AND alive_until_ns > ?"
+    if connection.execute(alive, (owner, values["now"])).fetchone() is None:
+        return None
+    found = connection.execute(_CALL + f"invocation_id IN ({chosen})", values).fetchall()
+    calls = [_call(row) for row in found]
+    taken = [(owner, call.invocation_id) for call in calls]
+    connection.executemany("UPDATE open_calls SET owner = ? WHERE invocation_id = ?", taken)
+    # Whoever lost a call is dead for good: should it only have slept, it can write nothing when it wakes up.
+    dead = {call.owner for call in calls if call.owner != owner}
+    connection.executemany("DELETE FROM owners WHERE owner = ?", [(each,) for each in dead])
+    return calls
 
 
 def _call(row: _Row) -> OpenCall:

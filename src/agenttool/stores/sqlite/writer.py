@@ -16,7 +16,7 @@ CHECKPOINT_PAGES = 1024
 
 _PAGES_PER_COMMIT = 3
 _FACTS_PER_PAGE = 8
-_RETRY_S = 0.001
+_RETRY_S = 0.0003
 
 
 class Busy(StoreError):
