@@ -140,15 +140,17 @@ class GroupCommit:
 
     def _commit_here(self, loop: _Loop, batch: Batch) -> bool:
         """Commit on the spot; not if that would mean to wait for another process."""
-        error: Exception | None = None
         try:
             self._commit(batch, patience_s=0)
         except Busy:
             return False
-        except Exception as failure:  # noqa: BLE001 -- whatever it is, somebody waits to hear of it
-            error = failure
+        except BaseException as failure:
+            self._land(loop, batch, failure, is_checkpoint_due=False)
+            if not isinstance(failure, Exception):
+                raise
+            return True
         self._is_writer_taken = self._writer.is_checkpoint_due
-        self._land(loop, batch, error, is_checkpoint_due=self._is_writer_taken)
+        self._land(loop, batch, None, is_checkpoint_due=self._is_writer_taken)
         if self._is_writer_taken:
             self._hand_over(loop, None)
         return True
@@ -185,9 +187,7 @@ class GroupCommit:
     def _land(self, loop: _Loop, batch: Batch, error: BaseException | None, *, is_checkpoint_due: bool) -> None:
         self._under_way = None
         aboard, self._aboard = self._aboard, []
-        if error is None:
-            self._on_kept(batch)
-        else:
+        if error is not None:
             self.batch = batch.before(self.batch)
         for waiter in aboard:
             if waiter.done():
@@ -198,6 +198,8 @@ class GroupCommit:
                 waiter.set_exception(StoreError(str(error) or repr(error)))
         if not is_checkpoint_due:
             self._return_writer(loop)
+        if error is None:
+            self._on_kept(batch)
 
     def _return_writer(self, loop: _Loop) -> None:
         self._is_writer_taken = False
