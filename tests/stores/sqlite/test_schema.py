@@ -27,10 +27,10 @@ async def test_a_database_of_something_else_is_refused_and_left_alone(path, open
     connection = opened(path)
     connection.execute("CREATE TABLE facts (theirs)")
     connection.close()
-    before = shape(path)
+    before = path.read_bytes()
     with pytest.raises(ConfigError, match="something else"):
         open_store()
-    assert shape(path) == before
+    assert path.read_bytes() == before
 
 
 async def test_a_file_that_is_no_database_is_refused_and_left_alone(path, open_store):
@@ -45,10 +45,10 @@ async def test_a_database_of_a_newer_agenttool_is_refused_and_left_alone(path, o
     connection = opened(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    before = shape(path)
+    before = path.read_bytes()
     with pytest.raises(ConfigError, match=r"schema 99.*upgrade agenttool"):
         open_store()
-    assert shape(path) == before
+    assert path.read_bytes() == before
 
 
 async def test_a_place_where_no_file_can_be_is_told(open_store, path):

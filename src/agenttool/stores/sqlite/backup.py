@@ -1,6 +1,7 @@
 """A copy of the file, made while others write to it."""
 
 import os
+import secrets
 from pathlib import Path
 from sqlite3 import Error
 
@@ -16,7 +17,7 @@ def copy(source: Path, target: Path) -> None:
     Raises:
         StoreError: the target is there already, or a disk failed.
     """
-    unfinished = target.with_name(f"{target.name}.unfinished")
+    unfinished = target.with_name(f"{target.name}.{secrets.token_hex(4)}.unfinished")
     try:
         if target.exists():
             raise StoreError(f"{str(target)!r} is there already; give the copy another name")

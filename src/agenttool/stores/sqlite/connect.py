@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agenttool.errors import ConfigError, StoreError
 from agenttool.records import ClosedEnum
-from agenttool.stores.sqlite.schema import migrate
+from agenttool.stores.sqlite.schema import check_version, migrate
 
 PATIENCE_S = 10.0
 """How long to wait for another process that is writing."""
@@ -37,6 +37,7 @@ def create(path: Path) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
             sync_folder(path)
         with closing(connect(path)) as connection:
+            check_version(connection, str(path))  # before anything is changed
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             migrate(connection, str(path))
     except OSError as error:
@@ -55,9 +56,13 @@ def connect(
     It may be used by several threads, one at a time, which is the user's duty.
     """
     connection = sqlite3.connect(path, isolation_level=None, timeout=patience_s, check_same_thread=False)
-    connection.execute(f"PRAGMA synchronous = {durability.value}")
-    connection.execute("PRAGMA secure_delete = ON")  # what was let go, such as raw inputs, is overwritten
-    connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+    try:
+        connection.execute(f"PRAGMA synchronous = {durability.value}")
+        connection.execute("PRAGMA secure_delete = ON")  # what was let go, such as raw inputs, is overwritten
+        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

@@ -40,12 +40,12 @@ def migrate(connection: sqlite3.Connection, name: str, migrations: Sequence[Sequ
     Raises:
         ConfigError: the file is somebody else's, or of a newer agenttool.
     """
-    if _version(connection, name, newest=len(migrations)) == len(migrations):
+    if check_version(connection, name, newest=len(migrations)) == len(migrations):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Asked again: another process may have done it while we waited for the lock.
-        for step in migrations[_version(connection, name, newest=len(migrations)) :]:
+        for step in migrations[check_version(connection, name, newest=len(migrations)) :]:
             for statement in step:
                 values = {"beginning": secrets.token_bytes(32)} if ":beginning" in statement else {}
                 connection.execute(statement, values)
@@ -57,7 +57,12 @@ def migrate(connection: sqlite3.Connection, name: str, migrations: Sequence[Sequ
         raise
 
 
-def _version(connection: sqlite3.Connection, name: str, *, newest: int) -> int:
+def check_version(connection: sqlite3.Connection, name: str, *, newest: int = len(MIGRATIONS)) -> int:
+    """Give the number of the schema that a file has, 0 if it is new, without changing anything.
+
+    Raises:
+        ConfigError: the file is somebody else's, or of a newer agenttool.
+    """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
