@@ -11,7 +11,7 @@ from rich.table import Table
 
 from bench.figure import Figure
 
-BENCHES = ("records", "startup")
+BENCHES = ("records", "startup", "journal")
 REPORT = Path("build/bench.json")
 _PER_SECOND = {"µs": 1e6, "ms": 1e3, "s": 1.0}
 

@@ -73,3 +73,9 @@ SURFACE_CREATED = Step("surface_created", (E.SURFACE_CREATED, None))
 SURFACE_UPDATED = Step("surface_updated", (E.SURFACE_UPDATED, None))
 DEFERRED_DISCOVERED = Step("deferred_discovered", (E.DEFERRED_DISCOVERED, None))
 DEFERRED_LOADED = Step("deferred_loaded", (E.DEFERRED_LOADED, None))
+
+STEPS = {
+    step.name: step
+    for step in (*(each for each in tuple(globals().values()) if isinstance(each, Step)), *ENDED.values())
+}
+"""Every step by the name under which a store keeps it."""

@@ -1,9 +1,12 @@
 """Everything in this process: the reference that every other store must behave like."""
 
+import hashlib
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from itertools import islice
 
+from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact
 from agenttool.records import Digest, InvocationId
 
@@ -21,6 +24,8 @@ class MemoryLog:
 
     Which facts belong to a call is worked out when somebody asks: most calls are never asked about.
     """
+
+    durable = False
 
     def __init__(self, *, keep: int = KEEP, keep_chars: int = KEEP_CHARS) -> None:
         """Take how much to keep."""
@@ -43,6 +48,9 @@ class MemoryLog:
     def last(self) -> int:
         """The position of the newest fact."""
         return self._gone + len(self._facts)
+
+    async def settle(self) -> None:
+        """Return at once: what is in memory is as safe as it will ever be."""
 
     def ended(self, chars: int) -> None:
         """Let old facts go if there are too many, or if they are too large."""
@@ -95,11 +103,20 @@ class MemoryPayloads:
     def __init__(self) -> None:
         """Begin with nothing."""
         self._bytes: dict[Digest, bytes] = {}
+        self._put_at: dict[Digest, int] = {}
 
     async def put(self, data: bytes, digest: Digest) -> str:
         """Keep bytes."""
         self._bytes.setdefault(digest, data)
+        self._put_at[digest] = time.time_ns()
         return f"payload:{digest}"
+
+    async def put_stream(self, chunks: AsyncIterable[bytes]) -> tuple[Digest, int]:
+        """Keep bytes as they come."""
+        data = b"".join([chunk async for chunk in chunks])
+        digest = Digest("sha256:" + hashlib.sha256(data).hexdigest())
+        await self.put(data, digest)
+        return digest, len(data)
 
     async def get(self, digest: Digest, *, start: int = 0, length: int | None = None) -> bytes | None:
         """Give bytes or a range of them."""
@@ -108,6 +125,21 @@ class MemoryPayloads:
             return None
         return data[start:] if length is None else data[start : start + length]
 
+    async def stream(self, digest: Digest) -> AsyncIterator[bytes]:
+        """Give bytes in one piece."""
+        data = await self.get(digest)
+        if data is None:
+            raise StoreError(f"the payload {digest!r} is not there; it may have expired")
+        yield data
+
+    async def expire(self, before_ns: int) -> int:
+        """Let go of what nobody has put since."""
+        old = [digest for digest, put_at in self._put_at.items() if put_at < before_ns]
+        for digest in old:
+            self.drop(digest)
+        return len(old)
+
     def drop(self, digest: Digest) -> None:
         """Let bytes go, as retention does."""
         self._bytes.pop(digest, None)
+        self._put_at.pop(digest, None)

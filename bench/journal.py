@@ -1,0 +1,149 @@
+"""The durable journal beside sqlite3 with a commit per event, and beside the disk itself."""
+
+import asyncio
+import os
+import sqlite3
+import statistics
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+
+from agenttool import Runtime, tool
+from agenttool.codec import write
+from agenttool.journal.fold import events_of
+from agenttool.journal.steps import STEPS
+from agenttool.ports.facts import Fact
+from agenttool.records import InvocationId
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.stores.told import tell
+from bench.figure import Figure, faster, seconds, within
+
+CALLERS = 256
+CALLS = 4
+ROUNDS = 9
+LONE = 200
+PEER_EVENTS = 100
+PEER_GROUPS = 20
+WARM_UP = 500
+"""Commits before anything is measured: the first ones make the files grow, which costs the disk more than writing."""
+
+
+@tool(read_only=True, concurrency_safe=True, open_world=False)
+async def add(a: int, b: int) -> int:
+    """Add two whole numbers. Not for text."""
+    return a + b
+
+
+async def _sample() -> tuple[Fact, ...]:
+    """Make one governed call and give its facts, as the path noted them."""
+    async with Runtime.open(tools=[add]) as runtime:
+        surface = await runtime.surface()
+        result = await runtime.call("add", {"a": 1, "b": 2}, surface=surface)
+        return tuple(runtime._core.journal.log.facts_of(result.invocation_id))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- nothing public gives facts
+
+
+class _Callers:
+    """Many callers at once, each writing calls as the pipeline does: settled before the tool runs, and at the end."""
+
+    def __init__(self, folder: str, sample: Sequence[Fact]) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.store = SqliteStore.open(Path(folder) / "state.db", steps=STEPS)
+        self._sample = sample
+        self._number = 0
+
+    def run(self, callers: int, calls: int) -> None:
+        self.loop.run_until_complete(self._run(callers, calls))
+
+    def settle_one_by_one(self, count: int) -> None:
+        self.loop.run_until_complete(self._settle_one_by_one(count))
+
+    def close(self) -> None:
+        self.loop.run_until_complete(self.store.close())
+        self.loop.close()
+
+    async def _run(self, callers: int, calls: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(callers):
+                group.create_task(self._call(calls))
+
+    async def _call(self, calls: int) -> None:
+        log = self.store.log
+        for _ in range(calls):
+            *before, end = self._facts()
+            for fact in before:
+                log.append(fact)
+            await log.settle()
+            log.append(end)
+            await log.settle()
+
+    async def _settle_one_by_one(self, count: int) -> None:
+        log = self.store.log
+        for _ in range(count):
+            log.append(self._facts()[-2])
+            await log.settle()
+
+    def _facts(self) -> list[Fact]:
+        self._number += 1
+        call = InvocationId(f"inv_{self._number:032x}")
+        return [Fact(each.step, each.at_ns, each.sequence, call, each.tool_id, each.data) for each in self._sample]
+
+
+def _commit_each(connection: sqlite3.Connection, event: bytes) -> None:
+    for _ in range(PEER_EVENTS):
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO events (told) VALUES (?)", (event,))
+        connection.execute("COMMIT")
+
+
+def _sync_each(file: int, line: bytes) -> None:
+    for _ in range(LONE):
+        os.write(file, line)
+        os.fdatasync(file)
+
+
+def _sync_groups(file: int, group: bytes) -> None:
+    for _ in range(PEER_GROUPS):
+        os.write(file, group)
+        os.fdatasync(file)
+
+
+def _alternate(*works: Callable[[], object]) -> list[float]:
+    """Run all in turn, round after round, and give the median of each: noise meets them alike."""
+    rounds = [[seconds(work) for work in works] for _ in range(ROUNDS)]
+    return [statistics.median(times) for times in zip(*rounds, strict=True)]
+
+
+def measure() -> list[Figure]:
+    """Write facts of real calls with many callers and with one, beside what else the disk could be asked to do."""
+    sample = asyncio.run(_sample())
+    events = [event for fact in sample for event in events_of(fact, position=1)]
+    Path("build").mkdir(exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir="build") as folder,
+        closing(sqlite3.connect(f"{folder}/peer.db", isolation_level=None)) as peer,
+        closing(_Callers(folder, sample)) as callers,
+        Path(folder, "raw").open("wb", buffering=0) as raw,
+    ):
+        peer.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE events (told BLOB)")
+        callers.settle_one_by_one(WARM_UP)
+        ours, each, grouped = _alternate(
+            partial(callers.run, CALLERS, CALLS),
+            partial(_commit_each, peer, write(events[0])),
+            partial(_sync_groups, raw.fileno(), b"".join(islice(cycle(map(write, events)), CALLERS))),
+        )
+        lone, one_sync = _alternate(
+            partial(callers.settle_one_by_one, LONE),
+            partial(_sync_each, raw.fileno(), tell(sample[-2])),
+        )
+    count = CALLERS * CALLS * len(events)
+    name, group = f"a durable event, {CALLERS} callers", f"raw write, fdatasync per {CALLERS} events"
+    return [
+        faster(name, (ours / count, each / PEER_EVENTS), peer_name="sqlite3, a commit each", unit="µs", at_least=10),
+        within(name, (ours / count, grouped / (PEER_GROUPS * CALLERS)), peer_name=group, unit="µs", at_most=4.3),
+        within(
+            "a lone durable fact", (lone, one_sync), per=LONE, peer_name="write + fdatasync", unit="µs", at_most=1.5
+        ),
+    ]

@@ -1,0 +1,1 @@
+"""Bytes of large results: in a folder, or in any object store."""

@@ -1,0 +1,174 @@
+"""Payloads as objects named by their digest, in a folder by default, in an object store by its URL."""
+
+import asyncio
+import hashlib
+import os
+import re
+import secrets
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import LocalStore, ObjectStore, from_url
+
+from agenttool.errors import ConfigError, StoreError
+from agenttool.records import Digest
+
+PIECE = 1 << 20
+"""How many bytes a stream gives at a time, about."""
+
+REFRESH_S = 24 * 3600
+"""Bytes that are put again are as good as new for retention, to within a day."""
+
+_DIGEST = re.compile(r"sha256:([0-9a-f]{2})([0-9a-f]{62})")
+
+
+class ObjectPayloads:
+    """Bytes by their digest. Written once under their name, whole or not at all; in a folder they are on disk, too."""
+
+    def __init__(self, store: ObjectStore, *, folder: Path | None = None) -> None:
+        """Take an object store, and the folder it stands for if it is one."""
+        self._store = store
+        self._folder = folder
+
+    @classmethod
+    def open(cls, place: str | Path) -> Self:
+        """Open a folder, made for its owner's eyes only if it is new, or an object store by its URL.
+
+        Credentials of an object store come from where its own tools look for them.
+
+        Raises:
+            ConfigError: there is no such place, or no way to get there.
+        """
+        try:
+            if isinstance(place, str) and "://" in place:
+                return cls(from_url(place))
+            folder = Path(place).absolute()
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return cls(LocalStore(folder), folder=folder)
+        except (BaseError, OSError, ValueError) as error:
+            raise ConfigError(f"cannot keep payloads in {str(place)!r}: {error}; name a folder or a URL") from error
+
+    async def put(self, data: bytes, digest: Digest) -> str:
+        """Keep bytes under their digest."""
+        path = _path(digest)
+        if path is None:
+            raise StoreError(f"a payload is named by its sha256, got {digest!r}; take the digest of its bytes")
+        with _failing(digest):
+            try:
+                await self._store.put_async(path, data, mode="create")
+            except AlreadyExistsError:
+                meta = await self._store.head_async(path)
+                if time.time() - meta["last_modified"].timestamp() > REFRESH_S:
+                    await self._store.put_async(path, data)
+            await self._sync(path)
+        return f"payload:{digest}"
+
+    async def put_stream(self, chunks: AsyncIterable[bytes]) -> tuple[Digest, int]:
+        """Keep bytes as they come: under a passing name first, because the last byte decides the digest."""
+        running, size = hashlib.sha256(), 0
+
+        async def counted() -> AsyncIterator[bytes]:
+            nonlocal size
+            async for chunk in chunks:
+                running.update(chunk)
+                size += len(chunk)
+                yield chunk
+
+        incoming = f"incoming/{secrets.token_hex(16)}"
+        with _failing(incoming):
+            await self._store.put_async(incoming, counted())
+            digest = Digest(f"sha256:{running.hexdigest()}")
+            path = _path(digest) or incoming
+            await self._store.rename_async(incoming, path)
+            await self._sync(path)
+        return digest, size
+
+    async def get(self, digest: Digest, *, start: int = 0, length: int | None = None) -> bytes | None:
+        """Give bytes, checked against their digest, or a range of them."""
+        path = _path(digest)
+        if path is None:
+            return None
+        try:
+            with _failing(digest):
+                if start == 0 and length is None:
+                    whole = await (await self._store.get_async(path)).bytes_async()
+                    return _checked(digest, hashlib.sha256(whole).hexdigest(), bytes(whole))
+                size = (await self._store.head_async(path))["size"]
+                end = size if length is None else min(start + length, size)
+                if start >= end:
+                    return b""
+                return bytes(await self._store.get_range_async(path, start=start, end=end))
+        except FileNotFoundError:
+            return None
+
+    async def stream(self, digest: Digest) -> AsyncIterator[bytes]:
+        """Give bytes piece by piece, each one behind, so that the last can wait for the check."""
+        running, held = hashlib.sha256(), b""
+        path = _path(digest)
+        try:
+            with _failing(digest):
+                if path is None:
+                    raise FileNotFoundError  # noqa: TRY301 -- a name that cannot be is a payload that is not
+                async for piece in (await self._store.get_async(path)).stream(min_chunk_size=PIECE):
+                    if held:
+                        yield held
+                    held = bytes(piece)
+                    running.update(held)
+        except FileNotFoundError:
+            raise StoreError(f"the payload {digest!r} is not there; it may have expired") from None
+        yield _checked(digest, running.hexdigest(), held)
+
+    async def expire(self, before_ns: int) -> int:
+        """Let go of bytes that nobody has put since a moment, a page of the listing at a time."""
+        before = datetime.fromtimestamp(before_ns / 1e9, UTC)
+        count = 0
+        with _failing("the old ones"):
+            async for page in self._store.list(prefix="sha256"):  # pyright: ignore[reportUnknownMemberType] -- the library's other form needs a library we do not have
+                old = [meta["path"] for meta in page if meta["last_modified"] < before]
+                if old:
+                    await self._store.delete_async(old)
+                count += len(old)
+        return count
+
+    async def _sync(self, path: str) -> None:
+        """Wait until a file and its name are on disk; an object store says so by itself."""
+        if self._folder is not None:
+            await asyncio.to_thread(_sync_file, self._folder, path)
+
+
+def _path(digest: Digest) -> str | None:
+    found = _DIGEST.fullmatch(digest)
+    return None if found is None else f"sha256/{found[1]}/{found[2]}"
+
+
+def _sync_file(folder: Path, path: str) -> None:
+    file = folder / path
+    for place in (file, file.parent, file.parent.parent, folder):
+        handle = os.open(place, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _checked(digest: Digest, found: str, last: bytes) -> bytes:
+    if digest != f"sha256:{found}":
+        raise StoreError(f"the payload {digest!r} was changed: its bytes are sha256:{found}; do not use them")
+    return last
+
+
+@contextmanager
+def _failing(what: str) -> Generator[None]:
+    """Turn the library's errors into ours; that something is not there is no error."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (BaseError, OSError) as error:
+        first, *_ = str(error).splitlines() or [type(error).__name__]
+        raise StoreError(f"cannot keep or read the payload {what!r}: {first}; look at the store of payloads") from error

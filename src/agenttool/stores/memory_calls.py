@@ -1,0 +1,139 @@
+"""The calls under way, in this process: the reference, and what a runtime without a file uses."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from agenttool.errors import StoreError
+from agenttool.ports.stores import GivenAnswer, OpenCall, Taken
+from agenttool.records import ApprovalId, InvocationId, replace
+
+
+@dataclass(slots=True)
+class CallTable:
+    """What owners share."""
+
+    calls: dict[InvocationId, OpenCall] = field(default_factory=dict[InvocationId, OpenCall])
+    alive_until_ns: dict[str, int] = field(default_factory=dict[str, int])
+    answers: dict[ApprovalId, GivenAnswer] = field(default_factory=dict[ApprovalId, GivenAnswer])
+
+
+class MemoryOpenCalls:
+    """Calls in a dictionary. There is one owner, unless a test brings a table that several share."""
+
+    def __init__(self, owner: str = "memory", table: CallTable | None = None) -> None:
+        """Take the name of the owner, and what it shares with others."""
+        self._owner = owner
+        self._table = table or CallTable()
+        self._is_registered = False
+
+    @property
+    def owner(self) -> str:
+        """The name of this owner."""
+        return self._owner
+
+    def hold(
+        self,
+        invocation_id: InvocationId,
+        *,
+        kind: str,
+        body: bytes,
+        approval_id: ApprovalId | None = None,
+        expires_at_ns: int | None = None,
+    ) -> None:
+        """Keep what a call needs to go on."""
+        self._table.calls[invocation_id] = OpenCall(
+            invocation_id=invocation_id,
+            kind=kind,
+            body=body,
+            approval_id=approval_id,
+            expires_at_ns=expires_at_ns,
+            owner=self._owner,
+        )
+
+    def release(self, invocation_id: InvocationId) -> None:
+        """Let go of a call that ends, and of what was answered to it; that it was answered stays."""
+        call = self._table.calls.pop(invocation_id, None)
+        given = self._table.answers.get(call.approval_id) if call is not None and call.approval_id else None
+        if given is not None:
+            self._table.answers[given.approval_id] = replace(given, body=b"")
+
+    async def settle(self) -> None:
+        """Return, unless others took this owner for dead."""
+        if self._is_registered and self._owner not in self._table.alive_until_ns:
+            raise StoreError(f"the owner {self._owner} was taken for dead and others have its calls; begin anew")
+
+    async def renew(self, until_ns: int) -> None:
+        """Say that this owner is alive until then."""
+        await self.settle()
+        self._table.alive_until_ns[self._owner] = until_ns
+        self._is_registered = True
+
+    async def retire(self) -> None:
+        """Say that this owner is no more."""
+        await self.settle()
+        self._table.alive_until_ns.pop(self._owner, None)
+        self._is_registered = False
+
+    async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
+        """Take calls of dead owners that there is something to do for."""
+        return self._claim(lambda call: self._is_due(call, now_ns), now_ns, limit)
+
+    async def take(self, invocation_id: InvocationId, *, now_ns: int) -> OpenCall | None:
+        """Take one call of a dead owner."""
+        found = self._claim(lambda call: call.invocation_id == invocation_id, now_ns, 1)
+        return found[0] if found else None
+
+    def _claim(self, chosen: Callable[[OpenCall], bool], now_ns: int, limit: int) -> list[OpenCall]:
+        alive = {owner for owner, until_ns in self._table.alive_until_ns.items() if until_ns > now_ns}
+        if self._owner not in alive:
+            raise StoreError(f"the owner {self._owner} is not alive itself; renew before taking calls of others")
+        found = [call for call in self._sorted() if call.owner not in alive and chosen(call)][:limit]
+        for call in found:
+            self._table.calls[call.invocation_id] = replace(call, owner=self._owner)
+            if call.owner is not None and call.owner != self._owner:
+                self._table.alive_until_ns.pop(call.owner, None)
+        return found
+
+    def _is_due(self, call: OpenCall, now_ns: int) -> bool:
+        is_late = call.expires_at_ns is not None and call.expires_at_ns <= now_ns
+        return call.approval_id is None or call.approval_id in self._table.answers or is_late
+
+    async def get(self, invocation_id: InvocationId) -> OpenCall | None:
+        """Give one call."""
+        return self._table.calls.get(invocation_id)
+
+    async def by_approval(self, approval_id: ApprovalId) -> OpenCall | None:
+        """Give the call that waits for the answer to this question."""
+        return next((call for call in self._table.calls.values() if call.approval_id == approval_id), None)
+
+    async def page(self, *, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+        """Give open calls by age; ids sort by time."""
+        return [call for call in self._sorted() if call.invocation_id > (after or "")][:limit]
+
+    async def parked(self, *, after: ApprovalId | None = None, limit: int) -> Sequence[OpenCall]:
+        """Give calls that wait for an answer, by the age of their questions."""
+        waiting = (call for call in self._table.calls.values() if call.approval_id not in (None, *self._table.answers))
+        by_age = sorted(waiting, key=lambda call: call.approval_id or "")
+        return [call for call in by_age if (call.approval_id or "") > (after or "")][:limit]
+
+    async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> Taken:
+        """Give the answer to a question."""
+        if approval_id in self._table.answers:
+            return Taken.ANSWERED
+        call = await self.by_approval(approval_id)
+        if call is None:
+            return Taken.UNKNOWN
+        if call.expires_at_ns is not None and call.expires_at_ns <= now_ns:
+            return Taken.EXPIRED
+        number = len(self._table.answers) + 1
+        self._table.answers[approval_id] = GivenAnswer(number=number, approval_id=approval_id, body=body)
+        return Taken.TAKEN
+
+    async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
+        """Give answers to calls that are still open."""
+        waiting = {call.approval_id for call in self._table.calls.values()}
+        given = (each for each in self._table.answers.values() if each.number > after)
+        return [each for each in given if each.approval_id in waiting][:limit]
+
+    def _sorted(self) -> list[OpenCall]:
+        return [self._table.calls[invocation_id] for invocation_id in sorted(self._table.calls)]

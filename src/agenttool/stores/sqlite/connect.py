@@ -1,0 +1,84 @@
+"""Connections to the file, set up the same way every time, and what their errors mean."""
+
+import os
+import sqlite3
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from agenttool.errors import ConfigError, StoreError
+from agenttool.records import ClosedEnum
+from agenttool.stores.sqlite.schema import check_version, migrate
+
+PATIENCE_S = 10.0
+"""How long to wait for another process that is writing."""
+
+WAL_PAGES = 16_384
+"""A bound on the write-ahead log, 64 MB, should our own checkpoints (see `writer`) not get through."""
+
+
+class Durability(ClosedEnum):
+    """What it means that something is kept."""
+
+    FULL = "full"
+    """It is on the disk: neither a crash of the process nor of the machine takes it away."""
+    NORMAL = "normal"
+    """It is with the operating system: a crash of the process does not take it away, a power cut may."""
+
+
+def create(path: Path) -> None:
+    """Make the file, for its owner's eyes only, or bring an older one up to date; never half.
+
+    Raises:
+        ConfigError: there is no such folder, or the file is not one that we can use.
+    """
+    try:
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            sync_folder(path)
+        with closing(connect(path)) as connection:
+            check_version(connection, str(path))  # before anything is changed
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            migrate(connection, str(path))
+    except OSError as error:
+        raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
+    except sqlite3.Error as error:
+        raise ConfigError(f"cannot use {str(path)!r} as a store: {error}; give it another file") from error
+    if mode != "wal":
+        raise ConfigError(f"the file system of {str(path)!r} cannot keep a write-ahead log; use a local disk")
+
+
+def connect(
+    path: Path, durability: Durability = Durability.FULL, *, patience_s: float = PATIENCE_S
+) -> sqlite3.Connection:
+    """Open one connection. Transactions are begun and ended by hand: the library's own way hides when a commit is.
+
+    It may be used by several threads, one at a time, which is the user's duty.
+    """
+    connection = sqlite3.connect(path, isolation_level=None, timeout=patience_s, check_same_thread=False)
+    try:
+        connection.execute(f"PRAGMA synchronous = {durability.value}")
+        connection.execute("PRAGMA secure_delete = ON")  # what was let go, such as raw inputs, is overwritten
+        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def reading(path: Path) -> Generator[None]:
+    """Turn the library's errors while reading into ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreError(f"cannot read {str(path)!r}: {error}; look at the disk, then verify the log") from error
+
+
+def sync_folder(path: Path) -> None:
+    """Make sure that the name of a new file is on the disk, too."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,207 @@
+"""Group commit: a lone caller commits on the spot, many callers share a commit that a thread makes for them.
+
+Whoever wants to settle first waits one turn of the event loop, so that everybody who is ready now comes along. Still
+alone, it commits right here: a hop to a thread and back costs more than it frees. With others aboard the thread commits
+for all of them, and the loop goes on; who comes meanwhile waits for the next departure.
+"""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from typing import TypeVar
+
+from agenttool.errors import StoreError
+from agenttool.stores.sqlite.batch import Batch
+from agenttool.stores.sqlite.chain import ToldFact
+from agenttool.stores.sqlite.connect import PATIENCE_S
+from agenttool.stores.sqlite.writer import Busy, Writer
+
+LINGER_S = 0.05
+"""How long facts that nobody settles stay in memory."""
+
+SLOW_S = 0.005
+"""A disk that takes longer than this for a commit does not hold up the loop again until it is quick."""
+
+BACKLOG = 100_000
+"""How many facts may wait for a disk that fails before no more are taken."""
+
+_T = TypeVar("_T")
+_Loop = asyncio.AbstractEventLoop
+
+
+class GroupCommit:
+    """All writing of one process to one file. Everything but the commit itself happens on the event loop."""
+
+    def __init__(self, writer: Writer, on_kept: Callable[[Batch], None]) -> None:
+        """Take the writer, and whom to tell what is kept from now on."""
+        self.batch = Batch()
+        self._under_way: Batch | None = None
+        self._writer = writer
+        self._on_kept = on_kept
+        self._waiting: list[asyncio.Future[None]] = []
+        self._aboard: list[asyncio.Future[None]] = []
+        self._is_writer_taken = False
+        self._is_gathering = False
+        self._is_lingering = False
+        self._took_s = 0.0
+        self._thread: threading.Thread | None = None
+        self._jobs: SimpleQueue[tuple[_Loop, Batch | None] | None] = SimpleQueue()
+
+    def add(self, fact: ToldFact) -> None:
+        """Take a fact.
+
+        Raises:
+            StoreError: so many wait for a disk that fails that no more are taken.
+        """
+        if len(self.batch.facts) >= BACKLOG:
+            raise StoreError(f"{BACKLOG} facts wait for a disk that fails; free or mend it, then settle")
+        self.batch.facts.append(fact)
+        if not self._is_lingering:
+            self.linger()
+
+    def linger(self) -> None:
+        """See to it that what is waiting now is written before long, even if nobody settles."""
+        if self._is_lingering:
+            return
+        with suppress(RuntimeError):  # outside of a loop somebody will settle
+            loop = asyncio.get_running_loop()
+            self._is_lingering = True
+            loop.call_later(LINGER_S, self._write_leftovers, loop)
+
+    def pending(self) -> Iterator[ToldFact]:
+        """Give the facts that are not known to be kept yet, in order."""
+        if self._under_way is not None:
+            yield from self._under_way.facts
+        yield from self.batch.facts
+
+    async def settle(self) -> None:
+        """Return once all that was put into the batch before is kept."""
+        if not self.batch and self._under_way is None:
+            return
+        loop = asyncio.get_running_loop()
+        leads = bool(self.batch) and not self._is_gathering and not self._is_writer_taken
+        if leads:
+            await self._gather(loop)
+        waiter: asyncio.Future[None] = loop.create_future()
+        (self._waiting if self.batch else self._aboard).append(waiter)
+        if leads:
+            self._depart(loop)
+        await waiter
+
+    async def _gather(self, loop: _Loop) -> None:
+        """Let everybody who is ready now come along."""
+        self._is_gathering = True
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self._is_gathering = False
+            self._depart_if_awaited(loop)
+            raise
+        self._is_gathering = False
+
+    async def perform(self, change: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Make one change and give its outcome once it is kept."""
+        outcome: list[_T] = []
+        self.batch.changes.append(lambda connection: outcome.append(change(connection)))
+        await self.settle()
+        return outcome[-1]
+
+    async def close(self) -> None:
+        """Write what is left, and let the thread and the connection go whatever comes of it."""
+        try:
+            await self.settle()
+        finally:
+            if self._thread is not None:
+                self._jobs.put(None)
+                await asyncio.to_thread(self._thread.join)
+                self._thread = None
+            self._writer.close()
+
+    def _write_leftovers(self, loop: _Loop) -> None:
+        self._is_lingering = False
+        if self.batch and not self._is_gathering and not self._is_writer_taken:
+            self._depart(loop)
+
+    def _depart_if_awaited(self, loop: _Loop) -> None:
+        if self._waiting:
+            self._depart(loop)
+
+    def _depart(self, loop: _Loop) -> None:
+        batch, self.batch = self.batch, Batch()
+        self._aboard, self._waiting = self._waiting, []
+        if len(self._aboard) != 1 or self._took_s > SLOW_S or not self._commit_here(loop, batch):
+            self._under_way, self._is_writer_taken = batch, True
+            self._hand_over(loop, batch)
+
+    def _commit_here(self, loop: _Loop, batch: Batch) -> bool:
+        """Commit on the spot; not if that would mean to wait for another process."""
+        try:
+            self._commit(batch, patience_s=0)
+        except Busy:
+            return False
+        except BaseException as failure:
+            self._land(loop, batch, failure, is_checkpoint_due=False)
+            if not isinstance(failure, Exception):
+                raise
+            return True
+        self._is_writer_taken = self._writer.is_checkpoint_due
+        self._land(loop, batch, None, is_checkpoint_due=self._is_writer_taken)
+        if self._is_writer_taken:
+            self._hand_over(loop, None)
+        return True
+
+    def _commit(self, batch: Batch, *, patience_s: float) -> None:
+        start = time.perf_counter()
+        self._writer.commit(batch, patience_s=patience_s)
+        self._took_s = time.perf_counter() - start
+
+    def _hand_over(self, loop: _Loop, batch: Batch | None) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="agenttool-writer", daemon=True)
+            self._thread.start()
+        self._jobs.put((loop, batch))
+
+    def _work(self) -> None:
+        """Commit what is handed over, and tidy up behind it once nobody waits; all that runs in the thread."""
+        while (job := self._jobs.get()) is not None:
+            loop, batch = job
+            error: BaseException | None = None
+            if batch is not None:
+                try:
+                    self._commit(batch, patience_s=PATIENCE_S)
+                except BaseException as failure:  # noqa: BLE001 -- whatever it is, somebody waits to hear of it
+                    error = failure
+            is_due = self._writer.is_checkpoint_due
+            with suppress(RuntimeError):  # a loop that is closed has nobody waiting
+                if batch is not None:
+                    loop.call_soon_threadsafe(partial(self._land, loop, batch, error, is_checkpoint_due=is_due))
+                if is_due:
+                    self._writer.checkpoint()
+                    loop.call_soon_threadsafe(self._return_writer, loop)
+
+    def _land(self, loop: _Loop, batch: Batch, error: BaseException | None, *, is_checkpoint_due: bool) -> None:
+        self._under_way = None
+        aboard, self._aboard = self._aboard, []
+        if error is not None:
+            self.batch = batch.before(self.batch)
+        for waiter in aboard:
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(StoreError(str(error) or repr(error)))
+        if not is_checkpoint_due:
+            self._return_writer(loop)
+        if error is None:
+            self._on_kept(batch)
+
+    def _return_writer(self, loop: _Loop) -> None:
+        self._is_writer_taken = False
+        if not self._is_gathering:
+            self._depart_if_awaited(loop)

@@ -1,0 +1,180 @@
+"""The calls under way, in the file beside their facts."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from agenttool.errors import StoreError
+from agenttool.ports.stores import GivenAnswer, OpenCall, Taken
+from agenttool.records import ApprovalId, InvocationId
+from agenttool.stores.sqlite.connect import reading
+from agenttool.stores.sqlite.groups import GroupCommit
+from agenttool.stores.sqlite.writer import Writer
+
+FORGET_NS = 24 * 3600 * 10**9
+"""How long the name of an owner that died is kept; who wakes up later is taken for dead as well."""
+
+_Row: TypeAlias = tuple[InvocationId, str, bytes, ApprovalId | None, int | None, str | None]
+
+_CALL = "SELECT invocation_id, kind, body, approval_id, expires_at_ns, owner FROM open_calls WHERE "
+_DEAD = "(owner IS NULL OR owner NOT IN (SELECT owner FROM owners WHERE alive_until_ns > :now))"
+_ONE = f"SELECT invocation_id FROM open_calls WHERE invocation_id = :one AND {_DEAD}"  # noqa: S608 -- constants only
+# Each arm is told which index to go by, so that calls which only wait are not even looked at.
+_DUE = f"""
+    SELECT invocation_id FROM (
+        SELECT invocation_id, owner FROM open_calls INDEXED BY open_work WHERE approval_id IS NULL
+        UNION ALL SELECT invocation_id, owner FROM open_calls INDEXED BY open_until WHERE expires_at_ns <= :now
+        UNION ALL SELECT invocation_id, owner FROM answers INDEXED BY open_answers
+            CROSS JOIN open_calls USING (approval_id) WHERE answers.body IS NOT NULL
+    ) WHERE {_DEAD} ORDER BY invocation_id LIMIT :limit
+"""  # noqa: S608 -- constants only
+_NOT_ANSWERED = "NOT EXISTS (SELECT 1 FROM answers WHERE answers.approval_id = open_calls.approval_id)"
+
+
+class SqliteOpenCalls:
+    """Calls under way. What is held or released goes to disk in one transaction with the facts noted beside it."""
+
+    def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer, group: GroupCommit, owner: str) -> None:
+        """Take the file, a connection to read by, all that writes, and the name of this process among owners."""
+        self._path = path
+        self._reader = reader
+        self._writer = writer
+        self._group = group
+        self._owner = owner
+
+    @property
+    def owner(self) -> str:
+        """The name of this process."""
+        return self._owner
+
+    def hold(
+        self,
+        invocation_id: InvocationId,
+        *,
+        kind: str,
+        body: bytes,
+        approval_id: ApprovalId | None = None,
+        expires_at_ns: int | None = None,
+    ) -> None:
+        """Keep what a call needs to go on."""
+        self._group.batch.held.append((invocation_id, kind, body, approval_id, expires_at_ns, self._owner))
+        self._group.linger()
+
+    def release(self, invocation_id: InvocationId) -> None:
+        """Let go of a call that ends."""
+        self._group.batch.released.append((invocation_id,))
+        self._group.linger()
+
+    async def settle(self) -> None:
+        """Return once all that was held and released before is on disk."""
+        await self._group.settle()
+
+    async def renew(self, until_ns: int) -> None:
+        """Say that this process is alive until then."""
+        await self._group.perform(lambda connection: _renew(connection, self._owner, until_ns))
+        self._writer.is_registered = True
+
+    async def retire(self) -> None:
+        """Say that this process is no more; whatever it still holds may be claimed at once."""
+        if self._writer.is_registered:
+            gone = "DELETE FROM owners WHERE owner = ?"
+            await self._group.perform(lambda connection: connection.execute(gone, (self._owner,)))
+            self._writer.is_registered = False
+
+    async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
+        """Take calls of dead owners that there is something to do for."""
+        return await self._claim(_DUE, {"now": now_ns, "limit": limit})
+
+    async def take(self, invocation_id: InvocationId, *, now_ns: int) -> OpenCall | None:
+        """Take one call of a dead owner."""
+        found = await self._claim(_ONE, {"now": now_ns, "one": invocation_id})
+        return found[0] if found else None
+
+    async def _claim(self, chosen: str, values: Mapping[str, str | int]) -> list[OpenCall]:
+        found = await self._group.perform(lambda connection: _claim(connection, self._owner, chosen, values))
+        if found is None:
+            raise StoreError(f"the owner {self._owner} is not alive itself; renew before taking calls of others")
+        return found
+
+    async def get(self, invocation_id: InvocationId) -> OpenCall | None:
+        """Give one call."""
+        found = self._read("invocation_id = ?", invocation_id)
+        return found[0] if found else None
+
+    async def by_approval(self, approval_id: ApprovalId) -> OpenCall | None:
+        """Give the call that waits for the answer to this question."""
+        found = self._read("approval_id = ?", approval_id)
+        return found[0] if found else None
+
+    async def page(self, *, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+        """Give open calls by age; ids sort by time."""
+        return self._read("invocation_id > ? ORDER BY invocation_id LIMIT ?", after or "", limit)
+
+    async def parked(self, *, after: ApprovalId | None = None, limit: int) -> Sequence[OpenCall]:
+        """Give calls that wait for an answer, by the age of their questions."""
+        return self._read(f"approval_id > ? AND {_NOT_ANSWERED} ORDER BY approval_id LIMIT ?", after or "", limit)
+
+    async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> Taken:
+        """Give the answer to a question."""
+        return await self._group.perform(lambda connection: _answer(connection, approval_id, body, now_ns))
+
+    async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
+        """Give answers to calls that are still open."""
+        query = (
+            "SELECT number, approval_id, body FROM answers WHERE number > ? AND body NOT NULL ORDER BY number LIMIT ?"
+        )
+        with reading(self._path):
+            found = self._reader.execute(query, (after, limit)).fetchall()
+        return [GivenAnswer(number=number, approval_id=about, body=body) for number, about, body in found]
+
+    def _read(self, which: str, *values: str | int) -> list[OpenCall]:
+        with reading(self._path):
+            return [_call(row) for row in self._reader.execute(_CALL + which, values).fetchall()]
+
+
+def _renew(connection: sqlite3.Connection, owner: str, until_ns: int) -> None:
+    connection.execute("REPLACE INTO owners VALUES (?, ?)", (owner, until_ns))
+    connection.execute("DELETE FROM owners WHERE alive_until_ns < ?", (until_ns - FORGET_NS,))
+
+
+def _claim(
+    connection: sqlite3.Connection, owner: str, chosen: str, values: Mapping[str, str | int]
+) -> list[OpenCall] | None:
+    """Take calls inside a transaction; nothing if whoever wants them is not alive."""
+    alive = "SELECT 1 FROM owners WHERE owner = ? AND alive_until_ns > ?"
+    if connection.execute(alive, (owner, values["now"])).fetchone() is None:
+        return None
+    found = connection.execute(_CALL + f"invocation_id IN ({chosen})", values).fetchall()
+    calls = [_call(row) for row in found]
+    taken = [(owner, call.invocation_id) for call in calls]
+    connection.executemany("UPDATE open_calls SET owner = ? WHERE invocation_id = ?", taken)
+    # Whoever lost a call is dead for good: should it only have slept, it can write nothing when it wakes up.
+    dead = {call.owner for call in calls if call.owner != owner}
+    connection.executemany("DELETE FROM owners WHERE owner = ?", [(each,) for each in dead])
+    return calls
+
+
+def _call(row: _Row) -> OpenCall:
+    invocation_id, kind, body, approval_id, expires_at_ns, owner = row
+    return OpenCall(
+        invocation_id=invocation_id,
+        kind=kind,
+        body=body,
+        approval_id=approval_id,
+        expires_at_ns=expires_at_ns,
+        owner=owner,
+    )
+
+
+def _answer(connection: sqlite3.Connection, approval_id: ApprovalId, body: bytes, now_ns: int) -> Taken:
+    if connection.execute("SELECT 1 FROM answers WHERE approval_id = ?", (approval_id,)).fetchone():
+        return Taken.ANSWERED
+    query = "SELECT expires_at_ns FROM open_calls WHERE approval_id = ?"
+    found = connection.execute(query, (approval_id,)).fetchone()
+    if found is None:
+        return Taken.UNKNOWN
+    if found[0] is not None and found[0] <= now_ns:
+        return Taken.EXPIRED
+    connection.execute("INSERT INTO answers (approval_id, at_ns, body) VALUES (?, ?, ?)", (approval_id, now_ns, body))
+    return Taken.TAKEN

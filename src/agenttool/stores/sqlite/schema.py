@@ -1,0 +1,75 @@
+"""The tables, and the numbered steps by which an older file becomes one of today."""
+
+import secrets
+import sqlite3
+from collections.abc import Sequence
+
+from agenttool.errors import ConfigError
+
+APPLICATION_ID = 0x41677454
+"""Tells our files from those of others: `AgtT`."""
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        # The told fact is the evidence; its call stands beside it only to be found by.
+        "CREATE TABLE facts (position INTEGER PRIMARY KEY, invocation_id TEXT, hash BLOB NOT NULL, told BLOB NOT NULL)",
+        "CREATE INDEX facts_of_call ON facts (invocation_id) WHERE invocation_id IS NOT NULL",
+        # Where the chain begins, and after each retention where it goes on from. The newest row counts.
+        "CREATE TABLE anchors (position INTEGER PRIMARY KEY, hash BLOB NOT NULL, let_go_before_ns INTEGER NOT NULL)",
+        "CREATE TABLE owners (owner TEXT PRIMARY KEY, alive_until_ns INTEGER NOT NULL) WITHOUT ROWID",
+        """CREATE TABLE open_calls (invocation_id TEXT PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL,
+            approval_id TEXT, expires_at_ns INTEGER, owner TEXT) WITHOUT ROWID""",
+        "CREATE UNIQUE INDEX open_questions ON open_calls (approval_id) WHERE approval_id IS NOT NULL",
+        "CREATE INDEX open_work ON open_calls (invocation_id) WHERE approval_id IS NULL",
+        "CREATE INDEX open_until ON open_calls (expires_at_ns) WHERE expires_at_ns IS NOT NULL",
+        """CREATE TABLE answers (number INTEGER PRIMARY KEY AUTOINCREMENT, approval_id TEXT NOT NULL UNIQUE,
+            at_ns INTEGER NOT NULL, body BLOB)""",
+        "CREATE INDEX open_answers ON answers (approval_id) WHERE body IS NOT NULL",
+        # An edited input may hold secrets, so an answer is emptied with its call; that it was given stays.
+        """CREATE TRIGGER call_ended AFTER DELETE ON open_calls WHEN old.approval_id IS NOT NULL
+            BEGIN UPDATE answers SET body = NULL WHERE approval_id = old.approval_id; END""",
+        # A beginning of its own keeps the chain of one log from passing for another's.
+        "INSERT INTO anchors VALUES (0, :beginning, 0)",
+    ),
+)
+
+
+def migrate(connection: sqlite3.Connection, name: str, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
+    """Bring a file to the newest schema in one transaction, or leave it as it was.
+
+    Raises:
+        ConfigError: the file is somebody else's, or of a newer agenttool.
+    """
+    if check_version(connection, name, newest=len(migrations)) == len(migrations):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again: another process may have done it while we waited for the lock.
+        for step in migrations[check_version(connection, name, newest=len(migrations)) :]:
+            for statement in step:
+                values = {"beginning": secrets.token_bytes(32)} if ":beginning" in statement else {}
+                connection.execute(statement, values)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {len(migrations)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def check_version(connection: sqlite3.Connection, name: str, *, newest: int = len(MIGRATIONS)) -> int:
+    """Give the number of the schema that a file has, 0 if it is new, without changing anything.
+
+    Raises:
+        ConfigError: the file is somebody else's, or of a newer agenttool.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != APPLICATION_ID and (application or version or tables):
+        raise ConfigError(f"{name} is a database of something else; give the store a file of its own")
+    if version > newest:
+        raise ConfigError(
+            f"{name} was written by a newer agenttool (schema {version}, this one knows {newest}); upgrade agenttool"
+        )
+    return version

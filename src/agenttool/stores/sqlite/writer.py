@@ -1,0 +1,114 @@
+"""The one connection of this process that writes: a transaction at a time, whole or not at all."""
+
+import random
+import sqlite3
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from agenttool.errors import StoreError
+from agenttool.stores.sqlite.batch import Batch
+from agenttool.stores.sqlite.connect import Durability, connect
+
+CHECKPOINT_PAGES = 1024
+"""After about this many pages, 4 MB, the write-ahead log is moved into the file, once nobody waits for it."""
+
+_PAGES_PER_COMMIT = 3
+_FACTS_PER_PAGE = 8
+_RETRY_S = 0.0003
+
+
+class Busy(StoreError):
+    """Another process was writing for longer than the writer wanted to wait; nothing was written."""
+
+
+class Writer:
+    """Commits batches. Any thread may; two at once would take turns."""
+
+    def __init__(self, path: Path, durability: Durability, owner: str) -> None:
+        """Take the file, what a commit promises, and the name of this process among owners."""
+        self._path = path
+        self._durability = durability
+        self._owner = owner
+        self._connection: sqlite3.Connection | None = None
+        self._pages = 0
+        self._turn = threading.Lock()
+        self.is_registered = False
+        """Whether this process said that it is alive; from then on it writes nothing once it was taken for dead."""
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Tell whether the write-ahead log has grown enough."""
+        return self._pages > CHECKPOINT_PAGES
+
+    def commit(self, batch: Batch, *, patience_s: float) -> None:
+        """Write a batch at the promised level.
+
+        Raises:
+            Busy: another process was writing all the time.
+            StoreError: the disk failed, or others took this process for dead. Nothing of the batch is kept, and the
+                next commit begins with another connection: nobody knows what this one believes.
+        """
+        with self._turn:
+            try:
+                self._write(batch, time.monotonic() + patience_s)
+            except Busy:
+                raise
+            except sqlite3.Error as error:
+                self._disconnect()
+                raise StoreError(
+                    f"cannot write to {str(self._path)!r}: {error}; nothing was handed out, free or mend the disk"
+                ) from error
+            except BaseException:
+                self._disconnect()
+                raise
+        self._pages += _PAGES_PER_COMMIT + len(batch.facts) // _FACTS_PER_PAGE
+
+    def _write(self, batch: Batch, deadline: float) -> None:
+        connection = self._connection = self._connection or connect(self._path, self._durability, patience_s=0)
+        self._begin(connection, deadline)
+        self._refuse_the_dead(connection)
+        batch.write(connection)
+        connection.execute("COMMIT")
+
+    def checkpoint(self) -> None:
+        """Move what the write-ahead log holds into the file; if somebody is reading it, another time will do."""
+        self._pages = 0
+        with self._turn, suppress(sqlite3.Error):
+            if self._connection is not None:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def close(self) -> None:
+        """Close the connection; the last one to do so leaves a single file behind."""
+        with self._turn:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None
+
+    def _begin(self, connection: sqlite3.Connection, deadline: float) -> None:
+        while True:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY:
+                    raise
+                if time.monotonic() >= deadline:
+                    raise Busy(
+                        f"another process keeps {str(self._path)!r} to itself; find it, or try again later"
+                    ) from error
+            else:
+                return
+            time.sleep(random.uniform(0.2, 1.0) * _RETRY_S)  # noqa: S311 -- two who wait must not keep step
+
+    def _refuse_the_dead(self, connection: sqlite3.Connection) -> None:
+        if not self.is_registered:
+            return
+        if connection.execute("SELECT 1 FROM owners WHERE owner = ?", (self._owner,)).fetchone() is None:
+            raise StoreError(
+                f"this process ({self._owner}) was taken for dead and others have its calls; open the store anew"
+            )

@@ -1,0 +1,15 @@
+"""What every store must keep: one list of promises per port, each a coroutine that fails by an assertion.
+
+A promise takes a way to open the store. Opening twice gives two views of the same place; what that means for a store is
+its author's to say. Run them over a store of your own:
+
+    @pytest.mark.parametrize("promise", LOG_PROMISES, ids=lambda promise: promise.__name__)
+    def test_the_log_keeps_its_promises(promise, tmp_path):
+        asyncio.run(promise(lambda: open_my_log(tmp_path)))
+"""
+
+from agenttool.testing.contracts.logs import DURABLE_LOG_PROMISES, LOG_PROMISES
+from agenttool.testing.contracts.open_calls import OPEN_CALLS_PROMISES
+from agenttool.testing.contracts.payloads import PAYLOAD_PROMISES
+
+__all__ = ["DURABLE_LOG_PROMISES", "LOG_PROMISES", "OPEN_CALLS_PROMISES", "PAYLOAD_PROMISES"]

@@ -1,0 +1,173 @@
+"""What every store of open calls must keep, for one owner and among several."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias
+
+from agenttool.errors import StoreError
+from agenttool.ports.stores import OpenCall, OpenCalls, Taken
+from agenttool.records import ApprovalId, InvocationId
+from agenttool.testing.contracts.story import invocation_number
+
+OpenTheCalls: TypeAlias = Callable[[str], AbstractAsyncContextManager[OpenCalls]]
+"""Opens the same place for an owner of this name."""
+
+NOW, LATER, LATEST = 1000, 2000, 3000
+
+
+def _question(number: int) -> ApprovalId:
+    return ApprovalId(f"apr_{number:032x}-1")
+
+
+async def _park(calls: OpenCalls, *numbers: int, expires_at_ns: int | None = LATEST) -> None:
+    for number in numbers:
+        calls.hold(
+            invocation_number(number),
+            kind="asked",
+            body=b"%d" % number,
+            approval_id=_question(number),
+            expires_at_ns=expires_at_ns,
+        )
+    await calls.settle()
+
+
+def _ids(calls: Sequence[OpenCall]) -> list[InvocationId]:
+    return [call.invocation_id for call in calls]
+
+
+async def a_call_is_held_until_it_is_released(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as calls:
+        call = invocation_number(1)
+        assert await calls.get(call) is None
+        calls.hold(call, kind="started", body=b"\x00secret")
+        await calls.settle()
+        assert await calls.get(call) == OpenCall(invocation_id=call, kind="started", body=b"\x00secret", owner="a")
+        await _park(calls, 1)
+        held = await calls.get(call)
+        assert held is not None
+        assert (held.kind, held.body, held.approval_id, held.expires_at_ns) == ("asked", b"1", _question(1), LATEST)
+        calls.release(call)
+        await calls.settle()
+        assert await calls.get(call) is None
+        assert await calls.by_approval(_question(1)) is None
+
+
+async def calls_are_listed_by_age_page_by_page(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as calls:
+        await _park(calls, 3, 1, 2)
+        calls.hold(invocation_number(4), kind="started", body=b"")
+        await calls.settle()
+        first = await calls.page(limit=3)
+        rest = await calls.page(after=first[-1].invocation_id, limit=3)
+        assert _ids([*first, *rest]) == [invocation_number(number) for number in (1, 2, 3, 4)]
+        asked = await calls.parked(limit=2)
+        assert _ids(asked) == [invocation_number(1), invocation_number(2)]
+        assert _ids(await calls.parked(after=asked[-1].approval_id, limit=9)) == [invocation_number(3)]
+
+
+async def a_question_is_answered_once_whoever_answers(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as here, open_calls("b") as there:
+        await _park(here, 1, 2)
+        assert await there.answer(_question(1), b"yes", now_ns=NOW) is Taken.TAKEN
+        assert await here.answer(_question(1), b"no", now_ns=NOW) is Taken.ANSWERED
+        assert await here.answer(_question(9), b"no", now_ns=NOW) is Taken.UNKNOWN
+        assert await here.answer(_question(2), b"no", now_ns=LATEST) is Taken.EXPIRED
+        (given,) = await here.answers(after=0, limit=10)
+        assert (given.approval_id, given.body) == (_question(1), b"yes")
+        assert await here.answers(after=given.number, limit=10) == []
+        assert _ids(await here.parked(limit=10)) == [invocation_number(2)]
+
+
+async def an_answer_is_emptied_with_its_call_and_stays_given(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as calls:
+        await _park(calls, 1)
+        await calls.answer(_question(1), b"an edited secret", now_ns=NOW)
+        calls.release(invocation_number(1))
+        await calls.settle()
+        assert await calls.answers(after=0, limit=10) == []
+        assert await calls.answer(_question(1), b"again", now_ns=NOW) is Taken.ANSWERED
+
+
+async def what_a_living_owner_holds_is_its_own(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as here, open_calls("b") as there:
+        await here.renew(LATER)
+        await there.renew(LATER)
+        here.hold(invocation_number(1), kind="started", body=b"")
+        await here.settle()
+        assert await there.claim(now_ns=NOW, limit=10) == []
+        assert await there.take(invocation_number(1), now_ns=NOW) is None
+        assert await here.claim(now_ns=NOW, limit=10) == []
+
+
+async def a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as dead, open_calls("b") as first, open_calls("c") as second:
+        await dead.renew(NOW)
+        await first.renew(LATEST)
+        await second.renew(LATEST)
+        for number in (1, 2, 3):
+            dead.hold(invocation_number(number), kind="started", body=b"%d" % number)
+        await dead.settle()
+        assert _ids(await first.claim(now_ns=LATER, limit=2)) == [invocation_number(1), invocation_number(2)]
+        assert _ids(await second.claim(now_ns=LATER, limit=2)) == [invocation_number(3)]
+        assert await second.claim(now_ns=LATER, limit=2) == []
+        taken = await first.get(invocation_number(1))
+        assert taken is not None
+        assert (taken.owner, taken.body) == ("b", b"1")
+        dead.hold(invocation_number(4), kind="started", body=b"")
+        assert await _is_refused(dead)
+
+
+async def _is_refused(calls: OpenCalls) -> bool:
+    try:
+        await calls.renew(LATEST)
+    except StoreError:
+        return True
+    return False
+
+
+async def only_calls_with_something_to_do_are_claimed(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as dead, open_calls("b") as alive:
+        await alive.renew(LATEST)
+        await _park(dead, 1, 2)
+        await _park(dead, 3, expires_at_ns=LATER)
+        dead.hold(invocation_number(4), kind="started", body=b"")
+        await dead.settle()
+        await alive.answer(_question(2), b"yes", now_ns=NOW)
+        assert _ids(await alive.claim(now_ns=NOW, limit=10)) == [invocation_number(2), invocation_number(4)]
+        assert _ids(await alive.claim(now_ns=LATER, limit=10)) == [invocation_number(3)]
+        found = await alive.take(invocation_number(1), now_ns=LATER)
+        assert found is not None
+        assert found.body == b"1"
+
+
+async def what_an_owner_holds_that_retires_is_free_at_once(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as leaving, open_calls("b") as staying:
+        await leaving.renew(LATEST)
+        await staying.renew(LATEST)
+        leaving.hold(invocation_number(1), kind="started", body=b"")
+        await leaving.settle()
+        assert await staying.claim(now_ns=NOW, limit=10) == []
+        await leaving.retire()
+        assert _ids(await staying.claim(now_ns=NOW, limit=10)) == [invocation_number(1)]
+
+
+async def nobody_takes_calls_who_is_not_alive(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as calls:
+        try:
+            await calls.claim(now_ns=NOW, limit=1)
+        except StoreError:
+            return
+        raise AssertionError("an owner that never said it lives could claim")
+
+
+OPEN_CALLS_PROMISES = (
+    a_call_is_held_until_it_is_released,
+    calls_are_listed_by_age_page_by_page,
+    a_question_is_answered_once_whoever_answers,
+    an_answer_is_emptied_with_its_call_and_stays_given,
+    what_a_living_owner_holds_is_its_own,
+    a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more,
+    only_calls_with_something_to_do_are_claimed,
+    what_an_owner_holds_that_retires_is_free_at_once,
+    nobody_takes_calls_who_is_not_alive,
+)

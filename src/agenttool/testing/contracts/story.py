@@ -1,0 +1,77 @@
+"""The facts of a plain call, for whoever tests what keeps them."""
+
+from collections.abc import Mapping
+
+from agenttool.journal import steps
+from agenttool.journal.moments import timestamp
+from agenttool.ports.facts import Fact, FactData, Step
+from agenttool.records import (
+    EventType,
+    InvocationId,
+    InvocationStatus,
+    JsonObject,
+    Part,
+    Record,
+    ResultId,
+    ResultStatus,
+    ToolId,
+    ToolResult,
+    text_item,
+)
+from agenttool.testing.fakes import EPOCH_NS
+
+TOOL = ToolId("tool_test.read")
+
+
+class Words(Part, frozen=True):
+    """Evidence that says what it was given to say."""
+
+    said: JsonObject
+    fields: Mapping[str, object]
+    told: tuple[Record, ...] = ()
+
+    def members(self, event: EventType) -> JsonObject:
+        """Say the same in every event, and which it is."""
+        return {**self.said, "of": event.value}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill the fields."""
+        return self.fields
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the records."""
+        return self.told
+
+
+def invocation_number(number: int) -> InvocationId:
+    """Give the id of the n-th call; later ones sort after earlier ones, as real ids do."""
+    return InvocationId(f"inv_{number:032x}")
+
+
+def story_of(number: int, *, until: Step | None = None) -> list[Fact]:
+    """Give the facts of the n-th call, up to a step if one is given."""
+    invocation_id = invocation_number(number)
+    result = ToolResult(
+        result_id=ResultId(f"res_{number:032x}"),
+        invocation_id=invocation_id,
+        status=ResultStatus.SUCCEEDED,
+        is_error=False,
+        content=(text_item("twelve lines of notes"),),
+        created_at=timestamp(EPOCH_NS),
+    )
+    asked = {"model_input": {"path": "notes.txt", "zoë": [1, 2.5, None]}, "actor_ref": "user:ada"}
+    taken: list[tuple[Step, FactData]] = [
+        (steps.ADMITTED, Words({"name": "read"}, asked)),
+        (steps.JUDGED, Words({"behavior": "allow"}, {"permission_decision_refs": (f"dec_{number}-1",)})),
+        (steps.STARTED, None),
+        (steps.PROGRESSED, {"progress": 1, "message": "halfway"}),
+        (steps.ENDED[InvocationStatus.SUCCEEDED], Words({"result_id": result.result_id}, {}, (result,))),
+    ]
+    facts: list[Fact] = []
+    events = 0
+    for place, (step, data) in enumerate(taken):
+        facts.append(Fact(step, EPOCH_NS + number * 1_000_000 + place * 1000, events, invocation_id, TOOL, data))
+        events += step.events
+        if step is until:
+            break
+    return facts

@@ -1,0 +1,106 @@
+"""Bytes in a folder or an object store: whole, true to their name, and for their owner's eyes only."""
+
+import os
+import stat
+import time
+from pathlib import Path
+
+import pytest
+from obstore.store import MemoryStore
+
+from agenttool.codec import digest_of_bytes
+from agenttool.errors import ConfigError, StoreError
+from agenttool.stores.files import payloads as module
+from agenttool.stores.files.payloads import ObjectPayloads
+
+DATA = b"twelve lines of notes" * 200_000
+DIGEST = digest_of_bytes(DATA)
+DAY = 24 * 3600
+
+
+def file_of(folder):
+    (file,) = (each for each in folder.rglob("*") if each.is_file())
+    return file
+
+
+async def gather_into(pieces, stream):
+    async for piece in stream:
+        pieces.append(piece)
+
+
+async def test_bytes_that_were_changed_are_never_given_out_as_the_whole(tmp_path):
+    store = ObjectPayloads.open(tmp_path)
+    await store.put(DATA, DIGEST)
+    file = file_of(tmp_path)
+    file.write_bytes(DATA[:-1] + b"!")
+    with pytest.raises(StoreError, match="was changed"):
+        await store.get(DIGEST)
+    got = []
+    with pytest.raises(StoreError, match="was changed"):
+        await gather_into(got, store.stream(DIGEST))
+    assert 0 < len(b"".join(got)) < len(DATA), "pieces came, but not the last one"
+    file.write_bytes(DATA[:100])
+    with pytest.raises(StoreError, match="was changed"):
+        await store.get(DIGEST)
+
+
+async def test_a_stream_comes_in_pieces(tmp_path):
+    store = ObjectPayloads.open(tmp_path)
+    await store.put(DATA, DIGEST)
+    pieces = [piece async for piece in store.stream(DIGEST)]
+    assert len(pieces) > 2
+    assert b"".join(pieces) == DATA
+
+
+async def test_a_new_folder_is_for_its_owner_only(tmp_path):
+    folder = tmp_path / "some" / "payloads"
+    await ObjectPayloads.open(folder).put(b"x", digest_of_bytes(b"x"))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+async def test_bytes_that_are_put_again_are_as_good_as_new(tmp_path):
+    store = ObjectPayloads.open(tmp_path)
+    await store.put(DATA, DIGEST)
+    old = time.time() - 30 * DAY
+    os.utime(file_of(tmp_path), (old, old))
+    await store.put(DATA, DIGEST)
+    assert await store.expire(time.time_ns() - 7 * DAY * 10**9) == 0
+    assert await store.get(DIGEST) == DATA
+    os.utime(file_of(tmp_path), (old, old))
+    assert await store.expire(time.time_ns() - 7 * DAY * 10**9) == 1
+    assert await store.get(DIGEST) is None
+
+
+async def test_bytes_are_on_disk_before_they_count(tmp_path, monkeypatch):
+    synced = []
+    sync = os.fsync
+
+    def noting(handle):
+        synced.append(str(Path(f"/proc/self/fd/{handle}").readlink()))
+        sync(handle)
+
+    monkeypatch.setattr(module.os, "fsync", noting)
+    store = ObjectPayloads.open(tmp_path)
+    await store.put(DATA, DIGEST)
+    assert synced[0] == str(file_of(tmp_path))
+    assert str(tmp_path) in synced
+
+
+async def test_a_place_is_a_folder_or_a_url(tmp_path):
+    assert isinstance(ObjectPayloads.open("memory:///")._store, MemoryStore)
+    for place in ("gopher://x/y", tmp_path / "file" / "below"):
+        (tmp_path / "file").touch()
+        with pytest.raises(ConfigError, match="cannot keep payloads"):
+            ObjectPayloads.open(place)
+
+
+async def test_only_a_digest_names_a_payload(tmp_path):
+    with pytest.raises(StoreError, match="named by its sha256"):
+        await ObjectPayloads.open(tmp_path).put(b"x", "sha256:../x")
+
+
+async def test_a_store_that_fails_is_told_in_our_words(tmp_path):
+    store = ObjectPayloads.open(tmp_path)
+    (tmp_path / "sha256").write_text("in the way")
+    with pytest.raises(StoreError, match="cannot keep or read"):
+        await store.put(DATA, DIGEST)

@@ -1,0 +1,46 @@
+"""A file to write to, and a call's facts to write."""
+
+import sqlite3
+
+import pytest
+
+from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.testing.contracts.story import story_of
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+def open_store(path):
+    """Open the file as an owner, as often as a test likes."""
+    return lambda owner=None: SqliteStore.open(path, steps=STEPS, owner=owner)
+
+
+@pytest.fixture
+def write():
+    async def write(store, *numbers, settle=True):
+        for number in numbers:
+            facts = story_of(number)
+            for fact in facts:
+                store.log.append(fact)
+        if settle:
+            await store.log.settle()
+
+    return write
+
+
+@pytest.fixture
+def tamper(path):
+    """Change the file behind the store's back."""
+
+    def tamper(statement, values=()):
+        connection = sqlite3.connect(path, isolation_level=None)
+        count = connection.execute(statement, values).rowcount
+        connection.close()
+        return count
+
+    return tamper

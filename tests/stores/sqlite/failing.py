@@ -1,0 +1,108 @@
+"""A disk that fails while callers wait, and is mended: `failing.py (io|full|sync) FOLDER`. Prints what happened as JSON.
+
+`io`: the process may not let files grow (RLIMIT_FSIZE), so that the kernel refuses writes and SQLite sees an I/O error.
+`full`: the folder is a file system of half a megabyte that another file fills up, so that the kernel says ENOSPC; run it
+in a mount namespace of its own.
+`sync`: whoever runs it makes `fdatasync` fail now and then, as `strace` can; here it is only written.
+"""
+
+import asyncio
+import json
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from agenttool.errors import StoreError
+from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+CALLERS = 10
+
+
+async def one_call(store, number):
+    facts = story_of(number)
+    for fact in facts:
+        store.log.append(fact)
+    try:
+        await store.log.settle()
+    except StoreError as error:
+        return str(error)
+    return None
+
+
+class Io:
+    """Files may not grow beyond what the write-ahead log already is."""
+
+    def __init__(self, folder):
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        self.limit = (folder / "state.db-wal").stat
+        _, self.hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def breaks(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.limit().st_size, self.hard))
+
+    def mends(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.hard, self.hard))
+
+
+class Full:
+    """There is no room left."""
+
+    def __init__(self, folder):
+        self.filler = folder / "filler"
+
+    def breaks(self):
+        with self.filler.open("wb", buffering=0) as file:
+            try:
+                while True:
+                    file.write(b"x" * 4096)
+            except OSError:
+                pass
+
+    def mends(self):
+        self.filler.unlink()
+
+
+async def write_one_by_one(store):
+    """Write calls and tell which of them could not be settled, once all of them are."""
+    failed = [number for number in range(1, 1 + CALLERS) if await one_call(store, number)]
+    for _ in range(CALLERS):
+        try:
+            await store.log.settle()
+        except StoreError:
+            continue
+        break
+    return failed
+
+
+async def main(mode, folder):
+    store = SqliteStore.open(folder / "state.db", steps=STEPS)
+    if mode == "sync":
+        failed = await write_one_by_one(store)
+        flaws = [str(flaw) for flaw in store.log.verify()]
+        print(json.dumps({"failed": failed, "last": store.log.last, "flaws": flaws}))
+        return
+    assert await one_call(store, 1) is None
+    disk = {"io": Io, "full": Full}[mode](folder)
+    disk.breaks()
+    alone = await one_call(store, 2)
+    # Enough of them that the log has to grow, whatever room there was left in it.
+    together = await asyncio.gather(*[one_call(store, number) for number in range(3, 3 + CALLERS)])
+    seen = store.log.last
+    disk.mends()
+    after = await one_call(store, 3 + CALLERS)
+    calls = [invocation_number(number) for number in range(1, 4 + CALLERS)]
+    whole = all(len(store.log.facts_of(call)) == 5 for call in calls)
+    flaws = [str(flaw) for flaw in store.log.verify()]
+    await store.close()
+    print(json.dumps({"alone": alone, "together": together, "seen": seen, "after": after, "whole": whole,
+                      "flaws": flaws}))  # fmt: skip
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "full":
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", sys.argv[2]], check=True)
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

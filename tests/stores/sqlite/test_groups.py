@@ -1,0 +1,147 @@
+"""Who shares a commit with whom, and what becomes of everybody when it fails."""
+
+import asyncio
+import sqlite3
+import threading
+
+import pytest
+
+from agenttool.errors import StoreError
+from agenttool.journal import steps
+from agenttool.ports.facts import Fact
+from agenttool.stores.sqlite import groups, writer
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+
+@pytest.fixture
+def commits(monkeypatch):
+    """Count commits by the thread that made them."""
+    made = []
+    commit = writer.Writer.commit
+
+    def counting(self, batch, **options):
+        commit(self, batch, **options)
+        made.append(threading.current_thread() is threading.main_thread())
+
+    monkeypatch.setattr(writer.Writer, "commit", counting)
+    return made
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """A disk that nobody calls slow, however busy this machine is."""
+    monkeypatch.setattr(groups, "SLOW_S", 60.0)
+
+
+async def test_a_lone_caller_commits_on_the_spot(open_store, write, commits, quick):
+    store = open_store()
+    for number in (1, 2, 3):
+        await write(store, number)
+    assert commits == [True] * 3
+    assert store.log.group._thread is None
+    await store.close()
+
+
+async def test_a_slow_disk_does_not_hold_up_the_loop_twice(open_store, write, commits, monkeypatch):
+    monkeypatch.setattr(groups, "SLOW_S", -1.0)
+    store = open_store()
+    await write(store, 1)
+    await write(store, 2)
+    assert commits == [False] * 2
+    await store.close()
+
+
+async def test_many_callers_share_commits_that_a_thread_makes(open_store, write, commits, quick):
+    store = open_store()
+    async with asyncio.TaskGroup() as group:
+        for number in range(1, 101):
+            group.create_task(write(store, number))
+    assert commits == [False]
+    assert store.log.last == 500
+    await store.close()
+
+
+async def test_facts_that_nobody_settles_are_written_before_long(open_store, write):
+    store = open_store()
+    news = asyncio.Event()
+    store.log.listen(news.set)
+    await write(store, 1, settle=False)
+    assert store.log.last == 0
+    while store.log.last == 0:
+        await news.wait()
+        news.clear()
+    assert store.log.last == 5
+    await store.close()
+
+
+async def test_a_call_under_way_is_told_as_it_stands_and_a_reader_sees_only_what_is_kept(open_store):
+    store = open_store()
+    facts = story_of(1)[:3]
+    for fact in facts:
+        store.log.append(fact)
+    assert len(store.log.facts_of(invocation_number(1))) == 3
+    assert store.log.read(0, 10) == []
+    await store.log.settle()
+    assert len(store.log.read(0, 10)) == 3
+    await store.close()
+
+
+async def test_a_fact_that_cannot_be_written_harms_nobody_else(open_store, write):
+    store = open_store()
+    with pytest.raises(StoreError):
+        store.log.append(Fact(steps.PROGRESSED, 1, 0, "inv_bad", "t", {"x": object()}))
+    await write(store, 1)
+    assert store.log.last == 5
+    await store.close()
+
+
+@pytest.mark.parametrize("callers", [1, 20])
+async def test_a_lock_that_is_never_given_back_fails_every_waiter_and_loses_nothing(
+    open_store, write, path, monkeypatch, callers
+):
+    monkeypatch.setattr(groups, "PATIENCE_S", 0.05)
+    store = open_store()
+    await write(store, 1)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    waiting = [write(store, number) for number in range(2, 2 + callers)]
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [StoreError] * callers
+    assert store.log.last == 5
+    other.execute("ROLLBACK")
+    other.close()
+    await store.log.settle()
+    assert store.log.last == 5 + 5 * callers
+    assert list(store.log.verify()) == []
+    await store.close()
+
+
+async def test_no_more_facts_are_taken_than_memory_should_hold_while_the_disk_fails(open_store, write, monkeypatch):
+    monkeypatch.setattr(groups, "BACKLOG", 12)
+    store = open_store()
+    await write(store, 1, 2, settle=False)
+    with pytest.raises(StoreError, match="12 facts wait"):
+        await write(store, 3, settle=False)
+    await store.log.settle()
+    assert store.log.last == 12
+    await store.close()
+
+
+async def test_the_write_ahead_log_is_moved_into_the_file_now_and_then(open_store, write, path, monkeypatch):
+    monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 20)
+    store = open_store()
+    for number in range(1, 60):
+        await write(store, number)
+    assert path.stat().st_size > 20 * 4096
+    assert path.with_name("state.db-wal").stat().st_size < 200 * 4096
+    assert list(store.log.verify()) == []
+    await store.close()
+
+
+async def test_closing_writes_what_is_left(open_store, write):
+    store = open_store()
+    await write(store, 1, settle=False)
+    await store.close()
+    store = open_store()
+    assert store.log.last == 5
+    await store.close()

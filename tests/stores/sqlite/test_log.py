@@ -1,0 +1,62 @@
+"""Reading takes what it needs and nothing else, also of a long log; other processes are heard."""
+
+import asyncio
+
+import pytest
+
+from agenttool.journal import steps
+from agenttool.journal.steps import STEPS
+from agenttool.ports.facts import Step
+from agenttool.stores.told import tell
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+CALLS = 40_000
+
+
+@pytest.mark.slow
+async def test_a_long_log_is_opened_tailed_and_looked_up_without_reading_the_rest(open_store, tamper):
+    store = open_store()
+    lines = [(fact.invocation_id, tell(fact)) for fact in story_of(1)]
+    for number in range(1, CALLS):
+        call = invocation_number(number)
+        store.log.group.batch.facts.extend((call, told) for _, told in lines)
+    await store.close()
+
+    store = open_store()
+    counts = [0]
+
+    def count():
+        counts[0] += 50
+
+    store._reader.set_progress_handler(count, 50)
+    last = store.log.last
+    assert last == (CALLS - 1) * 5
+    assert len(store.log.facts_of(invocation_number(CALLS // 2))) == 5
+    assert len(store.log.read(last - 10, 100)) == 10
+    assert len(store.log.read(last // 2, 10)) == 10
+    assert store.log.head().position == last
+    assert counts[0] < 1000
+    store._reader.set_progress_handler(None, 0)
+    await store.close()
+
+
+async def test_whoever_listens_hears_of_what_another_process_wrote(open_store, write):
+    here, there = open_store(), open_store()
+    news = asyncio.Event()
+    stop = here.log.listen(news.set)
+    await write(there, 1)
+    while here.log.last == 0:
+        await news.wait()
+        news.clear()
+    assert [fact.step.name for fact in here.log.facts_of(invocation_number(1))] == [
+        fact.step.name for fact in story_of(1)
+    ]
+    stop()
+    await here.close()
+    await there.close()
+
+
+def test_every_step_can_be_read_back_by_its_name():
+    made = [each for each in vars(steps).values() if isinstance(each, Step)] + [*steps.ENDED.values()]
+    assert {step.name: step for step in made} == STEPS
+    assert len({step.name for step in made}) == len(made)

@@ -1,0 +1,137 @@
+"""A hundred thousand waiting calls cost nothing to those who do not ask for them."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+
+import pytest
+
+from agenttool.ports.stores import Taken
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+WAITING = 100_000
+
+
+def question(number):
+    return f"apr_{number:032x}-1"
+
+
+@pytest.fixture
+def effort():
+    """Count what the database engine did, in its own instructions: the same on every machine."""
+
+    async def effort(store, coroutine):
+        counts = [0]
+
+        def count():
+            counts[0] += 100
+
+        connections = [store._reader, store.log.group._writer._connection]
+        for connection in connections:
+            connection.set_progress_handler(count, 100)
+        found = await coroutine
+        for connection in connections:
+            connection.set_progress_handler(None, 0)
+        return counts[0], found
+
+    return effort
+
+
+async def run_at_once(program, folder, owners):
+    """Run a program once for each owner, let all of them begin together, and give what they say."""
+
+    async def start(owner):
+        return await asyncio.create_subprocess_exec(sys.executable, program, folder, owner, stdin=PIPE, stdout=PIPE)
+
+    children = [await start(owner) for owner in owners]
+    assert [await child.stdout.readline() for child in children] == [b"ready\n"] * len(children)
+    for child in children:
+        child.stdin.write(b"go\n")
+    said = [json.loads(await child.stdout.readline()) for child in children]
+    for child in children:
+        child.stdin.write(b"done\n")
+    assert [await child.wait() for child in children] == [0] * len(children)
+    return said
+
+
+@pytest.mark.slow
+async def test_processes_that_want_the_same_calls_take_each_once_and_answer_each_question_once(open_store, path):
+    store = open_store("dead")
+    for number in range(120):
+        waits = {"approval_id": question(number)} if number % 2 else {}
+        store.open_calls.hold(invocation_number(number), kind="started", body=b"", **waits)
+    await store.close()
+    said = await run_at_once(Path(__file__).with_name("claiming.py"), path.parent, "abc")
+    answered = [each for one in said for each in one["answered"]]
+    assert sorted(answered) == [question(number) for number in range(1, 120, 2)]
+    taken = [each for one in said for each in one["taken"]]
+    assert sorted(taken) == [invocation_number(number) for number in range(120)]
+    assert sum(bool(one["taken"]) for one in said) > 1, "one process took them all"
+
+
+@pytest.mark.slow
+async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort):
+    store = open_store("a")
+    for number in range(WAITING):
+        store.open_calls.hold(
+            invocation_number(number), kind="asked", body=b"x" * 200, approval_id=question(number), expires_at_ns=2**60
+        )
+    await store.close()
+
+    store = open_store("b")
+    calls = store.open_calls
+    await calls.renew(10)
+    one = question(77_777)
+    for asking in (
+        calls.by_approval(one),
+        calls.get(invocation_number(500)),
+        calls.parked(limit=5),
+        calls.parked(after=one, limit=5),
+        calls.page(after=invocation_number(99_000), limit=5),
+        calls.claim(now_ns=1, limit=10),
+        calls.answer(one, b"yes", now_ns=1),
+        calls.answers(after=0, limit=10),
+        calls.take(invocation_number(3), now_ns=1),
+    ):
+        spent, found = await effort(store, asking)
+        assert spent < 1000, found
+    assert await calls.answer(one, b"no", now_ns=1) is Taken.ANSWERED
+    spent, found = await effort(store, calls.claim(now_ns=1, limit=10))
+    assert [call.invocation_id for call in found] == [invocation_number(77_777)]
+    assert spent < 1000
+    await store.close()
+
+
+async def test_a_call_is_let_go_in_one_transaction_with_its_last_fact(open_store, path, tamper):
+    store = open_store()
+    facts = story_of(1)
+    for fact in facts[:3]:
+        store.log.append(fact)
+    store.open_calls.hold(invocation_number(1), kind="started", body=b"top secret")
+    await store.log.settle()
+    tamper("CREATE TRIGGER broken BEFORE DELETE ON open_calls BEGIN SELECT RAISE(ABORT, 'no'); END")
+    for fact in facts[3:]:
+        store.log.append(fact)
+    store.open_calls.release(invocation_number(1))
+    with pytest.raises(Exception, match="no"):
+        await store.log.settle()
+    assert store.log.last == 3
+    tamper("DROP TRIGGER broken")
+    await store.log.settle()
+    assert store.log.last == 5
+    assert await store.open_calls.get(invocation_number(1)) is None
+    await store.close()
+
+
+async def test_secrets_of_a_call_that_ended_are_not_left_in_the_file(open_store, path):
+    store = open_store()
+    store.open_calls.hold(invocation_number(1), kind="started", body=b"correct horse battery", approval_id=question(1))
+    await store.open_calls.settle()
+    await store.open_calls.answer(question(1), b"staple, edited", now_ns=1)
+    store.open_calls.release(invocation_number(1))
+    await store.close()
+    assert sorted(path.parent.glob("state.db*")) == [path]
+    assert b"correct horse" not in path.read_bytes()
+    assert b"staple" not in path.read_bytes()

@@ -1,0 +1,89 @@
+"""A file is ours and up to date, is made so in one step, or is refused and left as it was."""
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from agenttool.errors import ConfigError
+from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
+from agenttool.stores.sqlite.store import SqliteStore
+
+
+def opened(path):
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def shape(path):
+    connection = opened(path)
+    found = connection.execute("SELECT name, sql FROM sqlite_master ORDER BY name").fetchall()
+    version = connection.execute("PRAGMA user_version").fetchone()
+    connection.close()
+    return found, version
+
+
+async def test_a_database_of_something_else_is_refused_and_left_alone(path, open_store):
+    connection = opened(path)
+    connection.execute("CREATE TABLE facts (theirs)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match="something else"):
+        open_store()
+    assert path.read_bytes() == before
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(path, open_store):
+    path.write_bytes(b"dear diary, " * 500)
+    with pytest.raises(ConfigError, match="another file"):
+        open_store()
+    assert path.read_bytes() == b"dear diary, " * 500
+
+
+async def test_a_database_of_a_newer_agenttool_is_refused_and_left_alone(path, open_store):
+    await open_store().close()
+    connection = opened(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(ConfigError, match=r"schema 99.*upgrade agenttool"):
+        open_store()
+    assert path.read_bytes() == before
+
+
+async def test_a_place_where_no_file_can_be_is_told(open_store, path):
+    with pytest.raises(ConfigError, match="make its folder first"):
+        SqliteStore.open(path.parent / "nowhere" / "state.db", steps=STEPS)
+    path.mkdir()
+    with pytest.raises(ConfigError, match="another file"):
+        open_store()
+
+
+async def test_an_older_database_is_brought_up_to_date_and_keeps_its_facts(path, open_store, write):
+    store = open_store()
+    await write(store, 1)
+    await store.close()
+    connection = opened(path)
+    migrate(connection, "x", [*MIGRATIONS, ["CREATE TABLE added (x)", "INSERT INTO added SELECT count(*) FROM facts"]])
+    assert connection.execute("SELECT x FROM added").fetchone() == (5,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
+    connection.close()
+
+
+async def test_a_migration_that_fails_leaves_the_file_as_it_was(path, open_store):
+    await open_store().close()
+    before = shape(path)
+    connection = opened(path)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, "x", [*MIGRATIONS, ["CREATE TABLE added (x)"], ["ALTER TABLE nowhere ADD COLUMN y"]])
+    connection.close()
+    assert shape(path) == before
+    await open_store().close()
+
+
+async def test_many_who_open_a_new_file_at_once_make_it_once(open_store):
+    with ThreadPoolExecutor(8) as pool:
+        stores = list(pool.map(lambda _: open_store(), range(8)))
+    assert len({store.log.head().hash for store in stores}) == 1
+    for store in stores:
+        await store.close()

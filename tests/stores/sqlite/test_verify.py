@@ -1,0 +1,167 @@
+"""Whatever is done to the file behind the log's back shows."""
+
+import asyncio
+import shutil
+import sqlite3
+import tempfile
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenttool.journal import steps
+from agenttool.journal.steps import STEPS
+from agenttool.records import InvocationStatus
+from agenttool.stores.sqlite.chain import link
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.stores.sqlite.verify import verify
+from agenttool.stores.told import tell
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+
+def flaws(store, pinned=None):
+    return [(flaw.position, flaw.what) for flaw in store.log.verify(pinned)]
+
+
+async def test_a_log_that_nobody_touched_is_clean(open_store, write):
+    store = open_store()
+    await write(store, 1, 2, 3)
+    assert flaws(store) == []
+    assert flaws(store, store.log.head()) == []
+    await store.close()
+
+
+TAMPERING = {
+    "an edit": ("UPDATE facts SET told = replace(told, 'allow', 'deny!') WHERE position = 2", (2, "hash")),
+    "another hash": ("UPDATE facts SET hash = zeroblob(32) WHERE position = 3", (3, "hash")),
+    "a deletion": ("DELETE FROM facts WHERE position = 4", (5, "position")),
+    "a gap": ("UPDATE facts SET position = position + 100 WHERE position >= 9", (109, "position")),
+    "another call": ("UPDATE facts SET invocation_id = 'inv_else' WHERE position = 7", (7, "invocation_id")),
+    "the first one gone": ("DELETE FROM facts WHERE position = 1", (2, "position")),
+}
+
+
+@pytest.mark.parametrize("kind", TAMPERING)
+async def test_tampering_shows_where_it_is(kind, open_store, write, tamper):
+    store = open_store()
+    await write(store, 1, 2)
+    statement, expected = TAMPERING[kind]
+    assert tamper(statement) >= 1
+    assert flaws(store)[0] == expected
+    await store.close()
+
+
+async def test_two_facts_that_changed_places_show(open_store, write, tamper):
+    store = open_store()
+    await write(store, 1, 2)
+    for statement in ("= 99 WHERE position = 6", "= 6 WHERE position = 7", "= 7 WHERE position = 99"):
+        tamper(f"UPDATE facts SET position {statement}")
+    found = flaws(store)
+    assert {(6, "hash"), (7, "hash")} <= set(found)
+    await store.close()
+
+
+async def test_a_cut_tail_shows_to_whoever_kept_the_head(open_store, write, tamper):
+    store = open_store()
+    await write(store, 1, 2)
+    pinned = store.log.head()
+    tamper("DELETE FROM facts WHERE position > 5")
+    assert flaws(store) == []  # the chain alone cannot know how long it was
+    assert flaws(store, pinned) == [(10, "pin")]
+    await store.close()
+
+
+async def test_a_chain_made_anew_shows_to_whoever_kept_the_head(open_store, write, path):
+    store = open_store()
+    await write(store, 1, 2)
+    pinned = store.log.head()
+    connection = sqlite3.connect(path, isolation_level=None)
+    (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
+    for position, told in connection.execute("SELECT position, told FROM facts ORDER BY position").fetchall():
+        changed = told.replace(b"allow", b"deny!")
+        chained = link(chained, changed)
+        connection.execute("UPDATE facts SET told = ?, hash = ? WHERE position = ?", (changed, chained, position))
+    connection.close()
+    assert flaws(store) == []
+    assert flaws(store, pinned) == [(10, "pin")]
+    await store.close()
+
+
+async def test_a_pin_from_before_retention_is_not_taken_on_trust(open_store, write):
+    store = open_store()
+    await write(store, 1)
+    pinned = store.log.head()
+    await write(store, 2)
+    await store.log.let_go(2**62)
+    assert flaws(store, pinned) == [(5, "pin")]
+    assert flaws(store, store.log.head()) == []
+    await store.close()
+
+
+async def test_the_chain_of_one_log_does_not_pass_for_another_s(tmp_path, write):
+    heads = []
+    for name in ("a.db", "b.db"):
+        store = SqliteStore.open(tmp_path / name, steps=STEPS)
+        await write(store, 1)
+        heads.append(store.log.head())
+        await store.close()
+    assert heads[0].position == heads[1].position
+    assert heads[0].hash != heads[1].hash
+
+
+async def test_a_story_that_cannot_be_shows_even_if_the_chain_is_whole(open_store):
+    store = open_store()
+    whole = story_of(1)
+    for fact in (whole[0], whole[0], whole[4]):  # admitted twice, and ended without having been started
+        store.log.append(fact)
+    await store.log.settle()
+    assert flaws(store) == [(2, "sequence"), (2, "status"), (3, "sequence")]
+    await store.close()
+
+
+async def test_an_end_without_a_result_shows(open_store):
+    store = open_store()
+    whole = story_of(1)
+    ended = type(whole[4])(
+        steps.ENDED[InvocationStatus.SUCCEEDED], 1, whole[4].sequence, invocation_number(1), "t", {"result_id": "res_1"}
+    )
+    for fact in (*whole[:4], ended):
+        store.log.append(fact)
+    await store.log.settle()
+    assert flaws(store) == [(5, "result")]
+    await store.close()
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory):
+    """A file with two calls, to be copied and then changed."""
+    path = tmp_path_factory.mktemp("untouched") / "state.db"
+
+    async def write():
+        store = SqliteStore.open(path, steps=STEPS)
+        for fact in (*story_of(1), *story_of(2)):
+            store.log.append(fact)
+        await store.close()
+
+    asyncio.run(write())
+    return path
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_any_changed_byte_shows_at_its_position(untouched, data):
+    lines = [tell(fact) for number in (1, 2) for fact in story_of(number)]
+    place = data.draw(st.integers(0, len(lines) - 1))
+    column = data.draw(st.sampled_from(["told", "hash"]))
+    size = len(lines[place]) if column == "told" else 32
+    spot, mask = data.draw(st.integers(0, size - 1)), data.draw(st.integers(1, 255))
+    with tempfile.TemporaryDirectory() as folder:
+        path = shutil.copy(untouched, folder)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            (was,) = connection.execute(f"SELECT {column} FROM facts WHERE position = ?", (place + 1,)).fetchone()
+            now = bytearray(was)
+            now[spot] ^= mask
+            connection.execute(f"UPDATE facts SET {column} = ? WHERE position = ?", (bytes(now), place + 1))
+            found = [(flaw.position, flaw.what) for flaw in verify(connection, STEPS)]
+    assert (place + 1, "hash") in found

@@ -1,0 +1,197 @@
+"""What was kept tells exactly what the living facts told."""
+
+import asyncio
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenttool import Context, Runtime, tool
+from agenttool.codec import write
+from agenttool.errors import StoreError
+from agenttool.hooks.match import Hook
+from agenttool.journal import steps
+from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.steps import STEPS
+from agenttool.pipeline.batch import ToolCall
+from agenttool.policy.rules import Rule
+from agenttool.ports.facts import Fact
+from agenttool.records import Behavior, HookEvent, RuleSource
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.stores.told import recall, tell
+from agenttool.testing.fakes import scripted_tool
+from agenttool.testing.strategies import json_values
+
+ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
+DENY = Rule(ref="no", behavior=Behavior.DENY, source=RuleSource.CLI_ARG, tools=("local.forbidden",), because="quota")
+
+
+@tool(read_only=True, concurrency_safe=True, open_world=False)
+async def add(a: int, b: int = 1) -> int:
+    """Add two whole numbers."""
+    return a + b
+
+
+@tool(sensitive=["password"])
+async def login(user: str, password: str) -> str:
+    """Log in."""
+    if user == "eve":
+        raise PermissionError(f"no {password} for {user}")
+    return f"welcome {user}"
+
+
+@tool(max_inline_chars=50)
+async def dump(lines: int, context: Context) -> str:
+    """Return a lot."""
+    context.report("half", percent=50.0, step="read")
+    context.partial({"lines": lines})
+    return "\n".join("x" * 40 for _ in range(lines))
+
+
+@tool
+async def forbidden() -> str:
+    """Do what is not allowed."""
+    return "never"
+
+
+@tool(approval_required=True)
+async def transfer(to: str, amount: int) -> str:
+    """Transfer money."""
+    return f"{amount} to {to}"
+
+
+async def fetch(job):
+    job.add_native_ids("http", {"request_id": "r-1"})
+    return {"echo": job.call_input}
+
+
+class Meddler:
+    async def run(self, question):
+        if question.tool_name.endswith("add") and question.hook_event is HookEvent.PRE_TOOL_USE:
+            return {"updated_input": {**question.input, "b": 41}, "message": "seen"}
+        return {"additional_context": [{"note": "hello"}]}
+
+
+async def answer_all(runtime, words):
+    async for _, event in runtime.events():
+        if event.event_type == "tool.permission.requested" and event.data["prompted"]:
+            for question in await runtime.approvals():
+                answer, updated = next(words)
+                await runtime.decide(question.approval_id, answer, updated_input=updated)
+
+
+async def a_run_of_every_kind():
+    """Make calls that end in every way we can think of, and give all facts of the run."""
+    hooks = [Hook(name=f"on-{event.value}", event=event, runner=Meddler()) for event in HookEvent]
+    tools = [add, login, dump, forbidden, transfer, scripted_tool("fetch", fetch)]
+    async with Runtime.open(tools=tools, rules=[*ALLOW, DENY], hooks=hooks) as rt:
+        surface = await rt.surface()
+        words = iter([("allow", None), ("deny", None), ("allow", {"to": "bob", "amount": 2})])
+        approver = asyncio.ensure_future(answer_all(rt, words))
+        for name, arguments in (
+            ("add", {"a": 1}),
+            ("add", {"a": "x"}),
+            ("add", "not json"),
+            ("login", {"user": "ada", "password": "correct horse"}),
+            ("login", {"user": "eve", "password": "correct horse"}),
+            ("dump", {"lines": 300}),
+            ("forbidden", {}),
+            ("nothing at all \ud800", {}),
+            ("fetch", {"ü": [1.5, None, 2**60]}),
+            *[("transfer", {"to": "eve", "amount": 1})] * 3,
+        ):
+            await rt.call(name, arguments, surface=surface, actor_ref="user:ada", native_call_id="call_1")
+        failing = ToolCall(name="login", arguments={"user": "eve", "password": "p"})
+        await rt.batch([failing, ToolCall(name="add", arguments={"a": 2})], surface=surface)
+        canceled = asyncio.ensure_future(rt.call("transfer", {"to": "x", "amount": 1}, surface=surface))
+        await asyncio.sleep(0)
+        canceled.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await canceled
+        approver.cancel()
+        log = rt._core.journal.log
+        return [fact for _, fact in log.read(0, 10_000)]
+
+
+def told(facts):
+    """Everything that can be read from facts, as bytes."""
+    calls = {}
+    for fact in facts:
+        calls.setdefault(fact.invocation_id, []).append(fact)
+    calls.pop(None, None)
+    return (
+        [write(event) for place, fact in enumerate(facts, 1) for event in events_of(fact, position=place)],
+        [write(invocation_of(call)) for call in calls.values()],
+        [write(record) for record in records_of(facts)],
+    )
+
+
+async def kept(facts):
+    """Write facts to a file, and read them back with another store."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.db"
+        store = SqliteStore.open(path, steps=STEPS)
+        for fact in facts:
+            store.log.append(fact)
+        await store.close()
+        store = SqliteStore.open(path, steps=STEPS)
+        found = [fact for _, fact in store.log.read(0, len(facts) + 1)]
+        assert list(store.log.verify()) == []
+        await store.close()
+    return found
+
+
+async def test_a_run_of_every_kind_reads_back_record_for_record():
+    facts = await a_run_of_every_kind()
+    found = await kept(facts)
+    assert told(found) == told(facts)
+    names = {fact.step.name for fact in facts}
+    assert len(names) >= 18, names
+    kinds = {json.loads(line)["record_type"] for line in told(facts)[2]}
+    assert kinds >= {
+        "tool_permission_decision",
+        "tool_result",
+        "tool_hook",
+        "tool_input_mutation",
+        "tool_progress",
+        "tool_result_persistence",
+    }
+
+
+async def test_what_was_read_back_is_written_as_it_was():
+    for fact in await a_run_of_every_kind():
+        line = tell(fact)
+        assert tell(recall(line, STEPS)) == line
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=8), json_values(), max_size=3), min_size=1, max_size=3))
+@settings(max_examples=30)
+def test_any_input_and_output_reads_back_record_for_record(inputs):
+    async def run():
+        tools = [scripted_tool("echo", fetch)]
+        async with Runtime.open(tools=tools, rules=ALLOW) as rt:
+            surface = await rt.surface()
+            for each in inputs:
+                await rt.call("echo", each, surface=surface)
+            return [fact for _, fact in rt._core.journal.log.read(0, 1000)]
+
+    facts = asyncio.run(run())
+    assert told([recall(tell(fact), STEPS) for fact in facts]) == told(facts)
+
+
+def test_a_fact_that_json_cannot_say_is_refused_by_name():
+    for bad in ({"x": object()}, {"x": "\ud800"}, {"x": {1.5: 2, (1,): 3}}):
+        with pytest.raises(StoreError, match="'progressed' of 'inv_1'"):
+            tell(Fact(steps.PROGRESSED, 1, 0, "inv_1", "t", bad))
+
+
+def test_what_this_version_cannot_read_is_told_and_not_guessed():
+    with pytest.raises(StoreError, match="newer agenttool"):
+        recall(b'["teleported",1,0,null,null,null]', STEPS)
+    for broken in (b"", b"{}", b'["planned",1', b'["planned","x",0,null,null,null]', b"\xff"):
+        with pytest.raises(StoreError, match="verify the log"):
+            recall(broken, STEPS)
