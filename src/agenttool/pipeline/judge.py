@@ -1,11 +1,15 @@
 """One input before the rules."""
 
+from dataclasses import replace
+
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.subject import Facts
 from agenttool.policy.verdict import Verdict
 from agenttool.records import JsonObject
+from agenttool.records import replace as replace_record
+from agenttool.results.scrub import Scrubber
 from agenttool.scheduler.safety import facts_of
 
 
@@ -25,4 +29,16 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
             is_open_world=known.is_open_world is not False,
         )
     now = timestamp(call.core.now_ns())
-    return policy.decide(tool.subject, proposed, now=now, facts=facts, hints=hints, opinions=opinions)
+    verdict = policy.decide(tool.subject, proposed, now=now, facts=facts, hints=hints, opinions=opinions)
+    return verdict if call.scrubber is None else _scrubbed(verdict, call.scrubber)
+
+
+def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:
+    """Take the call's secrets out of what rules, hooks and opinions said in words; refs and details are ours."""
+    said, path, check = verdict.reason.message, verdict.blocked_path, verdict.pending_classifier_check
+    return replace(
+        verdict,
+        reason=replace_record(verdict.reason, message=said and scrubber.text(said)),
+        blocked_path=path and scrubber.text(path),
+        pending_classifier_check=check and scrubber.part(check),
+    )

@@ -24,6 +24,7 @@ class Match:
 
 
 _ANY_CALL = Match()
+_UNTOLD = Match(what="something in it that is sensitive")
 
 
 def names(rule: Rule, subject: Subject) -> bool:
@@ -93,7 +94,7 @@ def caught(rule: Rule, call: Call) -> Match | None:
             if match is None:
                 return None
             found = match
-    return found
+    return _UNTOLD if found is not _ANY_CALL and call.subject.hides_fields else found
 
 
 def _path(rule: Rule, call: Call) -> Match | None:

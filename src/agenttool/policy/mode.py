@@ -58,9 +58,9 @@ def mode_allows(mode: PermissionMode, subject: Subject, facts: Facts, call: Call
     if _touches_files(subject):
         outside = _outside(call)
         if outside is not None:
-            return _speak(
-                Weight.ASK_ANYONE, ReasonType.WORKING_DIR, f"{outside!r} is not surely inside the workspace", outside
-            )
+            path = None if subject.hides_fields else outside
+            message = f"{'a path that is sensitive' if path is None else repr(path)} is not surely inside the workspace"
+            return _speak(Weight.ASK_ANYONE, ReasonType.WORKING_DIR, message, path)
     return _speak(weight, ReasonType.MODE, why)
 
 

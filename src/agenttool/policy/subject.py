@@ -35,6 +35,8 @@ _MATCHERS = {
     "domain": MatchingField.URL,
     "resource": MatchingField.RESOURCE,
 }
+_EVERYTHING = ("", "$", "*")
+"""Spellings of a sensitive field that is the whole input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +124,12 @@ class Subject:
         declared = replace(self.declaration, digest=None, external_mappings=None)
         parts = [declared, replace(self.interface, external_mappings=None), self.profile]
         return digest_of_bytes(sorted_json([None if part is None else to_json(part) for part in parts]))
+
+    @cached_property
+    def hides_fields(self) -> bool:
+        """Whether what rules look at may be sensitive, so that no reason and no suggestion may quote it."""
+        steps = {step for places in self.fields.places.values() for place in places for step in place}
+        return bool(self.sensitive) and bool(self.fields.anywhere or self.sensitive & {*steps, *_EVERYTHING})
 
     def facts_of(self, told: Facts | None) -> Facts:
         """Join what was declared with what was told of one call; a declared fact can only become stricter."""

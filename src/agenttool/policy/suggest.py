@@ -102,11 +102,7 @@ def _by_commands(call: Call) -> JsonObject | None:
     """Name every command by its exact words, and every file that a redirection writes."""
     subcommands = [each for each in call.subcommands if not each.is_wrapper]
     words = [word for each in subcommands for word in (*each.assignments, *each.words)]
-    if (
-        not words
-        or _held(call) & call.subject.sensitive
-        or any(not word.is_plain or has_wildcard(word.text) for word in words)
-    ):
+    if not words or call.subject.hides_fields or any(not word.is_plain or has_wildcard(word.text) for word in words):
         return None
     writes = [place for each in subcommands for word in each.writes for place in call.word_places(word)]
     paths = _paths(writes, call)
@@ -118,7 +114,7 @@ def _by_commands(call: Call) -> JsonObject | None:
 
 def _by_fields(call: Call) -> JsonObject | None:
     """Name the paths, addresses and resources of the call."""
-    if _held(call) & call.subject.sensitive:
+    if call.subject.hides_fields:
         return None
     paths = _paths(call.paths, call)
     urls: list[Json] = [url.text.partition("?")[0].partition("#")[0] for url in call.urls]
@@ -160,11 +156,6 @@ def _by_arguments(call: Call) -> JsonObject | None:
         if name not in call.subject.sensitive
     }
     hidden = call.arguments.keys() & call.subject.sensitive
-    if hidden & _held(call) or (hidden and not tests):
+    if call.subject.hides_fields or (hidden and not tests):
         return None
     return {"argument": tests} if tests else {}
-
-
-def _held(call: Call) -> set[str]:
-    """Name the top-level arguments that hold what rules look at."""
-    return {steps[0] for places in call.subject.fields.places.values() for steps in places if steps}

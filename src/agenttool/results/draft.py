@@ -23,7 +23,7 @@ from agenttool.records import (
     text_item,
 )
 from agenttool.results.content import Reader, given_items, is_content, spelled_json
-from agenttool.results.failure import guided, outcome_of, told_to_model, with_native_error
+from agenttool.results.failure import completed, guided, outcome_of, told_to_model, with_native_error
 from agenttool.results.lift import Lifter
 from agenttool.results.plain import NO_MEDIA, encode, failure, run_foreign, to_plain
 from agenttool.results.plan import EmptyResultPolicy, MappingPlan
@@ -77,7 +77,7 @@ def draft(
         scrubber = also.and_also(scrubber) if also is not None else scrubber
     lifter = Lifter(scrubber)
     said = run_foreign(lambda each: _read(each, plan, lifter), native)
-    result = run_foreign(lambda each: _result(each, plan, ids, said), native)
+    result = run_foreign(lambda each: _result(each, plan, ids, said, scrubber), native)
     if scrubber is not None:
         result = _without_secrets(result, scrubber)
     try:
@@ -215,8 +215,12 @@ def _error_of(native: NativeOutput, plan: MappingPlan, for_model: tuple[ContentI
     return guided(error_class, phase=Phase.EXECUTE, message=message, effects=plan.effects)
 
 
-def _result(native: NativeOutput, plan: MappingPlan, ids: CallIds, said: _Said) -> ToolResult:
+def _result(
+    native: NativeOutput, plan: MappingPlan, ids: CallIds, said: _Said, scrubber: Scrubber | None = None
+) -> ToolResult:
     error = _error_of(native, plan, said.for_model)
+    if error is not None:
+        error = completed(error, scrubber)
     status = ResultStatus.SUCCEEDED if error is None else outcome_of(error).result_status
     is_empty = not said.for_model and error is None
     if is_empty and plan.empty_result_policy is EmptyResultPolicy.FAIL:

@@ -38,14 +38,15 @@ def guided(
     """Make an error with everything its class says about trying again.
 
     `effects` is for a caller who knows better than class and phase do: false for a tool that only reads or was never
-    reached, true for one that surely ran. Further members, such as `retry_after`, are added with `replace`.
+    reached, true for one that surely ran. Further members, such as `retry_after`, are added with `replace`. The words
+    stay as they are until `completed`: what is cut before it is scrubbed may keep half of a secret.
     """
     guidance = GUIDANCE.get(error_class, UNLISTED)
     ran = effects_possible(error_class, phase) if effects is None else effects
     return ToolError(
         error_class=error_class,
         error_code=code or str(error_class),
-        message=clean_message(message) or str(error_class),
+        message=message or str(error_class),
         recoverability=guidance.recoverability,
         retry_after=None,
         retry=guidance.retry(safe=not ran),
@@ -54,8 +55,16 @@ def guided(
     )
 
 
-def completed(error: ToolError) -> ToolError:
-    """Fill in what whoever made an error left out; nothing they said is changed but the hygiene of the message."""
+def completed(error: ToolError, scrubber: Scrubber | None = None) -> ToolError:
+    """Fill in what whoever made an error left out; nothing they said is changed but the hygiene of its words.
+
+    Secrets go first, while they are still whole; and once more at the end, for those that only the cleaning joined.
+    """
+    filled = _filled(error if scrubber is None else scrubber.part(error))
+    return filled if scrubber is None else scrubber.part(filled)
+
+
+def _filled(error: ToolError) -> ToolError:
     known_phase = _phase_of(error)
     guidance = GUIDANCE.get(error.error_class, UNLISTED)
     default_retry = guidance.retry(safe=not effects_possible(error.error_class, known_phase))
@@ -97,12 +106,8 @@ def result_of_failure(
 
     What the model reads says what went wrong and what to do next, and nothing of how we are built.
     """
-    error = completed(error)
-    state = RedactionState.NONE
-    if scrubber is not None:
-        scrubbed = scrubber.part(error)
-        state = RedactionState.NONE if scrubbed == error else RedactionState.PARTIAL
-        error = scrubbed
+    said, error = error, completed(error, scrubber)
+    is_scrubbed = scrubber is not None and scrubber.part(said) is not said
     outcome = outcome_of(error)
     content = (text_item(told_to_model(error)),)
     return ToolResult(
@@ -115,7 +120,7 @@ def result_of_failure(
         policy_refs=error.policy_refs,
         evidence_refs=error.evidence_refs,
         summary=summary_of(error),
-        redaction_state=state,
+        redaction_state=RedactionState.PARTIAL if is_scrubbed else RedactionState.NONE,
         abort_reason=AbortReason(error.abort_reason) if error.abort_reason else None,
         error=error,
         created_at=created_at,
