@@ -20,6 +20,7 @@ from agenttool.journal import steps
 from agenttool.journal.fold import events_of, invocation_of, records_of
 from agenttool.journal.journal import Journal
 from agenttool.journal.moments import timestamp
+from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
@@ -326,14 +327,8 @@ class Runtime:
         message: str | None = None,
     ) -> Answered | Refused:
         """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer stands."""
-        core = self._core
         words = answer if not isinstance(answer, str) else _answer(answer, updated_input, message)
-        outcome = core.approvals.answer(approval_id, words, by=by, now=timestamp(core.now_ns()))
-        if isinstance(outcome, Answered):
-            waiting = core.waiting.get(approval_id)
-            if waiting is not None and not waiting.done():
-                waiting.set_result(outcome)
-        return outcome
+        return take_answer(self._core, approval_id, words, by=by)
 
     async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
         """Give a call as it stands; none if it is not known."""

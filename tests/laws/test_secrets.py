@@ -98,18 +98,6 @@ ANSWERS = {
 }
 
 
-LEAKS = {
-    "native error": "the text made of a tool's native error is not scrubbed before a model reads it",
-    "feedback": "what an approver says is not scrubbed before the decision quotes it",
-    "refusal": "what an approver says is not scrubbed before the decision quotes it",
-}
-"""Ways that still give secrets away. Each has a test below that fails once it no longer does."""
-
-
-def without_leaks(table):
-    return st.sampled_from(sorted(table.keys() - LEAKS.keys()))
-
-
 @st.composite
 def stories(draw):
     """A tool with some sensitive fields, a call of it, and how everybody misbehaves."""
@@ -128,10 +116,10 @@ def stories(draw):
         "arguments": draw(
             st.sampled_from([arguments, arguments, arguments, {**arguments, "plain": 5}, {**arguments, "strange": 1}])
         ),
-        "output": draw(without_leaks(OUTPUTS)),
-        "reply": draw(without_leaks(REPLIES)),
+        "output": draw(st.sampled_from(sorted(OUTPUTS))),
+        "reply": draw(st.sampled_from(sorted(REPLIES))),
         "place": draw(st.sampled_from(list(HookEvent))),
-        "answer": draw(without_leaks(ANSWERS)),
+        "answer": draw(st.sampled_from(sorted(ANSWERS))),
         "rule": draw(st.sampled_from(["allow", "allow", "ask"])),
     }
 
@@ -221,12 +209,11 @@ PLAIN = {
 @pytest.mark.parametrize(
     ("who", "how", "rule"),
     [
-        pytest.param(who, how, rule, marks=pytest.mark.xfail(reason=LEAKS[how]))
-        for who, how, rule in (
-            ("output", "native error", "allow"),
-            ("answer", "feedback", "ask"),
-            ("answer", "refusal", "ask"),
-        )
+        ("output", "native error", "allow"),
+        ("reply", "hints", "allow"),
+        ("reply", "denies", "allow"),
+        ("answer", "feedback", "ask"),
+        ("answer", "refusal", "ask"),
     ],
 )
 def test_nobody_who_repeats_a_sensitive_value_gets_it_into_a_record(everything_told, who, how, rule):
@@ -234,7 +221,6 @@ def test_nobody_who_repeats_a_sensitive_value_gets_it_into_a_record(everything_t
 
 
 @pytest.mark.requirement("AT-IO-06")
-@pytest.mark.xfail(reason="decisions quote a path that is sensitive: reason.message, blocked_path, suggested_updates")
 @pytest.mark.parametrize("behavior", ["deny", "ask", None])
 def test_a_decision_about_a_sensitive_path_does_not_quote_it(run, opened, sound_export, behavior):
     @tool(read_only=True, open_world=False)
@@ -256,7 +242,6 @@ def test_a_decision_about_a_sensitive_path_does_not_quote_it(run, opened, sound_
 
 
 @pytest.mark.requirement("AT-IO-06")
-@pytest.mark.xfail(reason="a long message is shortened before it is scrubbed, so that half of a secret stays")
 def test_a_message_that_is_cut_in_the_middle_of_a_secret_does_not_keep_the_half(run, opened):
     @tool
     async def fail(padding: int, token: Annotated[str, Sensitive]) -> str:

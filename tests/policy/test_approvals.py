@@ -118,9 +118,22 @@ def test_an_edit_is_bound_to_the_edited_input(approvals):
     assert edited.input_digest == digest_of({"path": "b"}) != digest_of(INPUT)
 
 
-def test_an_edit_that_cannot_be_bound_is_refused_and_the_question_stays_open(approvals):
-    assert approvals.answer("apr_1", Edit(updated_input={"n": 10**30}), by="ann", now=LATER).reason == "bad_input"
+def test_an_edit_that_is_no_json_is_refused_and_the_question_stays_open(approvals):
+    assert approvals.answer("apr_1", Edit(updated_input={"n": {1, 2}}), by="ann", now=LATER).reason == "bad_input"
     assert approvals.get("apr_1") is not None
+
+
+def test_an_edit_may_hold_integers_that_canonical_json_has_no_word_for(approvals):
+    edited = approvals.answer("apr_1", Edit(updated_input={"n": 10**30}), by="ann", now=LATER)
+    assert edited.answer.updated_input == {"n": 10**30}
+    assert edited.input_digest != digest_of(INPUT)
+
+
+def test_an_edit_is_taken_as_it_was_when_it_was_given(approvals):
+    given = {"path": ["b"]}
+    edited = approvals.answer("apr_1", Edit(updated_input=given), by="ann", now=LATER)
+    given["path"].append("c")
+    assert edited.answer.updated_input == {"path": ["b"]}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Bytes to records and back, without losing a stranger's words."""
 
-from agenttool.codec.canonical import canonical_json, digest_of, digest_of_bytes, record_digest
+from agenttool.codec.canonical import canonical_json, digest_of, digest_of_any, digest_of_bytes, record_digest
 from agenttool.codec.read import UNREADABLE, from_json, parse_object, read, read_any, read_lines, read_object
 from agenttool.codec.strangers import strangers
 from agenttool.codec.write import json_bytes, sorted_json, to_json, write
@@ -9,6 +9,7 @@ __all__ = [
     "UNREADABLE",
     "canonical_json",
     "digest_of",
+    "digest_of_any",
     "digest_of_bytes",
     "from_json",
     "json_bytes",

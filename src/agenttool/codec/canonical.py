@@ -5,7 +5,7 @@ from typing import cast
 
 import rfc8785
 
-from agenttool.codec.write import to_json
+from agenttool.codec.write import sorted_json, to_json
 from agenttool.errors import RecordError
 from agenttool.records import Digest, Json, Part
 
@@ -39,6 +39,18 @@ def digest_of(value: Json) -> Digest:
         RecordError: the value has no canonical spelling.
     """
     return digest_of_bytes(canonical_json(value))
+
+
+def digest_of_any(value: Json) -> Digest:
+    """Take the digest of any JSON value: where it has no canonical spelling, as beyond 2^53, that of sorted JSON.
+
+    Raises:
+        RecordError: it is no JSON value.
+    """
+    try:
+        return digest_of(value)
+    except RecordError:
+        return digest_of_bytes(sorted_json(value))
 
 
 def record_digest(record: Part) -> Digest:

@@ -3,20 +3,20 @@
 import asyncio
 from typing import cast
 
-from agenttool.codec import json_bytes, parse_object
+from agenttool.codec import digest_of_any, json_bytes, parse_object
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.consult import consult
-from agenttool.pipeline.digests import input_digest
+from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.rejudge import Replacement, replaced
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.answers import answer_record, edit_stands, expiry_record, rejection
-from agenttool.policy.approvals import Answered, Edit, Question
+from agenttool.policy.approvals import Answer, Answered, Edit, Question, RefusalReason, Refused
 from agenttool.policy.suggest import suggest
 from agenttool.policy.verdict import Verdict, refusal
 from agenttool.records import (
@@ -28,10 +28,34 @@ from agenttool.records import (
     JsonObject,
     MutationSource,
     PermissionDecision,
+    SuggestedUpdate,
     replace,
 )
-from agenttool.results.redaction import restored
+from agenttool.results.redaction import misplaced, restored
 from agenttool.scheduler.drive import Drive, Stopped
+
+
+def answer(core: Core, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
+    """Take somebody's answer to an open question and let the call that waits for it go on; the first answer stands."""
+    question = core.approvals.get(approval_id) if isinstance(cast("object", approval_id), str) else None
+    if question is not None and isinstance(words, Edit) and _hides(core, question):
+        place = misplaced(words.updated_input, question.shown)
+        if place is not None:
+            told = (
+                f"what was redacted cannot be moved to {place!r}; leave it where it was shown, or write a value there"
+            )
+            return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=told)
+    outcome = core.approvals.answer(approval_id, words, by=by, now=timestamp(core.now_ns()))
+    if isinstance(outcome, Answered):
+        waiting = core.waiting.get(approval_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(outcome)
+    return outcome
+
+
+def _hides(core: Core, question: Question) -> bool:
+    asking = cast("Call | None", core.calls.get(question.invocation_id))
+    return asking is None or asking.tool is None or asking.tool.redactor is not None
 
 
 async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> JsonObject:
@@ -48,17 +72,16 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
     decision_id = DecisionId(f"dec_{call.unique}-{call.decisions}")
     if answered is None:
         return _refused(call, expiry_record(question, decision_id=decision_id, decided_at=timestamp(core.now_ns())))
-    decision = _told(tool, answer_record(answered, decision_id=decision_id))
+    decision = answer_record(answered, decision_id=decision_id)
+    if isinstance(answered.answer, Edit):
+        return await _edited(call, tool, proposed, answered, decision)
+    decision = _told(call, tool, decision)
     if decision.behavior is Behavior.DENY:
         return _refused(call, decision)
     if answered.rule is not None:
         core.remember(answered.rule)
-    allowed = proposed
-    if isinstance(answered.answer, Edit):
-        allowed = await _edited(call, tool, proposed, answered, decision)
-        decision = replace(decision, input_digest=input_digest(allowed))
     call.note(steps.ANSWERED, AnswerGiven(decision))
-    return allowed
+    return proposed
 
 
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:
@@ -73,10 +96,10 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         tool_id=tool.tool_id,
         tool_name=tool.name,
         shown=shown,
-        input_digest=input_digest(proposed),
+        input_digest=digest_of_any(proposed),
         declaration_digest=tool.subject.declaration_digest,
         verdict=verdict,
-        suggested_updates=suggest(core.policy, verdict, tool.subject, proposed),
+        suggested_updates=_suggested(call, tool, proposed, verdict),
         asked_at=timestamp(now),
         expires_at=timestamp(now + round(core.approval_ttl_s * 1e9)),
     )
@@ -122,11 +145,27 @@ def _expire(future: "asyncio.Future[object]") -> None:
         future.set_result(None)
 
 
-def _told(tool: Tool, decision: PermissionDecision) -> PermissionDecision:
-    """Give a decision as it is written down: an edited input without its secrets."""
-    if tool.redactor is None or decision.updated_input is UNSET:
+def _suggested(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> tuple[SuggestedUpdate, ...]:
+    """Suggest what would settle the question, and nothing that would repeat a secret of the call."""
+    found = suggest(call.core.policy, verdict, tool.subject, proposed)
+    scrubber = call.scrubber
+    return found if scrubber is None else tuple(each for each in found if scrubber.part(each) is each)
+
+
+def _told(call: Call, tool: Tool, decision: PermissionDecision) -> PermissionDecision:
+    """Give a decision as it is written down: without the call's secrets, whoever repeats them."""
+    if tool.redactor is not None and decision.updated_input is not UNSET:
+        decision = replace(decision, updated_input=tool.redactor.redact(decision.updated_input))
+    scrub = call.scrubber
+    if scrub is None:
         return decision
-    return replace(decision, updated_input=tool.redactor.redact(decision.updated_input))
+    feedback = decision.accept_feedback
+    return replace(
+        decision,
+        accept_feedback=feedback and scrub.text(feedback),
+        content_blocks=decision.content_blocks and tuple(map(scrub.part, decision.content_blocks)),
+        suggested_updates=decision.suggested_updates and tuple(map(scrub.part, decision.suggested_updates)),
+    )
 
 
 def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
@@ -137,20 +176,31 @@ def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
 async def _edited(
     call: Call, tool: Tool, proposed: JsonObject, answered: Answered, decision: PermissionDecision
 ) -> JsonObject:
-    """Take an edit: it is parsed, validated and judged again, and what a rule denies stays denied."""
+    """Take an edit: it is parsed, validated and judged again. Whatever comes of it, the answer is written down.
+
+    Raises:
+        ToolFailure: it does not fit, or a rule denies it: what is denied stays denied.
+    """
     updated = cast("JsonObject", cast("Edit", answered.answer).updated_input)
     if tool.redactor is not None:
         updated = cast("JsonObject", restored(updated, proposed))
+        call.learn_secrets(updated)
+    told = _told(call, tool, decision)
     by = Replacement(
         source=MutationSource.PERMISSION_PROMPT,
         source_ref=decision.decision_id,
         from_stage=InputStage.PERMISSION_INPUT,
     )
-    edited = replaced(call, tool, proposed, updated, by)
+    try:
+        edited = replaced(call, tool, proposed, updated, by)
+    except ToolFailure:
+        call.note(steps.ANSWERED, AnswerGiven(replace(told, input_digest=None)))  # it holds for no input at all
+        raise
+    call.note(steps.ANSWERED, AnswerGiven(replace(told, input_digest=digest_of_any(edited))))
     if call.core.advisers:
         await consult(call, tool, edited)
     verdict = judge(call, tool, edited)
     if not edit_stands(verdict):
-        call.note(steps.ANSWERED_NO, AnswerGiven(decision))
+        call.note(steps.REFUSED, call.decided(verdict, json_bytes(edited)))
         raise ToolFailure(refusal(verdict))
     return edited

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import cast
 
-from agenttool.codec import parse_object
+from agenttool.codec import digest_of_any, parse_object
 from agenttool.errors import RecordError
 from agenttool.hooks.run import HookRun
 from agenttool.journal.moments import timestamp
-from agenttool.pipeline.digests import input_digest
 from agenttool.policy.verdict import Verdict, decision_record
 from agenttool.ports.facts import Fact
 from agenttool.records import (
@@ -171,7 +170,7 @@ class Decided(Plain, frozen=True):
                 decision_id=self.decision_id,
                 invocation_id=cast("InvocationId", fact.invocation_id),
                 decided_at=timestamp(fact.at_ns),
-                input_digest=input_digest(parse_object(self.permission_input)),
+                input_digest=digest_of_any(parse_object(self.permission_input)),
                 suggested_updates=self.suggested_updates,
             ),
         )

@@ -5,10 +5,10 @@ so that no answer can ever cover another; what a person sees is a redacted copy,
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
-from agenttool.codec import digest_of, digest_of_bytes, sorted_json, to_json
+from agenttool.codec import digest_of_any, digest_of_bytes, json_bytes, parse_object, sorted_json, to_json
 from agenttool.errors import RecordError
 from agenttool.policy.moments import has_passed
 from agenttool.policy.rules import Rule
@@ -253,7 +253,8 @@ def _read_answer(question: Question, answer: Answer, by: str, now: Timestamp) ->
             rule = _remembered(question, answer)
         elif isinstance(answer, Edit):
             problem = RefusalReason.BAD_INPUT
-            digest = _digest_of_edit(answer.updated_input)
+            answer = replace(answer, updated_input=_own_copy(answer.updated_input))
+            digest = digest_of_any(answer.updated_input)
     except (TypeError, ValueError, RecordError) as error:
         return Refused(approval_id=question.approval_id, reason=problem, message=str(error))
     return Answered(question=question, answer=answer, by=by, at=now, input_digest=digest, rule=rule)
@@ -272,9 +273,10 @@ def _check_said(answer: object, by: object) -> None:
         raise ValueError("an answer is somebody's; name who gave it")
 
 
-def _digest_of_edit(updated: Json) -> Digest:
+def _own_copy(updated: Json) -> JsonObject:
+    """Take an edit for good: whoever gave it may go on changing their own."""
     if isinstance(updated, dict):
-        return digest_of(updated)
+        return parse_object(json_bytes(updated))
     raise ValueError("an edited input is a JSON object; give the whole input")
 
 

@@ -1,10 +1,13 @@
 """Sensitive fields: compiled once per tool, taken out of whatever leaves the call."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from agenttool.codec import json_bytes, parse_object
+from agenttool.errors import RecordError
 from agenttool.records import Json
+from agenttool.schema.explain import pointer_of
 
 MARKER = "[redacted]"
 """What stands where something was taken out. It says nothing of what stood there, not even a digest: that of a short
@@ -143,3 +146,30 @@ def restored(after: Json, before: Json) -> Json:
     if isinstance(after, list) and isinstance(before, list) and len(after) == len(before):
         return [restored(value, before[place]) for place, value in enumerate(after)]
     return after
+
+
+def misplaced(after: Json, shown: Json) -> str | None:
+    """Give the first place of a changed value with a marker that was not shown there: nobody knows what it would mean.
+
+    What is no JSON has no such place; whoever reads it will say what is wrong with it.
+    """
+    try:
+        own = parse_object(json_bytes(after))
+    except RecordError:
+        return None
+    return next((pointer_of(steps) for steps in _misplaced(own, shown, ())), None)
+
+
+def _misplaced(after: Json, shown: Json, steps: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    if after == MARKER:
+        if shown != MARKER:
+            yield steps
+    elif isinstance(after, dict):
+        known = shown if isinstance(shown, dict) else {}
+        for name, value in after.items():
+            yield from _misplaced(value, known.get(name), (*steps, name))
+    elif isinstance(after, list):
+        # Of a list that grew or shrank nobody can tell which item is which.
+        known = shown if isinstance(shown, list) and len(shown) == len(after) else [None] * len(after)
+        for place, value in enumerate(after):
+            yield from _misplaced(value, known[place], (*steps, place))
