@@ -108,7 +108,6 @@ def test_an_interruption_of_the_program_goes_on_once_the_result_is_written(allow
     assert written == ["canceled"]
 
 
-@pytest.mark.xfail(strict=True, reason="pipeline/failed.py passes on every BaseException, also one of the tool's own")
 @pytest.mark.parametrize("crash", [Alien("from afar"), BaseExceptionGroup("b", [SystemExit(1)])], ids=named)
 async def test_an_exception_of_another_tree_is_a_result_too(once, crash):
     assert (await once(explode("coroutine", crash), {})).error.error_class == "execution_failed"
@@ -120,7 +119,6 @@ async def test_a_tool_that_cancels_itself_was_not_canceled_by_its_user(once, fla
     assert (result.status, result.error.error_class) == ("failed", "execution_failed")
 
 
-@pytest.mark.xfail(strict=True, raises=SystemExit, reason="pipeline/failed.py: _words catches Exception only")
 def test_an_exception_whose_words_end_the_program_is_a_result_too(once):
     result = asyncio.run(once(explode("coroutine", Parting()), {}))
     assert result.error.error_class == "execution_failed"

@@ -7,7 +7,7 @@ import pytest
 
 from agenttool import Runtime, ToolFailure
 from agenttool.ports.output import FailedItem, NativeError, NativeOutput, Partial
-from agenttool.records import ErrorClass, OutputContract, ToolError
+from agenttool.records import ErrorClass, InputContract, OutputContract, ToolError, replace
 from agenttool.stores.memory import MemoryPayloads
 from agenttool.testing.fakes import scripted_tool
 
@@ -31,6 +31,13 @@ def refusing(error_class, message="as asked"):
 def failing(words="as asked", kind=ValueError):
     async def work(job):
         raise kind(words)
+
+    return work
+
+
+def failing_with_class(error_class):
+    async def work(job):
+        raise ToolFailure(ToolError(error_class=ErrorClass(error_class), message="as asked"))
 
     return work
 
@@ -168,3 +175,51 @@ async def test_fourteen_families_of_errors_have_fourteen_different_names(allow, 
     assert told["protocol"] == ("dependency_unavailable", "protocol_error")
     classes = [error_class for name, (error_class, _) in told.items() if name != "protocol"]
     assert len(set(classes)) == 13
+
+
+async def test_every_refusal_says_in_which_phase_it_came(rule, call):
+    checked = dataclasses.replace(scripted_tool("checked"), check_values=refusing("invalid_arguments"))
+    refused = scripted_tool("refused", failing_with_class("rate_limited"))
+    rules = [rule("allow", "*"), rule("deny", "*.denied")]
+    async with Runtime.open(tools=[checked, refused, scripted_tool("denied")], rules=rules) as rt:
+        results = {name: await call(rt, name, {}) for name in ("checked", "denied", "refused", "nobody")}
+    assert {name: result.error.phase for name, result in results.items()} == {
+        "checked": "validate_values",
+        "denied": "permission",
+        "refused": "execute",
+        "nobody": "resolve_tool",
+    }
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"error_class": "rate_limited", "message": "half \ud800 a pair"},
+        {"error_class": 5},
+        {"error_class": "x", "retry": 7},
+    ],
+    ids=["half a pair", "no class", "no guidance"],
+)
+async def test_an_error_that_is_none_spoils_neither_its_result_nor_the_log(allow, call, sound_export, error):
+    async def refuse(job):
+        raise ToolFailure(ToolError(**error))
+
+    async with Runtime.open(tools=[scripted_tool("refuse", refuse)], rules=allow) as rt:
+        result = await call(rt, "refuse", {})
+        await sound_export(rt)
+    assert result.status == "failed"
+    assert result.error.phase == "execute"
+
+
+async def test_an_error_that_names_a_secret_is_told_as_redacted_and_its_long_words_are_cut_afterwards(allow, call):
+    async def fail(job):
+        raise ValueError("x" * 1480 + "Qz7-first-last" + "y" * 4000)
+
+    probe = scripted_tool("probe", fail)
+    contract = InputContract(sensitive_fields=("token",))
+    probe = dataclasses.replace(probe, declaration=replace(probe.declaration, input_contract=contract))
+    async with Runtime.open(tools=[probe], rules=allow) as rt:
+        result = await call(rt, "probe", {"token": "Qz7-first-last"})
+    assert "Qz7" not in result.error.message
+    assert len(result.error.message) <= 2000
+    assert result.redaction_state == "partial"

@@ -219,9 +219,6 @@ async def test_a_post_hook_that_ends_a_call_does_not_hide_that_it_ran(allow, cal
 
 
 @pytest.mark.requirement("AT-IFACE-07")
-@pytest.mark.xfail(
-    reason="only a rule that denies every call of a tool comes before its preflight, not one about a path"
-)
 async def test_a_denied_target_is_not_even_looked_at(call, rule):
     looked_at = []
     schema = {"type": "object", "properties": {"path": {"type": "string"}}}

@@ -275,9 +275,6 @@ async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing(
     assert result.status == "canceled"
 
 
-@pytest.mark.xfail(
-    raises=AttributeError, reason="a plain word as error_class ends in the log, which then cannot be read"
-)
 async def test_a_tool_that_names_its_error_by_a_plain_word_does_not_make_the_log_unreadable(allow, call, records):
     @tool
     async def refuse() -> str:

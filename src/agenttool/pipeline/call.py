@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from math import isnan
 from types import MappingProxyType
 from typing import cast
 
@@ -276,7 +277,7 @@ class Call(Live, eq=False):
             self.progress,
             ProgressStatus.PARTIAL_RESULT if is_partial else ProgressStatus.RUNNING,
             scrub.text(message) if scrub and message else message,
-            None if percent is None else min(max(percent, 0.0), 100.0),
+            None if percent is None or isnan(percent) else min(max(percent, 0.0), 100.0),
             scrub.text(step) if scrub and step else step,
             (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
             cast("JsonObject", dict(facts)) if facts else None,

@@ -7,7 +7,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.subject import Facts
 from agenttool.policy.verdict import Verdict
-from agenttool.records import JsonObject
+from agenttool.records import Behavior, JsonObject
 from agenttool.records import replace as replace_record
 from agenttool.results.scrub import Scrubber
 from agenttool.scheduler.safety import facts_of
@@ -31,6 +31,11 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
     now = timestamp(call.core.now_ns())
     verdict = policy.decide(tool.subject, proposed, now=now, facts=facts, hints=hints, opinions=opinions)
     return verdict if call.scrubber is None else _scrubbed(verdict, call.scrubber)
+
+
+def is_denied(call: Call, tool: Tool, value: JsonObject) -> bool:
+    """Tell whether the rules deny an input anyway, so that nothing need be touched to find out more (G-22)."""
+    return judge(call, tool, {**(tool.defaults or {}), **value}).behavior is Behavior.DENY
 
 
 def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:

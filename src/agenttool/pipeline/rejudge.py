@@ -8,6 +8,7 @@ from agenttool.hooks.mutate import changed_fields
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import InputNoted
+from agenttool.pipeline.judge import is_denied
 from agenttool.pipeline.misfits import told_misfits
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InputStage, JsonObject, MutationSource
@@ -32,7 +33,7 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
     """Take a replacement for an input: allowed at all, fitting the runtime's schema, and acceptable to the tool.
 
     Raises:
-        ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments.
+        ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or what a preflight finds.
     """
     spelled = json_bytes(after)
     after = parse_object(spelled)  # from here on it is ours: whoever proposed it may keep theirs and change it
@@ -50,6 +51,8 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
         raise ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=call.phase, message=message))
     if tool.check_values is not None:
         tool.check_values(after)
+    if tool.preflight is not None and not is_denied(call, tool, after):
+        tool.preflight(after)
     call.learn_secrets(after)
     call.mutations += 1
     note = InputNoted(

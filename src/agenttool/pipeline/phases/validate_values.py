@@ -3,26 +3,23 @@
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.judge import is_denied
 from agenttool.pipeline.tool import Tool
-from agenttool.records import Behavior, JsonObject, Phase
+from agenttool.records import JsonObject, Phase
 
 _PHASE = Phase.VALIDATE_VALUES
 
 
 def validate_values(call: Call, tool: Tool, parsed: JsonObject) -> None:
-    """Run the tool's pure checks, then, unless a standing rule denies it anyway, its preflight (G-22).
+    """Run the tool's pure checks, then its preflight; a call that a rule denies anyway touches nothing (G-22).
 
     Raises:
-        ToolFailure: invalid_arguments, setup_required, credential_missing, capability_gap, sandbox_violation; or the
-            refusal of a rule that denies every call to this tool, so that a denied call touches nothing.
+        ToolFailure: invalid_arguments, setup_required, credential_missing, capability_gap, sandbox_violation.
     """
     call.phase = _PHASE
     if tool.check_values is not None:
         _checked(call, tool.check_values, parsed)
-    if tool.preflight is not None:
-        standing = call.core.policy.standing(tool.subject)
-        if standing is not None and standing.behavior is Behavior.DENY:
-            return  # the permission phase will say so, and nothing was touched
+    if tool.preflight is not None and not is_denied(call, tool, parsed):
         _checked(call, tool.preflight, parsed)
 
 
