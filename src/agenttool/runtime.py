@@ -9,22 +9,25 @@ from dataclasses import dataclass
 from dataclasses import replace as replace_core
 from types import TracebackType
 from typing import Self, cast
+from weakref import WeakSet
 
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.filters import Situation
 from agenttool.catalog.surface import Surface, build_surface
-from agenttool.codec import json_bytes, record_digest
+from agenttool.catalog.surfaces import Surfaces, why_lost
 from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.match import Hook
 from agenttool.journal import steps
-from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.fold import events_of, invocation_of
 from agenttool.journal.journal import Journal
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import answer as take_answer
+from agenttool.pipeline.asked import all_are, chosen_of, flaw_of_refs, scope_of, spelled
 from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import Request
+from agenttool.pipeline.evidence import Request, SurfaceMade
+from agenttool.pipeline.export import records_in
 from agenttool.pipeline.nested import run_nested
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
@@ -47,7 +50,6 @@ from agenttool.records import (
     Record,
     SchedulerPolicy,
     SchedulerPolicyId,
-    SurfaceScope,
     ToolEvent,
     ToolInvocation,
     ToolResult,
@@ -119,8 +121,10 @@ class Runtime:
             source_buckets={namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()},
         )
         self._catalog = Catalog()
-        self._surfaces: dict[str, Surface] = {}
+        self._surfaces = Surfaces()
         self._within: frozenset[str] | None = None
+        self._closed: dict[str, Surface] | None = None
+        self._children: WeakSet[Runtime] = WeakSet()
         for tool in tools:
             if self._catalog.find(tool.declaration.tool_id) is not None:
                 raise ConfigError(
@@ -135,8 +139,9 @@ class Runtime:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop what still runs, and wait, for a while, until it has written its results."""
+        """Take no more calls, stop what still runs, and wait, for a while, until it has written its results."""
         core = self._core
+        self._close()
         left = asyncio.Event()
         core.closing.append(left)
         for call in self._under_way():
@@ -160,24 +165,44 @@ class Runtime:
         Closing it stops what it started; the tools of the surface are all it can offer on surfaces of its own.
 
         Raises:
-            ConfigError: the surface was not made here.
+            ConfigError: the surface was not made here, or the runtime is closed.
         """
-        found = self._surfaces.get(surface.surface_id)
+        self._refuse_if_closed()
+        found = self._surfaces.by_id.get(surface.surface_id) if isinstance(cast("object", surface), ToolSurface) else None
         if found is None:
             raise ConfigError("a sub-agent gets a surface that was made here; make one with `surface(...)`")
         book = None if rules is None else RuleBook(rules)
         policy = self._core.policy.for_child(book=book, mode=mode, interactive=interactive)
         child = copy(self)
-        child._core = replace_core(self._core, policy=policy, parent=self._core)  # noqa: SLF001 -- one of ours
-        child._within = frozenset(entry.qualified_name for entry in found.entries.values())  # noqa: SLF001 -- likewise
+        child._bind(replace_core(self._core, policy=policy, parent=self._core), found)  # noqa: SLF001 -- one of ours
+        self._children.add(child)
         return child
+
+    def _bind(self, core: Core, found: Surface) -> None:
+        """Become the runtime of a sub-agent, which has no surface but the one it was given and those it makes."""
+        self._core = core
+        self._within = frozenset(entry.qualified_name for entry in found.entries.values())
+        self._surfaces = Surfaces()
+        self._surfaces.add(found)
+        self._children = WeakSet()
+
+    def _close(self) -> None:
+        if self._closed is None:
+            self._closed = self._surfaces.close()
+        for child in tuple(self._children):
+            child._close()  # noqa: SLF001 -- one of ours
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed is not None:
+            raise ConfigError("this runtime is closed; open another one")
 
     def declare(self, tool: DeclaredTool) -> None:
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
 
         Raises:
-            ConfigError: its records contradict each other, or another tool has its name.
+            ConfigError: its records contradict each other, another tool has its name, or the runtime is closed.
         """
+        self._refuse_if_closed()
         entry = self._catalog.prepare(tool)
         source = self._core.source_buckets.get(entry.tool.declaration.namespace)
         self._core.tools[entry] = compile_tool(entry, self._core.hooks, source)
@@ -185,7 +210,12 @@ class Runtime:
         self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
 
     async def surface(self, scope: str = "turn", *, only: Iterable[str] | None = None) -> ToolSurface:
-        """Make the surface of one context: which tools are loaded, deferred or absent, and why."""
+        """Make the surface of one context: which tools are loaded, deferred or absent, and why.
+
+        Raises:
+            ConfigError: the scope or the choice of tools is none, or the runtime is closed.
+        """
+        self._refuse_if_closed()
         core = self._core
         built = build_surface(
             self._catalog,
@@ -195,16 +225,16 @@ class Runtime:
                 only=self._chosen(only),
             ),
             surface_id=core.ids.new(SURFACE),
-            scope=SurfaceScope(scope),
+            scope=scope_of(scope),
             created_at=timestamp(core.now_ns()),
         )
-        self._surfaces[built.record.surface_id] = built
-        core.journal.note_apart(steps.SURFACE_CREATED, {"surface_id": built.record.surface_id})
+        self._surfaces.add(built, frozenset(call.request.surface_id for call in self._under_way()))
+        core.journal.note_apart(steps.SURFACE_CREATED, SurfaceMade(built.record))
         return built.record
 
     def _chosen(self, only: Iterable[str] | None) -> frozenset[str] | None:
         """Keep what is asked for within the bounds of this agent."""
-        chosen = None if only is None else frozenset(only)
+        chosen = chosen_of(only)
         if self._within is None or chosen is None:
             return chosen if self._within is None else self._within
         return frozenset(name for name in self._within if chosen & {name, name.rpartition(".")[2]})
@@ -236,9 +266,10 @@ class Runtime:
         """Call several tools under one policy, and give their results in the order asked for.
 
         Raises:
+            ConfigError: it is no list of calls.
             ToolFailure: the calls depend on each other in a way that cannot be.
         """
-        results: list[ToolResult | None] = [None] * len(calls)
+        results: list[ToolResult | None] = [None] * len(all_are(ToolCall, calls))
         async for item in self.stream_batch(calls, surface=surface, policy=policy, actor_ref=actor_ref):
             results[item.index] = item.result or results[item.index]
         return [result for result in results if result is not None]
@@ -254,8 +285,10 @@ class Runtime:
         """Call several tools under one policy; what leaves, leaves in the order the policy says.
 
         Raises:
+            ConfigError: it is no list of calls.
             ToolFailure: the calls depend on each other in a way that cannot be.
         """
+        all_are(ToolCall, calls)
         policy = policy or SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
         planned = [self._plan(each.name, each.arguments, surface, each.native_call_id, actor_ref) for each in calls]
         async with aclosing(make_batch(planned, calls, policy).stream()) as items:
@@ -272,17 +305,36 @@ class Runtime:
     ) -> Call:
         core, fault = self._core, None
         try:
-            spelled = arguments.encode() if type(arguments) is str else _spelled(arguments)
-        except (RecordError, UnicodeError, TypeError, AttributeError) as error:
-            spelled, fault = b"null", str(error)
-        surface_id = None if surface is None else surface.surface_id
-        found = None if surface_id is None else self._surfaces.get(surface_id)
+            written = arguments.encode() if type(arguments) is str else spelled(arguments)
+        except (RecordError, UnicodeError) as error:
+            written, fault = b"null", str(error)
         if type(name) is not str or not name.isascii():
             name = str(name).encode(errors="replace").decode()
+        if (native_call_id is not None or actor_ref is not None) and fault is None:
+            fault = flaw_of_refs(native_call_id=native_call_id, actor_ref=actor_ref)
+            native_call_id, actor_ref = (native_call_id, actor_ref) if fault is None else (None, None)
         unique = core.ids.unique()
-        request = Request(name, spelled, surface_id, native_call_id, actor_ref)
         invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
+        try:
+            surface_id: str | None = surface.surface_id  # pyright: ignore[reportOptionalMemberAccess] -- see below
+            found = self._surfaces.by_id[surface_id]
+        except (AttributeError, KeyError, TypeError):
+            request = Request(name, written, None, native_call_id, actor_ref)
+            return self._astray(Call(core, request, None, unique, invocation_id, fault, is_special=True), surface)
+        request = Request(name, written, surface_id, native_call_id, actor_ref)
         return Call(core, request, found, unique, invocation_id, fault, None, fault is not None)
+
+    def _astray(self, call: Call, given: object) -> Call:
+        """Say why a call leads nowhere: its surface is none of ours, or the runtime is closed."""
+        if self._closed is None:
+            call.lost = why_lost(given)
+            return call
+        call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
+        known = given.surface_id if isinstance(given, ToolSurface) else None
+        call.surface = self._closed.get(known) if known is not None else None
+        if call.surface is not None:
+            call.request = replace(call.request, surface_id=known)
+        return call
 
     async def cancel(self, invocation_id: InvocationId) -> bool:
         """Ask a call to stop; tell whether it will. A tool that cannot stop goes on, and the request is noted."""
@@ -335,7 +387,13 @@ class Runtime:
         return invocation_of(self._core.journal.log.facts_of(invocation_id))
 
     async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
-        """Follow the log from any point, for ever; each event comes with the position to come back to."""
+        """Follow the log from any point, for ever; each event comes with the position to come back to.
+
+        Raises:
+            ConfigError: it is no position.
+        """
+        if type(after) is not int:
+            raise ConfigError(f"after must be a position that an event came with, got {after!r}; begin with 0")
         news = asyncio.Event()
         stop = self._core.journal.listen(news.set)
         try:
@@ -359,36 +417,9 @@ class Runtime:
 
     async def export(self) -> AsyncIterator[Record]:
         """Give every record: declarations with their profiles, surfaces, calls and all that became of them."""
-        for entry in tuple(self._catalog):
-            declaration = entry.tool.declaration
-            yield replace(declaration, digest=record_digest(declaration))
-            yield self._core.tools[entry].subject.interface
-            yield entry.tool.execution_profile
-            yield entry.tool.permission_profile
-        for surface in tuple(self._surfaces.values()):
-            yield surface.record
-        log = self._core.journal.log
-        seen: set[InvocationId] = set()
-        after = 0
-        while facts := log.read(after, READ_AHEAD):
-            for position, fact in facts:
-                for event in events_of(fact, position=position):
-                    yield event
-                if fact.invocation_id is not None and fact.invocation_id not in seen:
-                    seen.add(fact.invocation_id)
-                    whole = log.facts_of(fact.invocation_id)
-                    call = invocation_of(whole)
-                    if call is not None:
-                        yield call
-                    for record in records_of(whole):
-                        yield record
-            after = facts[-1][0]
-
-
-def _spelled(arguments: JsonObject | str | bytes) -> bytes:
-    if type(arguments) is bytes:
-        return arguments
-    return json_bytes(arguments) if isinstance(arguments, dict) else str.encode(arguments)  # pyright: ignore[reportArgumentType] -- raises for what is no text
+        surfaces = [each.record for each in (*self._surfaces, *(self._closed or {}).values())]
+        for record in records_in(self._core, tuple(self._catalog), surfaces):
+            yield record
 
 
 def _answer(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:

@@ -166,7 +166,6 @@ def test_a_sync_door_that_is_closed_says_so_and_does_not_hang():
         runtime.call("add", {"a": 1}, surface=surface)
 
 
-@pytest.mark.xfail(strict=True, reason="runtime.py: a closed runtime goes on running calls")
 async def test_a_call_after_the_end_is_told_that_it_is_over():
     async with Runtime.open(tools=[add]) as runtime:
         surface = await runtime.surface()
@@ -174,7 +173,6 @@ async def test_a_call_after_the_end_is_told_that_it_is_over():
     assert (result.status, result.abort_reason) == ("synthetic_error", "runtime_shutdown")
 
 
-@pytest.mark.xfail(strict=True, raises=TimeoutError, reason="runtime.py: a closed runtime goes on asking")
 async def test_a_call_after_the_end_asks_nobody():
     async with Runtime.open(tools=[pay]) as runtime:
         surface = await runtime.surface()
@@ -183,7 +181,6 @@ async def test_a_call_after_the_end_asks_nobody():
     assert result.abort_reason == "runtime_shutdown"
 
 
-@pytest.mark.xfail(strict=True, reason="runtime.py: a surface that is none raises AttributeError")
 @pytest.mark.parametrize("surface", ["srf_1", {}, False, 5], ids=str)
 async def test_a_surface_that_is_none_is_a_result(surface):
     async with Runtime.open(tools=[add]) as runtime:
@@ -191,7 +188,6 @@ async def test_a_surface_that_is_none_is_a_result(surface):
     assert result.error.error_class == "unknown_tool"
 
 
-@pytest.mark.xfail(strict=True, reason="runtime.py: wrong objects raise what Python happens to raise, or nothing")
 @pytest.mark.parametrize(
     "misuse",
     [
@@ -210,9 +206,6 @@ async def test_a_wrong_object_is_refused_with_an_error_of_ours(misuse):
             await misuse(runtime)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="runtime.py keeps refs as they come; one that cannot be written spoils the export"
-)
 @pytest.mark.parametrize("ref", ["\ud800", 5, ...], ids=repr)
 @pytest.mark.parametrize("name", ["native_call_id", "actor_ref"])
 async def test_a_ref_that_cannot_be_written_spoils_no_export(sound, name, ref):
@@ -221,9 +214,6 @@ async def test_a_ref_that_cannot_be_written_spoils_no_export(sound, name, ref):
         await sound(runtime)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="runtime.py: the digest of a declaration with an integer beyond 2^53 ends the export"
-)
 async def test_a_schema_with_a_huge_number_spoils_no_export(sound):
     @tool(examples=[{"n": 2**60}])
     async def count(n: int) -> int:

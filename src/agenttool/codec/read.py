@@ -17,8 +17,6 @@ from agenttool.records import CORE_OBJECTS, RECORD_TYPES, Json, JsonObject, Part
 
 _P = TypeVar("_P", bound=Part)
 
-_NO_OBJECT = "a record is a JSON object"
-
 _DECODE = {kind: msgspec.json.Decoder(kind).decode for kinds in CORE_OBJECTS.values() for kind in kinds}
 _DECODE_LINES = {kind: msgspec.json.Decoder(kind).decode_lines for kinds in CORE_OBJECTS.values() for kind in kinds}
 read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(dict[str, object]).decode)
@@ -81,15 +79,15 @@ def from_json(members: Json, kind: type[_P]) -> _P:
         RecordError: it does not fit; the pointer says where.
     """
     if not isinstance(members, dict):
-        raise RecordError(f"{_NO_OBJECT}, got {type(members).__name__}; wrap the value in an object")
+        raise RecordError(f"a record must be a JSON object, got {type(members).__name__}; wrap the value in an object")
     try:
         return read_with_strangers(renamed(members, kind), kind)
     except msgspec.ValidationError as error:
         raise _explained(error) from error
 
 
-def parse_object(data: bytes | str) -> JsonObject:
-    """Read any JSON object.
+def parse_object(data: bytes | str, *, what: str = "a record") -> JsonObject:
+    """Read any JSON object; `what` it is matters to whoever reads what was wrong with it.
 
     Raises:
         RecordError: it is not JSON, or not an object.
@@ -97,20 +95,20 @@ def parse_object(data: bytes | str) -> JsonObject:
     try:
         return read_object(data)
     except UNREADABLE:
-        raise _unreadable(data) from None
+        raise _unreadable(data, what) from None
 
 
-def _unreadable(data: bytes | str) -> RecordError:
+def _unreadable(data: bytes | str, what: str) -> RecordError:
     """Say why something is no JSON object."""
     try:
         value = cast("Json", msgspec.json.decode(data))
     except RecursionError:
-        return RecordError("document is nested too deeply to be a record; flatten it")
+        return RecordError(f"{what} must not be nested too deeply; flatten it")
     except UnicodeDecodeError:
-        return RecordError("document must be UTF-8, and some of its bytes are not; re-encode it")
+        return RecordError(f"{what} must be UTF-8, and some of the bytes are not; re-encode them")
     except msgspec.DecodeError as error:
-        return RecordError(f"document must be JSON: {error}; complete or repair it")
-    return RecordError(f"{_NO_OBJECT}, got {type(value).__name__}; wrap the value in an object")
+        return RecordError(f"{what} must be JSON: {error}; complete or repair it")
+    return RecordError(f"{what} must be a JSON object, got {type(value).__name__}; wrap the value in an object")
 
 
 _PLACE = re.compile(r" - at `\$(?P<path>[^`]*)`$")

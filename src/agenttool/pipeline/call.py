@@ -7,7 +7,7 @@ from math import isnan
 from types import MappingProxyType
 from typing import cast
 
-from agenttool.catalog.surface import Surface
+from agenttool.catalog.surface import Surface, Unresolved
 from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
@@ -62,6 +62,7 @@ class Call(Live, eq=False):
         children: the calls under way that its tool made.
         wanted_changes: what its tool wants to change in the shared context; deferred ones wait for the batch's end.
         fault: what was wrong with the arguments before they could even be written down.
+        lost: why what was given as its surface leads nowhere.
         depth: how many calls led to it.
         scheduler_policy: that of the batch it belongs to.
         is_special: there is more to it than a name and its arguments, so that it goes the long way.
@@ -110,6 +111,7 @@ class Call(Live, eq=False):
     opinions: tuple[Opinion, ...] = ()
     hook_context: tuple[JsonObject, ...] = ()
     call_input: JsonObject = {}  # noqa: RUF012 -- each call gets one of its own
+    lost: Unresolved | None = None
 
     @property
     def result_id(self) -> ResultId:

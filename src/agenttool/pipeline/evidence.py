@@ -33,6 +33,7 @@ from agenttool.records import (
     ToolHook,
     ToolProgress,
     ToolResult,
+    ToolSurface,
     input_ref,
 )
 from agenttool.results.redaction import MARKER, Redactor
@@ -66,6 +67,16 @@ def shown(value: bytes, redactor: Redactor | None) -> Json:
     except RecordError:
         return MARKER if redactor is not None else value.decode(errors="replace")
     return members if redactor is None else redactor.redact(members)
+
+
+class SurfaceMade(Plain, frozen=True):
+    """The surface of one context; its record is read here once the runtime has forgotten it."""
+
+    surface: ToolSurface
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell which."""
+        return {"surface_id": self.surface.surface_id}
 
 
 class Request(Plain, frozen=True):

@@ -22,7 +22,7 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
     if call.fault is not None:
         raise misfit(call, call.fault)
     try:
-        parsed = parse_object(call.request.model_input)
+        parsed = parse_object(call.request.model_input, what="arguments")
     except RecordError as error:
         raise misfit(call, str(error)) from error
     if not tool.check_model.accepts_parsed(parsed):

@@ -35,7 +35,7 @@ def resolve_tool(call: Call) -> Tool:
         raise _unresolved(call, TOO_DEEP)
     entry = None if surface is None else surface.entries.get(call.request.name)
     if entry is None:
-        raise _unresolved(call, NO_SURFACE if surface is None else surface.absence_of(call.request.name))
+        raise _unresolved(call, call.lost or NO_SURFACE if surface is None else surface.absence_of(call.request.name))
     call.tool = tool = call.core.tools[entry]
     call.tool_id = tool.tool_id
     if tool.redactor is not None:

@@ -1,0 +1,59 @@
+"""The surfaces that a runtime has made: found again by id, and in the end forgotten."""
+
+from collections.abc import Iterator
+
+from agenttool.catalog.surface import NO_SURFACE, Surface, Unresolved
+from agenttool.records import ErrorClass, SurfaceScope, ToolSurface
+
+KEEP = 1000
+"""How many surfaces can be called on; of more, the oldest are forgotten."""
+
+_PASSING = (SurfaceScope.TURN, SurfaceScope.MODEL_REQUEST)
+"""Scopes that are soon over, so that their surfaces go first."""
+
+
+class Surfaces:
+    """Surfaces by id. A call under way has its own hold of its surface, and is not disturbed when that is forgotten.
+
+    Attributes:
+        by_id: what can be called on; for the path of a call, which looks here and nowhere else.
+    """
+
+    def __init__(self, keep: int = KEEP) -> None:
+        """Take how many to keep."""
+        self.by_id: dict[str, Surface] = {}
+        self._keep = keep
+
+    def __iter__(self) -> Iterator[Surface]:
+        """Go through the surfaces that can be called on, the oldest first."""
+        return iter(tuple(self.by_id.values()))
+
+    def add(self, surface: Surface, in_use: frozenset[str | None] = frozenset()) -> None:
+        """Keep a surface; if that is one too many, forget the oldest of those that nobody uses."""
+        if len(self.by_id) >= self._keep:
+            idle = [each for each in self.by_id if each not in in_use]
+            passing = (each for each in idle if self.by_id[each].record.scope in _PASSING)
+            oldest = next(passing, next(iter(idle), None))
+            if oldest is not None:
+                del self.by_id[oldest]
+        self.by_id[surface.record.surface_id] = surface
+
+    def close(self) -> dict[str, Surface]:
+        """Let nobody find a surface any more, and give what there was."""
+        known, self.by_id = self.by_id, {}
+        return known
+
+
+def why_lost(given: object) -> Unresolved:
+    """Say why what was given as a surface leads nowhere."""
+    if given is None:
+        return NO_SURFACE
+    if isinstance(given, ToolSurface):
+        told = "this runtime does not know this surface: another runtime made it, or it is too old"
+    else:
+        told = f"a surface is what `surface(...)` gives, got a {type(given).__name__}"
+    return Unresolved(
+        error_class=ErrorClass.UNKNOWN_TOOL,
+        code="unknown_surface",
+        message=f"{told}; make a new one with `surface(...)` and pass it along",
+    )

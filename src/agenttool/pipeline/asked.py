@@ -1,0 +1,77 @@
+"""What somebody asks for, as it comes: whatever is wrong with it becomes words, never an exception."""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar, cast
+
+from agenttool.codec import json_bytes
+from agenttool.errors import ConfigError, RecordError
+from agenttool.records import JsonObject, SurfaceScope
+
+_T = TypeVar("_T")
+
+
+def spelled(arguments: JsonObject | str | bytes) -> bytes:
+    """Write arguments down as they are, so that whoever gave them may go on changing theirs.
+
+    Raises:
+        RecordError: they are neither text nor an object, or hold something that JSON cannot say.
+        UnicodeError: they hold half of a surrogate pair.
+    """
+    given = cast("object", arguments)
+    if isinstance(given, dict):
+        return json_bytes(cast("JsonObject", given))
+    if isinstance(given, str):
+        return str.encode(given)
+    if isinstance(given, bytes | bytearray):
+        return bytes(given)
+    raise RecordError(f"arguments must be a JSON object, or its text, got {type(given).__name__}; give an object")
+
+
+def flaw_of_refs(**refs: object) -> str | None:
+    """Say what is wrong with the names that a caller goes by; nothing if they can be written down."""
+    for name, ref in refs.items():
+        if ref is not None and not _is_text(ref):
+            return f"{name} must be text in Unicode, got {type(ref).__name__}; correct it, or leave it out"
+    return None
+
+
+def scope_of(scope: object) -> SurfaceScope:
+    """Read the scope of a surface.
+
+    Raises:
+        ConfigError: it is no word.
+    """
+    if not _is_text(scope) or not scope:
+        raise ConfigError(f"scope must be a word, got {scope!r}; use one of {', '.join(SurfaceScope)}")
+    return SurfaceScope(scope)
+
+
+def chosen_of(only: Iterable[str] | None) -> frozenset[str] | None:
+    """Read which tools a surface is asked for.
+
+    Raises:
+        ConfigError: it is no list of names.
+    """
+    if only is None:
+        return None
+    given = cast("object", only)
+    names = [] if isinstance(given, str) or not isinstance(given, Iterable) else [*cast("Iterable[object]", given)]
+    if isinstance(given, str) or not isinstance(given, Iterable) or not all(map(_is_text, names)):
+        raise ConfigError(f"only must be a list of names of tools, got {given!r}; put them in brackets")
+    return frozenset(cast("list[str]", names))
+
+
+def all_are(kind: type[_T], calls: Sequence[_T]) -> Sequence[_T]:
+    """Take the calls of a batch.
+
+    Raises:
+        ConfigError: it is no list of them.
+    """
+    given = cast("object", calls)
+    if not isinstance(given, Sequence) or not all(isinstance(each, kind) for each in cast("Sequence[object]", given)):
+        raise ConfigError(f"a batch is a list of {kind.__name__}s, got something else; make a {kind.__name__} of each")
+    return calls
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value.encode(errors="replace").decode() == value
