@@ -35,6 +35,7 @@ from agenttool.records import (
     ToolResult,
     ToolSurface,
     input_ref,
+    replace,
 )
 from agenttool.results.redaction import MARKER, Redactor
 
@@ -90,6 +91,10 @@ class Request(Plain, frozen=True):
     parent_invocation_id: InvocationId | None = None
     depends_on: tuple[InvocationId, ...] | None = None
     redactor: Redactor | None = None
+
+    def with_redactor(self, redactor: Redactor) -> "Request":
+        """Give the same with what is sensitive in it."""
+        return replace(self, redactor=redactor)
 
     def members(self, event: EventType) -> JsonObject:
         """Tell the name that was called."""

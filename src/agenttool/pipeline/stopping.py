@@ -108,6 +108,10 @@ def refuse_if_stopped(call: Call) -> None:
 def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
     """Give the error of a call that was stopped, by whoever stopped it."""
     reason = call.abort_reason or AbortReason.USER_INTERRUPTION
+    if call.is_parked:
+        message = f"the runtime closed before anybody answered; {call.invocation_id} goes on once somebody does"
+        reason = AbortReason.RUNTIME_SHUTDOWN
+        return guided(ErrorClass.CANCELED, phase=call.phase, message=message, abort_reason=reason)
     if reason is AbortReason.TIMEOUT:
         left = "; it ignored the request to stop and was left behind" if abandoned else ""
         seconds = (call.core.now_ns() - call.started_ns) / 1e9

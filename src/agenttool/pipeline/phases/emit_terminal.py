@@ -28,6 +28,8 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
         core.journal.note(call, _SUCCEEDED, Ended(result))
     else:
         _tell_the_whole_end(call, result)
+    if call.is_held and core.open_calls is not None:
+        core.open_calls.release(call.invocation_id)
     core.ended += 1
     if chars > LARGE or not core.ended % TIDY_EVERY:
         core.journal.log.ended(chars + len(call.request.model_input))
