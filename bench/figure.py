@@ -4,7 +4,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 ROUNDS = 31
 
@@ -21,6 +21,15 @@ class Figure:
     want: str
     ratio: float
     holds: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absent:
+    """A figure that could not be taken, and why; it is told, so that a peer is not dropped in silence."""
+
+    name: str
+    peer_name: str
+    reason: str
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -61,15 +70,26 @@ def faster(
 
 def within(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str, at_most: float) -> Figure:
     """Make a figure that allows us at most a multiple of the peer's time."""
+    return limited(told(name, times, per=per, peer_name=peer_name, unit=unit), at_most=at_most)
+
+
+def limited(figure: Figure, *, at_most: float) -> Figure:
+    """Want of a figure that we take at most a multiple of what the peer takes."""
+    return replace(figure, want=f"at most {at_most:g} times its time", holds=figure.ratio <= at_most)
+
+
+def told(
+    name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str, ratio: float | None = None
+) -> Figure:
+    """Make a figure of which nothing is wanted: us over the peer, round by round if such a `ratio` was taken."""
     ours, peer = times
-    ratio = ours / peer
     return Figure(
         name=name,
         ours=ours / per,
         peer=peer / per,
         peer_name=peer_name,
         unit=unit,
-        want=f"at most {at_most:g} times its time",
-        ratio=ratio,
-        holds=ratio <= at_most,
+        want="",
+        ratio=ours / peer if ratio is None else ratio,
+        holds=True,
     )
