@@ -1,33 +1,60 @@
-"""One call of `add(a, b)` through all phases, beside what others do for the same call."""
+"""One call of `add(a, b)` through all phases, beside what others do for the same call; nobody but us governs it."""
+
+from typing import NamedTuple
 
 from bench.contest import Entry, Times, run
 from bench.figure import Absent, Figure, limited, told
 from bench.settings import Settings
 
-_OURS = {"a dictionary": Entry("ours"), "JSON": Entry("ours", "add_bytes")}
-_PEERS = {
-    "bare await": Entry("bare"),
-    "openai-agents": Entry("openai_agents"),
-    "openai-agents, a context per call": Entry("openai_agents", "add_context"),
-    "pydantic-ai": Entry("pydantic_ai_manager"),
-}
-_LIMIT = {"openai-agents": 1.0}
-"""At most how many times a peer's time we may take; the others are told for orientation."""
+
+class Pair(NamedTuple):
+    """Ours beside a peer; without a limit the figure is for orientation."""
+
+    ours: Entry
+    peer: Entry
+    peer_name: str
+    at_most: float | None = None
+
+    @property
+    def name(self) -> str:
+        """Say what is measured."""
+        return _NAMES[self.ours]
+
+
+_DICTIONARY, _JSON = Entry("ours"), Entry("ours", "add_bytes")
+_NAMES = {_DICTIONARY: "call add, given a dictionary", _JSON: "call add, given JSON"}
+_OPENAI = Entry("openai_agents")
+_PAIRS = (
+    Pair(_JSON, _OPENAI, "openai-agents", at_most=1),
+    Pair(_JSON, Entry("openai_agents", "add_context"), "openai-agents, a context per call"),
+    Pair(_JSON, Entry("pydantic_ai_manager"), "pydantic-ai"),
+    Pair(_DICTIONARY, _OPENAI, "openai-agents, given JSON", at_most=1),
+    Pair(_DICTIONARY, Entry("bare"), "bare await"),
+    Pair(_DICTIONARY, Entry("pydantic_ai_manager", "add_dict"), "pydantic-ai"),
+    Pair(_DICTIONARY, Entry("langchain_tool"), "langchain-core"),
+    Pair(_DICTIONARY, Entry("mcp_session"), "mcp, in process"),
+    Pair(_DICTIONARY, Entry("mcp_session", "add_streamed"), "mcp, over memory streams"),
+    Pair(_DICTIONARY, Entry("fastmcp_client"), "fastmcp, client in memory"),
+    Pair(_DICTIONARY, Entry("fastmcp_client", "add_server"), "fastmcp, server alone"),
+)
+
+_NEAR = ("bare", "openai_agents", "pydantic_ai_manager")
 
 
 def measure(settings: Settings) -> list[Figure | Absent]:
-    """Time the same call everywhere; nobody but us governs it."""
-    entries = [*_PEERS.values(), *_OURS.values()]
+    """Time the same call everywhere; in a hurry, only beside those that are near."""
+    pairs = [pair for pair in _PAIRS if pair.peer.contestant in _NEAR] if settings.quick else _PAIRS
+    entries = dict.fromkeys(entry for pair in pairs for entry in (pair.peer, pair.ours))
     rounds, round_s = (15, 0.02) if settings.quick else (31, 0.05)
-    times = run(entries, settings, rounds=rounds, round_s=round_s)
-    return [_figure(f"call add, given {given}", times, ours, peer) for given, ours in _OURS.items() for peer in _PEERS]
+    times = run(tuple(entries), settings, rounds=rounds, round_s=round_s)
+    return [_figure(pair, times) for pair in pairs]
 
 
-def _figure(name: str, times: Times, ours: Entry, peer_name: str) -> Figure | Absent:
-    peer, limit = _PEERS[peer_name], _LIMIT.get(peer_name)
-    for entry in (ours, peer):
+def _figure(pair: Pair, times: Times) -> Figure | Absent:
+    for entry in (pair.ours, pair.peer):
         if entry.contestant in times.missing:
-            return Absent(name=name, peer_name=peer_name, reason=times.missing[entry.contestant])
-    both = times.median(ours), times.median(peer)
-    figure = told(name, both, peer_name=peer_name, unit="µs", ratio=times.ratio(ours, peer))
-    return figure if limit is None else limited(figure, at_most=limit)
+            return Absent(name=pair.name, peer_name=pair.peer_name, reason=times.missing[entry.contestant])
+    both = times.median(pair.ours), times.median(pair.peer)
+    ratio = times.ratio(pair.ours, pair.peer)
+    figure = told(pair.name, both, peer_name=pair.peer_name, unit="µs", ratio=ratio)
+    return figure if pair.at_most is None else limited(figure, at_most=pair.at_most)

@@ -9,6 +9,9 @@ from pathlib import Path
 PLACE = Path(".venv-bench")
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 REQUIREMENTS = {
+    "fastmcp_client": "fastmcp",
+    "langchain_tool": "langchain-core",
+    "mcp_session": "mcp",
     "openai_agents": "openai-agents",
     "pydantic_ai_manager": "pydantic-ai-slim",
 }
