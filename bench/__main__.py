@@ -11,14 +11,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.figure import Absent, Figure
+from bench.figure import SCALES, Absent, Figure
 from bench.settings import Settings
 
-BENCHES = ("records", "startup", "journal", "calls")
+BENCHES = ("records", "startup", "journal", "calls", "crowd", "batch")
 REPORT = Path("build/bench.json")
 WIDTH = 140
 """How wide the table is where no terminal says."""
-_SCALES = {"µs": 1e6, "ms": 1e3, "s": 1.0}
 
 
 def main() -> None:
@@ -54,7 +53,7 @@ def _table(figures: Sequence[Figure | Absent]) -> Table:
         if isinstance(figure, Absent):
             table.add_row(figure.name, "", "", figure.peer_name, "", f"[yellow]not measured: {figure.reason}[/]", "")
             continue
-        scale = _SCALES[figure.unit]
+        scale = SCALES[figure.unit]
         verdict = "[green]holds[/]" if figure.holds else "[red]missed[/]"
         table.add_row(
             figure.name,

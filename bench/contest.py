@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import statistics
 import subprocess
 import tempfile
@@ -15,6 +16,9 @@ from bench.settings import Settings
 
 WARM_UP = 300
 """Calls before any is timed: caches fill, and the interpreter specialises its code."""
+
+PATIENCE_S = 120
+"""How long a contestant may take for one answer before it counts as missing."""
 
 
 class Entry(NamedTuple):
@@ -40,6 +44,8 @@ class Worker:
         return cast("dict[str, float]", self._read())
 
     def _read(self) -> object:
+        if not select.select([self._answers], [], [], PATIENCE_S)[0]:
+            raise Missing(f"it gave no answer within {PATIENCE_S} seconds")
         line = self._answers.readline()
         if not line:
             self._process.wait()

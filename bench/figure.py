@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 ROUNDS = 31
+SCALES = {"µs": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6}
+"""From seconds or bytes, in which figures are kept, to the units in which they are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,3 +95,9 @@ def told(
         ratio=ours / peer if ratio is None else ratio,
         holds=True,
     )
+
+
+def below(figure: Figure, limit: float) -> Figure:
+    """Want of a figure that we stay under a limit of our own, whatever the peer takes."""
+    want = f"under {limit * SCALES[figure.unit]:g} {figure.unit}"
+    return replace(figure, want=want, holds=figure.ours < limit)

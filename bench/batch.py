@@ -1,0 +1,49 @@
+"""A batch of reads and writes that lock files: how near its end comes to the earliest that is possible."""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from math import ceil
+
+from bench.contest import worker
+from bench.contestants.workload import AT_ONCE, READS, WORK_S, WRITES, Access, accesses
+from bench.environments import Missing
+from bench.figure import Absent, Figure, limited, told
+from bench.settings import Settings
+
+_NAME = f"a batch of {READS:,} reads and {WRITES} writes with locks, {AT_ONCE} at once"
+_BOUND, _FLOOR = "the earliest possible end", "a bare semaphore, no locks"
+
+
+def measure(settings: Settings) -> list[Figure | Absent]:
+    """Run the batch again and again, and by turns as many sleeps under a bare semaphore."""
+    rounds: list[tuple[float, float]] = []
+    try:
+        with worker("batch", settings) as process:
+            for _ in range(3 if settings.quick else 9):
+                both = (process.measure(call, 1)["seconds"] for call in ("batch", "semaphore"))
+                rounds.append((next(both), next(both)))
+    except Missing as error:
+        return [Absent(name=_NAME, peer_name=_BOUND, reason=str(error))]
+    ours, floor = (statistics.median(each) for each in zip(*rounds, strict=True))
+    ratio = statistics.median(mine / bare for mine, bare in rounds)
+    return [
+        limited(told(_NAME, (ours, earliest_end(accesses())), peer_name=_BOUND, unit="ms"), at_most=1.1),
+        told(_NAME, (ours, floor), peer_name=_FLOOR, unit="ms", ratio=ratio),
+    ]
+
+
+def earliest_end(calls: Sequence[Access]) -> float:
+    """Give a time that no schedule can beat under the gate's rules, if calls cost nothing but their work.
+
+    There are only so many places, so all calls need so many shifts; and conflicting calls run in the order in which
+    they came, so those of one file need a shift for each write and one for the reads between two writes.
+    """
+    reads: defaultdict[str, int] = defaultdict(int)
+    writes: defaultdict[str, int] = defaultdict(int)
+    for call in calls:
+        if call.writes:
+            writes[call.file] = 1 + max(reads[call.file], writes[call.file])
+        else:
+            reads[call.file] = 1 + writes[call.file]
+    return max(ceil(len(calls) / AT_ONCE), *reads.values(), *writes.values()) * WORK_S

@@ -1,0 +1,62 @@
+"""Ten thousand calls at once, each of a tool that sleeps: how long until all are back, and how much memory they take.
+
+Every round is a fresh process, so that what one round left behind does not serve the next.
+"""
+
+import statistics
+from typing import NamedTuple
+
+from bench.contest import WARM_UP, worker
+from bench.environments import Missing
+from bench.figure import Absent, Figure, below, limited, told
+from bench.settings import Settings
+
+CALLS = 10_000
+MOST_BYTES = 60e6
+_NAME = f"{CALLS:,} calls of 10 ms at once"
+_PEERS = {"openai_agents": "openai-agents", "pydantic_ai_manager": "pydantic-ai", "bare": "bare await"}
+_WANTED = "openai_agents"
+
+
+class Taken(NamedTuple):
+    """What one round took."""
+
+    seconds: float
+    bytes: float
+
+
+def measure(settings: Settings) -> list[Figure | Absent]:
+    """Crowd each contestant in every round, forwards and backwards by turns."""
+    peers = [_WANTED] if settings.quick else list(_PEERS)
+    taken: dict[str, list[Taken]] = {name: [] for name in ("ours", *peers)}
+    missing: dict[str, str] = {}
+    for number in range(3 if settings.quick else 9):
+        for name in reversed(taken) if number % 2 else taken:
+            try:
+                taken[name].append(_crowd(name, settings))
+            except Missing as error:
+                missing[name] = str(error)
+    return [figure for peer in peers for figure in _figures(peer, taken, missing)]
+
+
+def _crowd(contestant: str, settings: Settings) -> Taken:
+    with worker(contestant, settings) as process:
+        process.measure("add", WARM_UP)
+        process.measure("nap", CALLS // 100, at_once=True)
+        told = process.measure("nap", CALLS, at_once=True)
+    return Taken(told["seconds"], told["bytes"])
+
+
+def _figures(peer: str, taken: dict[str, list[Taken]], missing: dict[str, str]) -> list[Figure | Absent]:
+    for name in ("ours", peer):
+        if name in missing:
+            return [Absent(name=_NAME, peer_name=_PEERS[peer], reason=missing[name])]
+    pairs = list(zip(taken["ours"], taken[peer], strict=True))
+    ratio = statistics.median(ours.seconds / theirs.seconds for ours, theirs in pairs)
+    seconds = statistics.median(ours.seconds for ours, _ in pairs), statistics.median(its.seconds for _, its in pairs)
+    size = statistics.median(ours.bytes for ours, _ in pairs), statistics.median(its.bytes for _, its in pairs)
+    time = told(_NAME, seconds, peer_name=_PEERS[peer], unit="ms", ratio=ratio)
+    if peer != _WANTED:
+        return [time]
+    memory = told(f"memory of {_NAME}", size, peer_name=_PEERS[peer], unit="MB")
+    return [limited(time, at_most=1), below(memory, MOST_BYTES)]
