@@ -15,6 +15,7 @@ from bench.figure import SCALES, Absent, Figure
 from bench.settings import Settings
 
 BENCHES = ("records", "startup", "journal", "calls", "crowd", "batch")
+ON_DEMAND = ("phases",)
 REPORT = Path("build/bench.json")
 WIDTH = 140
 """How wide the table is where no terminal says."""
@@ -39,12 +40,16 @@ def main() -> None:
 
 
 def _asked() -> tuple[Sequence[str], Settings]:
+    known = (*BENCHES, *ON_DEMAND)
     parser = ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", default=BENCHES, choices=[*BENCHES, BENCHES], metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}")
     parser.add_argument("--quick", action="store_true", help="measure calls for seconds, not for a minute")
     parser.add_argument("--source", type=Path, default=Path(), help="the checkout whose src is measured as ours")
     asked = parser.parse_args()
-    return asked.names, Settings(quick=asked.quick, source=asked.source)
+    strangers = [name for name in asked.names if name not in known]
+    if strangers:
+        parser.error(f"nothing is measured under {strangers[0]!r}; use {', '.join(known)}")
+    return asked.names or BENCHES, Settings(quick=asked.quick, source=asked.source)
 
 
 def _table(figures: Sequence[Figure | Absent]) -> Table:
