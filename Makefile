@@ -61,6 +61,8 @@ conformance: $(VENV)/.developing ## run the tests tied to requirements and print
 	[ ! -f build/conformance.json ] || $(BIN)/agenttool conformance build/conformance.json || status=1; exit $$status
 
 bench: $(VENV)/.developing ## measure against peers in one run
+	$(say) "making what is missing of the peers' environments in .venv-bench"
+	@$(BIN)/python -m bench.environments
 	$(say) "measuring; every figure is a ratio beside a peer in the same run"
 	@$(BIN)/python -m bench
 

@@ -20,7 +20,7 @@ def measure(settings: Settings) -> list[Figure | Absent]:
     rounds: list[tuple[float, float]] = []
     try:
         with worker("batch", settings) as process:
-            for _ in range(3 if settings.quick else 9):
+            for _ in range(3 if settings.quick else 7):
                 both = (process.measure(call, 1)["seconds"] for call in ("batch", "semaphore"))
                 rounds.append((next(both), next(both)))
     except Missing as error:

@@ -30,7 +30,7 @@ def measure(settings: Settings) -> list[Figure | Absent]:
     peers = [_WANTED] if settings.quick else list(_PEERS)
     taken: dict[str, list[Taken]] = {name: [] for name in ("ours", *peers)}
     missing: dict[str, str] = {}
-    for number in range(3 if settings.quick else 9):
+    for number in range(3 if settings.quick else 7):
         for name in reversed(taken) if number % 2 else taken:
             try:
                 taken[name].append(_crowd(name, settings))
