@@ -1,6 +1,5 @@
 """A batch of reads and writes that lock files: how near its end comes to the earliest that is possible."""
 
-import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from math import ceil
@@ -8,28 +7,28 @@ from math import ceil
 from bench.contest import worker
 from bench.contestants.workload import AT_ONCE, READS, WORK_S, WRITES, Access, accesses
 from bench.environments import Missing
-from bench.figure import Absent, Figure, limited, told
+from bench.figure import Absent, Figure, limited, paired
 from bench.settings import Settings
 
-_NAME = f"a batch of {READS:,} reads and {WRITES} writes with locks, {AT_ONCE} at once"
+_NAME = f"{READS:,} reads, {WRITES} writes, {AT_ONCE} at once"
 _BOUND, _FLOOR = "the earliest possible end", "a bare semaphore, no locks"
 
 
 def measure(settings: Settings) -> list[Figure | Absent]:
     """Run the batch again and again, and by turns as many sleeps under a bare semaphore."""
-    rounds: list[tuple[float, float]] = []
+    ours: list[float] = []
+    floor: list[float] = []
     try:
         with worker("batch", settings) as process:
             for _ in range(3 if settings.quick else 7):
-                both = (process.measure(call, 1)["seconds"] for call in ("batch", "semaphore"))
-                rounds.append((next(both), next(both)))
+                ours.append(process.measure("batch", 1)["seconds"])
+                floor.append(process.measure("semaphore", 1)["seconds"])
     except Missing as error:
         return [Absent(name=_NAME, peer_name=_BOUND, reason=str(error))]
-    ours, floor = (statistics.median(each) for each in zip(*rounds, strict=True))
-    ratio = statistics.median(mine / bare for mine, bare in rounds)
+    bound = [earliest_end(accesses())] * len(ours)
     return [
-        limited(told(_NAME, (ours, earliest_end(accesses())), peer_name=_BOUND, unit="ms"), at_most=1.1),
-        told(_NAME, (ours, floor), peer_name=_FLOOR, unit="ms", ratio=ratio),
+        limited(paired(_NAME, ours, bound, peer_name=_BOUND, unit="ms"), at_most=1.1),
+        paired(_NAME, ours, floor, peer_name=_FLOOR, unit="ms"),
     ]
 
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from bench.contest import Entry, Times, run
-from bench.figure import Absent, Figure, limited, told
+from bench.figure import Absent, Figure, limited, paired
 from bench.settings import Settings
 
 
@@ -54,7 +54,6 @@ def _figure(pair: Pair, times: Times) -> Figure | Absent:
     for entry in (pair.ours, pair.peer):
         if entry.contestant in times.missing:
             return Absent(name=pair.name, peer_name=pair.peer_name, reason=times.missing[entry.contestant])
-    both = times.median(pair.ours), times.median(pair.peer)
-    ratio = times.ratio(pair.ours, pair.peer)
-    figure = told(pair.name, both, peer_name=pair.peer_name, unit="µs", ratio=ratio)
+    ours, peer = times.of[pair.ours], times.of[pair.peer]
+    figure = paired(pair.name, ours, peer, peer_name=pair.peer_name, unit="µs")
     return figure if pair.at_most is None else limited(figure, at_most=pair.at_most)

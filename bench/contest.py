@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import statistics
 import subprocess
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
@@ -38,7 +37,7 @@ class Worker:
         self._read()
 
     def measure(self, call: str, times: int, *, at_once: bool = False) -> dict[str, float]:
-        """Have it call so many times; gives the `seconds` that took, and the `bytes` if all were to run at once."""
+        """Have it call so many times; gives the `seconds` that took, and more if all were to run at once."""
         self._orders.write(json.dumps({"call": call, "times": times, "at_once": at_once}) + "\n")
         self._orders.flush()
         return cast("dict[str, float]", self._read())
@@ -84,15 +83,6 @@ class Times(NamedTuple):
 
     of: Mapping[Entry, Sequence[float]]
     missing: Mapping[str, str]
-
-    def median(self, entry: Entry) -> float:
-        """Give the middle one of an entry's rounds."""
-        return statistics.median(self.of[entry])
-
-    def ratio(self, ours: Entry, peer: Entry) -> float:
-        """Compare round with round, then take the middle: what slowed a whole round down slowed both."""
-        pairs = zip(self.of[ours], self.of[peer], strict=True)
-        return statistics.median(mine / theirs for mine, theirs in pairs)
 
 
 def run(entries: Sequence[Entry], settings: Settings, *, rounds: int, round_s: float) -> Times:

@@ -3,12 +3,11 @@
 Every round is a fresh process, so that what one round left behind does not serve the next.
 """
 
-import statistics
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
 
 from bench.contest import WARM_UP, worker
 from bench.environments import Missing
-from bench.figure import Absent, Figure, below, limited, told
+from bench.figure import Absent, Figure, below, limited, paired
 from bench.settings import Settings
 
 CALLS = 10_000
@@ -17,12 +16,8 @@ _NAME = f"{CALLS:,} calls of 10 ms at once"
 _PEERS = {"openai_agents": "openai-agents", "pydantic_ai_manager": "pydantic-ai", "bare": "bare await"}
 _WANTED = "openai_agents"
 
-
-class Taken(NamedTuple):
-    """What one round took."""
-
-    seconds: float
-    bytes: float
+Taken = Mapping[str, float]
+"""What a round took: `seconds`, the `processor`'s own, which do not grow when others keep it busy, and `bytes`."""
 
 
 def measure(settings: Settings) -> list[Figure | Absent]:
@@ -30,7 +25,7 @@ def measure(settings: Settings) -> list[Figure | Absent]:
     peers = [_WANTED] if settings.quick else list(_PEERS)
     taken: dict[str, list[Taken]] = {name: [] for name in ("ours", *peers)}
     missing: dict[str, str] = {}
-    for number in range(3 if settings.quick else 7):
+    for number in range(3 if settings.quick else 11):
         for name in reversed(taken) if number % 2 else taken:
             try:
                 taken[name].append(_crowd(name, settings))
@@ -43,20 +38,20 @@ def _crowd(contestant: str, settings: Settings) -> Taken:
     with worker(contestant, settings) as process:
         process.measure("add", WARM_UP)
         process.measure("nap", CALLS // 100, at_once=True)
-        told = process.measure("nap", CALLS, at_once=True)
-    return Taken(told["seconds"], told["bytes"])
+        return process.measure("nap", CALLS, at_once=True)
 
 
-def _figures(peer: str, taken: dict[str, list[Taken]], missing: dict[str, str]) -> list[Figure | Absent]:
+def _figures(peer: str, taken: Mapping[str, Sequence[Taken]], missing: Mapping[str, str]) -> list[Figure | Absent]:
     for name in ("ours", peer):
         if name in missing:
             return [Absent(name=_NAME, peer_name=_PEERS[peer], reason=missing[name])]
-    pairs = list(zip(taken["ours"], taken[peer], strict=True))
-    ratio = statistics.median(ours.seconds / theirs.seconds for ours, theirs in pairs)
-    seconds = statistics.median(ours.seconds for ours, _ in pairs), statistics.median(its.seconds for _, its in pairs)
-    size = statistics.median(ours.bytes for ours, _ in pairs), statistics.median(its.bytes for _, its in pairs)
-    time = told(_NAME, seconds, peer_name=_PEERS[peer], unit="ms", ratio=ratio)
+    rounds = {
+        what: ([each[what] for each in taken["ours"]], [each[what] for each in taken[peer]])
+        for what in ("seconds", "processor", "bytes")
+    }
+    time = paired(_NAME, *rounds["seconds"], peer_name=_PEERS[peer], unit="ms")
     if peer != _WANTED:
         return [time]
-    memory = told(f"memory of {_NAME}", size, peer_name=_PEERS[peer], unit="MB")
-    return [limited(time, at_most=1), below(memory, MOST_BYTES)]
+    processor = paired(f"{_NAME}: processor", *rounds["processor"], peer_name=_PEERS[peer], unit="ms")
+    memory = paired(f"{_NAME}: memory", *rounds["bytes"], peer_name=_PEERS[peer], unit="MB")
+    return [limited(time, at_most=1), processor, below(memory, MOST_BYTES)]

@@ -3,7 +3,7 @@
 import gc
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 ROUNDS = 31
@@ -80,10 +80,8 @@ def limited(figure: Figure, *, at_most: float) -> Figure:
     return replace(figure, want=f"at most {at_most:g} times its time", holds=figure.ratio <= at_most)
 
 
-def told(
-    name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str, ratio: float | None = None
-) -> Figure:
-    """Make a figure of which nothing is wanted: us over the peer, round by round if such a `ratio` was taken."""
+def told(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str) -> Figure:
+    """Make a figure of which nothing is wanted: us over the peer, for orientation."""
     ours, peer = times
     return Figure(
         name=name,
@@ -92,9 +90,15 @@ def told(
         peer_name=peer_name,
         unit=unit,
         want="",
-        ratio=ours / peer if ratio is None else ratio,
+        ratio=ours / peer,
         holds=True,
     )
+
+
+def paired(name: str, ours: Sequence[float], peer: Sequence[float], *, peer_name: str, unit: str) -> Figure:
+    """Make a figure of rounds: the ratio is the middle one of all rounds, for what slowed a round down slowed both."""
+    figure = told(name, (statistics.median(ours), statistics.median(peer)), peer_name=peer_name, unit=unit)
+    return replace(figure, ratio=statistics.median(mine / its for mine, its in zip(ours, peer, strict=True)))
 
 
 def below(figure: Figure, limit: float) -> Figure:
