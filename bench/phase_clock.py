@@ -6,17 +6,14 @@ import json
 import statistics
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
-from typing import cast
 
-from agenttool.pipeline import run
+from agenttool.pipeline import phases, run
 from agenttool.records import Phase
 from bench.contestants.ours import opened
 from bench.phases import WHOLE
 
 CALLS = 2000
 Samples = dict[str, list[int]]
-_Phase = Callable[..., Awaitable[object]]
 
 
 def main() -> None:
@@ -25,18 +22,18 @@ def main() -> None:
 
 
 async def _measure() -> dict[str, float]:
-    samples: Samples = {WHOLE: []}
+    whole: list[int] = []
+    samples: Samples = {}
     async with opened() as calls:
         call = calls["add_bytes"]
         await _repeat(call)
-        await _repeat(_clocked_async(samples[WHOLE], call))
+        await _repeat(_clocked_async(whole, call))
         _put_clocks(samples)
         await _repeat(call)
-    costs = {True: await _cost_async(), False: _cost()}
-    return {
-        name: _middle(each) - (0 if name == WHOLE else costs[inspect.iscoroutinefunction(getattr(run, name))])
-        for name, each in samples.items()
-    }
+    cost = _cost()
+    # What a plain call passes over has no samples.
+    spent = {name: _middle(each) - cost for name, each in samples.items() if each}
+    return {WHOLE: _middle(whole), **spent}
 
 
 async def _repeat(call: Callable[[], Awaitable[object]]) -> None:
@@ -45,11 +42,14 @@ async def _repeat(call: Callable[[], Awaitable[object]]) -> None:
 
 
 def _put_clocks(samples: Samples) -> None:
-    """Replace each phase in the pipeline by itself with a clock around it; `release` belongs to the seventh."""
-    for name in (*Phase, "release"):
-        phase: object = getattr(run, name)
-        clocked = _clocked_async if inspect.iscoroutinefunction(phase) else _clocked
-        setattr(run, name, clocked(samples.setdefault(name, []), cast("_Phase", phase)))
+    """Put a clock around everything that the pipeline takes from a phase, in the order of the phases."""
+    order = [f"{phases.__name__}.{phase}" for phase in Phase]
+    found = [each for each in vars(run).items() if inspect.isfunction(each[1]) and each[1].__module__ in order]
+    for name, function in sorted(found, key=lambda each: order.index(each[1].__module__)):
+        phase = function.__module__.rpartition(".")[2]
+        kept = samples.setdefault(phase if phase == name else f"{phase}: {name}", [])
+        is_async = inspect.iscoroutinefunction(function)
+        setattr(run, name, _clocked_async(kept, function) if is_async else _clocked(kept, function))
 
 
 def _clocked(samples: list[int], work: Callable[..., object]) -> Callable[..., object]:
@@ -78,16 +78,6 @@ def _cost() -> float:
     nothing = _clocked(samples, lambda *_: None)
     for _ in range(CALLS):
         nothing(1, 2)
-    return _middle(samples)
-
-
-async def _cost_async() -> float:
-    samples: list[int] = []
-
-    async def nothing(*_: object) -> None:
-        pass
-
-    await _repeat(partial(_clocked_async(samples, nothing), 1, 2))
     return _middle(samples)
 
 
