@@ -45,8 +45,7 @@ def measure(settings: Settings) -> list[Figure | Absent]:
     """Time the same call everywhere; in a hurry, only beside those that are near."""
     pairs = [pair for pair in _PAIRS if pair.peer.contestant in _NEAR] if settings.quick else _PAIRS
     entries = dict.fromkeys(entry for pair in pairs for entry in (pair.peer, pair.ours))
-    rounds, round_s = (15, 0.02) if settings.quick else (31, 0.05)
-    times = run(tuple(entries), settings, rounds=rounds, round_s=round_s)
+    times = run(tuple(entries), settings, rounds=25 if settings.quick else 75)
     return [_figure(pair, times) for pair in pairs]
 
 

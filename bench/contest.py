@@ -16,6 +16,9 @@ from bench.settings import Settings
 WARM_UP = 300
 """Calls before any is timed: caches fill, and the interpreter specialises its code."""
 
+ROUND_S = 0.02
+"""How long a round of one entry takes: short, so that the entries of a round meet the same conditions."""
+
 PATIENCE_S = 120
 """How long a contestant may take for one answer before it counts as missing."""
 
@@ -79,14 +82,18 @@ def worker(contestant: str, settings: Settings) -> Generator[Worker]:
 
 
 class Times(NamedTuple):
-    """Seconds per call in each round, round by round, for every entry that took part; and who could not."""
+    """The processor's seconds per call, round by round, for every entry that took part; and who could not."""
 
     of: Mapping[Entry, Sequence[float]]
     missing: Mapping[str, str]
 
 
-def run(entries: Sequence[Entry], settings: Settings, *, rounds: int, round_s: float) -> Times:
-    """Let every entry call one after another in every round, forwards and backwards by turns."""
+def run(entries: Sequence[Entry], settings: Settings, *, rounds: int) -> Times:
+    """Let every entry call one after another in every round, forwards and backwards by turns.
+
+    What counts is the processor's own time: no call here waits for anything, so that on a machine with nothing else to
+    do it is the same as the clock's, and elsewhere it leaves out the time in which others had the processor.
+    """
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}
         missing: dict[str, str] = {}
@@ -96,17 +103,16 @@ def run(entries: Sequence[Entry], settings: Settings, *, rounds: int, round_s: f
             except Missing as error:
                 missing[name] = str(error)
         present = [entry for entry in entries if entry.contestant in workers]
-        sizes = {entry: _size(workers[entry.contestant], entry.call, round_s) for entry in present}
+        sizes = {entry: _size(workers[entry.contestant], entry.call) for entry in present}
         times: dict[Entry, list[float]] = {entry: [] for entry in present}
         for number in range(rounds):
             for entry in reversed(present) if number % 2 else present:
-                took = workers[entry.contestant].measure(entry.call, sizes[entry])["seconds"]
+                took = workers[entry.contestant].measure(entry.call, sizes[entry])["processor"]
                 times[entry].append(took / sizes[entry])
     return Times(times, missing)
 
 
-def _size(contestant: Worker, call: str, round_s: float) -> int:
+def _size(contestant: Worker, call: str) -> int:
     """Find how many calls fill a round, having warmed up."""
-    took = contestant.measure(call, WARM_UP)["seconds"]
-    took = min(took, contestant.measure(call, WARM_UP)["seconds"])
-    return max(int(round_s / (took / WARM_UP)), 10)
+    took = min(contestant.measure(call, WARM_UP)["processor"] for _ in range(2))
+    return max(int(ROUND_S / (took / WARM_UP)), 10)
