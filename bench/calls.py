@@ -21,13 +21,18 @@ class Pair(NamedTuple):
         return _NAMES[self.ours]
 
 
-_DICTIONARY, _JSON = Entry("ours"), Entry("ours", "add_bytes")
-_NAMES = {_DICTIONARY: "call add, given a dictionary", _JSON: "call add, given JSON"}
+_DICTIONARY, _JSON, _CHECKED = Entry("ours"), Entry("ours", "add_bytes"), Entry("ours", "add_checked")
+_NAMES = {
+    _DICTIONARY: "call add, given a dictionary",
+    _JSON: "call add, given JSON",
+    _CHECKED: "call add, phase by phase",
+}
 _OPENAI = Entry("openai_agents")
 _PAIRS = (
     Pair(_JSON, _OPENAI, "openai-agents", at_most=1),
     Pair(_JSON, Entry("openai_agents", "add_context"), "openai-agents, a context per call"),
     Pair(_JSON, Entry("pydantic_ai_manager"), "pydantic-ai"),
+    Pair(_CHECKED, _OPENAI, "openai-agents"),
     Pair(_DICTIONARY, _OPENAI, "openai-agents, given JSON", at_most=1),
     Pair(_DICTIONARY, Entry("bare"), "bare await"),
     Pair(_DICTIONARY, Entry("pydantic_ai_manager", "add_dict"), "pydantic-ai"),

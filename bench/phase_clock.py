@@ -1,39 +1,41 @@
-"""A process that puts a clock around every phase of our pipeline and says, as JSON, how long each takes."""
+"""A process that puts a clock around every part of our pipeline and says, as JSON, how long each takes in a call."""
 
 import asyncio
 import inspect
 import json
 import statistics
+import sys
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
-from agenttool.pipeline import phases, run
-from agenttool.records import Phase
+from agenttool.pipeline import run
 from bench.contestants.ours import opened
 from bench.phases import WHOLE
 
 CALLS = 2000
-Samples = dict[str, list[int]]
+Samples = defaultdict[str, list[int]]
+"""The times of each part, in nanoseconds, in the order in which the parts are first passed."""
 
 
 def main() -> None:
-    """Time the whole call without any clock inside, then each phase, less what the clock itself takes."""
-    print(json.dumps(asyncio.run(_measure())))
+    """Time the call that is named without any clock inside, then its parts, less what the clock itself takes."""
+    print(json.dumps(asyncio.run(_measure(sys.argv[1]))))
 
 
-async def _measure() -> dict[str, float]:
-    whole: list[int] = []
-    samples: Samples = {}
+async def _measure(name: str) -> dict[str, float]:
+    samples = Samples(list)
     async with opened() as calls:
-        call = calls["add_bytes"]
+        call = calls[name]
         await _repeat(call)
-        await _repeat(_clocked_async(whole, call))
+        await _repeat(_clocked_async(samples, WHOLE, call))
         _put_clocks(samples)
         await _repeat(call)
+    whole = _middle(samples.pop(WHOLE))
     cost = _cost()
-    # What a plain call passes over has no samples.
-    spent = {name: _middle(each) - cost for name, each in samples.items() if each}
-    return {WHOLE: _middle(whole), **spent}
+    # Some parts are passed several times in a call.
+    spent = {part: (_middle(each) - cost) * len(each) / CALLS for part, each in samples.items()}
+    return {WHOLE: whole, **spent}
 
 
 async def _repeat(call: Callable[[], Awaitable[object]]) -> None:
@@ -42,31 +44,30 @@ async def _repeat(call: Callable[[], Awaitable[object]]) -> None:
 
 
 def _put_clocks(samples: Samples) -> None:
-    """Put a clock around everything that the pipeline takes from a phase, in the order of the phases."""
-    order = [f"{phases.__name__}.{phase}" for phase in Phase]
-    found = [each for each in vars(run).items() if inspect.isfunction(each[1]) and each[1].__module__ in order]
-    for name, function in sorted(found, key=lambda each: order.index(each[1].__module__)):
-        phase = function.__module__.rpartition(".")[2]
-        kept = samples.setdefault(phase if phase == name else f"{phase}: {name}", [])
-        is_async = inspect.iscoroutinefunction(function)
-        setattr(run, name, _clocked_async(kept, function) if is_async else _clocked(kept, function))
+    """Put a clock around everything that `run` takes from the rest of the pipeline."""
+    for name, part in tuple(vars(run).items()):
+        if inspect.isfunction(part) and part.__module__ != run.__name__:
+            clocked = _clocked_async if inspect.iscoroutinefunction(part) else _clocked
+            setattr(run, name, clocked(samples, name, part))
 
 
-def _clocked(samples: list[int], work: Callable[..., object]) -> Callable[..., object]:
+def _clocked(samples: Samples, name: str, part: Callable[..., object]) -> Callable[..., object]:
     def clocked(*given: object) -> object:
         start = time.perf_counter_ns()
-        result = work(*given)
-        samples.append(time.perf_counter_ns() - start)
+        result = part(*given)
+        samples[name].append(time.perf_counter_ns() - start)
         return result
 
     return clocked
 
 
-def _clocked_async(samples: list[int], work: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+def _clocked_async(
+    samples: Samples, name: str, part: Callable[..., Awaitable[object]]
+) -> Callable[..., Awaitable[object]]:
     async def clocked(*given: object) -> object:
         start = time.perf_counter_ns()
-        result = await work(*given)
-        samples.append(time.perf_counter_ns() - start)
+        result = await part(*given)
+        samples[name].append(time.perf_counter_ns() - start)
         return result
 
     return clocked
@@ -74,11 +75,11 @@ def _clocked_async(samples: list[int], work: Callable[..., Awaitable[object]]) -
 
 def _cost() -> float:
     """Give the time that a clock shows around nothing."""
-    samples: list[int] = []
-    nothing = _clocked(samples, lambda *_: None)
+    samples = Samples(list)
+    nothing = _clocked(samples, "nothing", lambda *_: None)
     for _ in range(CALLS):
         nothing(1, 2)
-    return _middle(samples)
+    return _middle(samples["nothing"])
 
 
 def _middle(samples: list[int]) -> float:
