@@ -1,4 +1,4 @@
-"""A batch of reads and writes that lock files: how near its end comes to the earliest that is possible."""
+"""A batch of reads and writes that lock accounts: how near its end comes to the earliest that is possible."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -36,13 +36,13 @@ def earliest_end(calls: Sequence[Access]) -> float:
     """Give a time that no schedule can beat under the gate's rules, if calls cost nothing but their work.
 
     There are only so many places, so all calls need so many shifts; and conflicting calls run in the order in which
-    they came, so those of one file need a shift for each write and one for the reads between two writes.
+    they came, so those of one account need a shift for each write and one for the reads between two writes.
     """
     reads: defaultdict[str, int] = defaultdict(int)
     writes: defaultdict[str, int] = defaultdict(int)
     for call in calls:
         if call.writes:
-            writes[call.file] = 1 + max(reads[call.file], writes[call.file])
+            writes[call.account] = 1 + max(reads[call.account], writes[call.account])
         else:
-            reads[call.file] = 1 + writes[call.file]
+            reads[call.account] = 1 + writes[call.account]
     return max(ceil(len(calls) / AT_ONCE), *reads.values(), *writes.values()) * WORK_S

@@ -1,4 +1,4 @@
-"""Ours with a batch of reads and writes that lock files; beside it, the same sleeps with nothing but a semaphore."""
+"""Ours with a batch of reads and writes that lock accounts; beside it, the same sleeps with nothing but a semaphore."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -12,23 +12,23 @@ from bench.contestants.workload import AT_ONCE, WORK_S, accesses
 
 
 def _shared(its: JsonObject) -> list[ResourceLock]:
-    return [ResourceLock(resource=str(its["file"]), mode="read")]
+    return [ResourceLock(resource=str(its["account"]), mode="read")]
 
 
 def _exclusive(its: JsonObject) -> list[ResourceLock]:
-    return [ResourceLock(resource=str(its["file"]), mode="exclusive")]
+    return [ResourceLock(resource=str(its["account"]), mode="exclusive")]
 
 
 @tool(read_only=True, concurrency_safe=True, open_world=False, locks=_shared)
-async def read(file: str) -> str:
-    """Read a file, slowly."""
+async def read(account: str) -> str:
+    """Read an account, slowly."""
     await asyncio.sleep(WORK_S)
     return SUM
 
 
 @tool(read_only=False, concurrency_safe=True, destructive=False, open_world=False, locks=_exclusive)
-async def write(file: str) -> str:
-    """Write a file, slowly."""
+async def write(account: str) -> str:
+    """Write an account, slowly."""
     await asyncio.sleep(WORK_S)
     return SUM
 
@@ -38,7 +38,9 @@ async def opened() -> AsyncGenerator[Mapping[str, Callable[[], Awaitable[object]
     """Allow the writes by a rule, so that nobody is asked."""
     allow = Rule(ref="bench", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("local.write",))
     policy = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_bench"), max_parallel=AT_ONCE)
-    calls = [ToolCall(name="write" if each.writes else "read", arguments={"file": each.file}) for each in accesses()]
+    calls = [
+        ToolCall(name="write" if each.writes else "read", arguments={"account": each.account}) for each in accesses()
+    ]
     async with Runtime.open(tools=[read, write], rules=[allow], interactive=False) as rt:
         surface = await rt.surface()
 

@@ -1,8 +1,8 @@
-"""The batch that is measured: many reads and some writes of a few files, the writes spread among the reads."""
+"""The batch that is measured: many reads and some writes of a few accounts, the writes spread among the reads."""
 
 from typing import NamedTuple
 
-READS, WRITES, FILES = 1000, 50, 5
+READS, WRITES, ACCOUNTS = 1000, 50, 5
 AT_ONCE = 16
 WORK_S = 0.02
 """How long each call takes; long enough that the event loop's clock, which counts milliseconds, does not matter."""
@@ -12,16 +12,16 @@ class Access(NamedTuple):
     """One call of the batch."""
 
     writes: bool
-    file: str
+    account: str
 
 
 def accesses() -> list[Access]:
-    """Give the calls in the order in which they are asked for, turning through the files."""
+    """Give the calls in the order in which they are asked for, turning through the accounts."""
     every = (READS + WRITES) // WRITES
     kinds = [place % every == every // 2 for place in range(READS + WRITES)]
     turns = {True: 0, False: 0}
     made: list[Access] = []
     for writes in kinds:
-        made.append(Access(writes, f"file_{turns[writes] % FILES}"))
+        made.append(Access(writes, f"account_{turns[writes] % ACCOUNTS}"))
         turns[writes] += 1
     return made
