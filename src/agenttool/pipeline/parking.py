@@ -37,6 +37,7 @@ def can_park(call: Call) -> bool:
 def park(call: Call) -> None:
     """End the waiting of a call in this process, and nothing else."""
     call.is_parked = True
+    call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
     if call.drive is not None:
         call.drive.stop()
 

@@ -27,7 +27,7 @@ def file_of(place: str) -> Path | None:
     Raises:
         ConfigError: it is no place for a store.
     """
-    kind, _, path = place.partition(":")
+    kind, _, path = str(place).partition(":")
     if kind == "memory" and not path:
         return None
     path = path.removeprefix("///") if path.startswith("///") else path
