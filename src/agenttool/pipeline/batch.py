@@ -14,6 +14,9 @@ from agenttool.scheduler.gate import Gate
 from agenttool.scheduler.order import Outlet, delivery_of
 from agenttool.scheduler.siblings import Readiness, Siblings, siblings_of
 
+START_AT_ONCE = 16
+"""How many calls of a batch are readied before the event loop turns."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
@@ -50,13 +53,19 @@ class Batch:
         outlet = Outlet[BatchItem](len(self.calls), delivery)
         places = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
         async with asyncio.TaskGroup() as group:
-            for index in range(len(self.calls)):
-                group.create_task(self._run(index, places, outlet))
+            group.create_task(self._start_all(group, places, outlet))
             async for item in outlet:
                 yield item
         for call in self.calls:
             if call.has_deferred_changes:
                 call.core.shared.update(call.wanted_changes or {})
+
+    async def _start_all(self, group: asyncio.TaskGroup, places: asyncio.Semaphore, outlet: Outlet[BatchItem]) -> None:
+        """Start the calls a few at a time: those that run already must not wait until the last one is ready."""
+        for index in range(len(self.calls)):
+            group.create_task(self._run(index, places, outlet))
+            if not (index + 1) % START_AT_ONCE:
+                await asyncio.sleep(0)
 
     async def _run(self, index: int, places: asyncio.Semaphore, outlet: Outlet[BatchItem]) -> None:
         call = self.calls[index]

@@ -34,6 +34,7 @@ from agenttool.records import (
 )
 from agenttool.results.scrub import Scrubber, compile_scrubber
 from agenttool.scheduler.cancel import StopSignal
+from agenttool.scheduler.deadlines import Deadline
 from agenttool.scheduler.drive import Drive
 from agenttool.scheduler.gate import Gate
 from agenttool.scheduler.limits import Expiry, TimeLimit
@@ -91,6 +92,7 @@ class Call(Live, eq=False):
     gate: Gate | None = None
     batch_turn: Turn | None = None
     goes_on_until: "asyncio.Future[None] | None" = None
+    deadline: Deadline | None = None
     limit: TimeLimit | None = None
     cap_at: float = 0.0
     abort_reason: AbortReason | None = None
@@ -116,7 +118,7 @@ class Call(Live, eq=False):
     hints: tuple[HookHint, ...] = ()
     opinions: tuple[Opinion, ...] = ()
     hook_context: tuple[JsonObject, ...] = ()
-    call_input: JsonObject = {}  # noqa: RUF012 -- each call gets one of its own
+    call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- there before any tool sees it
     lost: Unresolved | None = None
 
     @property
@@ -212,20 +214,23 @@ class Call(Live, eq=False):
     def start_clocks(self) -> None:
         """Let its time run, once the tool waits for something: before that nothing could stop it."""
         seconds, idle = self.timeout_s, self.tool.idle_timeout_s if self.tool is not None else None
-        if seconds is None and idle is None:
-            return
         deadlines = self.core.deadlines
         if seconds is not None and not self.cap_at:
             self.cap_at = deadlines.now() + seconds
-        left = None if seconds is None else self.cap_at - deadlines.now()
-        self.limit = TimeLimit(deadlines, self._time_out, cap=left, idle=idle)
+        if idle is not None:
+            left = None if seconds is None else self.cap_at - deadlines.now()
+            self.limit = TimeLimit(deadlines, self._run_out, cap=left, idle=idle)
+        elif seconds is not None:
+            self.deadline = deadlines.arm(self.cap_at, self._run_out)
 
     def stop_clocks(self) -> None:
         """Let its time stop: the tool has ended."""
-        if self.limit is not None:
+        if self.deadline is not None:
+            self.core.deadlines.cancel(self.deadline)
+        elif self.limit is not None:
             self.limit.end()
 
-    def _time_out(self, expiry: Expiry) -> None:
+    def _run_out(self, expiry: Expiry = Expiry.CAP) -> None:
         if self.abort_reason is None:
             self.abort_reason = AbortReason.TIMEOUT
         if self.drive is not None:

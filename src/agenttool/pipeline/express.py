@@ -13,7 +13,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Launched
 from agenttool.pipeline.outlast import outlast
-from agenttool.pipeline.started import Waiting, carry, end_canceled
+from agenttool.pipeline.started import Waiting, end_canceled
 from agenttool.records import Behavior, Phase
 
 NOT_PLAIN = object()
@@ -70,17 +70,12 @@ def express(call: Call) -> object:  # noqa: PLR0911, PLR0915 -- a question, a re
         raise
 
 
-async def carry_on(call: Call, run: Waiting) -> object:
-    """Go on with a plain call whose tool waits, and give its turn back in the end.
-
-    Raises:
-        ToolFailure: timeout, canceled, sibling_canceled; and whatever the tool raises.
-    """
-    core = call.core
-    core.calls[call.invocation_id] = call
-    try:
-        return await carry(call, run)
-    finally:
-        turn = call.turn
-        if turn is not None:
-            outlast(call, lambda: core.gate.leave(turn))
+def give_back(call: Call) -> None:
+    """Give the turn of a plain call back, once nothing of it runs any more."""
+    turn = call.turn
+    if turn is None:
+        return
+    if call.goes_on_until is None:
+        call.core.gate.leave(turn)
+    else:
+        outlast(call, lambda: call.core.gate.leave(turn))

@@ -2,7 +2,7 @@
 
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.express import NOT_PLAIN, carry_on, express
+from agenttool.pipeline.express import NOT_PLAIN, express, give_back
 from agenttool.pipeline.failed import error_of_interruption, failed
 from agenttool.pipeline.held import kept
 from agenttool.pipeline.parking import leave_parked
@@ -18,7 +18,7 @@ from agenttool.pipeline.phases.prepare_observable_input import prepare_observabl
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.phases.validate_values import validate_values
-from agenttool.pipeline.started import Waiting
+from agenttool.pipeline.started import Waiting, carry
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.records import ToolResult
 from agenttool.results.mapping import Mapped
@@ -34,7 +34,9 @@ async def run_call(call: Call) -> ToolResult:
         if output is NOT_PLAIN:
             mapped = await attempt(call)
         else:
-            mapped = map_result(call, await carry_on(call, output) if type(output) is Waiting else output)
+            if type(output) is Waiting:
+                output = await carry(call, output, give_back)
+            mapped = map_result(call, output)
     except ToolFailure as failure:
         mapped = failed(call, failure.error)
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure, and a result like any other

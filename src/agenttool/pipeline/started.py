@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio import CancelledError
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
@@ -12,8 +12,8 @@ from agenttool.results.failure import guided
 from agenttool.scheduler.drive import Drive, Stopped
 
 
-class Waiting(Live, eq=False):
-    """A run that has begun and waits for something."""
+class Waiting(Live, eq=False, gc=False):
+    """A run that has begun and waits for something; let go of as soon as somebody goes on with it."""
 
     work: Coroutine[object, object, object]
     awaited: object
@@ -43,22 +43,27 @@ def end_canceled(call: Call, canceled: CancelledError) -> object:
     return _ended(call, drive, drive.end_canceled(canceled))
 
 
-async def carry(call: Call, run: Waiting) -> object:
+async def carry(call: Call, run: Waiting, release: Callable[[Call], None] | None = None) -> object:
     """Go on with a tool that waits for something: from now on it can be stopped, and its time runs.
 
     Raises:
         ToolFailure: timeout, canceled, sibling_canceled; and whatever the tool raises.
     """
-    call.drive = drive = Drive(call.core.patience, call.start_clocks)
+    core = call.core
+    core.calls[call.invocation_id] = call
+    call.drive = drive = Drive(core.patience)
     if call.abort_reason is not None:
         drive.stop()
+    call.start_clocks()
     carrying = drive.carry(run.work, run.awaited)
-    run.awaited = None  # it may come to hold an error that knows this frame
+    del run  # what is awaited may come to hold an error that knows this frame
     try:
         output = await carrying
     finally:
         call.drive = None
         call.stop_clocks()
+        if release is not None:
+            release(call)
     return _ended(call, drive, output)
 
 

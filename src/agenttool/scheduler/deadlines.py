@@ -9,6 +9,8 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Protocol
 
+from agenttool.records import Live
+
 STALE_ALLOWED = 256
 """How many canceled deadlines may lie in the heap before it is swept."""
 
@@ -33,16 +35,12 @@ class Timers(Protocol):
         ...
 
 
-class Deadline:
-    """One moment at which something is called, unless it is moved or canceled before."""
+class Deadline(Live, eq=False):
+    """One moment at which something is called, unless it is moved or canceled before; `Deadlines.arm` makes these."""
 
-    __slots__ = ("at", "callback", "queued_at")
-
-    def __init__(self, at: float, callback: Callable[[], None]) -> None:
-        """Take the moment and what to call; `Deadlines.arm` makes these."""
-        self.at = at
-        self.queued_at = at
-        self.callback: Callable[[], None] | None = callback
+    at: float
+    queued_at: float
+    callback: Callable[[], None] | None
 
 
 class Deadlines:
@@ -60,7 +58,7 @@ class Deadlines:
 
     def arm(self, at: float, callback: Callable[[], None]) -> Deadline:
         """Have something called at a moment, once."""
-        deadline = Deadline(at, callback)
+        deadline = Deadline(at, at, callback)
         self._pushed += 1
         heappush(self._heap, (at, self._pushed, deadline))
         if at < self._armed_for:

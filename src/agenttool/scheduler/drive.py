@@ -9,7 +9,7 @@ This file and `awaiting` know the standard library only: what they promise hangs
 Python, and can so be tried on all of them.
 """
 
-from asyncio import CancelledError, Task, current_task
+from asyncio import CancelledError, Future, Task, current_task
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -105,7 +105,7 @@ class Drive:
             return cast("T", end.value)
         except CancelledError as canceled:
             return self.end_canceled(canceled)
-        carrying = self._carry(tool, awaited)
+        carrying = cast("Generator[object, None, T | Stopped]", self.carry(tool, awaited))
         del awaited  # it may come to hold an error that knows this frame
         return (yield from carrying)
 
@@ -132,12 +132,10 @@ class Drive:
             raise self.caller_canceled
 
     @coroutine
-    def carry(self, tool: Coroutine[object, object, T], awaited: object) -> Generator[object, None, T | Stopped]:
-        """Carry a tool that has begun, and waits for something, to its end; see `run`."""
-        return self._carry(tool, awaited)
-
-    def _carry(self, tool: Coroutine[object, object, T], awaited: object) -> Generator[object, None, T | Stopped]:
-        """Carry a tool that waits for something to its end, or leave it."""
+    def carry(  # noqa: C901, PLR0912, PLR0915 -- one loop, and every way out of it
+        self, tool: Coroutine[object, object, T], awaited: object
+    ) -> Generator[object, None, T | Stopped]:
+        """Carry a tool that has begun, and waits for something, to its end, or leave it; see `run`."""
         self._begin_to_wait()
         answer: BaseException | None = None
         canceled: CancelledError | None = None
@@ -145,12 +143,22 @@ class Drive:
             while True:
                 if self._is_undelivered:
                     self._cancel_task()
-                answer = yield from answer_to(awaited)
+                if type(awaited) is Future:
+                    # As `answer_to` does it, but for its generator: nearly all that is awaited is one of these.
+                    try:
+                        yield awaited
+                        answer = None
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:  # noqa: BLE001 -- it belongs to the tool, which gets it next
+                        answer = error
+                else:
+                    answer = yield from answer_to(awaited)
                 if isinstance(answer, CancelledError):
                     if self._is_leaving:
                         return _leave(tool)
                     self._hear_of(answer)
-                    if may_refuse(awaited) and awaited.cancel():
+                    if may_refuse(awaited) and awaited.cancel():  # pyright: ignore[reportUnknownArgumentType] -- any future
                         continue  # as in asyncio, the tool hears of it once the other task has ended
                 awaited = tool.send(None) if answer is None else tool.throw(answer)
                 if self._timer is not None:
