@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agenttool.errors import RecordError as RecordError
     from agenttool.errors import ToolFailure as ToolFailure
     from agenttool.pipeline.batch import ToolCall as ToolCall
+    from agenttool.ports.output import Media as Media
     from agenttool.records.result import ToolResult as ToolResult
     from agenttool.records.surface import ToolSurface as ToolSurface
     from agenttool.schema.markers import CommandArg as CommandArg
@@ -32,6 +33,7 @@ _DOOR = {
     "ConfigError": "agenttool.errors",
     "Context": "agenttool.adapters.python.context",
     "Internal": "agenttool.schema.markers",
+    "Media": "agenttool.ports.output",
     "PathArg": "agenttool.schema.markers",
     "Progress": "agenttool.adapters.python.context",
     "RecordError": "agenttool.errors",
@@ -51,6 +53,7 @@ __all__ = [
     "ConfigError",
     "Context",
     "Internal",
+    "Media",
     "PathArg",
     "Progress",
     "RecordError",

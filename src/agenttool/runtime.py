@@ -11,8 +11,8 @@ from weakref import WeakSet
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.filters import Situation
 from agenttool.catalog.surface import Surface, build_surface
-from agenttool.catalog.surfaces import Surfaces, why_lost
-from agenttool.errors import ConfigError, RecordError
+from agenttool.catalog.surfaces import Surfaces
+from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.journal import steps
 from agenttool.journal.fold import invocation_of
@@ -20,15 +20,16 @@ from agenttool.journal.moments import timestamp
 from agenttool.journal.reading import follow, result_in
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
-from agenttool.pipeline.asked import all_are, chosen_of, flaw_of_refs, scope_of, spelled
+from agenttool.pipeline.asked import all_are, chosen_of, scope_of
 from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import Request, SurfaceMade
+from agenttool.pipeline.evidence import SurfaceMade
 from agenttool.pipeline.export import records_in
 from agenttool.pipeline.keeper import Keeper
 from agenttool.pipeline.nested import run_nested
 from agenttool.pipeline.parking import let_end
+from agenttool.pipeline.plan import plan
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
 from agenttool.pipeline.tool import Tool, compile_tool
@@ -54,7 +55,6 @@ from agenttool.records import (
     ToolInvocation,
     ToolResult,
     ToolSurface,
-    replace,
 )
 
 __all__ = ["Runtime", "World"]
@@ -85,7 +85,6 @@ class Runtime:
         self._catalog = Catalog()
         self._surfaces = Surfaces()
         self._within: frozenset[str] | None = None
-        self._closed: dict[str, Surface] | None = None
         self._children: WeakSet[Runtime] = WeakSet()
         self._end_world = world.close
         self._keeper: Keeper | None = None
@@ -158,13 +157,12 @@ class Runtime:
         self._children = WeakSet()
 
     def _close(self) -> None:
-        if self._closed is None:
-            self._closed = self._surfaces.close()
+        self._surfaces.close()
         for child in tuple(self._children):
             child._close()  # noqa: SLF001 -- one of ours
 
     def _refuse_if_closed(self) -> None:
-        if self._closed is not None:
+        if self._surfaces.is_closed:
             raise ConfigError("this runtime is closed; open another one")
 
     def declare(self, tool: DeclaredTool) -> None:
@@ -224,7 +222,7 @@ class Runtime:
         Raises (when awaited):
             asyncio.CancelledError: the caller's own task was canceled; the result is written first.
         """
-        return run_call(self._plan(name, arguments, surface, native_call_id, actor_ref))
+        return run_call(plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref))
 
     async def batch(
         self,
@@ -261,51 +259,13 @@ class Runtime:
         """
         all_are(ToolCall, calls)
         policy = policy or SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
-        planned = [self._plan(each.name, each.arguments, surface, each.native_call_id, actor_ref) for each in calls]
+        planned = [
+            plan(self._core, self._surfaces, each.name, each.arguments, surface, each.native_call_id, actor_ref)
+            for each in calls
+        ]
         async with aclosing(make_batch(planned, calls, policy).stream()) as items:
             async for item in items:
                 yield item
-
-    def _plan(
-        self,
-        name: str,
-        arguments: JsonObject | str | bytes,
-        surface: ToolSurface | None,
-        native_call_id: str | None,
-        actor_ref: str | None,
-    ) -> Call:
-        core, fault = self._core, None
-        try:
-            written = arguments.encode() if type(arguments) is str else spelled(arguments)
-        except (RecordError, UnicodeError) as error:
-            written, fault = b"null", str(error)
-        if type(name) is not str or not name.isascii():
-            name = str(name).encode(errors="replace").decode()
-        if (native_call_id is not None or actor_ref is not None) and fault is None:
-            fault = flaw_of_refs(native_call_id=native_call_id, actor_ref=actor_ref)
-            native_call_id, actor_ref = (native_call_id, actor_ref) if fault is None else (None, None)
-        unique = core.ids.unique()
-        invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
-        try:
-            surface_id: str | None = surface.surface_id  # pyright: ignore[reportOptionalMemberAccess] -- see below
-            found = self._surfaces.by_id[surface_id]
-        except (AttributeError, KeyError, TypeError):
-            request = Request(name, written, None, native_call_id, actor_ref)
-            return self._astray(Call(core, request, None, unique, invocation_id, fault, is_special=True), surface)
-        request = Request(name, written, surface_id, native_call_id, actor_ref)
-        return Call(core, request, found, unique, invocation_id, fault, None, fault is not None)
-
-    def _astray(self, call: Call, given: object) -> Call:
-        """Say why a call leads nowhere: its surface is none of ours, or the runtime is closed."""
-        if self._closed is None:
-            call.lost = why_lost(given)
-            return call
-        call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
-        known = given.surface_id if isinstance(given, ToolSurface) else None
-        call.surface = self._closed.get(known) if known is not None else None
-        if call.surface is not None:
-            call.request = replace(call.request, surface_id=known)
-        return call
 
     async def cancel(self, invocation_id: InvocationId) -> bool:
         """Ask a call to stop; tell whether it will. A tool that cannot stop goes on, and the request is noted."""
@@ -387,6 +347,6 @@ class Runtime:
 
     async def export(self) -> AsyncIterator[Record]:
         """Give every record: declarations with their profiles, surfaces, calls and all that became of them."""
-        surfaces = [each.record for each in (*self._surfaces, *(self._closed or {}).values())]
+        surfaces = [each.record for each in self._surfaces]
         for record in records_in(self._core, tuple(self._catalog), surfaces):
             yield record

@@ -8,6 +8,12 @@ from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
 
 
+def as_tool(tool, tool_id):
+    """Give a tool under another id."""
+    records = {name: replace(getattr(tool, name), tool_id=tool_id) for name in ("declaration", "interface")}
+    return changed(tool, **records)
+
+
 def test_two_namespaces_may_use_one_name():
     catalog = Catalog()
     catalog.declare(scripted_tool("search", namespace="web"))
@@ -19,7 +25,7 @@ def test_a_qualified_name_has_one_owner():
     catalog = Catalog()
     first = scripted_tool("search")
     catalog.declare(first)
-    other = changed(first, declaration=replace(first.declaration, tool_id="tool_other"))
+    other = as_tool(first, "tool_other")
     with pytest.raises(ConfigError, match=r"two tools are named 'test\.search'"):
         catalog.declare(other)
 
@@ -30,7 +36,7 @@ def test_declaring_again_replaces_and_a_rename_frees_the_old_name():
     catalog.declare(tool)
     catalog.declare(changed(tool, declaration=replace(tool.declaration, name="find")))
     assert [entry.name for entry in catalog] == ["find"]
-    catalog.declare(changed(tool, declaration=replace(tool.declaration, tool_id="tool_new")))
+    catalog.declare(as_tool(tool, "tool_new"))
     assert len(catalog) == 2
 
 
@@ -56,3 +62,48 @@ def test_records_that_are_not_what_they_should_be_are_refused(part, field, value
     odd = changed(tool, **{part: replace(getattr(tool, part), **{field: value})})
     with pytest.raises(ConfigError, match=told):
         Catalog().declare(odd)
+
+
+@pytest.mark.parametrize(("member", "value"), [("tool_id", "tool_other"), ("name", "find"), ("namespace", "web")])
+def test_an_interface_of_another_tool_is_refused(member, value):
+    tool = scripted_tool("search")
+    other = changed(tool, interface=replace(tool.interface, **{member: value}))
+    with pytest.raises(ConfigError, match=f"says that its {member} is '{value}'"):
+        Catalog().declare(other)
+
+
+def test_the_records_of_a_tool_name_each_other():
+    tool = scripted_tool("search", schema={"type": "object", "properties": {"q": {}}})
+    declared = Catalog().declare(tool).tool
+    declaration, interface = declared.declaration, declared.interface
+    assert declaration.interface_ref == interface.interface_id
+    assert declaration.execution_profile_ref == declared.execution_profile.execution_profile_id
+    assert declaration.permission_profile_ref == declared.permission_profile.permission_profile_id
+    assert declaration.input_contract.model_input_schema == interface.model_input_schema
+    assert (interface.name, interface.namespace) == ("search", "test")
+
+
+@pytest.mark.requirement("AT-IFACE-25")
+@pytest.mark.parametrize(
+    ("kind", "access", "is_refused"),
+    [
+        ("shell_command", None, True),
+        ("code_execution", None, True),
+        ("file_operation", ("file_write",), True),
+        ("file_operation", ("file_read",), False),
+        ("function", None, False),
+    ],
+)
+def test_whoever_runs_commands_or_code_or_writes_files_says_what_is_to_be_judged(kind, access, is_refused):
+    for classifier_input in ("", "input.command"):
+        plain = scripted_tool("probe", classifier_input=classifier_input)
+        tool = changed(
+            plain,
+            declaration=replace(plain.declaration, tool_kind=kind),
+            permission_profile=replace(plain.permission_profile, access_kinds=access),
+        )
+        if is_refused and not classifier_input:
+            with pytest.raises(ConfigError, match="give its interface a classifier_input"):
+                Catalog().declare(tool)
+        else:
+            assert Catalog().declare(tool).tool.interface.classifier_input == classifier_input

@@ -150,6 +150,26 @@ async def test_an_answer_to_a_call_that_was_canceled_meanwhile_runs_nothing(vaul
     assert (late.reason, vault.ran) == ("withdrawn", [])
 
 
+async def test_an_answer_that_comes_while_its_call_is_ending_is_told_that_it_came_too_late(vault, asked, sound):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+        assert await runtime.cancel(question.invocation_id)
+        late = await runtime.decide(question.approval_id, "allow")
+        assert (await waiting).status == "canceled"
+        await sound(runtime)
+    assert (late.reason, vault.ran) == ("withdrawn", [])
+
+
+async def test_an_answer_to_a_runtime_that_is_closed_is_told_so(vault, asked):
+    async with Runtime.open(tools=[vault.tool]) as runtime:
+        waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
+        (question,) = await asked(runtime)
+    late = await runtime.decide(question.approval_id, "allow")
+    assert (late.reason, vault.ran) == ("withdrawn", [])
+    assert (await waiting).abort_reason == "runtime_shutdown"
+
+
 async def test_an_edit_is_held_to_the_schema_and_to_the_rules(vault, asked, sound):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from agenttool import AgentToolError, ConfigError, Runtime, ToolCall, ToolFailure, sync, tool
+from agenttool.catalog.surfaces import KEEP
 from agenttool.hooks.match import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource, replace
@@ -24,13 +25,16 @@ async def pay() -> str:
     return "paid"
 
 
-async def test_a_surface_of_another_runtime_or_of_nobody_leads_nowhere():
+async def test_a_surface_of_another_runtime_or_of_nobody_leads_nowhere(sound):
     async with Runtime.open(tools=[add]) as ours, Runtime.open(tools=[add]) as theirs:
         own, foreign = await ours.surface(), await theirs.surface()
         for surface in (foreign, replace(own, surface_id="srf_forged"), None):
             result = await ours.call("add", {"a": 1}, surface=surface)
             assert result.error.error_class == "unknown_tool"
             assert "surface(...)" in result.error.message
+            assert ("another runtime made it" in result.error.message) is (surface is not None)
+            assert (await ours.invocation(result.invocation_id)).surface_id is None, "nobody could look it up"
+        await sound(ours)
 
 
 async def test_a_surface_that_somebody_wrote_on_is_read_from_the_runtimes_own_copy():
@@ -222,3 +226,56 @@ async def test_a_schema_with_a_huge_number_spoils_no_export(sound):
 
     async with Runtime.open(tools=[count]) as runtime:
         await sound(runtime)
+
+
+async def test_of_very_many_surfaces_the_oldest_are_forgotten_and_still_on_record(sound):
+    async with Runtime.open(tools=[add]) as runtime:
+        lasting, oldest = await runtime.surface("session"), await runtime.surface()
+        await runtime.call("add", {"a": 1}, surface=oldest)
+        for _ in range(KEEP):
+            latest = await runtime.surface()
+        results = [await runtime.call("add", {"a": 1}, surface=each) for each in (lasting, oldest, latest)]
+        assert len(runtime._surfaces.by_id) == KEEP
+        await sound(runtime)
+    assert [result.is_error for result in results] == [False, True, False]
+    assert results[1].error.error_code == "unknown_surface"
+    assert "make a new one" in results[1].error.message
+
+
+async def test_a_surface_that_a_call_is_using_is_not_forgotten(asked):
+    async with Runtime.open(tools=[add, pay]) as runtime:
+        used = await runtime.surface()
+        waiting = asyncio.ensure_future(runtime.call("pay", {}, surface=used))
+        (question,) = await asked(runtime)
+        for _ in range(KEEP):
+            await runtime.surface()
+        assert not (await runtime.call("add", {"a": 1}, surface=used)).is_error
+        await runtime.decide(question.approval_id, "allow")
+        assert not (await waiting).is_error
+
+
+async def test_a_closed_runtime_takes_no_tools_and_makes_no_surfaces():
+    async with Runtime.open(tools=[add]) as runtime:
+        child = runtime.child(await runtime.surface())
+    for closed in (runtime, child):
+        with pytest.raises(ConfigError, match="closed; open another"):
+            await closed.surface()
+    with pytest.raises(ConfigError, match="closed; open another"):
+        runtime.declare(pay.declared)
+
+
+async def test_a_child_that_closes_leaves_its_parent_open_and_never_leaves_its_own_surface():
+    async with Runtime.open(tools=[add, pay]) as runtime:
+        wide, narrow = await runtime.surface(), await runtime.surface(only=["add"])
+        async with runtime.child(narrow) as child:
+            inside = await child.call("add", {"a": 1}, surface=narrow)
+            outside = await child.call("pay", {}, surface=wide)
+        after = await runtime.call("add", {"a": 1}, surface=wide)
+    assert [each.is_error for each in (inside, outside, after)] == [False, True, False]
+    assert outside.error.error_code == "unknown_surface"
+
+
+async def test_a_name_of_a_caller_that_cannot_be_written_is_told_in_a_result():
+    async with Runtime.open(tools=[add]) as runtime:
+        result = await runtime.call("add", {"a": 1}, surface=await runtime.surface(), actor_ref=5)
+    assert result.error.message == "actor_ref must be text in Unicode, got int; correct it, or leave it out"

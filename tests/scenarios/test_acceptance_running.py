@@ -182,7 +182,7 @@ async def test_17_tools_of_six_kinds_keep_their_native_ids(kind, allow, call, re
         job.add_native_ids(source, of_the_run or {"server_url": "https://example.org"})
         return "done"
 
-    plain = scripted_tool("portable_name", run)
+    plain = scripted_tool("portable_name", run, classifier_input="input")
     native = replace(plain.declaration, tool_kind=kind, external_mappings=(mapping,))
     async with Runtime.open(tools=[dataclasses.replace(plain, declaration=native)], rules=allow) as rt:
         told = await story(rt, await call(rt, "portable_name", {}, native_call_id="native-1"))

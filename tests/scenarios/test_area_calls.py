@@ -135,7 +135,6 @@ async def test_a_profile_has_a_listed_risk_and_keeps_its_hints(changed, sound_ex
 
 
 @pytest.mark.requirement("AT-PERM-28")
-@pytest.mark.xfail(reason="an approval is not looked at again when a call leaves the queue")
 async def test_an_approval_that_expires_in_the_queue_is_asked_for_again(bench, begun, rule, asked_questions):
     release = asyncio.Event()
 

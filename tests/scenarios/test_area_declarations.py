@@ -113,9 +113,6 @@ async def test_a_function_that_takes_arguments_has_an_input_contract(records):
 
 
 @pytest.mark.requirement("AT-DECL-21")
-@pytest.mark.xfail(
-    reason="a tool declared by records may keep its schema on the interface alone; nobody adds a contract"
-)
 async def test_a_tool_of_plain_records_that_takes_arguments_has_an_input_contract_too(records):
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     async with Runtime.open(tools=[scripted_tool("plain", schema=schema)]) as rt:
@@ -134,7 +131,6 @@ async def test_every_function_on_a_surface_has_a_permission_profile_that_its_dec
 
 
 @pytest.mark.requirement("AT-DECL-24")
-@pytest.mark.xfail(reason="a tool declared by records may be loaded while its declaration names no permission profile")
 async def test_a_tool_of_plain_records_on_a_surface_names_its_permission_profile_too(records):
     async with Runtime.open(tools=[scripted_tool("plain")]) as rt:
         (declaration,) = await records(rt, "tool_declaration")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agenttool.catalog.complete import completed
 from agenttool.codec import read, write
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
@@ -63,7 +64,7 @@ class Catalog:
             ConfigError: its records are not what they should be, or another tool already has this namespace and name.
         """
         _whole(tool)
-        entry = Entry(tool=tool)
+        entry = Entry(tool=completed(tool))
         owner = self._owners.get(entry.qualified_name)
         if owner not in (None, entry.tool_id):
             raise ConfigError(

@@ -4,16 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agenttool.catalog.catalog import Entry
-from agenttool.records import AbsenceReason, AbsentTool, Lifecycle, ToolKind, acted_on
+from agenttool.records import AbsenceReason, AbsentTool, Lifecycle, SchemaVisibility, ToolKind, acted_on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """The context a surface is built for."""
+    """The context a surface is built for; `credentials` are the refs of those that can be had."""
 
     allows_writes: bool = True
     is_interactive: bool = True
     is_child: bool = False
+    credentials: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
 
 
@@ -41,6 +42,29 @@ def by_switch(entry: Entry, situation: Situation) -> AbsentTool | None:
     if entry.tool.interface.is_enabled is not False:
         return None
     return _absent(entry, AbsenceReason.FEATURE_DISABLED, "its interface says it is not enabled", "enable it")
+
+
+def by_visibility(entry: Entry, situation: Situation) -> AbsentTool | None:
+    """Leave out what no model may be shown (AT-IFACE-04)."""
+    if entry.tool.interface.schema_visibility != SchemaVisibility.INTERNAL:
+        return None
+    return _absent(entry, AbsenceReason.ROLE_NOT_ALLOWED, "it is internal, and no model is shown it", None)
+
+
+def by_setup(entry: Entry, situation: Situation) -> AbsentTool | None:
+    """Leave out what says that it is not set up yet."""
+    if not entry.tool.interface.requires_setup:
+        return None
+    return _absent(entry, AbsenceReason.SETUP_REQUIRED, "not set up", "finish its setup")
+
+
+def by_credentials(entry: Entry, situation: Situation) -> AbsentTool | None:
+    """Leave out what needs a credential that nobody has."""
+    missing = [each for each in entry.tool.interface.required_credentials or () if each not in situation.credentials]
+    if not missing:
+        return None
+    told = f"it needs the credential {', '.join(missing)}, which is not there"
+    return _absent(entry, AbsenceReason.CREDENTIAL_MISSING, told, "provide the credential")
 
 
 def by_mode(entry: Entry, situation: Situation) -> AbsentTool | None:
@@ -75,7 +99,17 @@ def by_choice(entry: Entry, situation: Situation) -> AbsentTool | None:
     )
 
 
-FILTERS: tuple[Filter, ...] = (by_lifecycle, by_switch, by_choice, by_mode, by_interaction, by_recursion)
+FILTERS: tuple[Filter, ...] = (
+    by_lifecycle,
+    by_switch,
+    by_visibility,
+    by_choice,
+    by_setup,
+    by_credentials,
+    by_mode,
+    by_interaction,
+    by_recursion,
+)
 """In this order; the first reason found is the one that is told."""
 
 

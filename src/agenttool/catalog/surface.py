@@ -109,7 +109,8 @@ def build_surface(
 
 def _is_deferred(entry: Entry) -> bool:
     interface = entry.tool.interface
-    return not interface.always_load and (bool(interface.should_defer) or entry.lifecycle is Lifecycle.DEFERRED)
+    wants = bool(interface.should_defer) or interface.schema_visibility == SchemaVisibility.DEFERRED
+    return not interface.always_load and (wants or entry.lifecycle is Lifecycle.DEFERRED)
 
 
 def _names(entries: Iterable[Entry]) -> dict[str, list[Entry]]:

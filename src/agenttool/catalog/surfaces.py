@@ -17,16 +17,23 @@ class Surfaces:
 
     Attributes:
         by_id: what can be called on; for the path of a call, which looks here and nowhere else.
+        closed: what could be called on until the runtime was closed.
     """
 
     def __init__(self, keep: int = KEEP) -> None:
         """Take how many to keep."""
         self.by_id: dict[str, Surface] = {}
+        self.closed: dict[str, Surface] | None = None
         self._keep = keep
 
     def __iter__(self) -> Iterator[Surface]:
-        """Go through the surfaces that can be called on, the oldest first."""
-        return iter(tuple(self.by_id.values()))
+        """Go through the surfaces that are kept, the oldest first."""
+        return iter(tuple((self.closed or self.by_id).values()))
+
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether nothing can be called on any more."""
+        return self.closed is not None
 
     def add(self, surface: Surface, in_use: frozenset[str | None] = frozenset()) -> None:
         """Keep a surface; if that is one too many, forget the oldest of those that nobody uses."""
@@ -38,10 +45,10 @@ class Surfaces:
                 del self.by_id[oldest]
         self.by_id[surface.record.surface_id] = surface
 
-    def close(self) -> dict[str, Surface]:
-        """Let nobody find a surface any more, and give what there was."""
-        known, self.by_id = self.by_id, {}
-        return known
+    def close(self) -> None:
+        """Let nobody call on a surface any more."""
+        if self.closed is None:
+            self.closed, self.by_id = self.by_id, {}
 
 
 def why_lost(given: object) -> Unresolved:

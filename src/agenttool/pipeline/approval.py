@@ -39,15 +39,27 @@ from agenttool.scheduler.drive import Drive, Stopped
 def answer(core: Core, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
     """Take somebody's answer to an open question and let the call that waits for it go on; the first answer stands."""
     question = core.approvals.get(approval_id) if isinstance(cast("object", approval_id), str) else None
-    refused = None if question is None else misfit_of(core, question, words)
-    if refused is not None:
-        return refused
+    if question is not None:
+        refused = misfit_of(core, question, words)
+        if refused is not None:
+            return refused
+        if _is_over(core, question):
+            core.approvals.withdraw(approval_id, timestamp(core.now_ns()))
     outcome = core.approvals.answer(approval_id, words, by=by, now=timestamp(core.now_ns()))
     if isinstance(outcome, Answered):
         waiting = core.waiting.get(approval_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
     return outcome
+
+
+def _is_over(core: Core, question: Question) -> bool:
+    """Tell whether a call will hear no answer any more, although it had no time yet to take its question back."""
+    waiting, asking = (
+        core.waiting.get(question.approval_id),
+        cast("Call | None", core.calls.get(question.invocation_id)),
+    )
+    return (waiting is not None and waiting.done()) or (asking is not None and asking.abort_reason is not None)
 
 
 def answer_in(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:
@@ -108,6 +120,7 @@ async def conclude(
     decision_id = DecisionId(f"dec_{call.unique}-{call.decisions}")
     if answered is None:
         return _refused(call, expiry_record(question, decision_id=decision_id, decided_at=timestamp(core.now_ns())))
+    call.allowed_until = question.expires_at
     decision = answer_record(answered, decision_id=decision_id)
     if isinstance(answered.answer, Edit):
         return await _edited(call, tool, proposed, answered, decision)

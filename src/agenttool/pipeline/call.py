@@ -29,6 +29,7 @@ from agenttool.records import (
     ProgressStatus,
     ResultId,
     SchedulerPolicy,
+    Timestamp,
     ToolId,
     ToolResult,
 )
@@ -67,6 +68,7 @@ class Call(Live, eq=False):
         is_held: the store keeps what it takes to go on with it.
         is_parked: this process closes, and leaves it to the next one.
         attempts: how many processes have begun to run it.
+        allowed_until: when its permission ends, if it does.
         depth: how many calls led to it.
         scheduler_policy: that of the batch it belongs to.
         is_special: there is more to it than a name and its arguments, so that it goes the long way.
@@ -120,6 +122,7 @@ class Call(Live, eq=False):
     hook_context: tuple[JsonObject, ...] = ()
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- there before any tool sees it
     lost: Unresolved | None = None
+    allowed_until: Timestamp | None = None
 
     @property
     def result_id(self) -> ResultId:

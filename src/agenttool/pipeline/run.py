@@ -10,7 +10,7 @@ from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.execute import execute
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.parse_schema import parse_schema
-from agenttool.pipeline.phases.permission import permission
+from agenttool.pipeline.phases.permission import has_expired, permission
 from agenttool.pipeline.phases.persist_result import persist_result
 from agenttool.pipeline.phases.post_hooks import post_hooks
 from agenttool.pipeline.phases.pre_hooks import pre_hooks
@@ -69,6 +69,11 @@ async def attempt(call: Call) -> Mapped:
     call_input = await permission(call, tool, proposed)
     refuse_if_stopped(call)
     await schedule(call, tool, call_input)
+    while has_expired(call):  # it waited longer than its permission holds
+        release(call)
+        call_input = await permission(call, tool, call_input)
+        refuse_if_stopped(call)
+        await schedule(call, tool, call_input)
     try:
         output = await execute(call, tool, call_input)
     finally:

@@ -28,6 +28,7 @@ from agenttool.scheduler.rates import Bucket
 from agenttool.scheduler.retry import Repeatability, repeatability_of
 from agenttool.scheduler.safety import CallFacts, Safety, safety_of
 from agenttool.schema.compile import Checker, compile_schema
+from agenttool.schema.examples import refuse_unfit_examples
 from agenttool.schema.views import model_view
 from agenttool.schema.weight import is_costly
 
@@ -99,6 +100,7 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         check_model, check_runtime = compile_schema(model_schema), compile_schema(runtime_schema)
     except RecordError as error:
         raise ConfigError(f"the input schema of {entry.qualified_name!r} cannot be used: {error}") from error
+    refuse_unfit_examples(contract.examples or (), check_model, entry.qualified_name)
     subject = subject_of(declared.declaration, interface, profile, declared.permission_profile)
     timeouts = [each for each in (interface.timeout_ms, profile.timeout_ms) if each is not None]
     safety = safety_of(interface, classifiers=declared.classifiers, locks=declared.locks)

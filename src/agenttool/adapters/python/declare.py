@@ -7,6 +7,7 @@ from typing import Generic, ParamSpec, TypeVar, Unpack, cast, overload
 from agenttool.adapters.python.context import Context
 from agenttool.adapters.python.execute import FunctionExecutor
 from agenttool.adapters.python.options import ToolOptions, check_options
+from agenttool.adapters.python.sensitive import refuse_unknown_fields
 from agenttool.errors import ConfigError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
@@ -30,6 +31,8 @@ from agenttool.records import (
     ToolKind,
     WriteEffect,
 )
+from agenttool.schema.compile import compile_schema
+from agenttool.schema.examples import refuse_unfit_examples
 from agenttool.schema.signature import Flavour, Signature, signature_of
 
 _P = ParamSpec("_P")
@@ -109,6 +112,10 @@ def _declaration(
     if not description:
         raise ConfigError(f"function {name!r} says nothing about itself; give it a docstring or a description")
     sensitive = (*signature.sensitive_fields, *options.get("sensitive", ()))
+    schema = signature.runtime_input_schema or signature.model_input_schema
+    refuse_unknown_fields(options.get("sensitive", ()), schema, name)
+    examples = tuple(cast("list[Json]", list(options.get("examples", ()))))
+    refuse_unfit_examples(examples, compile_schema(signature.model_input_schema), name)
     return ToolDeclaration(
         tool_id=tool_id,
         namespace=namespace,
@@ -124,7 +131,7 @@ def _declaration(
             runtime_input_schema=signature.runtime_input_schema,
             strict=True,
             defaults=signature.defaults or None,
-            examples=tuple(cast("list[Json]", list(options["examples"]))) if "examples" in options else None,
+            examples=examples or None,
             sensitive_fields=sensitive or None,
             internal_only_fields=signature.internal_only_fields or None,
         ),
@@ -138,6 +145,8 @@ def _declaration(
 
 def _interface(signature: Signature, options: ToolOptions, tool_id: ToolId) -> ToolInterface:
     timeout = options.get("timeout_s")
+    commands = signature.command_fields
+    is_judged = bool(commands) or options.get("kind", ToolKind.FUNCTION) != ToolKind.FUNCTION
     return ToolInterface(
         interface_id=InterfaceId(f"interface:{tool_id}"),
         tool_id=tool_id,
@@ -145,6 +154,7 @@ def _interface(signature: Signature, options: ToolOptions, tool_id: ToolId) -> T
         is_concurrency_safe=options.get("concurrency_safe"),
         is_destructive=options.get("destructive", False if options.get("read_only") else None),
         is_open_world=options.get("open_world"),
+        classifier_input=f"input.{commands[0]}" if len(commands) == 1 else "input" if is_judged else UNSET,
         requires_user_interaction=options.get("requires_user_interaction"),
         interrupt_behavior=options.get("interrupt_behavior"),
         should_defer=options.get("should_defer"),

@@ -3,12 +3,14 @@
 from agenttool.codec import json_bytes
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
+from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.consult import consult
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.tool import Tool
+from agenttool.policy.moments import has_passed
 from agenttool.policy.verdict import refusal
 from agenttool.records import Behavior, ErrorClass, HookEvent, JsonObject, Phase
 
@@ -30,6 +32,7 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
     verdict = judge(call, tool, proposed)
     if verdict.behavior is Behavior.ALLOW:
         call.note(steps.JUDGED, call.decided(verdict, _spelled(call, proposed)))
+        call.allowed_until = verdict.expires_at
         call_input = proposed
     elif verdict.behavior is Behavior.DENY:
         call.note(steps.REFUSED, call.decided(verdict, _spelled(call, proposed)))
@@ -39,6 +42,11 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
     if HookEvent.PERMISSION_DECISION in hooks:
         await _side_hooks(call, tool, HookEvent.PERMISSION_DECISION, call_input, {"behavior": verdict.behavior.value})
     return call_input
+
+
+def has_expired(call: Call) -> bool:
+    """Tell whether a permission that was given does not hold any more (AT-PERM-28)."""
+    return call.allowed_until is not None and has_passed(call.allowed_until, timestamp(call.core.now_ns()))
 
 
 def _spelled(call: Call, proposed: JsonObject) -> bytes:

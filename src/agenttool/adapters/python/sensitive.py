@@ -1,0 +1,52 @@
+"""Names of sensitive fields: one that leads nowhere would hide nothing, and nobody would know."""
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from agenttool.errors import ConfigError
+from agenttool.records import Json, JsonObject
+
+_WHOLE = ("", "$", "*", "/*")
+
+
+def refuse_unknown_fields(named: Iterable[str], schema: JsonObject, function: str) -> None:
+    """Refuse a name that no field has; a schema with fields of any name may have one of this name, too.
+
+    Raises:
+        ConfigError: says which, and what was probably meant.
+    """
+    known, is_open = set[str](), False
+    for each in _objects(schema):
+        properties = each.get("properties")
+        known |= properties.keys() if isinstance(properties, dict) else set()
+        is_open = is_open or _takes_any_name(each)
+    for name in named:
+        steps = [step for step in re.split(r"[/.\[\]]", name.removeprefix("$")) if step and step != "*"]
+        is_known = name in _WHOLE or name in known or not steps or (steps[0] in known and steps[0] != name)
+        if not is_known and not is_open:
+            close = get_close_matches(name, sorted(known), 1)
+            advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(sorted(known)) or 'none'}"
+            raise ConfigError(f"{function}() has no field {name!r} that could be sensitive; {advice}")
+
+
+def _objects(schema: Json) -> Iterator[JsonObject]:
+    """Give a schema and every schema in it."""
+    if isinstance(schema, dict):
+        yield schema
+        for name, inner in schema.items():
+            members = inner.values() if name in ("properties", "$defs") and isinstance(inner, dict) else [inner]
+            for each in members:
+                yield from _objects(each)
+    elif isinstance(schema, list):
+        for each in schema:
+            yield from _objects(each)
+
+
+def _takes_any_name(schema: JsonObject) -> bool:
+    """Tell whether a value may have members that the schema does not name."""
+    kinds = schema.get("type")
+    if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
+        return schema.get("additionalProperties") is not False
+    says_nothing = not ({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"} & schema.keys())
+    return says_nothing and "properties" not in schema

@@ -1,0 +1,54 @@
+"""A call before its first phase: what was asked for is written down, and what is wrong with it is kept for later."""
+
+from agenttool.catalog.surfaces import Surfaces, why_lost
+from agenttool.errors import RecordError
+from agenttool.pipeline.asked import flaw_of_refs, spelled
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.evidence import Request
+from agenttool.records import AbortReason, InvocationId, JsonObject, ToolSurface, replace
+
+
+def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a record in between for every call to pay
+    core: Core,
+    surfaces: Surfaces,
+    name: str,
+    arguments: JsonObject | str | bytes,
+    surface: ToolSurface | None,
+    native_call_id: str | None,
+    actor_ref: str | None,
+) -> Call:
+    """Make the call that somebody asks for; it cannot fail, because a call that makes no sense has a result, too."""
+    fault = None
+    try:
+        written = arguments.encode() if type(arguments) is str else spelled(arguments)
+    except (RecordError, UnicodeError) as error:
+        written, fault = b"null", str(error)
+    if type(name) is not str or not name.isascii():
+        name = str(name).encode(errors="replace").decode()
+    if native_call_id is not None or actor_ref is not None:
+        flaw = flaw_of_refs(native_call_id=native_call_id, actor_ref=actor_ref)
+        if flaw is not None:
+            native_call_id, actor_ref, fault = None, None, fault or flaw
+    unique = core.ids.unique()
+    invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
+    try:
+        surface_id = surface.surface_id  # pyright: ignore[reportOptionalMemberAccess] -- what is no surface goes astray
+        found = surfaces.by_id[surface_id]
+    except (AttributeError, KeyError, TypeError):
+        request = Request(name, written, None, native_call_id, actor_ref)
+        return _astray(Call(core, request, None, unique, invocation_id, fault, is_special=True), surfaces, surface)
+    request = Request(name, written, surface_id, native_call_id, actor_ref)
+    return Call(core, request, found, unique, invocation_id, fault, None, fault is not None)
+
+
+def _astray(call: Call, surfaces: Surfaces, given: object) -> Call:
+    """Say why a call leads nowhere: its surface is none of ours, or the runtime is closed."""
+    if surfaces.closed is None:
+        call.lost = why_lost(given)
+        return call
+    call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
+    if isinstance(given, ToolSurface) and given.surface_id in surfaces.closed:
+        call.surface = surfaces.closed[given.surface_id]
+        call.request = replace(call.request, surface_id=given.surface_id)
+    return call
