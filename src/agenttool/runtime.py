@@ -113,6 +113,7 @@ class Runtime:
             patience=Patience(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
             loop=loop,
             thread_id=threading.get_ident(),
+            digest_key=world.ids.secret(),
             hooks=tuple(hooks),
             default_timeout_s=default_timeout_s,
             random=world.random,
@@ -168,7 +169,9 @@ class Runtime:
             ConfigError: the surface was not made here, or the runtime is closed.
         """
         self._refuse_if_closed()
-        found = self._surfaces.by_id.get(surface.surface_id) if isinstance(cast("object", surface), ToolSurface) else None
+        found = (
+            self._surfaces.by_id.get(surface.surface_id) if isinstance(cast("object", surface), ToolSurface) else None
+        )
         if found is None:
             raise ConfigError("a sub-agent gets a surface that was made here; make one with `surface(...)`")
         book = None if rules is None else RuleBook(rules)

@@ -114,7 +114,6 @@ async def test_results_are_yielded_in_the_order_in_which_they_are_released(allow
 
 
 @pytest.mark.requirement("AT-EVT-13")
-@pytest.mark.xfail(reason="the events of a stored and of a withheld result name the decision, not the result")
 async def test_a_plain_a_large_and_a_withheld_result_are_told_with_their_ids(allow, call, changed, story):
     tools = [
         scripted_tool("plain"),

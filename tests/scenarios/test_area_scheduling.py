@@ -116,7 +116,6 @@ async def test_an_interrupted_tool_that_blocks_comes_to_its_end(allow, begun, fa
 
 
 @pytest.mark.requirement("AT-SCHED-07", "AT-IFACE-19", "AT-IFACE-10")
-@pytest.mark.xfail(reason="the facts of a call are computed, but no invocation record tells them (scheduler)")
 async def test_every_invocation_tells_the_seven_facts_of_its_call(allow, call, story):
     async def work(job):
         return "done"

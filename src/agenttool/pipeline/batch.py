@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.evidence import Progressed
 from agenttool.pipeline.run import run_call
+from agenttool.pipeline.run_evidence import Progressed
 from agenttool.pipeline.stopping import request_cancel
 from agenttool.records import AbortReason, JsonObject, ResultStatus, SchedulerPolicy, ToolProgress, ToolResult
 from agenttool.scheduler.gate import Gate

@@ -11,7 +11,8 @@ from agenttool.catalog.surface import Surface, Unresolved
 from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import Decided, Progressed, Request
+from agenttool.pipeline.evidence import Decided, Request
+from agenttool.pipeline.run_evidence import Progressed, native_ids
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
@@ -25,10 +26,12 @@ from agenttool.records import (
     Json,
     JsonObject,
     Live,
+    MutationId,
     Phase,
     ProgressStatus,
     ResultId,
     SchedulerPolicy,
+    SchedulingFacts,
     ToolId,
     ToolResult,
 )
@@ -65,7 +68,7 @@ class Call(Live, eq=False):
         lost: why what was given as its surface leads nowhere.
         depth: how many calls led to it.
         scheduler_policy: that of the batch it belongs to.
-        is_special: there is more to it than a name and its arguments, so that it goes the long way.
+        is_special: there is more to it than a name and its arguments, so that it goes the long way, or ends it.
     """
 
     core: Core
@@ -98,6 +101,7 @@ class Call(Live, eq=False):
     interrupted: BaseException | None = None
     result: ToolResult | None = None
     scrubber: Scrubber | None = None
+    facts: SchedulingFacts | None = None
     started_ns: int = 0
     progress: int = 0
     reported_at: float = 0.0
@@ -122,6 +126,16 @@ class Call(Live, eq=False):
         """Note a step of this call and give the moment."""
         return self.core.journal.note(self, step, data)
 
+    def next_mutation(self) -> MutationId:
+        """Name the next change of this call's input."""
+        self.mutations += 1
+        self.is_special = True
+        return self.mutation_refs()[-1]
+
+    def mutation_refs(self) -> tuple[MutationId, ...]:
+        """Name the changes of this call's input so far."""
+        return tuple(MutationId(f"mut_{self.unique}-{number}") for number in range(1, self.mutations + 1))
+
     def own_turn(self) -> Turn | None:
         """Give the turn that this call holds to itself, so that others can be made within it."""
         if self.turn is not None:
@@ -132,7 +146,8 @@ class Call(Live, eq=False):
         """Make the evidence of the next decision about this call."""
         self.decisions += 1
         decision_id = DecisionId(f"dec_{self.unique}-{self.decisions}")
-        return Decided(verdict, judged, decision_id, self.request.redactor)
+        key = self.core.digest_key
+        return Decided(verdict, judged, decision_id, self.request.redactor, digest_key=key)
 
     @property
     def cancel(self) -> "Call":
@@ -255,7 +270,7 @@ class Call(Live, eq=False):
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:
         """Keep native ids of this run."""
-        self.note(steps.NATIVE_IDS, {"source": source, **ids})
+        self.note(steps.NATIVE_IDS, native_ids(source, ids, self.scrubber))
 
     def _report(
         self,

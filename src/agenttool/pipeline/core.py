@@ -51,6 +51,7 @@ class Core:
     patience: Patience
     loop: asyncio.AbstractEventLoop
     thread_id: int
+    digest_key: bytes
     hooks: tuple[Hook, ...] = ()
     advisers: tuple[Adviser, ...] = ()
     default_timeout_s: float | None = 600.0

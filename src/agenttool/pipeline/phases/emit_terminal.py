@@ -3,9 +3,9 @@
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.context_changes import settle_changes
-from agenttool.pipeline.evidence import Ended
+from agenttool.pipeline.run_evidence import Ended
 from agenttool.pipeline.stopping import request_cancel, settle_cancellation
-from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult
+from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, replace
 from agenttool.results.failure import outcome_of
 
 LARGE = 4096
@@ -19,15 +19,15 @@ _ENDED = steps.ENDED
 _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
-def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
-    """Note the one end of the call: its result, its delivery, its terminal event."""
+def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
+    """Note the one end of the call: its result, its delivery, its terminal event; give the result as it is told."""
     call.phase = _PHASE
-    call.result = result
     core = call.core
     if result.error is None and not call.is_special:
+        call.result = result
         core.journal.note(call, _SUCCEEDED, Ended(result))
     else:
-        _tell_the_whole_end(call, result)
+        result = _tell_the_whole_end(call, result)
     core.ended += 1
     if chars > LARGE or not core.ended % TIDY_EVERY:
         core.journal.log.ended(chars + len(call.request.model_input))
@@ -35,10 +35,14 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
         core.calls.pop(call.invocation_id, None)
         for left in core.closing:
             left.set()
+    return result
 
 
-def _tell_the_whole_end(call: Call, result: ToolResult) -> None:
-    """Tell the end of a call that failed, was asked to stop, made other calls or wants to change the context."""
+def _tell_the_whole_end(call: Call, result: ToolResult) -> ToolResult:
+    """Tell the end of a call that failed or has more to tell: changes, a cancellation, other calls, a new context."""
+    if call.mutations:
+        result = replace(result, input_mutation_refs=call.mutation_refs())
+    call.result = result
     if call.status is None:
         call.note(steps.PLANNED, call.request)
     end = InvocationStatus.SUCCEEDED if result.error is None else outcome_of(result.error).invocation_status
@@ -48,3 +52,4 @@ def _tell_the_whole_end(call: Call, result: ToolResult) -> None:
         settle_cancellation(call, canceled=end is InvocationStatus.CANCELED)
     changes = None if call.wanted_changes is None else settle_changes(call, result)
     call.note(_ENDED[end], Ended(result, changes))
+    return result
