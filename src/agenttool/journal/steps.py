@@ -68,6 +68,7 @@ ENDED = {
 }
 """The eight ends: the result is made, delivered, and the one terminal event is told (G-11, G-50)."""
 
+BATCH_PLANNED = Step("batch_planned", (None, None))
 DECLARED = Step("declared", (E.DECLARED, None))
 SURFACE_CREATED = Step("surface_created", (E.SURFACE_CREATED, None))
 SURFACE_UPDATED = Step("surface_updated", (E.SURFACE_UPDATED, None))

@@ -4,12 +4,22 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.run import run_call
-from agenttool.pipeline.run_evidence import Progressed
+from agenttool.pipeline.run_evidence import BatchPlanned, Progressed
 from agenttool.pipeline.stopping import request_cancel
-from agenttool.records import AbortReason, JsonObject, ResultStatus, SchedulerPolicy, ToolProgress, ToolResult
+from agenttool.records import (
+    AbortReason,
+    JsonObject,
+    ResultStatus,
+    SchedulerPolicy,
+    ToolProgress,
+    ToolResult,
+    complete_policy,
+    replace,
+)
 from agenttool.scheduler.gate import Gate
 from agenttool.scheduler.order import Outlet, delivery_of
 from agenttool.scheduler.siblings import Readiness, Siblings, siblings_of
@@ -96,12 +106,17 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
         ConfigError: the policy would let nothing run.
     """
     depends_on = {index: each.depends_on for index, each in enumerate(wanted)}
+    siblings = siblings_of(depends_on, policy.sibling_failure_policy)
     gate = Gate(policy) if _is_particular(policy) else None
-    for call in calls:
+    for index, call in enumerate(calls):
+        needed = tuple(calls[other].invocation_id for other in depends_on[index])
         call.scheduler_policy = policy
         call.gate = gate
         call.is_special = call.is_special or gate is not None
-    return Batch(calls, policy, siblings_of(depends_on, policy.sibling_failure_policy))
+        call.request = replace(call.request, depends_on=needed or None, scheduler_policy_ref=policy.scheduler_policy_id)
+    for call in calls[:1]:
+        call.core.journal.note_apart(steps.BATCH_PLANNED, BatchPlanned(complete_policy(policy)))
+    return Batch(calls, policy, siblings)
 
 
 def _told(call: Call, update: Progressed) -> ToolProgress:

@@ -32,13 +32,18 @@ def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurf
         told.add(surface.surface_id)
         yield surface
     log = core.journal.log
+    apart: list[Record] = []
     after = 0
     while facts := log.read(after, READ_AHEAD):
         for position, fact in facts:
             yield from events_of(fact, position=position)
             if isinstance(fact.data, SurfaceMade) and fact.data.surface.surface_id not in told:
                 yield fact.data.surface
-            if fact.invocation_id is not None and fact.invocation_id not in told:
+            if fact.invocation_id is None:
+                found = [each for each in records_of([fact]) if each not in apart]
+                apart += found
+                yield from found
+            elif fact.invocation_id not in told:
                 told.add(fact.invocation_id)
                 yield from _all_of(core, fact.invocation_id)
         after = facts[-1][0]
