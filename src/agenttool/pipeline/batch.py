@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.run_evidence import BatchPlanned, Progressed
 from agenttool.pipeline.stopping import request_cancel
@@ -59,11 +60,17 @@ class Batch:
         delivery = delivery_of(self.policy)
         outlet = Outlet[BatchItem](len(self.calls), delivery)
         places = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
-        async with asyncio.TaskGroup() as group:
-            for index in range(len(self.calls)):
-                group.create_task(self._run(index, places, outlet))
-            async for item in outlet:
-                yield item
+        for call in self.calls:
+            call.is_held = delivery.results_in_order
+        try:
+            async with asyncio.TaskGroup() as group:
+                for index in range(len(self.calls)):
+                    group.create_task(self._run(index, places, outlet))
+                async for item in outlet:
+                    yield item
+        finally:
+            for call in self.calls:  # whoever left early leaves results behind that still wait for others
+                release_result(call)
         for call in self.calls:
             if call.has_deferred_changes:
                 call.core.shared.update(call.wanted_changes or {})
@@ -81,7 +88,7 @@ class Batch:
             if result is not None:
                 self._end(index, result, outlet.result)
 
-    def _end(self, index: int, result: ToolResult, deliver: Callable[[int, BatchItem], None]) -> None:
+    def _end(self, index: int, result: ToolResult, deliver: Callable[[int, BatchItem], list[BatchItem]]) -> None:
         self.ended[index] = result.status
         if result.is_error:
             unfinished = [other for other in range(len(self.calls)) if other not in self.ended]
@@ -89,7 +96,9 @@ class Batch:
                 _take_along(self.calls[other])
         self._changed.set()
         self._changed = asyncio.Event()
-        deliver(index, BatchItem(index=index, result=result))
+        for item in deliver(index, BatchItem(index=index, result=result)):
+            if item.result is not None:
+                release_result(self.calls[item.index])
 
     async def _wait_for_dependencies(self, index: int, call: Call) -> None:
         while self.siblings.readiness(index, self.ended) is Readiness.WAIT:

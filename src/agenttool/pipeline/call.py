@@ -12,7 +12,7 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, Request
-from agenttool.pipeline.run_evidence import Progressed, native_ids
+from agenttool.pipeline.run_evidence import Ended, Progressed, native_ids
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
@@ -68,6 +68,8 @@ class Call(Live, eq=False):
         lost: why what was given as its surface leads nowhere.
         depth: how many calls led to it.
         scheduler_policy: that of the batch it belongs to.
+        is_held: its result leaves a batch in order, so that it may have to wait when it is made.
+        held: what is told of its end once the result leaves.
         is_special: there is more to it than a name and its arguments, so that it goes the long way, or ends it.
     """
 
@@ -108,6 +110,8 @@ class Call(Live, eq=False):
     on_progress: Callable[[Progressed], None] | None = None
     wanted_changes: JsonObject | None = None
     has_deferred_changes: bool = False
+    is_held: bool = False
+    held: Ended | None = None
     mutations: int = 0
     decisions: int = 0
     hook_runs: int = 0
@@ -280,7 +284,7 @@ class Call(Live, eq=False):
         partial: Json,
         facts: Mapping[str, int | str] | None,
     ) -> None:
-        if self.status is None or self.status.is_terminal or self.status is InvocationStatus.YIELDED:
+        if self.status is None or self.result is not None:
             return
         if self.limit is not None:
             self.limit.progress()

@@ -194,3 +194,11 @@ class Ended(Plain, frozen=True):
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the result."""
         return (self.result,)
+
+
+class Made(Ended, frozen=True):
+    """A result that was made and has to wait; the end of its call will tell it."""
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell nothing that nobody has been given."""
+        return ()

@@ -3,7 +3,7 @@
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.context_changes import settle_changes
-from agenttool.pipeline.run_evidence import Ended
+from agenttool.pipeline.run_evidence import Ended, Made
 from agenttool.pipeline.stopping import request_cancel, settle_cancellation
 from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, replace
 from agenttool.results.failure import outcome_of
@@ -23,7 +23,7 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
     """Note the one end of the call: its result, its delivery, its terminal event; give the result as it is told."""
     call.phase = _PHASE
     core = call.core
-    if result.error is None and not call.is_special:
+    if result.error is None and not call.is_special and not call.is_held:
         call.result = result
         core.journal.note(call, _SUCCEEDED, Ended(result))
     else:
@@ -51,5 +51,18 @@ def _tell_the_whole_end(call: Call, result: ToolResult) -> ToolResult:
     if call.cancellation is not None:
         settle_cancellation(call, canceled=end is InvocationStatus.CANCELED)
     changes = None if call.wanted_changes is None else settle_changes(call, result)
-    call.note(_ENDED[end], Ended(result, changes))
+    if call.is_held:
+        call.note(steps.CREATED, Made(result))
+        call.held = Ended(result, changes)
+    else:
+        call.note(_ENDED[end], Ended(result, changes))
     return result
+
+
+def release_result(call: Call) -> None:
+    """Tell that a result which had to wait has left its batch, and with it the one end of the call (AT-EVT-11)."""
+    held, call.held = call.held, None
+    if held is not None:
+        error = held.result.error
+        end = InvocationStatus.SUCCEEDED if error is None else outcome_of(error).invocation_status
+        call.note(steps.RELEASED[end], held)
