@@ -61,6 +61,8 @@ conformance: $(VENV)/.developing ## run the tests tied to requirements and print
 	[ ! -f build/conformance.json ] || $(BIN)/agenttool conformance build/conformance.json || status=1; exit $$status
 
 bench: $(VENV)/.developing ## measure against peers in one run
+	$(say) "making what is missing of the peers' environments in .venv-bench"
+	@$(BIN)/python -m bench.environments
 	$(say) "measuring; every figure is a ratio beside a peer in the same run"
 	@$(BIN)/python -m bench
 
@@ -73,4 +75,4 @@ docs: schemas ## write the generated pages and figures anew
 	@$(BIN)/python tools/write_docs.py
 
 clean: ## remove everything that make made
-	@rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) .venv-bench build dist .pytest_cache .ruff_cache .hypothesis

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -9,39 +11,63 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.figure import Figure
+from bench.figure import SCALES, Absent, Figure
+from bench.settings import Settings
 
-BENCHES = ("records", "startup", "journal")
+BENCHES = ("records", "startup", "journal", "calls", "crowd", "batch")
+ON_DEMAND = ("phases",)
 REPORT = Path("build/bench.json")
-_PER_SECOND = {"µs": 1e6, "ms": 1e3, "s": 1.0}
+WIDTH = 140
+"""How wide the table is where no terminal says."""
 
 
 def main() -> None:
     """Measure, show, and keep the figures."""
-    console = Console()
-    figures: list[Figure] = []
-    for name in sys.argv[1:] or BENCHES:
+    names, settings = _asked()
+    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    figures: list[Figure | Absent] = []
+    for name in names:
         with console.status(f"measuring {name}"):
-            figures += import_module(f"bench.{name}").measure()
+            figures += import_module(f"bench.{name}").measure(settings)
     console.print(_table(figures))
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(json.dumps([asdict(figure) for figure in figures], indent=2, ensure_ascii=False) + "\n")
+    missed = sum(not figure.holds for figure in figures if isinstance(figure, Figure))
+    absent = sum(isinstance(figure, Absent) for figure in figures)
     console.print(
-        f"[dim]written to {REPORT}; a miss is told, not hidden: {sum(not f.holds for f in figures)} missed[/]"
+        f"[dim]written to {REPORT}; a miss is told, not hidden: {missed} missed, {absent} could not be measured[/]"
     )
 
 
-def _table(figures: list[Figure]) -> Table:
-    table = Table("measured", "ours", "peer", "", "ratio", "wanted", title="medians of one run on this machine")
+def _asked() -> tuple[Sequence[str], Settings]:
+    known = (*BENCHES, *ON_DEMAND)
+    parser = ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}")
+    parser.add_argument("--quick", action="store_true", help="measure calls for seconds, not for a minute")
+    parser.add_argument("--source", type=Path, default=Path(), help="the checkout whose src is measured as ours")
+    asked = parser.parse_args()
+    strangers = [name for name in asked.names if name not in known]
+    if strangers:
+        parser.error(f"nothing is measured under {strangers[0]!r}; use {', '.join(known)}")
+    return asked.names or BENCHES, Settings(quick=asked.quick, source=asked.source)
+
+
+def _table(figures: Sequence[Figure | Absent]) -> Table:
+    table = Table("measured", "ours", "peer", "", "ratio", "wanted", "", title="medians of one run on this machine")
     for figure in figures:
-        scale = _PER_SECOND[figure.unit]
+        if isinstance(figure, Absent):
+            table.add_row(figure.name, "", "", figure.peer_name, "", f"[yellow]not measured: {figure.reason}[/]", "")
+            continue
+        scale = SCALES[figure.unit]
+        verdict = "[green]holds[/]" if figure.holds else "[red]missed[/]"
         table.add_row(
             figure.name,
             f"{figure.ours * scale:.2f} {figure.unit}",
             f"{figure.peer * scale:.2f} {figure.unit}",
             figure.peer_name,
-            f"[{'green' if figure.holds else 'red'}]{figure.ratio:.1f}[/]",
+            f"{figure.ratio:.2f}",
             figure.want,
+            verdict if figure.want else "",
         )
     return table
 

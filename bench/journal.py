@@ -20,6 +20,7 @@ from agenttool.records import InvocationId
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.told import tell
 from bench.figure import Figure, faster, seconds, within
+from bench.settings import Settings
 
 CALLERS = 256
 CALLS = 4
@@ -116,7 +117,7 @@ def _alternate(*works: Callable[[], object]) -> list[float]:
     return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 
-def measure() -> list[Figure]:
+def measure(settings: Settings) -> list[Figure]:
     """Write facts of real calls with many callers and with one, beside what else the disk could be asked to do."""
     sample = asyncio.run(_sample())
     events = [event for fact in sample for event in events_of(fact, position=1)]

@@ -4,6 +4,7 @@ from agenttool.codec import from_json, read, read_lines, write
 from agenttool.records import JsonObject, Record, ToolEvent, ToolInvocation, ToolResult
 from bench.figure import Figure, faster, side_by_side
 from bench.peers import peer_of
+from bench.settings import Settings
 
 BATCH = 2000
 _UNIQUE = "0190f3c27d2b7000a1b2c3d4e5f60718"
@@ -59,7 +60,7 @@ SAMPLES: dict[type[Record], JsonObject] = {
 }
 
 
-def measure() -> list[Figure]:
+def measure(settings: Settings) -> list[Figure]:
     """Read records of each kind one by one and as a piece of a log, and write as many."""
     return [figure for kind, sample in SAMPLES.items() for figure in _measure(kind, sample)]
 

@@ -5,11 +5,12 @@ import sys
 from pathlib import Path
 
 from bench.figure import Figure, side_by_side, within
+from bench.settings import Settings
 
 _AGENTTOOL = Path(sys.executable).with_name("agenttool")
 
 
-def measure() -> list[Figure]:
+def measure(settings: Settings) -> list[Figure]:
     """Start the command beside an interpreter that only imports its terminal libraries."""
     times = side_by_side(
         lambda: _run([str(_AGENTTOOL), "--help"]),

@@ -14,6 +14,7 @@ from agenttool.config import Config, Setting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.hooks.written import read_hook
+from agenttool.journal.steps import STEPS
 from agenttool.policy.decide import Policy
 from agenttool.policy.mode import PermissionMode
 from agenttool.policy.paths import Workspace
@@ -26,7 +27,7 @@ from agenttool.ports.tool import DeclaredTool
 from agenttool.results.scrub import compile_scrubber
 from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
-from agenttool.stores.memory import MemoryLog, MemoryPayloads
+from agenttool.stores.places import open_place
 from agenttool.world import SystemClock, UniqueIds
 
 _T = TypeVar("_T")
@@ -45,6 +46,7 @@ class Runtime(_Runtime):
         cls,
         *,
         store: str = "memory:",
+        payloads: str | None = None,
         config: str | Path | None = None,
         tools: Iterable[Tool] = (),
         rules: str | Path | Iterable[Rule] = (),
@@ -57,7 +59,8 @@ class Runtime(_Runtime):
         """Make a runtime for the running event loop.
 
         Args:
-            store: where the journal is kept; only `memory:` so far.
+            store: where the journal is kept: `memory:`, or `sqlite:PATH`, which outlives this process.
+            payloads: a folder or an object store's URL for large results; a folder beside the file if left out.
             config: a settings file with `[[rules]]` and `[[hooks]]`.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: besides those of the settings file; or the settings file itself.
@@ -70,8 +73,6 @@ class Runtime(_Runtime):
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong.
         """
-        if store not in ("memory:", "memory"):
-            raise ConfigError(f"no store answers to {store!r}; use 'memory:'")
         settings, rules = _settings_of(config, rules)
         book = RuleBook((*_rules_of(settings), *_all_of("rules", rules, Rule)))
         wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
@@ -86,9 +87,18 @@ class Runtime(_Runtime):
             interactive=True if asked is None else asked,
             workspace=_workspace(settings),
         )
-        world = World(clock=SystemClock(), ids=UniqueIds(), log=MemoryLog(), payloads=MemoryPayloads(), random=random)
         chosen = [declared(each) for each in _listed("tools", tools)]
         standing = _with_commands(_all_of("hooks", hooks, Hook), settings)
+        kept = open_place(store, STEPS, payloads)
+        world = World(
+            clock=SystemClock(),
+            ids=UniqueIds(),
+            log=kept.log,
+            payloads=kept.payloads,
+            open_calls=kept.open_calls,
+            close=kept.close,
+            random=random,
+        )
         return cls(
             world,
             tools=chosen,

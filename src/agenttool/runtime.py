@@ -1,11 +1,8 @@
 """The public face: declare tools, make surfaces, call, decide, look."""
 
-import asyncio
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from copy import copy
-from dataclasses import dataclass
 from dataclasses import replace as replace_core
 from types import TracebackType
 from typing import Self, cast
@@ -18,29 +15,31 @@ from agenttool.catalog.surfaces import Surfaces, why_lost
 from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.match import Hook
 from agenttool.journal import steps
-from agenttool.journal.fold import events_of, invocation_of
-from agenttool.journal.journal import Journal
+from agenttool.journal.fold import invocation_of
 from agenttool.journal.moments import timestamp
+from agenttool.journal.reading import follow, result_in
 from agenttool.pipeline.approval import answer as take_answer
+from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.asked import all_are, chosen_of, flaw_of_refs, scope_of, spelled
 from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Request, SurfaceMade
 from agenttool.pipeline.export import records_in
+from agenttool.pipeline.keeper import Keeper
 from agenttool.pipeline.nested import run_nested
+from agenttool.pipeline.parking import let_end
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
-from agenttool.pipeline.tool import compile_tool
-from agenttool.policy.approvals import Allow, Answer, Answered, Deny, Edit, Question, Refused
+from agenttool.pipeline.tool import Tool, compile_tool
+from agenttool.pipeline.world import World, make_core
+from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.decide import Policy
 from agenttool.policy.mode import PermissionMode
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
-from agenttool.ports.stores import EventLog, PayloadStore
 from agenttool.ports.tool import DeclaredTool
-from agenttool.ports.world import Clock, IdSource
 from agenttool.records import (
     SURFACE,
     AbortReason,
@@ -51,35 +50,14 @@ from agenttool.records import (
     SchedulerPolicy,
     SchedulerPolicyId,
     ToolEvent,
+    ToolId,
     ToolInvocation,
     ToolResult,
     ToolSurface,
     replace,
 )
-from agenttool.scheduler.deadlines import Deadlines
-from agenttool.scheduler.drive import Patience
-from agenttool.scheduler.gate import Gate
-from agenttool.scheduler.rates import Bucket
 
-READ_AHEAD = 256
-
-CLOSING_S = 15.0
-"""How long a runtime that closes waits for calls that were asked to stop."""
-
-
-def _certain() -> float:
-    return 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What a runtime needs from outside."""
-
-    clock: Clock
-    ids: IdSource
-    log: EventLog
-    payloads: PayloadStore
-    random: Callable[[], float] = _certain
+__all__ = ["Runtime", "World"]
 
 
 class Runtime:
@@ -101,31 +79,19 @@ class Runtime:
         Raises:
             ConfigError: a tool's records contradict each other.
         """
-        loop = asyncio.get_running_loop()
-        self._core = Core(
-            journal=Journal(clock=world.clock, log=world.log),
-            now_ns=world.clock.now_ns,
-            ids=world.ids,
-            payloads=world.payloads,
-            policy=policy or Policy(),
-            gate=Gate(),
-            deadlines=Deadlines(loop),
-            patience=Patience(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
-            loop=loop,
-            thread_id=threading.get_ident(),
-            digest_key=world.ids.secret(),
-            hooks=tuple(hooks),
-            default_timeout_s=default_timeout_s,
-            random=world.random,
-            run_nested=run_nested,
-            advisers=tuple(advisers),
-            source_buckets={namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()},
-        )
+        self._core = make_core(world, hooks=hooks, policy=policy, rate_limits=rate_limits, advisers=advisers)
+        self._core.run_nested = run_nested
+        self._core.default_timeout_s = default_timeout_s
         self._catalog = Catalog()
         self._surfaces = Surfaces()
         self._within: frozenset[str] | None = None
         self._closed: dict[str, Surface] | None = None
         self._children: WeakSet[Runtime] = WeakSet()
+        self._end_world = world.close
+        self._keeper: Keeper | None = None
+        if self._core.open_calls is not None:
+            self._keeper = Keeper(self._core, self._core.open_calls, self._tool_of)
+            self._core.awake = self._keeper.start
         for tool in tools:
             if self._catalog.find(tool.declaration.tool_id) is not None:
                 raise ConfigError(
@@ -134,24 +100,26 @@ class Runtime:
             self.declare(tool)
 
     async def __aenter__(self) -> Self:
-        """Use the runtime."""
+        """Use the runtime; on a durable store, calls of processes that died are taken up from now on.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        if self._keeper is not None:
+            await self._keeper.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Take no more calls, stop what still runs, and wait, for a while, until it has written its results."""
-        core = self._core
         self._close()
-        left = asyncio.Event()
-        core.closing.append(left)
-        for call in self._under_way():
-            request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSING_S):
-                while self._under_way():
-                    left.clear()
-                    await left.wait()
+        await let_end(self._core, self._under_way)
+        if self._core.parent is None:
+            if self._keeper is not None:
+                await self._keeper.stop()
+            if self._end_world is not None:
+                await self._end_world()
 
     def child(
         self,
@@ -363,13 +331,19 @@ class Runtime:
         """The context that calls share, as tools have left it."""
         return {**self._core.shared}
 
+    def _tool_of(self, tool_id: ToolId) -> Tool | None:
+        entry = self._catalog.find(tool_id)
+        return None if entry is None else self._core.tools.get(entry)
+
     def _under_way(self) -> tuple[Call, ...]:
         """Give the calls of this agent and of those that it started."""
         calls = (cast("Call", call) for call in self._core.calls.values())
         return tuple(call for call in calls if self._core in call.core.line())
 
-    async def approvals(self) -> tuple[Question, ...]:
-        """List the open questions, the oldest first."""
+    async def approvals(self, *, limit: int = 1000) -> tuple[Question, ...]:
+        """List the open questions, the oldest first; on a durable store those of every process."""
+        if self._keeper is not None:
+            return await self._keeper.questions(limit)
         return self._core.approvals.pending(timestamp(self._core.now_ns()))
 
     async def decide(
@@ -382,12 +356,22 @@ class Runtime:
         message: str | None = None,
     ) -> Answered | Refused:
         """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer stands."""
-        words = answer if not isinstance(answer, str) else _answer(answer, updated_input, message)
+        words = answer if not isinstance(answer, str) else answer_in(answer, updated_input, message)
+        if self._keeper is not None:
+            return await self._keeper.answer(approval_id, words, by=by)
         return take_answer(self._core, approval_id, words, by=by)
 
     async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
         """Give a call as it stands; none if it is not known."""
         return invocation_of(self._core.journal.log.facts_of(invocation_id))
+
+    async def result(self, invocation_id: InvocationId) -> ToolResult | None:
+        """Give the result of a call that has ended, also one that ended in another process; none if it has not."""
+        return result_in(self._core.journal.log.facts_of(invocation_id))
+
+    async def resume(self) -> int:
+        """Take up the calls of processes that died, now rather than soon; tell how many."""
+        return 0 if self._keeper is None else await self._keeper.take_up()
 
     async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
         """Follow the log from any point, for ever; each event comes with the position to come back to.
@@ -397,37 +381,12 @@ class Runtime:
         """
         if type(after) is not int:
             raise ConfigError(f"after must be a position that an event came with, got {after!r}; begin with 0")
-        news = asyncio.Event()
-        stop = self._core.journal.listen(news.set)
-        try:
-            while True:
-                news.clear()
-                for position, event in self._read(after):
-                    after = position
-                    yield position, event
-                await news.wait()
-        finally:
-            stop()
-
-    def _read(self, after: int) -> Iterator[tuple[int, ToolEvent]]:
-        log = self._core.journal.log
-        while facts := log.read(after, READ_AHEAD):
-            for position, fact in facts:
-                told = list(events_of(fact, position=position))
-                # Only the last event of a fact gives its position: whoever stops before comes back to the whole fact.
-                yield from ((position if event is told[-1] else position - 1, event) for event in told)
-            after = facts[-1][0]
+        async with aclosing(follow(self._core.journal, after)) as events:
+            async for position, event in events:
+                yield position, event
 
     async def export(self) -> AsyncIterator[Record]:
         """Give every record: declarations with their profiles, surfaces, calls and all that became of them."""
         surfaces = [each.record for each in (*self._surfaces, *(self._closed or {}).values())]
         for record in records_in(self._core, tuple(self._catalog), surfaces):
             yield record
-
-
-def _answer(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:
-    if word == "deny":
-        return Deny(message=message)
-    if word != "allow":
-        raise ConfigError(f"an answer is 'allow' or 'deny', got {word!r}; use one of them")
-    return Allow(feedback=message) if updated_input is None else Edit(updated_input=updated_input, feedback=message)

@@ -1,6 +1,7 @@
 """Bytes to records and back, without losing a stranger's words."""
 
 from agenttool.codec.canonical import canonical_json, digest_of, digest_of_any, digest_of_bytes, record_digest
+from agenttool.codec.own import read_own, write_own
 from agenttool.codec.read import UNREADABLE, from_json, parse_object, read, read_any, read_lines, read_object
 from agenttool.codec.strangers import strangers
 from agenttool.codec.write import json_bytes, sorted_json, to_json, write
@@ -18,9 +19,11 @@ __all__ = [
     "read_any",
     "read_lines",
     "read_object",
+    "read_own",
     "record_digest",
     "sorted_json",
     "strangers",
     "to_json",
     "write",
+    "write_own",
 ]

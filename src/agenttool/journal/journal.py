@@ -1,10 +1,10 @@
 """Append one fact, in order; a status that may not follow is refused."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, cast
 
 from agenttool.ports.facts import Fact, FactData, Step
-from agenttool.ports.stores import EventLog
+from agenttool.ports.stores import DurableLog, EventLog
 from agenttool.ports.world import Clock
 from agenttool.records import InvocationId, InvocationStatus, ToolId
 
@@ -53,7 +53,10 @@ class Journal:
         return moment
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` after each fact, until the function given back is called."""
+        """Call `wake` when there is something new to read, until the function given back is called."""
+        if self.log.durable:
+            # What is not on disk cannot be read, and what is there may have been written by another process.
+            return cast("DurableLog", self.log).listen(wake)
         self._readers.append(wake)
         return lambda: self._readers.remove(wake)
 

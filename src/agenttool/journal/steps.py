@@ -30,6 +30,7 @@ STARTED = Step("started", (E.QUEUED, S.QUEUED), (E.STARTED, S.RUNNING))
 RESUMED = Step("resumed", (E.STARTED, S.RUNNING))
 LAUNCHED = Step("launched", *ADMITTED.told, *JUDGED.told, *STARTED.told)
 
+TAKEN_UP = Step("taken_up", (E.PROGRESS, None))
 PROGRESSED = Step("progressed", (E.PROGRESS, None))
 RETRYING = Step("retrying", (E.PROGRESS, None))
 PARTIAL = Step("partial", (E.PARTIAL_RESULT, S.PARTIAL_RESULT))

@@ -4,7 +4,7 @@ import asyncio
 from typing import cast
 
 from agenttool.codec import json_bytes, parse_object
-from agenttool.errors import ToolFailure
+from agenttool.errors import ConfigError, ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
@@ -12,12 +12,13 @@ from agenttool.pipeline.consult import consult
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.digests import input_digest
 from agenttool.pipeline.evidence import AnswerGiven, Decided
+from agenttool.pipeline.held import Point, hold, settle
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.rejudge import Replacement, replaced
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.answers import answer_record, edit_stands, expiry_record, rejection
-from agenttool.policy.approvals import Answer, Answered, Edit, Question, RefusalReason, Refused
+from agenttool.policy.approvals import Allow, Answer, Answered, Deny, Edit, Question, RefusalReason, Refused
 from agenttool.policy.suggest import suggest
 from agenttool.policy.verdict import Verdict, refusal
 from agenttool.records import (
@@ -39,19 +40,39 @@ from agenttool.scheduler.drive import Drive, Stopped
 def answer(core: Core, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
     """Take somebody's answer to an open question and let the call that waits for it go on; the first answer stands."""
     question = core.approvals.get(approval_id) if isinstance(cast("object", approval_id), str) else None
-    if question is not None and isinstance(words, Edit) and _hides(core, question):
-        place = misplaced(words.updated_input, question.shown)
-        if place is not None:
-            told = (
-                f"what was redacted cannot be moved to {place!r}; leave it where it was shown, or write a value there"
-            )
-            return Refused(approval_id=approval_id, reason=RefusalReason.BAD_INPUT, message=told)
+    refused = None if question is None else misfit_of(core, question, words)
+    if refused is not None:
+        return refused
     outcome = core.approvals.answer(approval_id, words, by=by, now=timestamp(core.now_ns()))
     if isinstance(outcome, Answered):
         waiting = core.waiting.get(approval_id)
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
     return outcome
+
+
+def answer_in(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:
+    """Read an answer that was given as a word.
+
+    Raises:
+        ConfigError: it is no answer.
+    """
+    if word == "deny":
+        return Deny(message=message)
+    if word != "allow":
+        raise ConfigError(f"an answer is 'allow' or 'deny', got {word!r}; use one of them")
+    return Allow(feedback=message) if updated_input is None else Edit(updated_input=updated_input, feedback=message)
+
+
+def misfit_of(core: Core, question: Question, words: Answer) -> Refused | None:
+    """Refuse an edit that moves what its author was not shown."""
+    if not isinstance(words, Edit) or not _hides(core, question):
+        return None
+    place = misplaced(words.updated_input, question.shown)
+    if place is None:
+        return None
+    told = f"what was redacted cannot be moved to {place!r}; leave it where it was shown, or write a value there"
+    return Refused(approval_id=question.approval_id, reason=RefusalReason.BAD_INPUT, message=told)
 
 
 def _hides(core: Core, question: Question) -> bool:
@@ -67,7 +88,22 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
             edited input.
     """
     question = _open(call, tool, proposed, verdict)
+    if call.core.durable:
+        hold(call, Point.ASKED, proposed, question)
+        await settle(call)
     answered = await _wait(call, question)
+    return await conclude(call, tool, proposed, question, answered)
+
+
+async def conclude(
+    call: Call, tool: Tool, proposed: JsonObject, question: Question, answered: Answered | None
+) -> JsonObject:
+    """Take the answer to a question, or that none came, and give the input that may run.
+
+    Raises:
+        ToolFailure: approval_rejected, permission_denied (nobody answered in time), or what is wrong with an edited
+            input.
+    """
     core = call.core
     call.decisions += 1
     decision_id = DecisionId(f"dec_{call.unique}-{call.decisions}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.held import kept
 from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.run_evidence import BatchPlanned, Progressed
@@ -61,19 +62,26 @@ class Batch:
         outlet = Outlet[BatchItem](len(self.calls), delivery)
         places = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
         for call in self.calls:
-            call.is_held = delivery.results_in_order
+            call.leaves_in_order = delivery.results_in_order
         try:
             async with asyncio.TaskGroup() as group:
                 for index in range(len(self.calls)):
                     group.create_task(self._run(index, places, outlet))
                 async for item in outlet:
-                    yield item
+                    yield await self._on_record(item)
         finally:
             for call in self.calls:  # whoever left early leaves results behind that still wait for others
                 release_result(call)
         for call in self.calls:
             if call.has_deferred_changes:
                 call.core.shared.update(call.wanted_changes or {})
+
+    async def _on_record(self, item: BatchItem) -> BatchItem:
+        """Hand a result out only once its leaving is on disk, if anything is."""
+        call = self.calls[item.index]
+        if item.result is None or not call.core.durable:
+            return item
+        return BatchItem(index=item.index, result=await kept(call, item.result))
 
     async def _run(self, index: int, places: asyncio.Semaphore, outlet: Outlet[BatchItem]) -> None:
         call = self.calls[index]

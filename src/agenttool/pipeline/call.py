@@ -66,10 +66,13 @@ class Call(Live, eq=False):
         wanted_changes: what its tool wants to change in the shared context; deferred ones wait for the batch's end.
         fault: what was wrong with the arguments before they could even be written down.
         lost: why what was given as its surface leads nowhere.
+        is_held: the store keeps what it takes to go on with it.
+        is_parked: this process closes, and leaves it to the next one.
+        attempts: how many processes have begun to run it.
         depth: how many calls led to it.
         scheduler_policy: that of the batch it belongs to.
-        is_held: its result leaves a batch in order, so that it may have to wait when it is made.
-        held: what is told of its end once the result leaves.
+        leaves_in_order: its result leaves a batch in order, so that it may have to wait once it is made.
+        made: what is told of its end when such a result leaves.
         is_special: there is more to it than a name and its arguments, so that it goes the long way, or ends it.
     """
 
@@ -111,7 +114,10 @@ class Call(Live, eq=False):
     wanted_changes: JsonObject | None = None
     has_deferred_changes: bool = False
     is_held: bool = False
-    held: Ended | None = None
+    is_parked: bool = False
+    attempts: int = 1
+    leaves_in_order: bool = False
+    made: Ended | None = None
     mutations: int = 0
     decisions: int = 0
     hook_runs: int = 0

@@ -1,7 +1,7 @@
 """What all calls of a runtime share."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -13,7 +13,7 @@ from agenttool.policy.approvals import Approvals
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule
 from agenttool.ports.advice import Adviser
-from agenttool.ports.stores import PayloadStore
+from agenttool.ports.stores import OpenCalls, PayloadStore
 from agenttool.ports.world import IdSource
 from agenttool.records import ApprovalId, InvocationId, Json, JsonObject, ToolResult
 from agenttool.scheduler.deadlines import Deadlines
@@ -54,6 +54,10 @@ class Core:
     digest_key: bytes
     hooks: tuple[Hook, ...] = ()
     advisers: tuple[Adviser, ...] = ()
+    durable: bool = False
+    open_calls: OpenCalls | None = None
+    awake: Callable[[], Awaitable[None]] | None = None
+    """Sees to it that others know we live, before anything is held in our name."""
     default_timeout_s: float | None = 600.0
     random: Callable[[], float] = _no_luck
     retry: RetryPolicy = field(default_factory=RetryPolicy)

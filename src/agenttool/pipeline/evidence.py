@@ -31,6 +31,7 @@ from agenttool.records import (
     ToolHook,
     ToolSurface,
     input_ref,
+    replace,
 )
 from agenttool.results.redaction import MARKER, Redactor
 
@@ -69,6 +70,10 @@ class Request(Plain, frozen=True):
     depends_on: tuple[InvocationId, ...] | None = None
     scheduler_policy_ref: SchedulerPolicyId | None = None
     redactor: Redactor | None = None
+
+    def with_redactor(self, redactor: Redactor) -> "Request":
+        """Give the same with what is sensitive in it."""
+        return replace(self, redactor=redactor)
 
     def members(self, event: EventType) -> JsonObject:
         """Tell the name that was called."""

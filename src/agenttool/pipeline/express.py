@@ -36,7 +36,7 @@ def express(call: Call) -> object:  # noqa: PLR0911, PLR0915 -- a question, a re
         return NOT_PLAIN
     tool = core.tools[entry]
     facts = tool.plain_facts
-    if facts is None:
+    if facts is None or (core.durable and tool.has_effects):
         return NOT_PLAIN
     try:
         call_input = read_object(request.model_input)

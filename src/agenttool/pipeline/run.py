@@ -4,6 +4,8 @@ from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.express import NOT_PLAIN, carry_on, express
 from agenttool.pipeline.failed import error_of_interruption, failed
+from agenttool.pipeline.held import kept
+from agenttool.pipeline.parking import leave_parked
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.execute import execute
 from agenttool.pipeline.phases.map_result import map_result
@@ -42,7 +44,11 @@ async def run_call(call: Call) -> ToolResult:
         result = mapped.result  # no hook waits for it, and all of it can be delivered as it is
     else:
         result = await finish(call, mapped)
+    if call.is_parked:
+        return leave_parked(call, result)
     result = emit_terminal(call, result, mapped.chars)
+    if call.core.durable:
+        result = await kept(call, result)
     if call.interrupted is not None:
         raise call.interrupted
     return result

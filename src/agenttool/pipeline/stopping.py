@@ -108,17 +108,25 @@ def refuse_if_stopped(call: Call) -> None:
 def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
     """Give the error of a call that was stopped, by whoever stopped it."""
     reason = call.abort_reason or AbortReason.USER_INTERRUPTION
+    if reason is AbortReason.RUNTIME_SHUTDOWN and not call.is_parked:
+        return stopped_by_shutdown(call.phase)
+    if reason is AbortReason.USER_INTERRUPTION and not call.is_parked:
+        return canceled_by_user(call.phase)
+    error_class = _CLASSES.get(reason, ErrorClass.CANCELED)
+    message = _why_stopped(call, reason, abandoned=abandoned)
+    return guided(error_class, phase=call.phase, message=message, abort_reason=reason)
+
+
+_CLASSES = {AbortReason.TIMEOUT: ErrorClass.TIMEOUT, AbortReason.SIBLING_ERROR: ErrorClass.SIBLING_CANCELED}
+
+
+def _why_stopped(call: Call, reason: AbortReason, *, abandoned: bool) -> str:
+    if call.is_parked:
+        return f"the runtime closed before anybody answered; {call.invocation_id} goes on once somebody does"
     if reason is AbortReason.TIMEOUT:
         left = "; it ignored the request to stop and was left behind" if abandoned else ""
         seconds = (call.core.now_ns() - call.started_ns) / 1e9
-        message = f"no result after {seconds:.3g} s{left}; ask for less, or allow it more time"
-        return guided(ErrorClass.TIMEOUT, phase=call.phase, message=message, abort_reason=reason)
-    if reason is AbortReason.RUNTIME_SHUTDOWN:
-        return stopped_by_shutdown(call.phase)
+        return f"no result after {seconds:.3g} s{left}; ask for less, or allow it more time"
     if reason is AbortReason.SIBLING_ERROR:
-        message = "a call beside this one failed, so this one was not finished"
-        return guided(ErrorClass.SIBLING_CANCELED, phase=call.phase, message=message, abort_reason=reason)
-    if reason is AbortReason.FALLBACK:
-        message = "the call that made this one has ended, so that nobody waits for it"
-        return guided(ErrorClass.CANCELED, phase=call.phase, message=message, abort_reason=reason)
-    return canceled_by_user(call.phase)
+        return "a call beside this one failed, so this one was not finished"
+    return "the call that made this one has ended, so that nobody waits for it"

@@ -70,6 +70,7 @@ class Tool:
     mapping: MappingPlan
     persistence: PersistencePolicy
     plain_facts: CallFacts | None
+    has_effects: bool
     has_pre_hooks: bool
     has_post_hooks: bool
     inline_below: int
@@ -149,6 +150,7 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         ),
         persistence=persistence,
         plain_facts=safety.static if is_plain else None,
+        has_effects=interface.is_read_only is not True,
         has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
         has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
         inline_below=-1 if its_hooks.at(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,

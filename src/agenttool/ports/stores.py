@@ -120,7 +120,10 @@ class OpenCall(Part, frozen=True, kw_only=True):
 
 
 class GivenAnswer(Part, frozen=True, kw_only=True):
-    """The one answer to a question; numbers count up in the order of answering. The body goes when the call ends."""
+    """The one answer to a question; numbers count up in the order of answering.
+
+    The body, which is never empty, goes once its call is held for something else or ends.
+    """
 
     number: int
     approval_id: ApprovalId
@@ -225,7 +228,7 @@ class OpenCalls(Protocol):
         ...
 
     async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
-        """Give answers to calls that are still open and were given after a number, in order."""
+        """Give answers that calls still wait for, those given after a number, in order."""
         ...
 
 

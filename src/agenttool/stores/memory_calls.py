@@ -31,6 +31,10 @@ class MemoryOpenCalls:
         """The name of this owner."""
         return self._owner
 
+    @property
+    def _is_dead(self) -> bool:
+        return self._is_registered and self._owner not in self._table.alive_until_ns
+
     def hold(
         self,
         invocation_id: InvocationId,
@@ -40,7 +44,12 @@ class MemoryOpenCalls:
         approval_id: ApprovalId | None = None,
         expires_at_ns: int | None = None,
     ) -> None:
-        """Keep what a call needs to go on."""
+        """Keep what a call needs to go on; nothing, if others took this owner for dead."""
+        if self._is_dead:
+            return
+        before = self._table.calls.get(invocation_id)
+        if before is not None and before.approval_id != approval_id:
+            self._empty_answer(before)
         self._table.calls[invocation_id] = OpenCall(
             invocation_id=invocation_id,
             kind=kind,
@@ -52,14 +61,18 @@ class MemoryOpenCalls:
 
     def release(self, invocation_id: InvocationId) -> None:
         """Let go of a call that ends, and of what was answered to it; that it was answered stays."""
-        call = self._table.calls.pop(invocation_id, None)
-        given = self._table.answers.get(call.approval_id) if call is not None and call.approval_id else None
+        call = None if self._is_dead else self._table.calls.pop(invocation_id, None)
+        if call is not None:
+            self._empty_answer(call)
+
+    def _empty_answer(self, call: OpenCall) -> None:
+        given = self._table.answers.get(call.approval_id) if call.approval_id else None
         if given is not None:
             self._table.answers[given.approval_id] = replace(given, body=b"")
 
     async def settle(self) -> None:
         """Return, unless others took this owner for dead."""
-        if self._is_registered and self._owner not in self._table.alive_until_ns:
+        if self._is_dead:
             raise StoreError(f"the owner {self._owner} was taken for dead and others have its calls; begin anew")
 
     async def renew(self, until_ns: int) -> None:
@@ -96,7 +109,8 @@ class MemoryOpenCalls:
 
     def _is_due(self, call: OpenCall, now_ns: int) -> bool:
         is_late = call.expires_at_ns is not None and call.expires_at_ns <= now_ns
-        return call.approval_id is None or call.approval_id in self._table.answers or is_late
+        given = self._table.answers.get(call.approval_id) if call.approval_id else None
+        return call.approval_id is None or is_late or (given is not None and given.body != b"")
 
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:
         """Give one call."""
@@ -118,6 +132,7 @@ class MemoryOpenCalls:
 
     async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> Taken:
         """Give the answer to a question."""
+        await self.settle()
         if approval_id in self._table.answers:
             return Taken.ANSWERED
         call = await self.by_approval(approval_id)
@@ -130,10 +145,8 @@ class MemoryOpenCalls:
         return Taken.TAKEN
 
     async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
-        """Give answers to calls that are still open."""
-        waiting = {call.approval_id for call in self._table.calls.values()}
-        given = (each for each in self._table.answers.values() if each.number > after)
-        return [each for each in given if each.approval_id in waiting][:limit]
+        """Give answers that calls still wait for."""
+        return [each for each in self._table.answers.values() if each.number > after and each.body][:limit]
 
     def _sorted(self) -> list[OpenCall]:
         return [self._table.calls[invocation_id] for invocation_id in sorted(self._table.calls)]

@@ -23,7 +23,7 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
     """Note the one end of the call: its result, its delivery, its terminal event; give the result as it is told."""
     call.phase = _PHASE
     core = call.core
-    if result.error is None and not call.is_special and not call.is_held:
+    if result.error is None and not call.is_special and not call.leaves_in_order:
         call.result = result
         core.journal.note(call, _SUCCEEDED, Ended(result))
     else:
@@ -51,18 +51,26 @@ def _tell_the_whole_end(call: Call, result: ToolResult) -> ToolResult:
     if call.cancellation is not None:
         settle_cancellation(call, canceled=end is InvocationStatus.CANCELED)
     changes = None if call.wanted_changes is None else settle_changes(call, result)
-    if call.is_held:
+    if call.leaves_in_order:
         call.note(steps.CREATED, Made(result))
-        call.held = Ended(result, changes)
+        call.made = Ended(result, changes)
     else:
         call.note(_ENDED[end], Ended(result, changes))
+        _let_go(call)
     return result
 
 
 def release_result(call: Call) -> None:
     """Tell that a result which had to wait has left its batch, and with it the one end of the call (AT-EVT-11)."""
-    held, call.held = call.held, None
-    if held is not None:
-        error = held.result.error
+    made, call.made = call.made, None
+    if made is not None:
+        error = made.result.error
         end = InvocationStatus.SUCCEEDED if error is None else outcome_of(error).invocation_status
-        call.note(steps.RELEASED[end], held)
+        call.note(steps.RELEASED[end], made)
+        _let_go(call)
+
+
+def _let_go(call: Call) -> None:
+    """Take away what was kept for going on with a call, now that its end is told."""
+    if call.is_held and call.core.open_calls is not None:
+        call.core.open_calls.release(call.invocation_id)

@@ -4,6 +4,7 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.failed import error_of_crash, whole
+from agenttool.pipeline.held import Point, hold, settle
 from agenttool.pipeline.run_evidence import Scheduled
 from agenttool.pipeline.started import Waiting, carry, pause, start
 from agenttool.pipeline.stopping import refuse_if_stopped
@@ -28,6 +29,18 @@ async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
         call.started_ns = call.note(steps.RESUMED)
     else:
         call.started_ns = call.note(steps.STARTED, None if call.facts is None else Scheduled(call.facts))
+    if call.core.durable and tool.has_effects:
+        hold(call, Point.RUNNING, call_input)
+        await settle(call)
+    return await run(call, tool)
+
+
+async def run(call: Call, tool: Tool) -> object:
+    """Run the tool, as often as it may be tried.
+
+    Raises:
+        ToolFailure: execution_failed, timeout, dependency_unavailable, rate_limited, canceled.
+    """
     number = 1
     while True:
         try:

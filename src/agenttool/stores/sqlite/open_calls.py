@@ -22,7 +22,7 @@ _DEAD = "(owner IS NULL OR owner NOT IN (SELECT owner FROM owners WHERE alive_un
 _ONE = f"SELECT invocation_id FROM open_calls WHERE invocation_id = :one AND {_DEAD}"  # noqa: S608 -- constants only
 # Each arm is told which index to go by, so that calls which only wait are not even looked at.
 _DUE = f"""
-    SELECT invocation_id FROM (
+    SELECT DISTINCT invocation_id FROM (
         SELECT invocation_id, owner FROM open_calls INDEXED BY open_work WHERE approval_id IS NULL
         UNION ALL SELECT invocation_id, owner FROM open_calls INDEXED BY open_until WHERE expires_at_ns <= :now
         UNION ALL SELECT invocation_id, owner FROM answers INDEXED BY open_answers
@@ -120,7 +120,7 @@ class SqliteOpenCalls:
         return await self._group.perform(lambda connection: _answer(connection, approval_id, body, now_ns))
 
     async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
-        """Give answers to calls that are still open."""
+        """Give answers that calls still wait for."""
         query = (
             "SELECT number, approval_id, body FROM answers WHERE number > ? AND body NOT NULL ORDER BY number LIMIT ?"
         )

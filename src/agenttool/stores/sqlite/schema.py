@@ -25,7 +25,10 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE answers (number INTEGER PRIMARY KEY AUTOINCREMENT, approval_id TEXT NOT NULL UNIQUE,
             at_ns INTEGER NOT NULL, body BLOB)""",
         "CREATE INDEX open_answers ON answers (approval_id) WHERE body IS NOT NULL",
-        # An edited input may hold secrets, so an answer is emptied with its call; that it was given stays.
+        # An edited input may hold secrets: an answer is emptied once its call goes on or ends. That it was given stays.
+        """CREATE TRIGGER call_went_on AFTER UPDATE OF approval_id ON open_calls
+            WHEN old.approval_id IS NOT NULL AND old.approval_id IS NOT new.approval_id
+            BEGIN UPDATE answers SET body = NULL WHERE approval_id = old.approval_id; END""",
         """CREATE TRIGGER call_ended AFTER DELETE ON open_calls WHEN old.approval_id IS NOT NULL
             BEGIN UPDATE answers SET body = NULL WHERE approval_id = old.approval_id; END""",
         # A beginning of its own keeps the chain of one log from passing for another's.

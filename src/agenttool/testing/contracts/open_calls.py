@@ -78,14 +78,17 @@ async def a_question_is_answered_once_whoever_answers(open_calls: OpenTheCalls) 
         assert _ids(await here.parked(limit=10)) == [invocation_number(2)]
 
 
-async def an_answer_is_emptied_with_its_call_and_stays_given(open_calls: OpenTheCalls) -> None:
+async def an_answer_is_emptied_when_its_call_goes_on_or_ends_and_stays_given(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as calls:
-        await _park(calls, 1)
-        await calls.answer(_question(1), b"an edited secret", now_ns=NOW)
+        await _park(calls, 1, 2)
+        for number in (1, 2):
+            await calls.answer(_question(number), b"an edited secret", now_ns=NOW)
         calls.release(invocation_number(1))
+        calls.hold(invocation_number(2), kind="started", body=b"")
         await calls.settle()
         assert await calls.answers(after=0, limit=10) == []
-        assert await calls.answer(_question(1), b"again", now_ns=NOW) is Taken.ANSWERED
+        for number in (1, 2):
+            assert await calls.answer(_question(number), b"again", now_ns=NOW) is Taken.ANSWERED
 
 
 async def what_a_living_owner_holds_is_its_own(open_calls: OpenTheCalls) -> None:
@@ -164,7 +167,7 @@ OPEN_CALLS_PROMISES = (
     a_call_is_held_until_it_is_released,
     calls_are_listed_by_age_page_by_page,
     a_question_is_answered_once_whoever_answers,
-    an_answer_is_emptied_with_its_call_and_stays_given,
+    an_answer_is_emptied_when_its_call_goes_on_or_ends_and_stays_given,
     what_a_living_owner_holds_is_its_own,
     a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more,
     only_calls_with_something_to_do_are_claimed,

@@ -1,3 +1,5 @@
+"""A scheduler policy that is written out in full means what it meant when it was short."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

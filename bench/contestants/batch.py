@@ -1,0 +1,62 @@
+"""Ours with a batch of reads and writes that lock accounts; beside it, the same sleeps with nothing but a semaphore."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+
+from agenttool import Runtime, ToolCall, tool
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, JsonObject, ResourceLock, RuleSource, SchedulerPolicy, SchedulerPolicyId
+from bench.contestants.arguments import SUM
+from bench.contestants.workload import AT_ONCE, WORK_S, accesses
+
+
+def _shared(its: JsonObject) -> list[ResourceLock]:
+    return [ResourceLock(resource=str(its["account"]), mode="read")]
+
+
+def _exclusive(its: JsonObject) -> list[ResourceLock]:
+    return [ResourceLock(resource=str(its["account"]), mode="exclusive")]
+
+
+@tool(read_only=True, concurrency_safe=True, open_world=False, locks=_shared)
+async def read(account: str) -> str:
+    """Read an account, slowly."""
+    await asyncio.sleep(WORK_S)
+    return SUM
+
+
+@tool(read_only=False, concurrency_safe=True, destructive=False, open_world=False, locks=_exclusive)
+async def write(account: str) -> str:
+    """Write an account, slowly."""
+    await asyncio.sleep(WORK_S)
+    return SUM
+
+
+@asynccontextmanager
+async def opened() -> AsyncGenerator[Mapping[str, Callable[[], Awaitable[object]]]]:
+    """Allow the writes by a rule, so that nobody is asked."""
+    allow = Rule(ref="bench", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("local.write",))
+    policy = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_bench"), max_parallel=AT_ONCE)
+    calls = [
+        ToolCall(name="write" if each.writes else "read", arguments={"account": each.account}) for each in accesses()
+    ]
+    async with Runtime.open(tools=[read, write], rules=[allow], interactive=False) as rt:
+        surface = await rt.surface()
+
+        async def batch() -> str:
+            results = await rt.batch(calls, surface=surface, policy=policy)
+            return SUM if len(results) == len(calls) and not any(result.is_error for result in results) else "failed"
+
+        yield {"batch": batch, "semaphore": _under_semaphore}
+
+
+async def _under_semaphore() -> str:
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def work() -> None:
+        async with places:
+            await asyncio.sleep(WORK_S)
+
+    await asyncio.gather(*[work() for _ in accesses()])
+    return SUM

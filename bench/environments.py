@@ -1,0 +1,62 @@
+"""An environment for each peer: they need versions that exclude one another, and some exclude ours."""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PLACE = Path(".venv-bench")
+CONSTRAINTS = Path(__file__).with_name("constraints.txt")
+REQUIREMENTS = {
+    "fastmcp_client": "fastmcp",
+    "langchain_tool": "langchain-core",
+    "mcp_session": "mcp",
+    "openai_agents": "openai-agents",
+    "pydantic_ai_manager": "pydantic-ai-slim",
+}
+"""What to install for a contestant; whoever is not named runs in this environment."""
+
+
+class Missing(Exception):
+    """A contestant that cannot take part, and why."""
+
+
+def main() -> None:
+    """Make every environment that is not there yet, and say who cannot take part."""
+    for contestant, requirement in REQUIREMENTS.items():
+        try:
+            interpreter(contestant)
+        except Missing as error:
+            print(f"{requirement} will be missing: {error}")
+
+
+def interpreter(contestant: str) -> Path:
+    """Give the Python that can run a contestant; on first use its environment is made.
+
+    Raises:
+        Missing: what it needs cannot be installed here.
+    """
+    requirement = REQUIREMENTS.get(contestant)
+    if requirement is None:
+        return Path(sys.executable)
+    environment = PLACE / contestant
+    python, stamp = environment / "bin" / "python", environment / "installed"
+    wanted = hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest()
+    if not stamp.exists() or stamp.read_text() != wanted:
+        shutil.rmtree(environment, ignore_errors=True)
+        _run([sys.executable, "-m", "venv", str(environment)])
+        install = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install", "-c", str(CONSTRAINTS)]
+        _run([str(python), *install, requirement])
+        stamp.write_text(wanted)
+    return python
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Missing(done.stderr.strip().rpartition("\n")[2])
+
+
+if __name__ == "__main__":
+    main()

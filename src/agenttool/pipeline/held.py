@@ -1,0 +1,154 @@
+"""What is kept of a call under way, so that whoever comes after a crash knows how far it came and can go on with it.
+
+A call is held at two points only: while it waits for an answer, and before its tool may have an effect. Both are on
+disk before anything follows from them. What the store keeps here may hold secrets; it goes when the call ends.
+"""
+
+from agenttool.codec import json_bytes, read_own, write_own
+from agenttool.errors import StoreError, ToolFailure
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import Request
+from agenttool.policy.approvals import Question
+from agenttool.policy.moments import read_moment
+from agenttool.records import (
+    ClosedEnum,
+    Digest,
+    ErrorClass,
+    InvocationId,
+    InvocationStatus,
+    JsonObject,
+    Part,
+    ToolId,
+    ToolResult,
+)
+from agenttool.results.failure import guided, result_of_failure
+
+
+class Point(ClosedEnum):
+    """How far a call had come when it was held."""
+
+    ASKED = "asked"
+    RUNNING = "running"
+
+
+class Held(Part, frozen=True, kw_only=True):
+    """A call as it was held; `call_input` is what was asked about, or what runs."""
+
+    name: str
+    model_input: bytes
+    call_input: bytes
+    tool_id: ToolId
+    declaration_digest: Digest
+    status: InvocationStatus
+    events: int
+    surface_id: str | None = None
+    native_call_id: str | None = None
+    actor_ref: str | None = None
+    parent_invocation_id: InvocationId | None = None
+    decisions: int = 0
+    mutations: int = 0
+    progress: int = 0
+    hook_runs: int = 0
+    started_ns: int = 0
+    attempts: int = 1
+    question: Question | None = None
+
+    @property
+    def request(self) -> Request:
+        """What was asked for."""
+        return Request(
+            self.name,
+            self.model_input,
+            self.surface_id,
+            self.native_call_id,
+            self.actor_ref,
+            self.parent_invocation_id,
+        )
+
+
+def hold(call: Call, point: Point, call_input: JsonObject, question: Question | None = None) -> None:
+    """Put a call down; for good with the next settle."""
+    calls, tool, asked = call.core.open_calls, call.tool, call.request
+    if calls is None or tool is None or call.status is None:
+        return
+    call.is_held = True
+    call.is_special = True
+    held = Held(
+        name=asked.name,
+        model_input=asked.model_input,
+        call_input=json_bytes(call_input),
+        tool_id=tool.tool_id,
+        declaration_digest=tool.subject.declaration_digest,
+        status=call.status,
+        events=call.events,
+        surface_id=asked.surface_id,
+        native_call_id=asked.native_call_id,
+        actor_ref=asked.actor_ref,
+        parent_invocation_id=asked.parent_invocation_id,
+        decisions=call.decisions,
+        mutations=call.mutations,
+        progress=call.progress,
+        hook_runs=call.hook_runs,
+        started_ns=call.started_ns,
+        attempts=call.attempts,
+        question=question,
+    )
+    calls.hold(
+        call.invocation_id,
+        kind=point.value,
+        body=write_own(held),
+        approval_id=None if question is None else question.approval_id,
+        expires_at_ns=None if question is None else _nanoseconds(question),
+    )
+
+
+def read_held(body: bytes) -> Held:
+    """Read a call that was put down.
+
+    Raises:
+        RecordError: another version wrote it.
+    """
+    return read_own(body, Held)
+
+
+async def settle(call: Call) -> None:
+    """Go on only once all that was noted of a call is on disk.
+
+    Raises:
+        ToolFailure: dependency_unavailable; nothing has run.
+    """
+    core = call.core
+    try:
+        if core.awake is not None:
+            await core.awake()
+        await core.journal.log.settle()
+    except StoreError as error:
+        message = f"the journal cannot be written, so nothing was run: {error}"
+        raise ToolFailure(
+            guided(
+                ErrorClass.DEPENDENCY_UNAVAILABLE,
+                phase=call.phase,
+                message=message,
+                code="journal_unavailable",
+                effects=False,
+            )
+        ) from error
+
+
+async def kept(call: Call, result: ToolResult) -> ToolResult:
+    """Hand a result out only once it is on disk; otherwise say so in its place."""
+    try:
+        await call.core.journal.log.settle()
+    except StoreError as error:
+        message = f"the call has ended, but its result could not be kept: {error}"
+        unkept = guided(
+            ErrorClass.DEPENDENCY_UNAVAILABLE, phase=call.phase, message=message, code="journal_unavailable"
+        )
+        return result_of_failure(
+            unkept, result_id=result.result_id, invocation_id=result.invocation_id, created_at=result.created_at
+        )
+    return result
+
+
+def _nanoseconds(question: Question) -> int:
+    return round(read_moment(question.expires_at).timestamp() * 1e9)

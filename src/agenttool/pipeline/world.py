@@ -1,0 +1,67 @@
+"""What a runtime needs from outside, and the core that is made of it."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from agenttool.hooks.match import Hook
+from agenttool.journal.journal import Journal
+from agenttool.pipeline.core import Core
+from agenttool.policy.decide import Policy
+from agenttool.ports.advice import Adviser
+from agenttool.ports.limits import RateLimit
+from agenttool.ports.stores import EventLog, OpenCalls, PayloadStore
+from agenttool.ports.world import Clock, IdSource
+from agenttool.scheduler.deadlines import Deadlines
+from agenttool.scheduler.drive import Patience
+from agenttool.scheduler.gate import Gate
+from agenttool.scheduler.rates import Bucket
+
+
+def _certain() -> float:
+    return 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What a runtime needs from outside; `close` is called when it is closed."""
+
+    clock: Clock
+    ids: IdSource
+    log: EventLog
+    payloads: PayloadStore
+    open_calls: OpenCalls | None = None
+    close: Callable[[], Awaitable[None]] | None = None
+    random: Callable[[], float] = _certain
+
+
+def make_core(
+    world: World,
+    *,
+    hooks: Iterable[Hook],
+    policy: Policy | None,
+    rate_limits: Mapping[str, RateLimit] | None,
+    advisers: Iterable[Adviser],
+) -> Core:
+    """Join the parts for the event loop that is running."""
+    loop = asyncio.get_running_loop()
+    return Core(
+        journal=Journal(clock=world.clock, log=world.log),
+        now_ns=world.clock.now_ns,
+        ids=world.ids,
+        payloads=world.payloads,
+        policy=policy or Policy(),
+        gate=Gate(),
+        deadlines=Deadlines(loop),
+        patience=Patience(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
+        loop=loop,
+        thread_id=threading.get_ident(),
+        digest_key=world.ids.secret(),
+        hooks=tuple(hooks),
+        advisers=tuple(advisers),
+        durable=world.log.durable,
+        open_calls=world.open_calls if world.log.durable else None,
+        random=world.random,
+        source_buckets={namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()},
+    )

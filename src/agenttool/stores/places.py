@@ -1,0 +1,58 @@
+"""Where a store is, as one text: `memory:`, or `sqlite:PATH`, also spelled as the URL `sqlite:///PATH`."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agenttool.errors import ConfigError
+from agenttool.ports.facts import Step
+from agenttool.ports.stores import EventLog, OpenCalls, PayloadStore
+from agenttool.stores.memory import MemoryLog, MemoryPayloads
+from agenttool.stores.memory_calls import MemoryOpenCalls
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Everything that one place keeps."""
+
+    log: EventLog
+    payloads: PayloadStore
+    open_calls: OpenCalls
+    close: Callable[[], Awaitable[None]] | None = None
+
+
+def file_of(place: str) -> Path | None:
+    """Give the file that a place names; none for memory.
+
+    Raises:
+        ConfigError: it is no place for a store.
+    """
+    kind, _, path = str(place).partition(":")
+    if kind == "memory" and not path:
+        return None
+    path = path.removeprefix("///") if path.startswith("///") else path
+    if kind == "sqlite" and path and not path.startswith("//"):
+        return Path(path)
+    raise ConfigError(f"no store answers to {place!r}; use 'memory:' or 'sqlite:PATH'")
+
+
+def open_place(place: str, steps: Mapping[str, Step], payloads: str | None = None) -> Kept:
+    """Open a store, or make it; `payloads` is a folder or an object store's URL, and else a folder beside the file.
+
+    Raises:
+        ConfigError: it is no place for a store, or cannot be used.
+    """
+    file = file_of(place)
+    if file is None:
+        return Kept(log=MemoryLog(), payloads=MemoryPayloads(), open_calls=MemoryOpenCalls())
+    # Loaded only when a file is asked for: they cost more to import than all the rest of a runtime in memory.
+    from agenttool.stores.files.payloads import ObjectPayloads  # noqa: PLC0415 -- see above
+    from agenttool.stores.sqlite.store import SqliteStore  # noqa: PLC0415 -- see above
+
+    kept = SqliteStore.open(file, steps=steps)
+    return Kept(
+        log=kept.log,
+        payloads=ObjectPayloads.open(payloads or file.with_name(file.name + "-payloads")),
+        open_calls=kept.open_calls,
+        close=kept.close,
+    )

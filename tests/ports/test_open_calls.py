@@ -1,0 +1,106 @@
+"""Whatever owners do, in whatever order: the file answers as the reference does."""
+
+import asyncio
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenttool.errors import StoreError
+from agenttool.journal.steps import STEPS
+from agenttool.stores.memory_calls import CallTable, MemoryOpenCalls
+from agenttool.stores.sqlite.connect import Durability
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.testing.contracts.story import invocation_number
+
+OWNERS = ("a", "b", "c")
+OPENING = [("renew", "b", 30), ("renew", "c", 15)]
+"""One that lives long, one that dies half-way, and one that nobody takes for alive."""
+
+owners = st.sampled_from(OWNERS)
+numbers = st.integers(1, 3)
+moments = st.integers(1, 30)
+deeds = st.one_of(
+    st.tuples(st.just("hold"), owners, numbers, st.booleans(), st.none() | moments),
+    st.tuples(st.just("release"), owners, numbers),
+    st.tuples(st.just("renew"), owners, moments),
+    st.tuples(st.just("claim"), owners, moments, st.integers(1, 3)),
+    st.tuples(st.just("take"), owners, numbers, moments),
+    st.tuples(st.just("answer"), owners, numbers, moments),
+    st.tuples(st.just("retire"), owners),
+)
+
+
+def question(number):
+    return f"apr_{number:032x}-1"
+
+
+async def do(calls, deed, *values):
+    """Do one thing, and give what came of it."""
+    outcome = None
+    match deed, values:
+        case "hold", (number, waits, expires):
+            about = question(number) if waits else None
+            calls.hold(invocation_number(number), kind="k", body=b"b", approval_id=about, expires_at_ns=expires)
+            await calls.settle()
+        case "release", (number,):
+            calls.release(invocation_number(number))
+            await calls.settle()
+        case "renew", (until,):
+            await calls.renew(until)
+        case "claim", (now, limit):
+            outcome = sorted(await calls.claim(now_ns=now, limit=limit), key=lambda call: call.invocation_id)
+        case "take", (number, now):
+            outcome = await calls.take(invocation_number(number), now_ns=now)
+        case "answer", (number, now):
+            outcome = await calls.answer(question(number), b"yes", now_ns=now)
+        case _:
+            await calls.retire()
+    return outcome
+
+
+async def seen(calls):
+    page, parked = await calls.page(limit=10), await calls.parked(limit=10)
+    given_answers = [(each.approval_id, each.body) for each in await calls.answers(after=0, limit=10)]
+    return list(page), list(parked), given_answers
+
+
+async def story(open_calls, script):
+    """Run a script, owner by owner, and tell everything that can be seen after each deed; the dead are not heard."""
+    told, dead = [], set()
+    for deed, owner, *values in script:
+        if owner in dead:
+            continue
+        try:
+            told.append(await do(open_calls[owner], deed, *values))
+        except StoreError:
+            told.append("refused")
+            if deed not in ("claim", "take"):
+                dead.add(owner)
+        told.append(await seen(open_calls["a"]))
+    return told
+
+
+async def in_a_file(script):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.db"
+        stores = {
+            owner: SqliteStore.open(path, steps=STEPS, durability=Durability.NORMAL, owner=owner) for owner in OWNERS
+        }
+        told = await story({owner: store.open_calls for owner, store in stores.items()}, script)
+        for store in stores.values():
+            with suppress(StoreError):
+                await store.close()
+    return told
+
+
+@pytest.mark.slow
+@given(st.lists(deeds, max_size=25))
+@settings(max_examples=100)
+def test_the_file_answers_as_the_reference_does(script):
+    table, script = CallTable(), [*OPENING, *script]
+    reference = asyncio.run(story({owner: MemoryOpenCalls(owner, table) for owner in OWNERS}, script))
+    assert asyncio.run(in_a_file(script)) == reference
