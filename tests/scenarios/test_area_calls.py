@@ -265,15 +265,36 @@ async def test_the_four_facts_of_a_cancellation_stay_apart(allow, begun, call, s
 
 
 @pytest.mark.requirement("AT-PROG-07")
-@pytest.mark.xfail(reason="a part of a result is announced, but kept nowhere: no partial_result_refs")
-async def test_a_part_of_a_result_can_be_fetched_by_its_ref(allow, call, story):
+async def test_a_part_of_a_result_can_be_fetched_by_its_ref_while_the_tool_goes_on(bench, allow, begun, call, story):
+    release = asyncio.Event()
+
+    async def part(job):
+        job.report(partial={"rows": [1]})
+        await release.wait()
+        return "done"
+
+    async with bench.open([scripted_tool("probe", part)], rules=allow) as rt:
+        calling = asyncio.ensure_future(call(rt, "probe", {}))
+        await begun(rt, "tool.invocation.partial_result")
+        await asyncio.sleep(0)
+        stored = dict(bench.payloads._bytes)
+        release.set()
+        told = await story(rt, await calling)
+    ((ref,),) = [each["partial_result_refs"] for each in told.progress]
+    assert stored == {ref.removeprefix("payload:"): b'{"rows":[1]}'}
+    assert [each["status"] for each in told.progress] == ["partial_result"]
+
+
+async def test_a_part_that_may_not_be_stored_is_announced_without_a_ref(bench, allow, call, story):
     async def part(job):
         job.report(partial={"rows": [1]})
         return "done"
 
-    async with Runtime.open(tools=[scripted_tool("probe", part)], rules=allow) as rt:
+    probe = scripted_tool("probe", part, persistence_policy_ref="never_persist")
+    async with bench.open([probe], rules=allow) as rt:
         told = await story(rt, await call(rt, "probe", {}))
-    assert told.progress[0]["partial_result_refs"]
+    assert ["partial_result_refs" in each for each in told.progress] == [False]
+    assert bench.payloads._bytes == {}
 
 
 @pytest.mark.requirement("AT-RES-13")

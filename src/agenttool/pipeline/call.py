@@ -12,6 +12,7 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, Request
+from agenttool.pipeline.parts import keep_part
 from agenttool.pipeline.run_evidence import Ended, Progressed, native_ids
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
@@ -308,6 +309,7 @@ class Call(Live, eq=False):
             scrub.text(step) if scrub and step else step,
             (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
             cast("JsonObject", dict(facts)) if facts else None,
+            keep_part(self.core, self.tool, partial, scrub) if is_partial else None,
         )
         self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, update)
         if self.on_progress is not None:
