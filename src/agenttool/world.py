@@ -1,5 +1,6 @@
 """The real clock and the real source of ids."""
 
+import secrets
 import time
 from typing import TypeVar
 
@@ -26,6 +27,10 @@ class UniqueIds:
     def unique(self) -> str:
         """Give a UUIDv7 in 32 hexadecimal digits."""
         return _uuid7().hex
+
+    def secret(self) -> bytes:
+        """Give 32 bytes that nobody can guess."""
+        return secrets.token_bytes(32)
 
     def new(self, kind: IdKind[_Id]) -> _Id:
         """Give a fresh id of a kind."""

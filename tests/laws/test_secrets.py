@@ -127,11 +127,17 @@ def stories(draw):
 def secretive_tool(story):
     async def work(job):
         job.report(f"using {story['secret']}", step=story["secret"])
+        job.report(partial={"rows": [story["secret"]]})
+        job.add_native_ids("mcp", {"server_id": story["secret"]})
         return OUTPUTS[story["output"]](story["secret"])
 
     plain = scripted_tool("probe", work, schema=story["schema"])
     contract = InputContract(sensitive_fields=tuple(story["sensitive"]))
-    return dataclasses.replace(plain, declaration=replace(plain.declaration, input_contract=contract))
+    return dataclasses.replace(
+        plain,
+        declaration=replace(plain.declaration, input_contract=contract),
+        execution_profile=replace(plain.execution_profile, supports_artifacts=True),
+    )
 
 
 def texts(value):

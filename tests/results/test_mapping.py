@@ -100,7 +100,7 @@ def test_every_content_class_comes_through_unchanged(mapped):
         else ContentItem(type=each, ref=ref, name="thing")
         for each in ContentClass
     )
-    result = mapped(NativeOutput(content=items)).result
+    result = mapped(NativeOutput(content=items), MappingPlan(has_artifacts=True)).result
     assert result.content == items
     assert [item.type for item in result.content] == list(ContentClass)
 
@@ -130,7 +130,8 @@ def test_dropping_the_rendering_changes_nothing_else(mapped):
 def test_resources_and_artifacts_are_listed_apart(mapped):
     page = Ref(id="page", uri="https://example.org/", media_type="text/html")
     report = Ref(id="report", uri="artifact:1", media_type="application/pdf")
-    result = mapped(NativeOutput(value="done", resource_refs=(page,), artifact_refs=(report,))).result
+    output = NativeOutput(value="done", resource_refs=(page,), artifact_refs=(report,))
+    result = mapped(output, MappingPlan(has_artifacts=True)).result
     assert (result.resource_refs, result.artifact_refs) == ((page,), (report,))
 
 

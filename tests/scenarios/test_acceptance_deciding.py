@@ -172,7 +172,6 @@ async def test_08_a_denied_or_rejected_call_yields_a_terminal_error_result(asked
 
 
 @pytest.mark.requirement("AT-ACC-15")
-@pytest.mark.xfail(reason="native ids of a run are noted, but no invocation record tells them (external_mappings)")
 async def test_15_evidence_reconstructs_which_tool_ran_under_which_native_id_and_why_it_is_trusted(
     call, rule, sound_export
 ):

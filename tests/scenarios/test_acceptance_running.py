@@ -172,7 +172,6 @@ NATIVE = {
 
 
 @pytest.mark.requirement("AT-ACC-17")
-@pytest.mark.xfail(reason="native ids of a run are noted, but no invocation record tells them (external_mappings)")
 @pytest.mark.parametrize("kind", NATIVE, ids=str)
 async def test_17_tools_of_six_kinds_keep_their_native_ids(kind, allow, call, records, story):
     mapping, of_the_run = NATIVE[kind]

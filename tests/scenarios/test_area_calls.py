@@ -18,9 +18,7 @@ from agenttool.records import (
 )
 from agenttool.testing.fakes import scripted_tool
 
-WITHHELD = pytest.mark.xfail(
-    reason="a small output that is wholly withheld is told as a success: a small result skips persist_result"
-)
+STAGES = ("model_input", "observable_input", "permission_input", "call_input")
 
 
 @pytest.mark.requirement("AT-INV-02", "AT-INV-04")
@@ -37,12 +35,33 @@ async def test_an_invocation_names_who_asked_where_and_by_which_native_id(allow,
 
 
 @pytest.mark.requirement("AT-INV-03")
-@pytest.mark.xfail(reason="an input that nothing changed is told once: observable_input and call_input are left out")
 async def test_even_a_plain_invocation_tells_all_four_inputs(allow, call, story):
     async with Runtime.open(tools=[scripted_tool("probe")], rules=allow) as rt:
         told = await story(rt, await call(rt, "probe", {"n": 1}))
-    for stage in ("model_input", "observable_input", "permission_input", "call_input"):
+    for stage in STAGES:
         assert told.invocation[stage] == {"n": 1}
+
+
+@pytest.mark.requirement("AT-INV-03")
+async def test_all_four_inputs_are_told_without_their_secrets_and_each_is_a_value_of_its_own(allow, call):
+    @tool
+    async def login(user: str, password: Annotated[str, Sensitive]) -> str:
+        """Log in. Not for services."""
+        return "welcome"
+
+    async with Runtime.open(tools=[login], rules=allow) as rt:
+        result = await call(rt, "login", {"user": "ada", "password": "correct horse"})
+        invocation = await rt.invocation(result.invocation_id)
+    told = [getattr(invocation, stage) for stage in STAGES]
+    assert told == [{"user": "ada", "password": "[redacted]"}] * 4
+    assert len({id(each) for each in told}) == 4
+
+
+@pytest.mark.requirement("AT-INV-03")
+async def test_a_call_that_never_ran_has_no_input_that_ran(call, rule, story):
+    async with Runtime.open(tools=[scripted_tool("probe")], rules=[rule("deny", "*")]) as rt:
+        told = await story(rt, await call(rt, "probe", {"n": 1}))
+    assert [stage for stage in STAGES if stage in told.invocation] == list(STAGES[:3])
 
 
 @pytest.mark.requirement("AT-IO-13")
@@ -64,7 +83,6 @@ async def test_the_models_input_is_kept_as_it_came(allow, call, changed, story, 
 
 
 @pytest.mark.requirement("AT-INV-14", "AT-INV-15")
-@WITHHELD
 async def test_an_invocation_outlives_its_bytes_its_refusal_and_its_failing_sibling(bench, changed, rule, story):
     async def deliver(job):
         ref = Ref(id="art_1", uri="file:///report", digest="sha256:" + "0" * 64)
@@ -75,7 +93,7 @@ async def test_an_invocation_outlives_its_bytes_its_refusal_and_its_failing_sibl
 
     tools = [
         changed(scripted_tool("withheld"), declaration={"output_contract": OutputContract(redaction_rules=("*",))}),
-        scripted_tool("large", deliver),
+        changed(scripted_tool("large", deliver), execution_profile={"supports_artifacts": True}),
         scripted_tool("denied"),
         scripted_tool("fail", fail),
         scripted_tool("dependent"),
@@ -180,14 +198,17 @@ async def test_profiles_say_whether_credentials_are_delegated_and_whether_it_wor
 
 
 @pytest.mark.requirement("AT-EXEC-10")
-@pytest.mark.xfail(reason="a tool that declares no artifacts may return them all the same")
-async def test_artifacts_appear_only_where_they_were_declared(allow, call):
+async def test_artifacts_appear_only_where_they_were_declared(allow, call, changed):
     async def deliver(job):
         return NativeOutput(value="done", artifact_refs=(Ref(id="art_1", uri="file:///x"),))
 
-    async with Runtime.open(tools=[scripted_tool("probe", deliver)], rules=allow) as rt:
-        result = await call(rt, "probe", {})
-    assert not result.artifact_refs
+    silent = scripted_tool("silent", deliver)
+    saying = changed(scripted_tool("saying", deliver), execution_profile={"supports_artifacts": True})
+    async with Runtime.open(tools=[silent, saying], rules=allow) as rt:
+        refused, result = [await call(rt, name, {}) for name in ("silent", "saying")]
+    assert (refused.error.error_code, refused.artifact_refs) == ("artifacts_not_declared", None)
+    assert refused.native_output_ref
+    assert [ref.id for ref in result.artifact_refs] == ["art_1"]
 
 
 @pytest.mark.requirement("AT-IFACE-13")
@@ -243,15 +264,36 @@ async def test_the_four_facts_of_a_cancellation_stay_apart(allow, begun, call, s
 
 
 @pytest.mark.requirement("AT-PROG-07")
-@pytest.mark.xfail(reason="a part of a result is announced, but kept nowhere: no partial_result_refs")
-async def test_a_part_of_a_result_can_be_fetched_by_its_ref(allow, call, story):
+async def test_a_part_of_a_result_can_be_fetched_by_its_ref_while_the_tool_goes_on(bench, allow, begun, call, story):
+    release = asyncio.Event()
+
+    async def part(job):
+        job.report(partial={"rows": [1]})
+        await release.wait()
+        return "done"
+
+    async with bench.open([scripted_tool("probe", part)], rules=allow) as rt:
+        calling = asyncio.ensure_future(call(rt, "probe", {}))
+        await begun(rt, "tool.invocation.partial_result")
+        await asyncio.sleep(0)
+        stored = dict(bench.payloads._bytes)
+        release.set()
+        told = await story(rt, await calling)
+    ((ref,),) = [each["partial_result_refs"] for each in told.progress]
+    assert stored == {ref.removeprefix("payload:"): b'{"rows":[1]}'}
+    assert [each["status"] for each in told.progress] == ["partial_result"]
+
+
+async def test_a_part_that_may_not_be_stored_is_announced_without_a_ref(bench, allow, call, story):
     async def part(job):
         job.report(partial={"rows": [1]})
         return "done"
 
-    async with Runtime.open(tools=[scripted_tool("probe", part)], rules=allow) as rt:
+    probe = scripted_tool("probe", part, persistence_policy_ref="never_persist")
+    async with bench.open([probe], rules=allow) as rt:
         told = await story(rt, await call(rt, "probe", {}))
-    assert told.progress[0]["partial_result_refs"]
+    assert ["partial_result_refs" in each for each in told.progress] == [False]
+    assert bench.payloads._bytes == {}
 
 
 @pytest.mark.requirement("AT-RES-13")

@@ -11,11 +11,6 @@ from agenttool.records import ErrorClass, InputContract, OutputContract, ToolErr
 from agenttool.stores.memory import MemoryPayloads
 from agenttool.testing.fakes import scripted_tool
 
-WITHHELD = pytest.mark.xfail(
-    reason="a small output that is wholly withheld is told as a success: a small result skips persist_result"
-)
-
-
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
 
@@ -94,7 +89,6 @@ async def test_a_tool_that_fails_hangs_loses_its_backend_is_throttled_or_half_fa
 
 
 @pytest.mark.requirement("AT-PIPE-24", "AT-ERR-11", "AT-RES-09")
-@WITHHELD
 async def test_what_ran_and_cannot_be_delivered_is_no_failed_execution(allow, bench, call, changed, story):
     class FullStore(MemoryPayloads):
         async def put(self, data, digest):
@@ -129,7 +123,6 @@ async def test_what_ran_and_cannot_be_delivered_is_no_failed_execution(allow, be
 
 
 @pytest.mark.requirement("AT-ERR-04")
-@WITHHELD
 async def test_fourteen_families_of_errors_have_fourteen_different_names(allow, asked_questions, begun, changed, rule):
     async def hang(job):
         await asyncio.Event().wait()

@@ -91,7 +91,6 @@ async def test_each_update_and_each_part_is_an_event_and_a_silent_tool_promises_
 
 
 @pytest.mark.requirement("AT-EVT-11")
-@pytest.mark.xfail(reason="yielded is told when a call ends, not when its result is released in order")
 async def test_results_are_yielded_in_the_order_in_which_they_are_released(allow, records):
     release = asyncio.Event()
 
@@ -113,8 +112,39 @@ async def test_results_are_yielded_in_the_order_in_which_they_are_released(allow
     assert yielded == ["tool_test.slow", "tool_test.quick"]
 
 
+@pytest.mark.requirement("AT-EVT-11", "AT-EVT-12")
+async def test_every_call_of_a_batch_that_somebody_left_early_has_its_one_end(allow, begun, records):
+    forever, release = asyncio.Event(), asyncio.Event()
+
+    async def hang(job):
+        await forever.wait()
+
+    async def quick(job):
+        release.set()
+
+    tools = [
+        scripted_tool("hang", hang, is_concurrency_safe=True),
+        scripted_tool("quick", quick, is_concurrency_safe=True),
+    ]
+    async with Runtime.open(tools=tools, rules=allow) as rt:
+        surface = await rt.surface()
+        calls = [ToolCall(name=name, arguments={}) for name in ("hang", "quick", "quick")]
+        leaving = asyncio.ensure_future(rt.batch(calls, surface=surface))
+        await release.wait()
+        await begun(rt, "tool.result.created")
+        held = [each["status"] for each in await records(rt, "tool_invocation")]
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        events = await records(rt, "tool_event")
+    assert "succeeded" not in held
+    ends = [
+        each["event_type"].rpartition(".")[2] for each in events if each["event_type"].startswith("tool.invocation")
+    ]
+    assert [end for end in ends if end in ("succeeded", "canceled")] == ["canceled", "succeeded", "succeeded"]
+    assert ends.count("yielded") == 3
+
+
 @pytest.mark.requirement("AT-EVT-13")
-@pytest.mark.xfail(reason="the events of a stored and of a withheld result name the decision, not the result")
 async def test_a_plain_a_large_and_a_withheld_result_are_told_with_their_ids(allow, call, changed, story):
     tools = [
         scripted_tool("plain"),

@@ -177,7 +177,6 @@ async def test_a_field_that_a_hook_injects_is_marked_internal_and_its_source_is_
 
 
 @pytest.mark.requirement("AT-IO-11")
-@pytest.mark.xfail(reason="neither result nor invocation lists the mutations of the input (input_mutation_refs)")
 async def test_a_result_names_the_mutations_of_its_input(asked_questions, call, hook, story):
     rt, result = await posted(asked_questions, call, hook)
     told = await story(rt, result)

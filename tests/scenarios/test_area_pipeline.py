@@ -178,17 +178,24 @@ async def test_a_failure_in_any_phase_skips_the_rest_and_is_told_once_by_its_own
 
 
 @pytest.mark.requirement("AT-PIPE-18")
-@pytest.mark.xfail(reason="the output of a tool whose mapper failed is kept nowhere: no native_output_ref")
-async def test_an_output_that_cannot_be_mapped_stays_reachable(allow, call):
+async def test_an_output_that_cannot_be_mapped_stays_reachable(allow, bench, call):
     mapped = []
     good = dataclasses.replace(scripted_tool("good"), map_result=lambda output: [mapped.append(1), output][1])
     bad = dataclasses.replace(scripted_tool("bad"), map_result=broken)
-    async with Runtime.open(tools=[good, bad], rules=allow) as rt:
+    async with bench.open([good, bad], rules=allow) as rt:
         await call(rt, "good", {})
         result = await call(rt, "bad", {})
     assert mapped == [1]
     assert result.error.error_class == "result_mapping_failed"
-    assert result.native_output_ref
+    assert await bench.payloads.get(result.native_output_ref.removeprefix("payload:")) == b'"done"'
+
+
+async def test_what_a_tool_forbids_to_store_is_not_kept_because_its_mapping_failed(allow, bench, call):
+    secretive = dataclasses.replace(scripted_tool("probe", persistence_policy_ref="never_persist"), map_result=broken)
+    async with bench.open([secretive], rules=allow) as rt:
+        result = await call(rt, "probe", {})
+    assert (result.error.error_class, result.native_output_ref) == ("result_mapping_failed", None)
+    assert bench.payloads._bytes == {}
 
 
 @pytest.mark.requirement("AT-PIPE-21")
@@ -206,16 +213,15 @@ async def test_after_a_success_the_hook_of_success_runs_and_after_a_failure_that
 
 
 @pytest.mark.requirement("AT-PIPE-22")
-@pytest.mark.xfail(reason="after a post hook failed, the output that was there is kept nowhere: no native_output_ref")
 @pytest.mark.parametrize("answer", [{"stop": "enough"}, broken], ids=["stop", "fault"])
-async def test_a_post_hook_that_ends_a_call_does_not_hide_that_it_ran(allow, call, hook, story, answer):
+async def test_a_post_hook_that_ends_a_call_does_not_hide_that_it_ran(allow, bench, call, hook, story, answer):
     probe = scripted_tool("probe")
-    async with Runtime.open(tools=[probe], rules=allow, hooks=[hook(answer, "post_tool_use")]) as rt:
+    async with bench.open([probe], rules=allow, hooks=[hook(answer, "post_tool_use")]) as rt:
         told = await story(rt, await call(rt, "probe", {}))
     assert told.result["error"]["error_class"] == ("post_hook_failed" if answer is broken else "hook_blocked")
     assert told.result["error"]["retry"]["safe"] is False
     assert (told.invocation["status"], len(probe.executor.inputs)) == ("failed", 1)
-    assert told.result["native_output_ref"]
+    assert await bench.payloads.get(told.result["native_output_ref"].removeprefix("payload:")) == b"done"
 
 
 @pytest.mark.requirement("AT-IFACE-07")

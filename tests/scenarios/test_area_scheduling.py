@@ -116,7 +116,6 @@ async def test_an_interrupted_tool_that_blocks_comes_to_its_end(allow, begun, fa
 
 
 @pytest.mark.requirement("AT-SCHED-07", "AT-IFACE-19", "AT-IFACE-10")
-@pytest.mark.xfail(reason="the facts of a call are computed, but no invocation record tells them (scheduler)")
 async def test_every_invocation_tells_the_seven_facts_of_its_call(allow, call, story):
     async def work(job):
         return "done"
@@ -144,7 +143,6 @@ async def test_every_invocation_tells_the_seven_facts_of_its_call(allow, call, s
 
 
 @pytest.mark.requirement("AT-SCHED-06", "AT-INV-06", "AT-PIPE-28")
-@pytest.mark.xfail(reason="the policy of a batch is neither exported nor named by its invocations")
 async def test_the_policy_of_a_batch_is_exported_and_its_calls_name_it(allow, records):
     policy = SchedulerPolicy(scheduler_policy_id="sched_mine", max_parallel=2, context_modifier_policy="forbid")
     async with Runtime.open(tools=[scripted_tool("probe")], rules=allow) as rt:
@@ -154,6 +152,25 @@ async def test_the_policy_of_a_batch_is_exported_and_its_calls_name_it(allow, re
         (exported,) = await records(rt, "tool_scheduler_policy")
     assert invocation["scheduler_policy_ref"] == exported["scheduler_policy_id"] == "sched_mine"
     assert exported["context_modifier_policy"] == "forbid"
+
+
+@pytest.mark.requirement("AT-SCHED-06", "AT-PIPE-28")
+async def test_the_policy_of_a_batch_without_one_leaves_no_question_open_and_is_told_once(allow, story, sound_export):
+    async with Runtime.open(tools=[scripted_tool("probe", is_concurrency_safe=True)], rules=allow) as rt:
+        surface = await rt.surface()
+        calls = [ToolCall(name="probe", arguments={}), ToolCall(name="probe", arguments={}, depends_on=(0,))]
+        results, _ = [await rt.batch(calls, surface=surface) for _ in range(2)]
+        first, second = [await story(rt, result) for result in results]
+        (policy,) = [each for each in await sound_export(rt) if each["record_type"] == "tool_scheduler_policy"]
+    assert first.invocation["scheduler"]["is_concurrency_safe"] is True
+    assert first.invocation["scheduler_policy_ref"] == policy["scheduler_policy_id"]
+    assert second.invocation["depends_on"] == [first.invocation["invocation_id"]]
+    assert policy["parallel_classes"] == dict.fromkeys(("read_only", "write", "destructive", "open_world"), True)
+    assert policy["ordering_policy"] == "preserve_terminal_order"
+    assert policy["yield_policy"] == "progress_immediate_results_ordered"
+    assert policy["sibling_failure_policy"] == "ignore"
+    assert policy["synthetic_results"]["sibling_error"] == "synthetic_error"
+    assert {"interrupt_behavior", "context_modifier_policy"} <= policy.keys()
 
 
 @pytest.mark.requirement("AT-SCHED-03")

@@ -11,7 +11,7 @@ from agenttool import ConfigError, Runtime, Sensitive, ToolFailure, tool
 from agenttool.hooks.match import Hook
 from agenttool.policy.approvals import Edit
 from agenttool.policy.rules import Rule
-from agenttool.records import Behavior, HookEvent, RuleSource, ToolError, replace
+from agenttool.records import Behavior, ErrorClass, HookEvent, RuleSource, ToolError, replace
 from agenttool.testing.fakes import scripted_tool
 
 
@@ -285,3 +285,24 @@ async def test_a_tool_that_names_its_error_by_a_plain_word_does_not_make_the_log
         result = await call(rt, "refuse", {})
         (exported,) = await records(rt, "tool_result")
     assert result.error.error_class == exported["error"]["error_class"] == "rate_limited"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ToolError(error_class=5),
+        ToolError(error_class=ErrorClass.TIMEOUT, retry={"safe": "perhaps"}),
+        ToolError(error_class=ErrorClass.TIMEOUT, native_error_ref=object()),
+    ],
+    ids=["class", "retry", "native error"],
+)
+async def test_an_error_that_cannot_be_told_is_a_failure_that_can(allow, call, error, story):
+    @tool
+    async def refuse() -> str:
+        """Refuse. Not for success."""
+        raise ToolFailure(error)
+
+    async with Runtime.open(tools=[refuse], rules=allow) as rt:
+        told = await story(rt, await call(rt, "refuse", {}))
+    assert told.result["error"]["error_class"] == "execution_failed"
+    assert "fill ToolError as it is declared" in told.result["error"]["message"]

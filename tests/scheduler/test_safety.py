@@ -41,6 +41,7 @@ def test_a_tool_that_says_nothing_runs_alone_and_counts_as_a_destructive_write()
             is_open_world=True,
             requires_exclusive_context=False,
             interrupt_behavior=InterruptBehavior.BLOCK,
+            context_modifier_policy=ContextModifierPolicy.FORBID,
             resource_locks=(),
         ),
         alone=True,
@@ -86,7 +87,12 @@ def test_the_same_tool_is_safe_for_one_input_and_exclusive_for_another():
     reading, deleting = facts_of(safety, {"command": "ls -l"}), facts_of(safety, {"command": "rm -r ."})
     assert not reading.alone
     assert deleting.alone
-    shared = {"is_open_world": True, "requires_exclusive_context": False, "resource_locks": ()}
+    shared = {
+        "is_open_world": True,
+        "requires_exclusive_context": False,
+        "context_modifier_policy": ContextModifierPolicy.FORBID,
+        "resource_locks": (),
+    }
     assert reading.record == SchedulingFacts(
         is_concurrency_safe=True,
         is_read_only=True,

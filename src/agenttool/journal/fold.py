@@ -3,18 +3,23 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
+from agenttool.codec import json_bytes, parse_object
 from agenttool.journal.moments import timestamp
 from agenttool.ports.facts import Fact
 from agenttool.records import (
     EVENT,
+    UNSET,
     EventType,
     InvocationStatus,
     JsonObject,
     Record,
+    SchedulerState,
+    SchedulingFacts,
     StatusTransition,
     Timestamp,
     ToolEvent,
     ToolInvocation,
+    replace,
 )
 
 SOURCE = "agenttool"
@@ -35,14 +40,41 @@ def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
         if status is not None
     )
     status = moves[-1].status if moves else InvocationStatus.PLANNED
+    started_at = _moment_of(EventType.STARTED, facts)
+    _fill_inputs(fields, has_started=started_at is not None)
+    if isinstance(scheduler := fields.get("scheduler"), SchedulingFacts):
+        fields["scheduler"] = replace(scheduler, state=_STATES.get(status, SchedulerState.YIELDED))
     return ToolInvocation(
         **fields,  # pyright: ignore[reportArgumentType] -- each evidence fills fields of the record
         status=status,
         status_transitions=moves,
         created_at=timestamp(facts[0].at_ns),
-        started_at=_moment_of(EventType.STARTED, facts),
+        started_at=started_at,
         ended_at=moves[-1].at if status.is_terminal else None,
     )
+
+
+_STATES = {
+    InvocationStatus.QUEUED: SchedulerState.QUEUED,
+    InvocationStatus.RUNNING: SchedulerState.EXECUTING,
+    InvocationStatus.NEEDS_INPUT: SchedulerState.EXECUTING,
+    InvocationStatus.PARTIAL_RESULT: SchedulerState.EXECUTING,
+    InvocationStatus.POST_HOOKS_RUNNING: SchedulerState.COMPLETED,
+    InvocationStatus.CANCELED: SchedulerState.DISCARDED,
+}
+"""Where a call that was given its turn stands in the queue, by its status; all else has left it with a result."""
+
+
+def _fill_inputs(fields: dict[str, object], *, has_started: bool) -> None:
+    """Tell an input that nobody changed as the one before it, each as a value of its own (AT-INV-03)."""
+    if "permission_input" in fields or "hook_refs" in fields:
+        fields.setdefault("observable_input", _own(fields.get("model_input", UNSET)))
+    if has_started:
+        fields.setdefault("call_input", _own(fields.get("permission_input", UNSET)))
+
+
+def _own(value: object) -> object:
+    return parse_object(json_bytes(cast("JsonObject", value))) if isinstance(value, dict) else value
 
 
 def records_of(facts: Iterable[Fact]) -> Iterator[Record]:

@@ -50,6 +50,8 @@ SIDE_POST_COMPLETED = Step("side_post_completed", (E.HOOK_POST_COMPLETED, None))
 PERSISTED = Step("persisted", (E.RESULT_PERSISTED, None))
 REDACTED = Step("redacted", (E.RESULT_REDACTED, None))
 
+CREATED = Step("created", (E.RESULT_CREATED, None))
+
 _TERMINAL = {S.SUCCEEDED: E.SUCCEEDED, S.CANCELED: E.CANCELED, S.TIMED_OUT: E.TIMED_OUT}
 
 ENDED = {
@@ -69,6 +71,10 @@ ENDED = {
 }
 """The eight ends: the result is made, delivered, and the one terminal event is told (G-11, G-50)."""
 
+RELEASED = {end: Step(f"released_{end.value}", *step.told[1:]) for end, step in ENDED.items()}
+"""The same ends without their beginning: of a result that was made before, and had to wait for its turn to leave."""
+
+BATCH_PLANNED = Step("batch_planned", (None, None))
 DECLARED = Step("declared", (E.DECLARED, None))
 SURFACE_CREATED = Step("surface_created", (E.SURFACE_CREATED, None))
 SURFACE_UPDATED = Step("surface_updated", (E.SURFACE_UPDATED, None))
@@ -77,6 +83,10 @@ DEFERRED_LOADED = Step("deferred_loaded", (E.DEFERRED_LOADED, None))
 
 STEPS = {
     step.name: step
-    for step in (*(each for each in tuple(globals().values()) if isinstance(each, Step)), *ENDED.values())
+    for step in (
+        *(each for each in tuple(globals().values()) if isinstance(each, Step)),
+        *ENDED.values(),
+        *RELEASED.values(),
+    )
 }
 """Every step by the name under which a store keeps it."""

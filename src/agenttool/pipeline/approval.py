@@ -3,13 +3,14 @@
 import asyncio
 from typing import cast
 
-from agenttool.codec import digest_of_any, json_bytes, parse_object
+from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.consult import consult
 from agenttool.pipeline.core import Core
+from agenttool.pipeline.digests import input_digest
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.held import Point, hold, settle
 from agenttool.pipeline.judge import judge
@@ -145,7 +146,7 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         tool_id=tool.tool_id,
         tool_name=tool.name,
         shown=shown,
-        input_digest=digest_of_any(proposed),
+        input_digest=input_digest(proposed, tool.redactor, core.digest_key),
         declaration_digest=tool.subject.declaration_digest,
         verdict=verdict,
         suggested_updates=_suggested(call, tool, proposed, verdict),
@@ -160,6 +161,7 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         tool.redactor,
         question.suggested_updates,
         question.approval_id,
+        core.digest_key,
     )
     call.note(steps.ASKED, evidence)
     return question
@@ -245,7 +247,10 @@ async def _edited(
     except ToolFailure:
         call.note(steps.ANSWERED, AnswerGiven(replace(told, input_digest=None)))  # it holds for no input at all
         raise
-    call.note(steps.ANSWERED, AnswerGiven(replace(told, input_digest=digest_of_any(edited))))
+    call.note(
+        steps.ANSWERED,
+        AnswerGiven(replace(told, input_digest=input_digest(edited, tool.redactor, call.core.digest_key))),
+    )
     if call.core.advisers:
         await consult(call, tool, edited)
     verdict = judge(call, tool, edited)

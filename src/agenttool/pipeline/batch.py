@@ -4,12 +4,24 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.evidence import Progressed
+from agenttool.pipeline.held import kept
+from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.run import run_call
+from agenttool.pipeline.run_evidence import BatchPlanned, Progressed
 from agenttool.pipeline.stopping import request_cancel
-from agenttool.records import AbortReason, JsonObject, ResultStatus, SchedulerPolicy, ToolProgress, ToolResult
+from agenttool.records import (
+    AbortReason,
+    JsonObject,
+    ResultStatus,
+    SchedulerPolicy,
+    ToolProgress,
+    ToolResult,
+    complete_policy,
+    replace,
+)
 from agenttool.scheduler.gate import Gate
 from agenttool.scheduler.order import Outlet, delivery_of
 from agenttool.scheduler.siblings import Readiness, Siblings, siblings_of
@@ -52,10 +64,16 @@ class Batch:
         delivery = delivery_of(self.policy)
         outlet = Outlet[BatchItem](len(self.calls), delivery)
         places = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._start_all(group, places, outlet))
-            async for item in outlet:
-                yield item
+        for call in self.calls:
+            call.leaves_in_order = delivery.results_in_order
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._start_all(group, places, outlet))
+                async for item in outlet:
+                    yield await self._on_record(item)
+        finally:
+            for call in self.calls:  # whoever left early leaves results behind that still wait for others
+                release_result(call)
         for call in self.calls:
             if call.has_deferred_changes:
                 call.core.shared.update(call.wanted_changes or {})
@@ -66,6 +84,13 @@ class Batch:
             group.create_task(self._run(index, places, outlet))
             if not (index + 1) % START_AT_ONCE:
                 await asyncio.sleep(0)
+
+    async def _on_record(self, item: BatchItem) -> BatchItem:
+        """Hand a result out only once its leaving is on disk, if anything is."""
+        call = self.calls[item.index]
+        if item.result is None or not call.core.durable:
+            return item
+        return BatchItem(index=item.index, result=await kept(call, item.result))
 
     async def _run(self, index: int, places: asyncio.Semaphore, outlet: Outlet[BatchItem]) -> None:
         call = self.calls[index]
@@ -80,7 +105,7 @@ class Batch:
             if result is not None:
                 self._end(index, result, outlet.result)
 
-    def _end(self, index: int, result: ToolResult, deliver: Callable[[int, BatchItem], None]) -> None:
+    def _end(self, index: int, result: ToolResult, deliver: Callable[[int, BatchItem], list[BatchItem]]) -> None:
         self.ended[index] = result.status
         if result.is_error:
             unfinished = [other for other in range(len(self.calls)) if other not in self.ended]
@@ -88,7 +113,9 @@ class Batch:
                 _take_along(self.calls[other])
         self._changed.set()
         self._changed = asyncio.Event()
-        deliver(index, BatchItem(index=index, result=result))
+        for item in deliver(index, BatchItem(index=index, result=result)):
+            if item.result is not None:
+                release_result(self.calls[item.index])
 
     async def _wait_for_dependencies(self, index: int, call: Call) -> None:
         while self.siblings.readiness(index, self.ended) is Readiness.WAIT:
@@ -105,12 +132,17 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
         ConfigError: the policy would let nothing run.
     """
     depends_on = {index: each.depends_on for index, each in enumerate(wanted)}
+    siblings = siblings_of(depends_on, policy.sibling_failure_policy)
     gate = Gate(policy) if _is_particular(policy) else None
-    for call in calls:
+    for index, call in enumerate(calls):
+        needed = tuple(calls[other].invocation_id for other in depends_on[index])
         call.scheduler_policy = policy
         call.gate = gate
         call.is_special = call.is_special or gate is not None
-    return Batch(calls, policy, siblings_of(depends_on, policy.sibling_failure_policy))
+        call.request = replace(call.request, depends_on=needed or None, scheduler_policy_ref=policy.scheduler_policy_id)
+    for call in calls[:1]:
+        call.core.journal.note_apart(steps.BATCH_PLANNED, BatchPlanned(complete_policy(policy)))
+    return Batch(calls, policy, siblings)
 
 
 def _told(call: Call, update: Progressed) -> ToolProgress:

@@ -11,7 +11,9 @@ from agenttool.catalog.surface import Surface, Unresolved
 from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import Decided, Progressed, Request
+from agenttool.pipeline.evidence import Decided, Request
+from agenttool.pipeline.parts import keep_part
+from agenttool.pipeline.run_evidence import Ended, Progressed, native_ids
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
@@ -25,10 +27,12 @@ from agenttool.records import (
     Json,
     JsonObject,
     Live,
+    MutationId,
     Phase,
     ProgressStatus,
     ResultId,
     SchedulerPolicy,
+    SchedulingFacts,
     Timestamp,
     ToolId,
     ToolResult,
@@ -71,7 +75,9 @@ class Call(Live, eq=False):
         allowed_until: when its permission ends, if it does.
         depth: how many calls led to it.
         scheduler_policy: that of the batch it belongs to.
-        is_special: there is more to it than a name and its arguments, so that it goes the long way.
+        leaves_in_order: its result leaves a batch in order, so that it may have to wait once it is made.
+        made: what is told of its end when such a result leaves.
+        is_special: there is more to it than a name and its arguments, so that it goes the long way, or ends it.
     """
 
     core: Core
@@ -105,6 +111,7 @@ class Call(Live, eq=False):
     interrupted: BaseException | None = None
     result: ToolResult | None = None
     scrubber: Scrubber | None = None
+    facts: SchedulingFacts | None = None
     started_ns: int = 0
     progress: int = 0
     reported_at: float = 0.0
@@ -114,6 +121,8 @@ class Call(Live, eq=False):
     is_held: bool = False
     is_parked: bool = False
     attempts: int = 1
+    leaves_in_order: bool = False
+    made: Ended | None = None
     mutations: int = 0
     decisions: int = 0
     hook_runs: int = 0
@@ -133,6 +142,16 @@ class Call(Live, eq=False):
         """Note a step of this call and give the moment."""
         return self.core.journal.note(self, step, data)
 
+    def next_mutation(self) -> MutationId:
+        """Name the next change of this call's input."""
+        self.mutations += 1
+        self.is_special = True
+        return self.mutation_refs()[-1]
+
+    def mutation_refs(self) -> tuple[MutationId, ...]:
+        """Name the changes of this call's input so far."""
+        return tuple(MutationId(f"mut_{self.unique}-{number}") for number in range(1, self.mutations + 1))
+
     def own_turn(self) -> Turn | None:
         """Give the turn that this call holds to itself, so that others can be made within it."""
         if self.turn is not None:
@@ -143,7 +162,8 @@ class Call(Live, eq=False):
         """Make the evidence of the next decision about this call."""
         self.decisions += 1
         decision_id = DecisionId(f"dec_{self.unique}-{self.decisions}")
-        return Decided(verdict, judged, decision_id, self.request.redactor)
+        key = self.core.digest_key
+        return Decided(verdict, judged, decision_id, self.request.redactor, digest_key=key)
 
     @property
     def cancel(self) -> "Call":
@@ -269,7 +289,7 @@ class Call(Live, eq=False):
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:
         """Keep native ids of this run."""
-        self.note(steps.NATIVE_IDS, {"source": source, **ids})
+        self.note(steps.NATIVE_IDS, native_ids(source, ids, self.scrubber))
 
     def _report(
         self,
@@ -279,7 +299,7 @@ class Call(Live, eq=False):
         partial: Json,
         facts: Mapping[str, int | str] | None,
     ) -> None:
-        if self.status is None or self.status.is_terminal or self.status is InvocationStatus.YIELDED:
+        if self.status is None or self.result is not None:
             return
         if self.limit is not None:
             self.limit.progress()
@@ -297,6 +317,7 @@ class Call(Live, eq=False):
             scrub.text(step) if scrub and step else step,
             (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
             cast("JsonObject", dict(facts)) if facts else None,
+            keep_part(self.core, self.tool, partial, scrub) if is_partial else None,
         )
         self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, update)
         if self.on_progress is not None:

@@ -51,6 +51,7 @@ class Core:
     patience: Patience
     loop: asyncio.AbstractEventLoop
     thread_id: int
+    digest_key: bytes
     hooks: tuple[Hook, ...] = ()
     advisers: tuple[Adviser, ...] = ()
     durable: bool = False
@@ -77,6 +78,8 @@ class Core:
     """How many calls have ended."""
     closing: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
     """Set whenever a call leaves, by whoever waits for that."""
+    storing: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
+    """Parts of results on their way to the store."""
     parent: "Core | None" = None
     """That of the agent that started this one."""
 

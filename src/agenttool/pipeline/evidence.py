@@ -1,16 +1,17 @@
-"""What the facts of a call rest on, and how each tells itself as records once somebody asks."""
+"""What the facts of a call rest on until it runs, and how each tells itself as records once somebody asks."""
 
 from collections.abc import Mapping
 from typing import cast
 
-from agenttool.codec import digest_of_any, parse_object
+from agenttool.codec import parse_object
 from agenttool.errors import RecordError
 from agenttool.hooks.run import HookRun
+from agenttool.journal.evidence import Plain
 from agenttool.journal.moments import timestamp
+from agenttool.pipeline.digests import input_digest
 from agenttool.policy.verdict import Verdict, decision_record
 from agenttool.ports.facts import Fact
 from agenttool.records import (
-    Cancellation,
     DecisionId,
     EventType,
     HookEvent,
@@ -22,40 +23,17 @@ from agenttool.records import (
     JsonObject,
     MutationId,
     MutationSource,
-    Part,
     PermissionDecision,
-    ProgressId,
-    ProgressStatus,
     Record,
-    ResultPersistence,
+    SchedulerPolicyId,
+    SchedulingFacts,
     SuggestedUpdate,
-    Timestamp,
     ToolHook,
-    ToolProgress,
-    ToolResult,
     ToolSurface,
     input_ref,
     replace,
 )
 from agenttool.results.redaction import MARKER, Redactor
-
-_NOTHING: Mapping[str, object] = {}
-
-
-class Plain(Part, frozen=True):
-    """Evidence that is told by events alone."""
-
-    def members(self, event: EventType) -> JsonObject:
-        """Tell nothing more."""
-        return {}
-
-    def contributes(self) -> Mapping[str, object]:
-        """Fill nothing."""
-        return _NOTHING
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Stand for nothing else."""
-        return ()
 
 
 def shown(value: bytes, redactor: Redactor | None) -> Json:
@@ -94,6 +72,7 @@ class Request(Plain, frozen=True):
     actor_ref: str | None = None
     parent_invocation_id: InvocationId | None = None
     depends_on: tuple[InvocationId, ...] | None = None
+    scheduler_policy_ref: SchedulerPolicyId | None = None
     redactor: Redactor | None = None
 
     def with_redactor(self, redactor: Redactor) -> "Request":
@@ -112,6 +91,7 @@ class Request(Plain, frozen=True):
             "actor_ref": self.actor_ref,
             "parent_invocation_id": self.parent_invocation_id,
             "depends_on": self.depends_on,
+            "scheduler_policy_ref": self.scheduler_policy_ref,
         }
         given = {name: value for name, value in fields.items() if value is not None}
         return {**given, "model_input": shown(self.model_input, self.redactor)}
@@ -128,25 +108,21 @@ class InputNoted(Plain, frozen=True):
     from_stage: InputStage | None = None
     changed_fields: tuple[str, ...] = ()
     reason: str | None = None
-    number: int = 0
-
-    def mutation_id(self, invocation_id: str) -> MutationId:
-        """Name the mutation by its call and its place there."""
-        return MutationId(f"mut_{invocation_id.partition('_')[2]}-{self.number}")
+    mutation_id: MutationId | None = None
 
     def contributes(self) -> Mapping[str, object]:
         """Fill in the inputs that this is."""
-        value = shown(self.value, self.redactor)
-        return {stage.value: value for stage in self.stages}
+        told: dict[str, object] = {stage.value: shown(self.value, self.redactor) for stage in self.stages}
+        return told if self.mutation_id is None else {**told, "input_mutation_refs": (self.mutation_id,)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the change, if it was one."""
         invocation_id = fact.invocation_id
-        if self.source_type is None or self.from_stage is None or invocation_id is None:
+        if self.mutation_id is None or self.source_type is None or self.from_stage is None or invocation_id is None:
             return ()
         return (
             InputMutation(
-                mutation_id=self.mutation_id(invocation_id),
+                mutation_id=self.mutation_id,
                 invocation_id=invocation_id,
                 source_type=self.source_type,
                 source_ref=self.source_ref,
@@ -168,6 +144,7 @@ class Decided(Plain, frozen=True):
     redactor: Redactor | None = None
     suggested_updates: tuple[SuggestedUpdate, ...] = ()
     approval_id: str | None = None
+    digest_key: bytes = b""
 
     def members(self, event: EventType) -> JsonObject:
         """Tell the decision and its reason; a request says whether anybody is asked."""
@@ -190,18 +167,19 @@ class Decided(Plain, frozen=True):
                 decision_id=self.decision_id,
                 invocation_id=cast("InvocationId", fact.invocation_id),
                 decided_at=timestamp(fact.at_ns),
-                input_digest=digest_of_any(parse_object(self.permission_input)),
+                input_digest=input_digest(parse_object(self.permission_input), self.redactor, self.digest_key),
                 suggested_updates=self.suggested_updates,
             ),
         )
 
 
 class Launched(Plain, frozen=True):
-    """All of a plain call up to its start: what was asked for, and that a standing rule allows it."""
+    """All of a plain call up to its start: what was asked for, that a standing rule allows it, and by which facts."""
 
     request: Request
     verdict: Verdict
     invocation_id: InvocationId
+    facts: SchedulingFacts
 
     @property
     def decided(self) -> Decided:
@@ -215,8 +193,8 @@ class Launched(Plain, frozen=True):
         return (self.decided if is_about_permission else self.request).members(event)
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill in what the two fill in."""
-        return {**self.request.contributes(), **self.decided.contributes()}
+        """Fill in what the two fill in, and the facts of the tool."""
+        return {**self.request.contributes(), **self.decided.contributes(), "scheduler": self.facts}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the decision."""
@@ -282,112 +260,3 @@ class HookRan(Plain, frozen=True):
                 ended_at=timestamp(self.run.ended_ns),
             ),
         )
-
-
-class OutputReplaced(Plain, frozen=True):
-    """A hook put another output in the place of the tool's."""
-
-    hook_name: str
-    number: int
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the change; a change of the output is told like one of an input (G-28)."""
-        invocation_id = cast("InvocationId", fact.invocation_id)
-        return (
-            InputMutation(
-                mutation_id=MutationId(f"mut_{invocation_id.partition('_')[2]}-{self.number}"),
-                invocation_id=invocation_id,
-                source_type=MutationSource.HOOK,
-                source_ref=self.hook_name,
-                from_output_ref=f"{invocation_id}#native_output",
-                to_output_ref=f"{invocation_id}#updated_output",
-                created_at=timestamp(fact.at_ns),
-            ),
-        )
-
-
-class Progressed(Plain, frozen=True):
-    """How far the work is; a message is scrubbed before it gets here."""
-
-    number: int
-    status: ProgressStatus
-    message: str | None = None
-    percent: float | None = None
-    step: str | None = None
-    elapsed_ms: int | None = None
-    facts: JsonObject | None = None
-
-    def members(self, event: EventType) -> JsonObject:
-        """Tell what was reported."""
-        said = {"progress": self.number, "message": self.message, "percent": self.percent, "step": self.step}
-        return {name: value for name, value in said.items() if value is not None}
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the update."""
-        return (self.told(cast("InvocationId", fact.invocation_id), timestamp(fact.at_ns)),)
-
-    def told(self, invocation_id: InvocationId, at: Timestamp) -> ToolProgress:
-        """Give the update as a record."""
-        return ToolProgress(
-            progress_id=ProgressId(f"prg_{invocation_id.partition('_')[2]}-{self.number}"),
-            invocation_id=invocation_id,
-            sequence=self.number,
-            status=self.status,
-            message=self.message,
-            percent=self.percent,
-            current_step=self.step,
-            elapsed_ms=self.elapsed_ms,
-            timestamp=at,
-            **(self.facts or {}),  # pyright: ignore[reportArgumentType] -- counters that the record has fields for
-        )
-
-
-class CancelTold(Plain, frozen=True):
-    """What is known of a cancellation at this moment."""
-
-    cancellation: Cancellation
-
-    def members(self, event: EventType) -> JsonObject:
-        """Tell why, and what became of it if that is known."""
-        told = {"abort_reason": self.cancellation.abort_reason, "message": self.cancellation.message}
-        return {name: str(value) for name, value in told.items() if value is not None}
-
-    def contributes(self) -> Mapping[str, object]:
-        """Fill in the four facts."""
-        return {"cancellation": self.cancellation}
-
-
-class Ended(Plain, frozen=True):
-    """The one result of the call, and what became of the change it wanted to make to the shared context."""
-
-    result: ToolResult
-    context_modifiers: JsonObject | None = None
-
-    def members(self, event: EventType) -> JsonObject:
-        """Tell the result's id and, of a failure, its class."""
-        result = self.result
-        told: JsonObject = {"result_id": result.result_id}
-        if result.error is not None and event.is_terminal:
-            told["error_class"] = result.error.error_class.value
-            told["error_code"] = result.error.error_code
-        if self.context_modifiers is not None and event.is_terminal:
-            told["context_modifiers"] = self.context_modifiers
-        return told
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the result."""
-        return (self.result,)
-
-
-class Stored(Plain, frozen=True):
-    """Where the bytes of the result went."""
-
-    decision: ResultPersistence
-
-    def members(self, event: EventType) -> JsonObject:
-        """Tell the decision."""
-        return {"decision_id": self.decision.decision_id, "strategy": self.decision.strategy.value}
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the decision."""
-        return (self.decision,)

@@ -8,6 +8,7 @@ from agenttool.codec import record_digest
 from agenttool.errors import RecordError
 from agenttool.journal.fold import events_of, invocation_of, records_of
 from agenttool.pipeline.core import Core
+from agenttool.ports.facts import Fact
 from agenttool.records import InvocationId, Record, SurfaceId, ToolDeclaration, ToolSurface, replace
 
 READ_AHEAD = 256
@@ -31,17 +32,29 @@ def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurf
         told.add(surface.surface_id)
         yield surface
     log = core.journal.log
+    apart: list[Record] = []
     after = 0
     while facts := log.read(after, READ_AHEAD):
         for position, fact in facts:
             yield from events_of(fact, position=position)
             if fact.invocation_id is None:
-                made = (each for each in records_of((fact,)) if isinstance(each, ToolSurface))
-                yield from (each for each in made if each.surface_id not in told)
+                yield from _apart(fact, told, apart)
             elif fact.invocation_id not in told:
                 told.add(fact.invocation_id)
                 yield from _all_of(core, fact.invocation_id)
         after = facts[-1][0]
+
+
+def _apart(fact: Fact, told: set[SurfaceId | InvocationId], apart: list[Record]) -> Iterator[Record]:
+    """Give the records of a fact about no call: a surface by its id, anything else unless it was told before."""
+    for record in records_of((fact,)):
+        if isinstance(record, ToolSurface):
+            if record.surface_id not in told:
+                told.add(record.surface_id)
+                yield record
+        elif record not in apart:
+            apart.append(record)
+            yield record
 
 
 def _all_of(core: Core, invocation_id: InvocationId) -> Iterator[Record]:

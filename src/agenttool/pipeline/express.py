@@ -56,7 +56,8 @@ def express(call: Call) -> object:  # noqa: PLR0911, PLR0915 -- a question, a re
     call.phase = _EXECUTE
     call.call_input = call_input
     try:
-        call.started_ns = core.journal.note(call, _LAUNCHED, Launched(request, standing, call.invocation_id))
+        launched = Launched(request, standing, call.invocation_id, facts.record)
+        call.started_ns = core.journal.note(call, _LAUNCHED, launched)
         work = tool.start(call)
         return Waiting(work, work.send(None))
     except StopIteration as end:

@@ -20,7 +20,7 @@ _NOT_FOR_US = (CancelledError, KeyboardInterrupt, GeneratorExit)
 def failed(call: Call, error: ToolError) -> Mapped:
     """Give the result of a call that failed."""
     result = result_of_failure(
-        _whole(call, error),
+        whole(call, error),
         result_id=call.result_id,
         invocation_id=call.invocation_id,
         created_at=timestamp(call.core.now_ns()),
@@ -29,7 +29,7 @@ def failed(call: Call, error: ToolError) -> Mapped:
     return Mapped(result=result)
 
 
-def _whole(call: Call, error: ToolError) -> ToolError:
+def whole(call: Call, error: ToolError) -> ToolError:
     """Say where a call failed, and hold the error to its shape: whoever raised it may have put anything there."""
     try:
         message = None if error.message is None else str(error.message).encode(errors="replace").decode()

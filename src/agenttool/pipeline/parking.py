@@ -27,6 +27,8 @@ async def let_end(core: Core, under_way: Callable[[], tuple[Call, ...]]) -> None
             while under_way():
                 left.clear()
                 await left.wait()
+            if core.storing:
+                await asyncio.wait(core.storing)
 
 
 def can_park(call: Call) -> bool:

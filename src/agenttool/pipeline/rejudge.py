@@ -54,7 +54,6 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
     if tool.preflight is not None and not is_denied(call, tool, after):
         tool.preflight(after)
     call.learn_secrets(after)
-    call.mutations += 1
     note = InputNoted(
         _LATER[by.from_stage],
         spelled,
@@ -64,7 +63,7 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
         by.from_stage,
         changed,
         None,
-        call.mutations,
+        call.next_mutation(),
     )
     call.note(steps.INPUT_CHANGED, note)
     return after

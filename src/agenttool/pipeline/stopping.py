@@ -4,7 +4,7 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.evidence import CancelTold
+from agenttool.pipeline.run_evidence import CancelTold
 from agenttool.records import (
     AbortReason,
     Cancellation,

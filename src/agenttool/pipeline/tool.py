@@ -144,7 +144,12 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         repeatability=repeatability if repeatability.supports_retries else None,
         buckets=buckets,
         modifier_policy=interface.context_modifier_policy if profile.supports_context_modifiers else None,
-        mapping=plan_mapping(interface, declared.declaration.output_contract, mapper=declared.map_result),
+        mapping=plan_mapping(
+            interface,
+            declared.declaration.output_contract,
+            mapper=declared.map_result,
+            supports_artifacts=bool(profile.supports_artifacts),
+        ),
         persistence=persistence,
         plain_facts=safety.static if is_plain else None,
         has_effects=interface.is_read_only is not True,

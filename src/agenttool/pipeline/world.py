@@ -57,6 +57,7 @@ def make_core(
         patience=Patience(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
         loop=loop,
         thread_id=threading.get_ident(),
+        digest_key=world.ids.secret(),
         hooks=tuple(hooks),
         advisers=tuple(advisers),
         durable=world.log.durable,

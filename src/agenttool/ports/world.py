@@ -1,4 +1,4 @@
-"""Time and identity, which the core never makes itself."""
+"""Time, identity and chance, which the core never makes itself."""
 
 from typing import Protocol, TypeVar
 
@@ -20,6 +20,10 @@ class IdSource(Protocol):
 
     def unique(self) -> str:
         """Give 32 hexadecimal digits that nobody was given before and that sort by time."""
+        ...
+
+    def secret(self) -> bytes:
+        """Give 32 bytes that nobody can guess, and that nobody else is given."""
         ...
 
     def new(self, kind: IdKind[_Id]) -> _Id:

@@ -61,6 +61,7 @@ from agenttool.records.interface import (
     ToolInterface,
     acted_on,
     complete_interface,
+    complete_policy,
     complete_profile,
 )
 from agenttool.records.invocation import StatusTransition, ToolInvocation
@@ -316,6 +317,7 @@ __all__ = [
     "YieldPolicy",
     "acted_on",
     "complete_interface",
+    "complete_policy",
     "complete_profile",
     "input_ref",
     "is_unresolved",

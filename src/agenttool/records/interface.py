@@ -9,7 +9,15 @@ from agenttool.records.ids import ExecutionProfileId, InterfaceId, PermissionPro
 from agenttool.records.mapping import ExternalMapping
 from agenttool.records.profiles import ExecutionProfile
 from agenttool.records.record import UNSET, Part, Record, UnsetType, replace
-from agenttool.records.scheduling import ContextModifierPolicy, InterruptBehavior
+from agenttool.records.scheduling import (
+    ContextModifierPolicy,
+    InterruptBehavior,
+    OrderingPolicy,
+    ParallelClasses,
+    SchedulerPolicy,
+    SiblingFailurePolicy,
+    YieldPolicy,
+)
 from agenttool.records.tokens import ClosedEnum
 from agenttool.records.values import Json, JsonObject
 
@@ -174,6 +182,37 @@ def complete_profile(profile: ExecutionProfile) -> ExecutionProfile:
     """Say of every capability whether it is supported, and list the ones nobody declared as inferred."""
     missing = {flag: False for flag in CAPABILITY_FLAGS if getattr(profile, flag) is None}
     return replace(profile, **missing, inferred_facts=_joined(profile.inferred_facts, missing))
+
+
+def complete_policy(policy: SchedulerPolicy) -> SchedulerPolicy:
+    """Say in every word of a policy what it comes to, so that nobody has to know what silence means (AT-SCHED-06).
+
+    Silence about order means order, unless the other word on it allows there to be none (G-44). Where the stricter of
+    policy and tool counts (G-19), silence leaves it to the tool, which is what the mildest word does.
+    """
+    ordering, yielding = policy.ordering_policy, policy.yield_policy
+    if ordering is None:
+        unordered = yielding == YieldPolicy.UNORDERED_STREAMING
+        ordering = OrderingPolicy.ALLOW_UNORDERED if unordered else OrderingPolicy.PRESERVE_TERMINAL_ORDER
+    if yielding is None:
+        unordered = ordering == OrderingPolicy.ALLOW_UNORDERED
+        yielding = YieldPolicy.UNORDERED_STREAMING if unordered else YieldPolicy.PROGRESS_IMMEDIATE_RESULTS_ORDERED
+    everyone = ParallelClasses(read_only=True, write=True, destructive=True, open_world=True)
+    return replace(
+        policy,
+        scope=policy.scope or "batch",
+        ordering_policy=ordering,
+        yield_policy=yielding,
+        interrupt_behavior=policy.interrupt_behavior or InterruptBehavior.CANCEL,
+        sibling_failure_policy=policy.sibling_failure_policy or SiblingFailurePolicy.IGNORE,
+        context_modifier_policy=policy.context_modifier_policy or ContextModifierPolicy.DEFER_UNTIL_BATCH_COMPLETE,
+        parallel_classes=policy.parallel_classes or everyone,
+        synthetic_results=SYNTHETIC_RESULTS if policy.synthetic_results is UNSET else policy.synthetic_results,
+    )
+
+
+SYNTHETIC_RESULTS: Json = {"sibling_error": "synthetic_error", "runtime_shutdown": "synthetic_error"}
+"""Why a call of a batch ends without its tool having had a say, and the status of the result it gets all the same."""
 
 
 def acted_on(interface: ToolInterface, fact: str) -> bool | str:

@@ -77,6 +77,8 @@ def draft(
         scrubber = also.and_also(scrubber) if also is not None else scrubber
     lifter = Lifter(scrubber)
     said = run_foreign(lambda each: _read(each, plan, lifter), native)
+    if not plan.has_artifacts:
+        _hold_to_no_artifacts(native, said.content)
     result = run_foreign(lambda each: _result(each, plan, ids, said, scrubber), native)
     if scrubber is not None:
         result = _without_secrets(result, scrubber)
@@ -186,6 +188,14 @@ def _hold_to_content_types(
         raise failure(
             f"output has content of class {', '.join(strange)}, but the tool declares {declared}; declare it, too",
             code="content_type_not_declared",
+        )
+
+
+def _hold_to_no_artifacts(native: NativeOutput, items: tuple[ContentItem, ...]) -> None:
+    if native.artifact_refs or any(item.type is ContentClass.ARTIFACT_REF for item in items):
+        raise failure(
+            "output has artifacts, but the tool declares none; say so in its profile (supports_artifacts)",
+            code="artifacts_not_declared",
         )
 
 

@@ -26,12 +26,14 @@ from agenttool.results.scrub import Scrubber
 class Mapped(Part, frozen=True, kw_only=True):
     """A result before it is stored: the draft, the bytes that its refs promise, and how much it would inline.
 
-    `chars` counts the code points that a model would read, or those of the structured value if there are more.
+    `chars` counts the code points that a model would read, or those of the structured value if there are more;
+    `needs_decision` says that somebody must decide about it even if that is little.
     """
 
     result: ToolResult
     payloads: tuple[Payload, ...] = ()
     chars: int = 0
+    needs_decision: bool = False
 
 
 def map_output(
@@ -123,7 +125,8 @@ def measured(result: ToolResult, payloads: tuple[Payload, ...] = ()) -> Mapped:
     """Count what a result that was made some other way, or changed by a hook, would inline."""
     model_chars = sum(len(item.text or "") + _spelled(item.data) for item in result.model_facing_content or ())
     chars = max(model_chars, _spelled(result.structured_content))
-    return Mapped(result=result, payloads=payloads, chars=chars)
+    needs_decision = bool(payloads) or result.redaction_state is not _NOT_REDACTED
+    return Mapped(result=result, payloads=payloads, chars=chars, needs_decision=needs_decision)
 
 
 def _spelled(value: Json | UnsetType) -> int:

@@ -18,7 +18,10 @@ class EmptyResultPolicy(ClosedEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingPlan:
-    """How the outputs of one tool are mapped; `effects` is false if it only reads, so that errors can say so."""
+    """How the outputs of one tool are mapped.
+
+    `has_artifacts` says that it declares artifacts, and `effects` is false if it only reads, so that errors can say so.
+    """
 
     check: Checker | None = None
     content_types: frozenset[ContentClass] | None = None
@@ -28,6 +31,7 @@ class MappingPlan:
     fallback_summary: str | None = None
     ui_facing_summary: str | None = None
     transcript_search_text: str | None = None
+    has_artifacts: bool = False
     effects: bool | None = None
     is_plain: bool = field(init=False, default=False)
     is_bare: bool = field(init=False, default=False)
@@ -57,8 +61,11 @@ def plan_mapping(
     contract: OutputContract | None = None,
     *,
     mapper: Callable[[object], object] | None = None,
+    supports_artifacts: bool = False,
 ) -> MappingPlan:
     """Read the plan of a tool from its records; `mapper` is the code behind `result_mapper`, if it has one.
+
+    A contract that expects artifacts declares them, too.
 
     Raises:
         ConfigError: the records contradict each other, or a schema cannot be used.
@@ -74,6 +81,7 @@ def plan_mapping(
         fallback_summary=contract.fallback_summary,
         ui_facing_summary=rendering and rendering.ui_summary,
         transcript_search_text=rendering and rendering.transcript_search_text,
+        has_artifacts=supports_artifacts or bool(contract.artifact_expectations),
         effects=False if interface.is_read_only is True else None,
     )
 

@@ -96,9 +96,11 @@ class Outlet(Generic[T]):
         """Take a sign of life."""
         self._hand_out(self._sequencer.progress(call, item))
 
-    def result(self, call: int, item: T) -> None:
-        """Take the one result of a call."""
-        self._hand_out(self._sequencer.result(call, item))
+    def result(self, call: int, item: T) -> list[T]:
+        """Take the one result of a call; give what leaves by that."""
+        leaving = self._sequencer.result(call, item)
+        self._hand_out(leaving)
+        return leaving
 
     def __aiter__(self) -> Self:
         """Iterate over what leaves."""

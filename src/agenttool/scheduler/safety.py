@@ -12,6 +12,7 @@ from typing import cast
 from agenttool.records import (
     UNREADABLE_FACT,
     UNSET,
+    ContextModifierPolicy,
     Json,
     JsonObject,
     Part,
@@ -146,7 +147,7 @@ class _Plan:
             is_open_world=open_world,
             requires_exclusive_context=self.exclusive,
             interrupt_behavior=self.interface.interrupt_behavior,
-            context_modifier_policy=self.interface.context_modifier_policy,
+            context_modifier_policy=self.interface.context_modifier_policy or ContextModifierPolicy.FORBID,
             resource_locks=(),
         )
         return CallFacts(

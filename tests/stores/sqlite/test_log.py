@@ -57,6 +57,9 @@ async def test_whoever_listens_hears_of_what_another_process_wrote(open_store, w
 
 
 def test_every_step_can_be_read_back_by_its_name():
-    made = [each for each in vars(steps).values() if isinstance(each, Step)] + [*steps.ENDED.values()]
+    made = [each for each in vars(steps).values() if isinstance(each, Step)] + [
+        *steps.ENDED.values(),
+        *steps.RELEASED.values(),
+    ]
     assert {step.name: step for step in made} == STEPS
     assert len({step.name for step in made}) == len(made)

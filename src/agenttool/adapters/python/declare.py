@@ -180,7 +180,7 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
         supports_partial_results=yields,
         supports_background=False,
         supports_result_persistence=True,
-        supports_artifacts=False,
+        supports_artifacts=options.get("artifacts", False),
         sandboxed=False,
         supports_credential_delegation=False,
         supports_offline=True,

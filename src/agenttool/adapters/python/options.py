@@ -48,6 +48,7 @@ class ToolOptions(TypedDict, total=False):
     approval_required: bool
     approval_reason: str
     max_inline_chars: int
+    artifacts: bool
     should_defer: bool
     always_load: bool
     sensitive: Sequence[str]
@@ -125,7 +126,8 @@ _CHECKS: dict[str, _Check] = {
     **dict.fromkeys(("name", "namespace", "title", "description", "search_hint", "approval_reason"), _text),
     **dict.fromkeys(("aliases", "sensitive"), _list_of(_text, "texts")),
     **dict.fromkeys(("read_only", "concurrency_safe", "destructive", "open_world", "requires_user_interaction"), _flag),
-    **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load", "changes_context"), _flag),
+    **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load"), _flag),
+    **dict.fromkeys(("artifacts", "changes_context"), _flag),
     **dict.fromkeys(("check", "normalize", "locks"), _function),
     "kind": _word_of(ToolKind),
     "lifecycle": _word_of(Lifecycle),

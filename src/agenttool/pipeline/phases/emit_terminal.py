@@ -3,9 +3,9 @@
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.context_changes import settle_changes
-from agenttool.pipeline.evidence import Ended
+from agenttool.pipeline.run_evidence import Ended, Made
 from agenttool.pipeline.stopping import request_cancel, settle_cancellation
-from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult
+from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, replace
 from agenttool.results.failure import outcome_of
 
 LARGE = 4096
@@ -19,17 +19,15 @@ _ENDED = steps.ENDED
 _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
-def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
-    """Note the one end of the call: its result, its delivery, its terminal event."""
+def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
+    """Note the one end of the call: its result, its delivery, its terminal event; give the result as it is told."""
     call.phase = _PHASE
-    call.result = result
     core = call.core
-    if result.error is None and not call.is_special:
+    if result.error is None and not call.is_special and not call.leaves_in_order:
+        call.result = result
         core.journal.note(call, _SUCCEEDED, Ended(result))
     else:
-        _tell_the_whole_end(call, result)
-    if call.is_held and core.open_calls is not None:
-        core.open_calls.release(call.invocation_id)
+        result = _tell_the_whole_end(call, result)
     core.ended += 1
     if chars > LARGE or not core.ended % TIDY_EVERY:
         core.journal.log.ended(chars + len(call.request.model_input))
@@ -37,10 +35,14 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
         core.calls.pop(call.invocation_id, None)
         for left in core.closing:
             left.set()
+    return result
 
 
-def _tell_the_whole_end(call: Call, result: ToolResult) -> None:
-    """Tell the end of a call that failed, was asked to stop, made other calls or wants to change the context."""
+def _tell_the_whole_end(call: Call, result: ToolResult) -> ToolResult:
+    """Tell the end of a call that failed or has more to tell: changes, a cancellation, other calls, a new context."""
+    if call.mutations:
+        result = replace(result, input_mutation_refs=call.mutation_refs())
+    call.result = result
     if call.status is None:
         call.note(steps.PLANNED, call.request)
     end = InvocationStatus.SUCCEEDED if result.error is None else outcome_of(result.error).invocation_status
@@ -49,4 +51,26 @@ def _tell_the_whole_end(call: Call, result: ToolResult) -> None:
     if call.cancellation is not None:
         settle_cancellation(call, canceled=end is InvocationStatus.CANCELED)
     changes = None if call.wanted_changes is None else settle_changes(call, result)
-    call.note(_ENDED[end], Ended(result, changes))
+    if call.leaves_in_order:
+        call.note(steps.CREATED, Made(result))
+        call.made = Ended(result, changes)
+    else:
+        call.note(_ENDED[end], Ended(result, changes))
+        _let_go(call)
+    return result
+
+
+def release_result(call: Call) -> None:
+    """Tell that a result which had to wait has left its batch, and with it the one end of the call (AT-EVT-11)."""
+    made, call.made = call.made, None
+    if made is not None:
+        error = made.result.error
+        end = InvocationStatus.SUCCEEDED if error is None else outcome_of(error).invocation_status
+        call.note(steps.RELEASED[end], made)
+        _let_go(call)
+
+
+def _let_go(call: Call) -> None:
+    """Take away what was kept for going on with a call, now that its end is told."""
+    if call.is_held and call.core.open_calls is not None:
+        call.core.open_calls.release(call.invocation_id)

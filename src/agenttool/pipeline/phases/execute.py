@@ -3,8 +3,9 @@
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.failed import error_of_crash
+from agenttool.pipeline.failed import error_of_crash, whole
 from agenttool.pipeline.held import Point, hold, settle
+from agenttool.pipeline.run_evidence import Scheduled
 from agenttool.pipeline.started import Waiting, carry, pause, start
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
@@ -24,7 +25,10 @@ async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
     call.phase = _PHASE
     refuse_if_stopped(call)
     call.call_input = call_input
-    call.started_ns = call.note(steps.RESUMED if call.status is InvocationStatus.QUEUED else steps.STARTED)
+    if call.status is InvocationStatus.QUEUED:
+        call.started_ns = call.note(steps.RESUMED)
+    else:
+        call.started_ns = call.note(steps.STARTED, None if call.facts is None else Scheduled(call.facts))
     if call.core.durable and tool.has_effects:
         hold(call, Point.RUNNING, call_input)
         await settle(call)
@@ -43,7 +47,7 @@ async def run(call: Call, tool: Tool) -> object:
             output = start(call, tool.start(call))
             return await carry(call, output) if type(output) is Waiting else output
         except Exception as failure:
-            error = failure.error if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
+            error = whole(call, failure.error) if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
             _heed(call, tool, error)
             wait = None if tool.repeatability is None else _wait(call, tool.repeatability, error, number)
             if wait is None:

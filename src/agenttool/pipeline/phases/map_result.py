@@ -1,21 +1,34 @@
 """Phase 9: native output to result, exactly once."""
 
+from agenttool.errors import ToolFailure
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.failed import failed
 from agenttool.records import Phase, ResultId
 from agenttool.results.mapping import Mapped, map_output
-from agenttool.results.plan import PLAIN
+from agenttool.results.native import keeping, native_payload
+from agenttool.results.plan import PLAIN, MappingPlan
+from agenttool.results.refs import Payload
 
 _PHASE = Phase.MAP_RESULT
 
 
 def map_result(call: Call, output: object) -> Mapped:
-    """Turn what the tool gave into the draft of its result.
-
-    Raises:
-        ToolFailure: result_mapping_failed.
-    """
+    """Turn what the tool gave into the draft of its result; one that cannot be told is kept, and the result says so."""
     call.phase = _PHASE
     plan = PLAIN if call.tool is None else call.tool.mapping
     result_id: ResultId = "res_" + call.unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
-    return map_output(output, plan, call.invocation_id, result_id, timestamp(call.core.now_ns()), call.scrubber)
+    try:
+        return map_output(output, plan, call.invocation_id, result_id, timestamp(call.core.now_ns()), call.scrubber)
+    except ToolFailure as failure:
+        return keeping(failed(call, failure.error), _readable(call, plan, output))
+
+
+def _readable(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, ...]:
+    """Give as much of an output as can be written down, unless nobody may see any of it."""
+    if plan.redactor is not None and plan.redactor.is_whole:
+        return ()
+    try:
+        return native_payload(output, redactor=plan.redactor, scrubber=call.scrubber)
+    except ToolFailure:
+        return ()

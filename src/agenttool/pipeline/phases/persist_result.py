@@ -4,10 +4,10 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.evidence import Stored
 from agenttool.pipeline.failed import failed
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
+from agenttool.pipeline.run_evidence import Stored
 from agenttool.pipeline.tool import Tool
 from agenttool.records import (
     PERSISTENCE,
@@ -18,6 +18,7 @@ from agenttool.records import (
     Phase,
     Ref,
     ToolResult,
+    replace,
 )
 from agenttool.results.delivery import apply_plan
 from agenttool.results.mapping import Mapped
@@ -41,10 +42,7 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
         return mapped.result
     call.phase = _PHASE
     now = timestamp(call.core.now_ns())
-    draft = mapped.result
-    for payload in mapped.payloads if plan.stores_media else ():
-        if await _store(call, payload) is None:
-            draft = expire_payload(draft, payload.ref.id or "", expires_at=now)
+    draft = await _store_all(call, mapped, plan)
     stored = await _store(call, plan.payload) if plan.payload is not None else None
     result, decision = apply_plan(plan, draft, stored, decision_id=PERSISTENCE.compose(call.unique), created_at=now)
     redacted = plan.strategy is PersistenceStrategy.REDACT
@@ -62,6 +60,19 @@ async def _side_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistenceP
     except ToolFailure as failure:
         return failed(call, failure.error)
     return mapped
+
+
+async def _store_all(call: Call, mapped: Mapped, plan: PersistencePlan) -> ToolResult:
+    """Store what the draft refers to; give the draft without a promise that was not kept."""
+    draft = mapped.result
+    for payload in mapped.payloads:
+        if plan.stores_media and await _store(call, payload) is not None:
+            continue
+        if plan.stores_media:
+            draft = expire_payload(draft, payload.ref.id or "", expires_at=timestamp(call.core.now_ns()))
+        if draft.native_output_ref == payload.ref.id:
+            draft = replace(draft, native_output_ref=None)
+    return draft
 
 
 async def _store(call: Call, payload: Payload) -> Ref | None:

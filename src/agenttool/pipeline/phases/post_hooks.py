@@ -3,12 +3,13 @@
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.evidence import OutputReplaced
 from agenttool.pipeline.failed import failed
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
 from agenttool.pipeline.phases.map_result import map_result
+from agenttool.pipeline.run_evidence import OutputReplaced
 from agenttool.records import UNSET, ErrorClass, HookEvent, Phase
 from agenttool.results.mapping import Mapped
+from agenttool.results.native import keeping, mapped_payloads
 
 _PHASE = Phase.POST_HOOKS
 
@@ -25,11 +26,11 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     rounds = await hook_round(call, tool, event, call.call_input, output=visible(mapped))
     try:
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
-        update = next((run for run in reversed(rounds.runs) if run.reply.updated_output is not UNSET), None)
-        if update is None:
-            return mapped
-        call.mutations += 1
-        call.note(steps.OUTPUT_CHANGED, OutputReplaced(update.hook.name, call.mutations))
-        return map_result(call, update.reply.updated_output)
     except ToolFailure as failure:
-        return failed(call, failure.error)
+        kept = () if mapped.result.is_error else mapped_payloads(mapped)
+        return keeping(failed(call, failure.error), kept)
+    update = next((run for run in reversed(rounds.runs) if run.reply.updated_output is not UNSET), None)
+    if update is None:
+        return mapped
+    call.note(steps.OUTPUT_CHANGED, OutputReplaced(update.hook.name))
+    return map_result(call, update.reply.updated_output)

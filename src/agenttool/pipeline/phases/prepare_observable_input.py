@@ -23,7 +23,6 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
     if observable is not parsed and tool.redactor is not None:
         call.learn_secrets(observable)
     if observable is not parsed and (changed := changed_fields(parsed, observable)):
-        call.mutations += 1
         call.note(
             steps.INPUT_CHANGED,
             InputNoted(
@@ -35,7 +34,7 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
                 InputStage.MODEL_INPUT,
                 changed,
                 "the tool's normal form" if tool.normalize is not None else "defaults filled in",
-                call.mutations,
+                call.next_mutation(),
             ),
         )
     return observable

@@ -4,6 +4,7 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.outlast import outlast
+from agenttool.pipeline.run_evidence import Scheduled
 from agenttool.pipeline.started import pause
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
@@ -25,6 +26,7 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
     """
     call.phase = _PHASE
     facts = facts_of(tool.safety, call_input)
+    call.facts = facts.record
     within = None if call.parent is None else call.parent.own_turn()
     if call.gate is not None:
         call.batch_turn = call.gate.try_enter(facts) or await _wait(call, call.gate, facts, None)
@@ -77,4 +79,4 @@ async def _wait(call: Call, gate: Gate, facts: CallFacts, within: Turn | None) -
 
 def _note_queued(call: Call) -> None:
     if call.status is not InvocationStatus.QUEUED:
-        call.note(steps.QUEUED)
+        call.note(steps.QUEUED, None if call.facts is None else Scheduled(call.facts))

@@ -1,0 +1,36 @@
+"""Parts of a result that a tool has ready before the whole: stored at once, for whoever hears of one."""
+
+from agenttool.errors import ToolFailure
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.guard import guard
+from agenttool.pipeline.tool import Tool
+from agenttool.records import PersistenceStrategy
+from agenttool.results.native import PARTIAL_RESULT, native_payload
+from agenttool.results.refs import Payload
+from agenttool.results.scrub import Scrubber
+
+
+def keep_part(core: Core, tool: Tool | None, part: object, scrubber: Scrubber | None) -> tuple[str, ...] | None:
+    """Have a part stored, without the call's secrets, and name it; none if it may not be kept or cannot be read."""
+    if tool is None or tool.persistence.over_limit is PersistenceStrategy.NEVER_PERSIST:
+        return None
+    redactor = tool.mapping.redactor
+    if redactor is not None and redactor.is_whole:
+        return None
+    try:
+        payloads = native_payload(part, redactor=redactor, scrubber=scrubber, relation=PARTIAL_RESULT)
+    except ToolFailure:
+        return None
+    for payload in payloads:
+        _store(core, payload)
+    name = payloads[0].ref.id
+    return None if name is None else (name,)
+
+
+def _store(core: Core, payload: Payload) -> None:
+    """Store beside the call, which goes on meanwhile: a report never waits."""
+    digest = payload.ref.digest
+    if digest is not None:
+        storing = core.loop.create_task(guard(lambda: core.payloads.put(payload.data, digest)))
+        core.storing.add(storing)
+        storing.add_done_callback(core.storing.discard)

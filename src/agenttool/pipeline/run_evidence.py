@@ -1,0 +1,204 @@
+"""What the facts of a call rest on once it is scheduled: its turn, its signs of life, and what came of it."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from agenttool.codec import from_json, parse_object, sorted_json
+from agenttool.errors import RecordError
+from agenttool.journal.evidence import Plain
+from agenttool.journal.moments import timestamp
+from agenttool.ports.facts import Fact
+from agenttool.records import (
+    Cancellation,
+    EventType,
+    ExternalMapping,
+    InputMutation,
+    InvocationId,
+    JsonObject,
+    MutationId,
+    MutationSource,
+    NativeMapping,
+    ProgressId,
+    ProgressStatus,
+    Record,
+    ResultPersistence,
+    SchedulerPolicy,
+    SchedulingFacts,
+    Timestamp,
+    ToolInvocation,
+    ToolProgress,
+    ToolResult,
+)
+from agenttool.results.scrub import Scrubber
+
+
+class BatchPlanned(Plain, frozen=True):
+    """The policy under which several calls were made; it is about all of them, so about none."""
+
+    policy: SchedulerPolicy
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the policy."""
+        return (self.policy,)
+
+
+class Scheduled(Plain, frozen=True):
+    """The seven facts by which a call was given its turn (AT-SCHED-07)."""
+
+    facts: SchedulingFacts
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill in the facts; where the call stands is known from its status."""
+        return {"scheduler": self.facts}
+
+
+class Progressed(Plain, frozen=True):
+    """How far the work is; a message is scrubbed before it gets here."""
+
+    number: int
+    status: ProgressStatus
+    message: str | None = None
+    percent: float | None = None
+    step: str | None = None
+    elapsed_ms: int | None = None
+    facts: JsonObject | None = None
+    partial_result_refs: tuple[str, ...] | None = None
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell what was reported."""
+        said = {"progress": self.number, "message": self.message, "percent": self.percent, "step": self.step}
+        return {name: value for name, value in said.items() if value is not None}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the update."""
+        return (self.told(cast("InvocationId", fact.invocation_id), timestamp(fact.at_ns)),)
+
+    def told(self, invocation_id: InvocationId, at: Timestamp) -> ToolProgress:
+        """Give the update as a record."""
+        return ToolProgress(
+            progress_id=ProgressId(f"prg_{invocation_id.partition('_')[2]}-{self.number}"),
+            invocation_id=invocation_id,
+            sequence=self.number,
+            status=self.status,
+            message=self.message,
+            percent=self.percent,
+            current_step=self.step,
+            elapsed_ms=self.elapsed_ms,
+            partial_result_refs=self.partial_result_refs,
+            timestamp=at,
+            **(self.facts or {}),  # pyright: ignore[reportArgumentType] -- counters that the record has fields for
+        )
+
+
+class NativeIds(Plain, frozen=True):
+    """Ids under which the native side knows this run (G-64)."""
+
+    mapping: ExternalMapping
+
+    def contributes(self) -> Mapping[str, object]:
+        """Add them to the mappings of the call."""
+        return {"external_mappings": (self.mapping,)}
+
+
+def native_ids(source: str, ids: JsonObject, scrubber: Scrubber | None) -> NativeIds:
+    """Take ids as an adapter gives them, without the call's secrets.
+
+    A tool has run by then, and must not fail because of its ids: such as do not fit their source are kept as text.
+    """
+    try:
+        own = parse_object(sorted_json({**ids, "source": source}))
+        own = own if scrubber is None else cast("JsonObject", scrubber.value(own))
+        call = from_json({**_ENVELOPE, "external_mappings": [own]}, ToolInvocation)
+    except (RecordError, TypeError, ValueError):
+        told = str(ids).encode(errors="replace").decode()
+        return NativeIds(NativeMapping(native_id=told if scrubber is None else scrubber.text(told)))
+    return NativeIds((call.external_mappings or (NativeMapping(),))[0])
+
+
+_ENVELOPE: JsonObject = {"invocation_id": "", "tool_id": "", "status": "running", "created_at": ""}
+"""What an invocation needs before its mappings can be read as what they are."""
+
+
+class CancelTold(Plain, frozen=True):
+    """What is known of a cancellation at this moment."""
+
+    cancellation: Cancellation
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell why, and what became of it if that is known."""
+        told = {"abort_reason": self.cancellation.abort_reason, "message": self.cancellation.message}
+        return {name: str(value) for name, value in told.items() if value is not None}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill in the four facts."""
+        return {"cancellation": self.cancellation}
+
+
+class OutputReplaced(Plain, frozen=True):
+    """A hook replaced the output of the tool; the one before is named and not kept, for it may have been hidden."""
+
+    hook_name: str
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the change, as a mutation between two outputs (G-28)."""
+        invocation_id = cast("InvocationId", fact.invocation_id)
+        return (
+            InputMutation(
+                mutation_id=MutationId(f"mut_{invocation_id.partition('_')[2]}-output"),
+                invocation_id=invocation_id,
+                source_type=MutationSource.HOOK,
+                source_ref=self.hook_name,
+                from_output_ref=f"{invocation_id}#native_output",
+                to_output_ref=f"{invocation_id}#updated_output",
+                created_at=timestamp(fact.at_ns),
+            ),
+        )
+
+
+class Stored(Plain, frozen=True):
+    """Where the bytes of the result went."""
+
+    decision: ResultPersistence
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell the decision, and whose bytes it is about."""
+        decision = self.decision
+        return {
+            "decision_id": decision.decision_id,
+            "result_id": decision.result_id,
+            "strategy": decision.strategy.value,
+        }
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the decision."""
+        return (self.decision,)
+
+
+class Ended(Plain, frozen=True):
+    """The one result of the call, and what became of the change it wanted to make to the shared context."""
+
+    result: ToolResult
+    context_modifiers: JsonObject | None = None
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell the result's id and, of a failure, its class."""
+        result = self.result
+        told: JsonObject = {"result_id": result.result_id}
+        if result.error is not None and event.is_terminal:
+            told["error_class"] = result.error.error_class.value
+            told["error_code"] = result.error.error_code
+        if self.context_modifiers is not None and event.is_terminal:
+            told["context_modifiers"] = self.context_modifiers
+        return told
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the result."""
+        return (self.result,)
+
+
+class Made(Ended, frozen=True):
+    """A result that was made and has to wait; the end of its call will tell it."""
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell nothing that nobody has been given."""
+        return ()

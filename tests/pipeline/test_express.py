@@ -1,0 +1,134 @@
+"""The express lane beside the long way: for the same call they tell the same story, to the last record."""
+
+import asyncio
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttool import ToolFailure
+from agenttool.codec import sorted_json, to_json
+from agenttool.policy.decide import Policy
+from agenttool.policy.rules import Rule, RuleBook
+from agenttool.ports.output import FailedItem, NativeOutput, Partial
+from agenttool.records import Behavior, ErrorClass, RuleSource, ToolError
+from agenttool.runtime import Runtime, World
+from agenttool.stores.memory import MemoryLog, MemoryPayloads
+from agenttool.testing.fakes import CountingIds, FakeClock, scripted_tool
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+ALLOW = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
+BOUND_S = 30
+
+
+def giving(output):
+    async def work(job):
+        return output
+
+    return work
+
+
+def raising(error):
+    async def work(job):
+        raise error
+
+    return work
+
+
+async def wait(job):
+    await asyncio.sleep(0)
+    return job.call_input
+
+
+async def report(job):
+    job.report("half", percent=50.0)
+    job.report(partial={"rows": [1]})
+    job.add_native_ids("mcp", {"jsonrpc_request_id": 7})
+    await asyncio.sleep(0)
+    return "reported"
+
+
+async def fail_late(job):
+    await asyncio.sleep(0)
+    raise ValueError("late")
+
+
+async def change_its_input(job):
+    job.call_input["n"] = "changed"
+    return job.call_input
+
+
+WORKS = {
+    "number": giving(7),
+    "text": giving("words"),
+    "nothing": giving(None),
+    "empty": giving([]),
+    "object": giving({"a": [1, 2.5, None, "é"]}),
+    "large": giving("x" * 200),
+    "bytes": giving(b"\x89PNG\r\n\x1a\n" + bytes(40)),
+    "unmappable": giving(object()),
+    "summarized": giving(NativeOutput(value=1, summary="one")),
+    "partly": giving(NativeOutput(partial=Partial(succeeded=(1,), failed=(FailedItem(item=2, message="no"),)))),
+    "crash": raising(ValueError("as asked")),
+    "unreachable": raising(ConnectionError("gone")),
+    "throttled": raising(ToolFailure(ToolError(error_class=ErrorClass.RATE_LIMITED, message="later"))),
+    "plain word": raising(ToolFailure(ToolError(error_class="rate_limited", message="later"))),
+    "wait": wait,
+    "report": report,
+    "fail late": fail_late,
+    "change its input": change_its_input,
+}
+
+facts = st.fixed_dictionaries(
+    {},
+    optional={
+        "is_concurrency_safe": st.booleans(),
+        "is_read_only": st.booleans(),
+        "is_destructive": st.booleans(),
+        "is_open_world": st.booleans(),
+        "max_inline_chars": st.sampled_from([0, 50, 30_000]),
+        "timeout_ms": st.just(60_000),
+    },
+)
+inputs = st.one_of(
+    st.builds(lambda n: f'{{"n": {n}}}', st.integers()),
+    st.sampled_from(['{"n": 1,  "more": "\\u00e9"}', '{"n": "one"}', "{}", "[1]", "not json", '{"n": 1.0}']),
+)
+
+
+async def story(work, said, arguments, *, the_long_way):
+    """Make one call in a world where time stands and ids count; give its steps and every record of it."""
+    log = MemoryLog()
+    world = World(clock=FakeClock(), ids=CountingIds(), log=log, payloads=MemoryPayloads())
+    probe = scripted_tool("probe", WORKS[work], schema=SCHEMA, **said)
+    async with (
+        asyncio.timeout(BOUND_S),
+        Runtime(world, tools=[probe], policy=Policy(book=RuleBook([ALLOW]))) as runtime,
+    ):
+        if the_long_way:
+            tools = runtime._core.tools
+            tools.update({entry: dataclasses.replace(tool, plain_facts=None) for entry, tool in tools.items()})
+        surface = await runtime.surface()
+        result = await runtime.call("probe", arguments, surface=surface, native_call_id="call_1", actor_ref="user:ada")
+        exported = [to_json(record) async for record in runtime.export()]
+        invocation = await runtime.invocation(result.invocation_id)
+    steps = [fact.step.name for fact in log.facts_of(result.invocation_id)]
+    events = [each for each in exported if each["record_type"] == "tool_event"]
+    records = sorted(exported, key=sorted_json)  # an export gives a call after its first fact, and those differ
+    return steps, [to_json(result), to_json(invocation), probe.executor.inputs, events, records]
+
+
+@given(st.sampled_from(sorted(WORKS)), facts, inputs)
+def test_a_call_tells_the_same_whichever_way_it_went(work, said, arguments):
+    short, told = asyncio.run(story(work, said, arguments, the_long_way=False))
+    long, told_at_length = asyncio.run(story(work, said, arguments, the_long_way=True))
+    assert "launched" not in long
+    assert told == told_at_length
+    assert ("launched" in short) == ("started" in long)
+
+
+@pytest.mark.parametrize("work", sorted(WORKS))
+def test_every_one_of_these_tools_takes_the_express_lane(work):
+    steps, _ = asyncio.run(story(work, {}, '{"n": 1}', the_long_way=False))
+    assert steps[0] == "launched"
