@@ -17,7 +17,10 @@ from agenttool.conformance.report import decode_report
 from agenttool.conformance.table import markdown_table
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *(page for part in ("how-to", "explanation") for page in sorted((ROOT / "docs" / part).glob("*.md"))),
+]
 REPORT = ROOT / "build" / "conformance.json"
 
 _FILE = re.compile(r"<!-- tour:file (?P<name>\S+) -->\n```[a-z]+\n(?P<text>.*?)```", re.DOTALL)

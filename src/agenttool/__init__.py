@@ -10,12 +10,18 @@ if TYPE_CHECKING:
     from agenttool.adapters.python.context import Context as Context
     from agenttool.adapters.python.context import Progress as Progress
     from agenttool.adapters.python.declare import tool as tool
+    from agenttool.adapters.python.hook import FunctionHook as FunctionHook
     from agenttool.assemble import Runtime as Runtime
     from agenttool.errors import AgentToolError as AgentToolError
     from agenttool.errors import ConfigError as ConfigError
     from agenttool.errors import RecordError as RecordError
+    from agenttool.errors import StoreError as StoreError
     from agenttool.errors import ToolFailure as ToolFailure
+    from agenttool.hooks.match import Hook as Hook
     from agenttool.pipeline.batch import ToolCall as ToolCall
+    from agenttool.ports.advice import Advice as Advice
+    from agenttool.ports.advice import Adviser as Adviser
+    from agenttool.ports.limits import RateLimit as RateLimit
     from agenttool.ports.output import Media as Media
     from agenttool.records.result import ToolResult as ToolResult
     from agenttool.records.surface import ToolSurface as ToolSurface
@@ -28,17 +34,23 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _DOOR = {
+    "Advice": "agenttool.ports.advice",
+    "Adviser": "agenttool.ports.advice",
     "AgentToolError": "agenttool.errors",
     "CommandArg": "agenttool.schema.markers",
     "ConfigError": "agenttool.errors",
     "Context": "agenttool.adapters.python.context",
+    "FunctionHook": "agenttool.adapters.python.hook",
+    "Hook": "agenttool.hooks.match",
     "Internal": "agenttool.schema.markers",
     "Media": "agenttool.ports.output",
     "PathArg": "agenttool.schema.markers",
     "Progress": "agenttool.adapters.python.context",
+    "RateLimit": "agenttool.ports.limits",
     "RecordError": "agenttool.errors",
     "Runtime": "agenttool.assemble",
     "Sensitive": "agenttool.schema.markers",
+    "StoreError": "agenttool.errors",
     "ToolCall": "agenttool.pipeline.batch",
     "ToolFailure": "agenttool.errors",
     "ToolResult": "agenttool.records",
@@ -48,17 +60,23 @@ _DOOR = {
 }
 
 __all__ = [
+    "Advice",
+    "Adviser",
     "AgentToolError",
     "CommandArg",
     "ConfigError",
     "Context",
+    "FunctionHook",
+    "Hook",
     "Internal",
     "Media",
     "PathArg",
     "Progress",
+    "RateLimit",
     "RecordError",
     "Runtime",
     "Sensitive",
+    "StoreError",
     "ToolCall",
     "ToolFailure",
     "ToolResult",
