@@ -40,7 +40,7 @@ def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
         if status is not None
     )
     status = moves[-1].status if moves else InvocationStatus.PLANNED
-    started_at = _moment_of(EventType.STARTED, facts)
+    started_at = cast("Timestamp | None", fields.pop("started_at", None)) or _moment_of(EventType.STARTED, facts)
     _fill_inputs(fields, has_started=started_at is not None)
     if isinstance(scheduler := fields.get("scheduler"), SchedulingFacts):
         fields["scheduler"] = replace(scheduler, state=_STATES.get(status, SchedulerState.YIELDED))

@@ -28,14 +28,14 @@ class Journal:
         self._append = log.append
         self._readers: list[Callable[[], None]] = []
 
-    def note(self, call: Noted, step: Step, data: FactData = None) -> int:
-        """Note that a call took a step; give the moment.
+    def note(self, call: Noted, step: Step, data: FactData = None, moment: int = 0) -> int:
+        """Note that a call took a step, now or at a moment that has just passed; give the moment.
 
         A status that may not follow the present one is a bug of ours, and stops the call rather than bend the truth.
         """
         if call.status not in step.after:
             raise AssertionError(f"a call may not take the step {step.name!r} when it is {call.status!r}")
-        moment = self._now()
+        moment = moment or self._now()
         self._append(Fact(step, moment, call.events, call.invocation_id, call.tool_id, data))
         call.events += step.events
         if step.last is not None:

@@ -75,6 +75,9 @@ RELEASED = {end: Step(f"released_{end.value}", *step.told[1:]) for end, step in 
 """The same ends without their beginning: of a result that was made before, and had to wait for its turn to leave."""
 
 BATCH_PLANNED = Step("batch_planned", (None, None))
+COMPLETED = Step("completed", *LAUNCHED.told, *ENDED[S.SUCCEEDED].told)
+"""All of a plain call whose tool never waited: nobody could have looked at it in between."""
+
 DECLARED = Step("declared", (E.DECLARED, None))
 SURFACE_CREATED = Step("surface_created", (E.SURFACE_CREATED, None))
 SURFACE_UPDATED = Step("surface_updated", (E.SURFACE_UPDATED, None))

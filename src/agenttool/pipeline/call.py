@@ -11,7 +11,7 @@ from agenttool.catalog.surface import Surface, Unresolved
 from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import Decided, Request
+from agenttool.pipeline.evidence import Decided, Launched, Request
 from agenttool.pipeline.parts import keep_part
 from agenttool.pipeline.run_evidence import Ended, Progressed, native_ids
 from agenttool.pipeline.tool import Tool
@@ -61,6 +61,7 @@ class Call(Live, eq=False):
     """One call on its way. It is also the `Job` that its executor is handed.
 
     Attributes:
+        launched: the start of a plain call, as long as it is not told.
         unique: what its id and those of all its records are made of.
         gate: that of the batch it belongs to, which it passes before the runtime's.
         goes_on_until: when the work that nobody could stop ends; until then its turns are not given to others.
@@ -129,6 +130,7 @@ class Call(Live, eq=False):
     hints: tuple[HookHint, ...] = ()
     opinions: tuple[Opinion, ...] = ()
     hook_context: tuple[JsonObject, ...] = ()
+    launched: Launched | None = None
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- there before any tool sees it
     lost: Unresolved | None = None
     allowed_until: Timestamp | None = None
@@ -139,8 +141,16 @@ class Call(Live, eq=False):
         return ResultId("res_" + self.unique)
 
     def note(self, step: Step, data: FactData = None) -> int:
-        """Note a step of this call and give the moment."""
+        """Note a step of this call and give the moment; a start that was not told yet is told first."""
+        if self.launched is not None:
+            self.tell_launch()
         return self.core.journal.note(self, step, data)
+
+    def tell_launch(self) -> None:
+        """Note that a plain call was started, unless that is told already."""
+        launched, self.launched = self.launched, None
+        if launched is not None:
+            self.core.journal.note(self, steps.LAUNCHED, launched, self.started_ns)
 
     def next_mutation(self) -> MutationId:
         """Name the next change of this call's input."""

@@ -9,7 +9,6 @@ by phase, which is what this file must never differ from: a test holds the two s
 from asyncio import CancelledError
 
 from agenttool.codec import UNREADABLE, read_object
-from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Launched
 from agenttool.pipeline.outlast import outlast
@@ -21,10 +20,9 @@ NOT_PLAIN = object()
 
 _ALLOW = Behavior.ALLOW
 _EXECUTE = Phase.EXECUTE
-_LAUNCHED = steps.LAUNCHED
 
 
-def express(call: Call) -> object:  # noqa: PLR0911, PLR0915 -- a question, a return: split, it would lose what it is for
+def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0915 -- a question, a return: split, it would lose what it is for
     """Start a plain call; give its output, what it waits for, or `NOT_PLAIN`.
 
     Raises:
@@ -55,20 +53,24 @@ def express(call: Call) -> object:  # noqa: PLR0911, PLR0915 -- a question, a re
     call.turn = turn
     call.phase = _EXECUTE
     call.call_input = call_input
+    call.launched = Launched(request, standing, call.invocation_id, facts.record)
+    call.started_ns = core.now_ns()
+    if not tool.is_silent:
+        call.tell_launch()
     try:
-        launched = Launched(request, standing, call.invocation_id, facts.record)
-        call.started_ns = core.journal.note(call, _LAUNCHED, launched)
         work = tool.start(call)
-        return Waiting(work, work.send(None))
+        run = Waiting(work, work.send(None))
     except StopIteration as end:
         core.gate.leave(turn)
-        return end.value
-    except CancelledError as canceled:
+        return end.value  # the start of a silent tool is told together with its end
+    except BaseException as error:
         core.gate.leave(turn)
-        return end_canceled(call, canceled)
-    except BaseException:
-        core.gate.leave(turn)
+        call.tell_launch()
+        if isinstance(error, CancelledError):
+            return end_canceled(call, error)
         raise
+    call.tell_launch()
+    return run
 
 
 def give_back(call: Call) -> None:

@@ -7,6 +7,7 @@ from agenttool.codec import from_json, parse_object, sorted_json
 from agenttool.errors import RecordError
 from agenttool.journal.evidence import Plain
 from agenttool.journal.moments import timestamp
+from agenttool.pipeline.evidence import Launched
 from agenttool.ports.facts import Fact
 from agenttool.records import (
     Cancellation,
@@ -194,6 +195,29 @@ class Ended(Plain, frozen=True):
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the result."""
         return (self.result,)
+
+
+class Completed(Plain, frozen=True):
+    """All of a plain call whose tool never waited, from what was asked for to its result."""
+
+    launched: Launched
+    result: ToolResult
+    started_ns: int
+
+    def members(self, event: EventType) -> JsonObject:
+        """Tell what the start and the end tell."""
+        return Ended(self.result).members(event) if event in _OF_THE_END else self.launched.members(event)
+
+    def contributes(self) -> Mapping[str, object]:
+        """Fill in what the start fills in, and when it was."""
+        return {**self.launched.contributes(), "started_at": timestamp(self.started_ns)}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell the decision and the result."""
+        return (*self.launched.records(fact), self.result)
+
+
+_OF_THE_END = frozenset({EventType.RESULT_CREATED, EventType.YIELDED, EventType.SUCCEEDED})
 
 
 class Made(Ended, frozen=True):

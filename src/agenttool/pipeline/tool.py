@@ -41,6 +41,7 @@ class Tool:
 
     Attributes:
         plain_facts: what the gate must know, if no phase before it has anything to ask about a call to this tool.
+        is_silent: a run can tell nothing before it waits, so that its start need not be told before that.
         inline_below: a result of at most so many characters is delivered as it is; none if a hook wants to look.
     """
 
@@ -71,6 +72,7 @@ class Tool:
     mapping: MappingPlan
     persistence: PersistencePolicy
     plain_facts: CallFacts | None
+    is_silent: bool
     has_effects: bool
     has_pre_hooks: bool
     has_post_hooks: bool
@@ -152,6 +154,7 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         ),
         persistence=persistence,
         plain_facts=safety.static if is_plain else None,
+        is_silent=declared.is_silent,
         has_effects=interface.is_read_only is not True,
         has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
         has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),

@@ -33,6 +33,7 @@ class DeclaredTool:
     """What an adapter, or a person with plain records, hands to the catalog.
 
     The records say what the tool is; the callables are the parts of that description that only code can give.
+    `is_silent` promises that a run reports nothing through its job before it first waits for something.
     """
 
     declaration: ToolDeclaration
@@ -48,3 +49,4 @@ class DeclaredTool:
     map_result: Callable[[object], object] | None = None
     rate_limit: RateLimit | None = None
     is_trusted: bool = False
+    is_silent: bool = False

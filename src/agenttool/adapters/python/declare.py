@@ -102,6 +102,7 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
         normalize=options.get("normalize"),
         locks=options.get("locks"),
         rate_limit=options.get("rate_limit"),
+        is_silent=signature.flavour is Flavour.COROUTINE and signature.context_parameter is None,
     )
 
 

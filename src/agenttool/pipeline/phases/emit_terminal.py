@@ -3,7 +3,7 @@
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.context_changes import settle_changes
-from agenttool.pipeline.run_evidence import Ended, Made
+from agenttool.pipeline.run_evidence import Completed, Ended, Made
 from agenttool.pipeline.stopping import request_cancel, settle_cancellation
 from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, replace
 from agenttool.results.failure import outcome_of
@@ -16,6 +16,7 @@ TIDY_EVERY = 256
 
 _PHASE = Phase.EMIT_TERMINAL
 _ENDED = steps.ENDED
+_COMPLETED = steps.COMPLETED
 _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
@@ -25,7 +26,10 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
     core = call.core
     if result.error is None and not call.is_special and not call.leaves_in_order:
         call.result = result
-        core.journal.note(call, _SUCCEEDED, Ended(result))
+        if call.launched is None:
+            core.journal.note(call, _SUCCEEDED, Ended(result))
+        else:
+            core.journal.note(call, _COMPLETED, Completed(call.launched, result, call.started_ns))
     else:
         result = _tell_the_whole_end(call, result)
     core.ended += 1
@@ -43,7 +47,7 @@ def _tell_the_whole_end(call: Call, result: ToolResult) -> ToolResult:
     if call.mutations:
         result = replace(result, input_mutation_refs=call.mutation_refs())
     call.result = result
-    if call.status is None:
+    if call.status is None and call.launched is None:
         call.note(steps.PLANNED, call.request)
     end = InvocationStatus.SUCCEEDED if result.error is None else outcome_of(result.error).invocation_status
     for child in tuple((call.children or {}).values()):

@@ -4,7 +4,7 @@ A schema that accepts integers accepts 1.0, and a list that is handed over as it
 under the eyes of the records. So only text, numbers, booleans and null pass untouched, and whole numbers become `int`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import cast
 
 from pydantic import ValidationError
@@ -58,7 +58,7 @@ def converter(core: Core, validate: Callable[[JsonObject], object], sensitive: f
             return ByPydantic(validate, sensitive, copies=any(map(_is_by_reference, _nodes(core))))
         if "int" in kinds and "float" not in kinds:
             whole.append(name)
-    return _with_whole_numbers(*whole) if whole else None
+    return WholeNumbers(whole) if whole else None
 
 
 def _kinds(core: object) -> Iterator[str]:
@@ -97,14 +97,19 @@ def _is_by_reference(core: Core) -> bool:
     )
 
 
-def _with_whole_numbers(*names: str) -> Convert:
-    def arguments(given: JsonObject) -> JsonObject:
-        for value in given.values():
-            if type(value) is float:
-                return {key: _whole(value) if key in names else value for key, value in given.items()}
-        return given
+class WholeNumbers:
+    """A conversion that has nothing to do unless some number was spelled with a point."""
 
-    return cast("Convert", arguments)
+    __slots__ = ("_names",)
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Take the names of what must be an integer."""
+        self._names = frozenset(names)
+
+    def __call__(self, given: JsonObject) -> dict[str, object]:
+        """Make the arguments."""
+        names = self._names
+        return {name: _whole(value) if name in names else value for name, value in given.items()}
 
 
 def _whole(value: Json) -> Json:
