@@ -10,7 +10,7 @@ from agenttool.adapters.hook_commands.process import Program
 from agenttool.adapters.hook_commands.program import find_program
 from agenttool.adapters.hook_commands.run import CommandHook
 from agenttool.adapters.python.declare import FunctionTool, declare_function
-from agenttool.config import Config, Setting, environment, read_config
+from agenttool.config import Config, Setting, StoreSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.hooks.written import read_hook
@@ -27,7 +27,7 @@ from agenttool.ports.tool import DeclaredTool
 from agenttool.results.scrub import compile_scrubber
 from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
-from agenttool.stores.places import open_place
+from agenttool.stores.places import file_of, open_place
 from agenttool.world import SystemClock, UniqueIds
 
 _T = TypeVar("_T")
@@ -45,7 +45,7 @@ class Runtime(_Runtime):
     def open(  # noqa: PLR0913 -- the settings of a runtime, each with a default
         cls,
         *,
-        store: str = "memory:",
+        store: str | None = None,
         payloads: str | None = None,
         config: str | Path | None = None,
         tools: Iterable[Tool] = (),
@@ -59,9 +59,10 @@ class Runtime(_Runtime):
         """Make a runtime for the running event loop.
 
         Args:
-            store: where the journal is kept: `memory:`, or `sqlite:PATH`, which outlives this process.
+            store: where the journal is kept: `memory:`, or `sqlite:PATH`, which outlives this process; if left out,
+                where the settings file says, and else in memory.
             payloads: a folder or an object store's URL for large results; a folder beside the file if left out.
-            config: a settings file with `[[rules]]` and `[[hooks]]`.
+            config: a settings file with `[[rules]]`, `[[hooks]]` and `[store]`.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: besides those of the settings file; or the settings file itself.
             hooks: in the order they are asked; those of the settings file come after them.
@@ -89,7 +90,8 @@ class Runtime(_Runtime):
         )
         chosen = [declared(each) for each in _listed("tools", tools)]
         standing = _with_commands(_all_of("hooks", hooks, Hook), settings)
-        kept = open_place(store, STEPS, payloads)
+        place, folder = _place_of(settings, store, payloads)
+        kept = open_place(place, STEPS, folder)
         world = World(
             clock=SystemClock(),
             ids=UniqueIds(),
@@ -107,6 +109,32 @@ class Runtime(_Runtime):
             rate_limits=rate_limits,
             advisers=_all_of("advisers", advisers, Adviser),
         )
+
+
+def _place_of(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:
+    """Choose where things are kept: what the program says stands before what settings say."""
+    if store is not None or settings.store is None:
+        return store or "memory:", payloads
+    place, folder = kept_at(settings.store)
+    return place, payloads or folder
+
+
+def kept_at(setting: StoreSetting) -> tuple[str, str | None]:
+    """Give the places that settings name, wherever the program was started.
+
+    Raises:
+        ConfigError: it is no place for a store; says in which file and line.
+    """
+    try:
+        file = file_of(setting.url)
+    except ConfigError as error:
+        raise ConfigError(f"{setting.place}: {error}") from error
+    if file is None:
+        return "memory:", setting.payloads
+    payloads = setting.payloads
+    if payloads is not None and "://" not in payloads:
+        payloads = str(setting.folder / payloads)
+    return f"sqlite:{setting.folder / file}", payloads
 
 
 def declared(tool: Tool) -> DeclaredTool:
