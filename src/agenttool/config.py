@@ -105,7 +105,7 @@ def _store(file: Path, table: object, text: str) -> StoreSetting:
         if not isinstance(value, str) or not value:
             raise ConfigError(f"{place}: {name} must be text, got {value!r}; write it in quotes")
     if "url" not in members:
-        raise ConfigError(f"{place}: [store] says not where; write url = \"sqlite:agenttool.db\"")
+        raise ConfigError(f'{place}: [store] says not where; write url = "sqlite:agenttool.db"')
     payloads = members.get("payloads")
     return StoreSetting(
         url=str(members["url"]),

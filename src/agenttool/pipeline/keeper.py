@@ -11,6 +11,7 @@ from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import misfit_of
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.held import read_held
+from agenttool.pipeline.read_back import READ_BACK_ID
 from agenttool.pipeline.resume import recalled, resume_call
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
@@ -102,6 +103,8 @@ class Keeper:
     async def take_up(self) -> int:
         """Take up the calls of processes that died, as far as this one has their tools; tell how many."""
         await self._hear()
+        if all(entry.tool_id == READ_BACK_ID for entry in self.core.tools):
+            return 0  # whoever only answers questions must not keep calls from those who can go on with them
         taken = 0
         for opened in await self.calls.claim(now_ns=self.core.now_ns(), limit=AT_ONCE):
             taken += self._go_on(opened)

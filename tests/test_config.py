@@ -54,7 +54,7 @@ def test_without_a_word_everything_stays_in_memory(settings):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[store]", "FILE:1: [store] says not where; write url = \"sqlite:agenttool.db\""),
+        ("[store]", 'FILE:1: [store] says not where; write url = "sqlite:agenttool.db"'),
         ('\n[store]\nurl = "postgres://x"', "FILE:2: no store answers to 'postgres://x'; use 'memory:' or 'sqlite:PATH'"),
         ("[store]\nurl = 1", "FILE:1: url must be text, got 1; write it in quotes"),
         ('\n\n[store]\nurl = ""', "FILE:3: url must be text, got ''; write it in quotes"),
