@@ -95,10 +95,9 @@ class Runtime:
             self._keeper = Keeper(self._core, self._core.open_calls, self._tool_of)
             self._core.awake = self._keeper.start
         for tool in tools:
-            if self._catalog.find(tool.declaration.tool_id) is not None:
-                raise ConfigError(
-                    f"two tools have the id {tool.declaration.tool_id!r}; give one another name or namespace"
-                )
+            tool_id = tool.declaration.tool_id
+            if self._catalog.find(tool_id) is not None:
+                raise ConfigError(f"two tools have the id {tool_id!r}; give one another name or namespace")
             self.declare(tool)
         self._core.offer_read_back = self._offer_read_back
         if self._core.durable:  # output that an earlier process stored can be asked for, too
@@ -308,6 +307,10 @@ class Runtime:
         calls = (cast("Call", call) for call in self._core.calls.values())
         return tuple(call for call in calls if self._core in call.core.line())
 
+    def under_way(self) -> tuple[InvocationId, ...]:
+        """Name the calls that this runtime carries now, those that it took up included."""
+        return tuple(call.invocation_id for call in self._under_way())
+
     async def approvals(self, *, limit: int = 1000) -> tuple[Question, ...]:
         """List the open questions, the oldest first; on a durable store those of every process."""
         if self._keeper is not None:
@@ -351,7 +354,7 @@ class Runtime:
         return 0 if self._keeper is None else await self._keeper.take_up()
 
     async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
-        """Follow the log from any point, for ever; each event comes with the position to come back to.
+        """Follow the log from any point, for ever; each event comes with the position to come back to; -1 is the end.
 
         Raises:
             ConfigError: it is no position.
