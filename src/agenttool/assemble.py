@@ -35,6 +35,9 @@ _T = TypeVar("_T")
 HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """What every hook command finds in its environment. Anything else could be a secret, and is passed on by name only."""
 
+SHORTEST_LEASE_S = 1.0
+"""A process looks after its calls a few times a second; with less than this it could be taken for dead while it lives."""
+
 Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
 
 
@@ -55,6 +58,7 @@ class Runtime(_Runtime):
         advisers: Iterable[Adviser] = (),
         mode: str | None = None,
         interactive: bool | None = None,
+        lease_s: float = 6.0,
     ) -> Self:
         """Make a runtime for the running event loop.
 
@@ -70,6 +74,7 @@ class Runtime(_Runtime):
             advisers: classifiers and policy engines that are heard before the rules decide.
             mode: how much goes without asking, such as `default` or `read_only`.
             interactive: whether anybody can be asked; if not, a question is a deny.
+            lease_s: on a store that outlives this process, how soon after its death others take up its calls.
 
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong.
@@ -81,6 +86,8 @@ class Runtime(_Runtime):
             raise ConfigError(f"no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
         if interactive not in (True, False, None):
             raise ConfigError(f"interactive must be true, false or left out, got {interactive!r}; use one of them")
+        if not isinstance(cast("object", lease_s), int | float) or not lease_s >= SHORTEST_LEASE_S:
+            raise ConfigError(f"lease_s must be a number of seconds from {SHORTEST_LEASE_S} on, got {lease_s!r}")
         asked = settings.interactive if interactive is None else interactive
         policy = Policy(
             book=book,
@@ -100,6 +107,7 @@ class Runtime(_Runtime):
             open_calls=kept.open_calls,
             close=kept.close,
             random=random,
+            lease_s=lease_s,
         )
         return cls(
             world,

@@ -164,7 +164,7 @@ class Desk:
         if question is not None:
             return await self._decide(rt, question, given.to(question))
         told = await self._why_not(rt, given.approval_id)
-        self._console.print(f"{given.approval_id}: {told}", style="red", markup=False, soft_wrap=True)
+        self._console.print(f"{given.approval_id}: {told}", style="red", markup=False, highlight=False, soft_wrap=True)
         return False
 
     async def _why_not(self, rt: Runtime, approval_id: ApprovalId) -> str:
@@ -186,7 +186,9 @@ class Desk:
     async def _decide(self, rt: Runtime, question: Question, answer: Answer) -> bool:
         outcome = await rt.decide(question.approval_id, answer, by="terminal")
         if isinstance(outcome, Refused):
-            self._console.print(f"{question.approval_id}: {printable(outcome.message)}", style="red", markup=False)
+            self._console.print(
+                f"{question.approval_id}: {printable(outcome.message)}", style="red", markup=False, highlight=False
+            )
             return False
         word = "refused" if isinstance(answer, Deny) else "allowed"
         self._console.print(f"{word} {question.approval_id}", style="green", highlight=False)

@@ -105,7 +105,7 @@ async def ask(terminal: Terminal, question: Question, *, can_leave: bool) -> Ans
         try:
             answer = await _answer(terminal, question, word.lower(), rest.strip(), can_leave=can_leave)
         except (ConfigError, RecordError) as error:
-            terminal.console.print(printable(str(error)), style="red", markup=False)
+            terminal.console.print(printable(str(error)), style="red", markup=False, highlight=False)
             continue
         if answer is not None:
             return answer

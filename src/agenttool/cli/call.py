@@ -149,7 +149,7 @@ def _interrupter(rt: Runtime, terminal: Terminal):  # noqa: ANN202 -- a function
             terminal.console.print("\nleft without waiting; the tool may still have been running", style="yellow")
             os._exit(CANCELED)
         asked = True
-        terminal.console.print("\nstopping … [dim](Ctrl-C again leaves at once)[/]", style="yellow")
+        terminal.console.print("\nstopping … [dim](Ctrl-C again leaves at once)[/]", style="yellow", highlight=False)
         rt.cancel_all()
 
     return interrupt

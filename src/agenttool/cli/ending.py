@@ -5,6 +5,7 @@ from rich.console import Console
 from agenttool.cli.terminal import printable
 from agenttool.codec import to_json
 from agenttool.records import InvocationStatus, ToolInvocation, ToolResult
+from agenttool.scheduler.cancel import UNSUPPORTED
 
 
 def show_result(result: ToolResult) -> None:
@@ -22,7 +23,9 @@ def what_stopped(invocation: ToolInvocation) -> str | None:
     if asked is None:
         return None
     if invocation.status is not InvocationStatus.CANCELED:
-        return f"it could not be stopped: {asked.message or 'it had already ended'}"
+        if asked.message == UNSUPPORTED:
+            return "the tool could not be stopped, and came to its own end"
+        return "the tool had already ended when it was asked to stop"
     started = any(step.status is InvocationStatus.RUNNING for step in invocation.status_transitions or ())
     if not started:
         return "canceled before anything had run"

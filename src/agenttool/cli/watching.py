@@ -78,7 +78,7 @@ class Watch:
             outcome = await self._rt.decide(question.approval_id, answer, by="terminal")
             if not isinstance(outcome, Refused):
                 return
-            self._terminal.console.print(printable(outcome.message), style="red", markup=False)
+            self._terminal.console.print(printable(outcome.message), style="red", markup=False, highlight=False)
         self.left.set()
 
     def _show_progress(self, event: ToolEvent) -> None:

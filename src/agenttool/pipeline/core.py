@@ -61,6 +61,8 @@ class Core:
     advisers: tuple[Adviser, ...] = ()
     durable: bool = False
     open_calls: OpenCalls | None = None
+    lease_s: float = 6.0
+    """For how long we say each time that we are alive; after that others may take our calls."""
     awake: Callable[[], Awaitable[None]] | None = None
     """Sees to it that others know we live, before anything is held in our name."""
     default_timeout_s: float | None = 600.0

@@ -29,9 +29,6 @@ from agenttool.policy.approvals import (
 from agenttool.ports.stores import OpenCall, OpenCalls, Taken
 from agenttool.records import ApprovalId, JsonObject, Part, ToolId, ToolResult
 
-ALIVE_S = 6.0
-"""For how long we say that we are alive; after that others may take our calls."""
-
 LOOK_EVERY_S = 0.2
 """How soon an answer from another process is heard."""
 
@@ -144,7 +141,7 @@ class Keeper:
         renewed, taken_up = now(), 0.0
         while True:
             with suppress(StoreError):  # a disk that fails now may be back by the next look
-                if now() - renewed > ALIVE_S / 3:
+                if now() - renewed > self.core.lease_s / 3:
                     await self._renew()
                     renewed = now()
                 await self._hear()
@@ -154,7 +151,7 @@ class Keeper:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _renew(self) -> None:
-        await self.calls.renew(self.core.now_ns() + round(ALIVE_S * 1e9))
+        await self.calls.renew(self.core.now_ns() + round(self.core.lease_s * 1e9))
 
     async def _hear(self) -> None:
         """Hand answers to the calls of this process that wait for them, and remember the others."""
