@@ -36,7 +36,7 @@ HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """What every hook command finds in its environment. Anything else could be a secret, and is passed on by name only."""
 
 SHORTEST_LEASE_S = 1.0
-"""A process looks after its calls a few times a second; with less than this it could be taken for dead while it lives."""
+"""A process says a few times a second that it lives; with less than this it could be taken for dead all the same."""
 
 Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
 

@@ -23,9 +23,8 @@ def what_stopped(invocation: ToolInvocation) -> str | None:
     if asked is None:
         return None
     if invocation.status is not InvocationStatus.CANCELED:
-        if asked.message == UNSUPPORTED:
-            return "the tool could not be stopped, and came to its own end"
-        return "the tool had already ended when it was asked to stop"
+        came_late = asked.message != UNSUPPORTED
+        return "the tool had already ended" if came_late else "the tool could not be stopped, and came to its own end"
     started = any(step.status is InvocationStatus.RUNNING for step in invocation.status_transitions or ())
     if not started:
         return "canceled before anything had run"
