@@ -201,10 +201,8 @@ class Desk:
             async with asyncio.timeout(patience):
                 show_result(await _result(rt, invocation_id))
         except TimeoutError:
-            told = (
-                "its process goes on with it; if that is gone, say where the tool is: agenttool approvals --from MODULE"
-            )
-            self._console.print(told, style="dim", highlight=False)
+            told = "its process goes on with it; if that is gone, name the module of the tool:"
+            self._console.print(f"{told}\n  agenttool approvals --from MODULE", style="dim", highlight=False)
 
 
 async def _result(rt: Runtime, invocation_id: InvocationId) -> ToolResult:

@@ -85,9 +85,11 @@ async def _tell(teller: Teller, folder: Path) -> None:
 
 
 async def _question(rt: Runtime) -> Question:
-    while not (waiting := await rt.approvals()):
+    while True:
+        waiting = await rt.approvals()
+        if waiting:
+            return waiting[0]
         await asyncio.sleep(0.02)
-    return waiting[0]
 
 
 async def _result(rt: Runtime, invocation_id: InvocationId) -> ToolResult:
