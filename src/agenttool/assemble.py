@@ -10,7 +10,7 @@ from agenttool.adapters.hook_commands.process import Program
 from agenttool.adapters.hook_commands.program import find_program
 from agenttool.adapters.hook_commands.run import CommandHook
 from agenttool.adapters.python.declare import FunctionTool, declare_function
-from agenttool.config import Config, Setting, environment, read_config
+from agenttool.config import Config, Setting, StoreSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.hooks.written import read_hook
@@ -27,13 +27,16 @@ from agenttool.ports.tool import DeclaredTool
 from agenttool.results.scrub import compile_scrubber
 from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
-from agenttool.stores.places import open_place
+from agenttool.stores.places import file_of, open_place
 from agenttool.world import SystemClock, UniqueIds
 
 _T = TypeVar("_T")
 
 HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """What every hook command finds in its environment. Anything else could be a secret, and is passed on by name only."""
+
+SHORTEST_LEASE_S = 1.0
+"""A process says a few times a second that it lives; with less than this it could be taken for dead all the same."""
 
 Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
 
@@ -45,7 +48,7 @@ class Runtime(_Runtime):
     def open(  # noqa: PLR0913 -- the settings of a runtime, each with a default
         cls,
         *,
-        store: str = "memory:",
+        store: str | None = None,
         payloads: str | None = None,
         config: str | Path | None = None,
         tools: Iterable[Tool] = (),
@@ -55,13 +58,15 @@ class Runtime(_Runtime):
         advisers: Iterable[Adviser] = (),
         mode: str | None = None,
         interactive: bool | None = None,
+        lease_s: float = 6.0,
     ) -> Self:
         """Make a runtime for the running event loop.
 
         Args:
-            store: where the journal is kept: `memory:`, or `sqlite:PATH`, which outlives this process.
+            store: where the journal is kept: `memory:`, or `sqlite:PATH`, which outlives this process; if left out,
+                where the settings file says, and else in memory.
             payloads: a folder or an object store's URL for large results; a folder beside the file if left out.
-            config: a settings file with `[[rules]]` and `[[hooks]]`.
+            config: a settings file with `[[rules]]`, `[[hooks]]` and `[store]`.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: besides those of the settings file; or the settings file itself.
             hooks: in the order they are asked; those of the settings file come after them.
@@ -69,6 +74,7 @@ class Runtime(_Runtime):
             advisers: classifiers and policy engines that are heard before the rules decide.
             mode: how much goes without asking, such as `default` or `read_only`.
             interactive: whether anybody can be asked; if not, a question is a deny.
+            lease_s: on a store that outlives this process, how soon after its death others take up its calls.
 
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong.
@@ -80,6 +86,8 @@ class Runtime(_Runtime):
             raise ConfigError(f"no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
         if interactive not in (True, False, None):
             raise ConfigError(f"interactive must be true, false or left out, got {interactive!r}; use one of them")
+        if not isinstance(cast("object", lease_s), int | float) or not lease_s >= SHORTEST_LEASE_S:
+            raise ConfigError(f"lease_s must be a number of seconds from {SHORTEST_LEASE_S} on, got {lease_s!r}")
         asked = settings.interactive if interactive is None else interactive
         policy = Policy(
             book=book,
@@ -89,7 +97,8 @@ class Runtime(_Runtime):
         )
         chosen = [declared(each) for each in _listed("tools", tools)]
         standing = _with_commands(_all_of("hooks", hooks, Hook), settings)
-        kept = open_place(store, STEPS, payloads)
+        place, folder = _place_of(settings, store, payloads)
+        kept = open_place(place, STEPS, folder)
         world = World(
             clock=SystemClock(),
             ids=UniqueIds(),
@@ -98,6 +107,7 @@ class Runtime(_Runtime):
             open_calls=kept.open_calls,
             close=kept.close,
             random=random,
+            lease_s=lease_s,
         )
         return cls(
             world,
@@ -107,6 +117,32 @@ class Runtime(_Runtime):
             rate_limits=rate_limits,
             advisers=_all_of("advisers", advisers, Adviser),
         )
+
+
+def _place_of(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:
+    """Choose where things are kept: what the program says stands before what settings say."""
+    if store is not None or settings.store is None:
+        return store or "memory:", payloads
+    place, folder = kept_at(settings.store)
+    return place, payloads or folder
+
+
+def kept_at(setting: StoreSetting) -> tuple[str, str | None]:
+    """Give the places that settings name, wherever the program was started.
+
+    Raises:
+        ConfigError: it is no place for a store; says in which file and line.
+    """
+    try:
+        file = file_of(setting.url)
+    except ConfigError as error:
+        raise ConfigError(f"{setting.place}: {error}") from error
+    if file is None:
+        return "memory:", setting.payloads
+    payloads = setting.payloads
+    if payloads is not None and "://" not in payloads:
+        payloads = str(setting.folder / payloads)
+    return f"sqlite:{setting.folder / file}", payloads
 
 
 def declared(tool: Tool) -> DeclaredTool:

@@ -14,6 +14,7 @@ from agenttool.records import JsonObject, RuleSource
 _TABLES = ("rules", "hooks")
 _KNOWN = {"rules", "hooks", "permissions", "sources", "store", "surface", "server", "telemetry"}
 _PERMISSIONS = {"mode", "interactive", "workspace"}
+_STORE = {"url", "payloads"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,16 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSetting:
+    """Where the journal and the payloads are kept, as written; what is relative begins in the folder of the file."""
+
+    url: str
+    payloads: str | None
+    folder: Path
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """What settings files say. Several files make one configuration; nothing in one hides what another says."""
 
@@ -40,6 +51,7 @@ class Config:
     mode: str | None = None
     interactive: bool | None = None
     workspace: tuple[str, ...] = ()
+    store: StoreSetting | None = None
 
 
 def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SETTINGS) -> Config:
@@ -61,7 +73,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         raise ConfigError(f"{path}: no setting is called {unknown[0]!r}; use one of {', '.join(sorted(_KNOWN))}")
     permissions = _permissions(str(path), settings.get("permissions", {}))
     tables = {name: _tables(name, settings.get(name, []), text, str(path), source) for name in _TABLES}
-    for name in ("sources", "store", "surface", "server", "telemetry"):
+    for name in ("sources", "surface", "server", "telemetry"):
         if name in settings:
             raise ConfigError(f"{path}: [{name}] is not understood yet; take it out")
     mode, interactive = permissions.get("mode"), permissions.get("interactive")
@@ -75,6 +87,31 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         mode=mode if isinstance(mode, str) else None,
         interactive=interactive if isinstance(interactive, bool) else None,
         workspace=_workspace(str(path), permissions.get("workspace", [])),
+        store=_store(file, settings["store"], text) if "store" in settings else None,
+    )
+
+
+def _store(file: Path, table: object, text: str) -> StoreSetting:
+    heading = re.compile(r"^\s*\[\s*store\s*\]")
+    line = next((number for number, line in enumerate(text.splitlines(), 1) if heading.match(line)), 1)
+    place = f"{file}:{line}"
+    if not isinstance(table, dict):
+        raise ConfigError(f"{place}: store must be a table; write [store]")
+    members = cast("JsonObject", table)
+    unknown = sorted(members.keys() - _STORE)
+    if unknown:
+        raise ConfigError(f"{place}: [store] has no {unknown[0]!r}; use one of {', '.join(sorted(_STORE))}")
+    for name, value in members.items():
+        if not isinstance(value, str) or not value:
+            raise ConfigError(f"{place}: {name} must be text, got {value!r}; write it in quotes")
+    if "url" not in members:
+        raise ConfigError(f'{place}: [store] says not where; write url = "sqlite:agenttool.db"')
+    payloads = members.get("payloads")
+    return StoreSetting(
+        url=str(members["url"]),
+        payloads=None if payloads is None else str(payloads),
+        folder=file.resolve().parent,
+        place=place,
     )
 
 

@@ -20,7 +20,7 @@ from agenttool.journal.moments import timestamp
 from agenttool.journal.reading import follow, result_in
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
-from agenttool.pipeline.asked import all_are, chosen_of, scope_of
+from agenttool.pipeline.asked import all_are, chosen_within, scope_of
 from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
@@ -30,6 +30,7 @@ from agenttool.pipeline.keeper import Keeper
 from agenttool.pipeline.nested import run_nested
 from agenttool.pipeline.parking import let_end
 from agenttool.pipeline.plan import plan
+from agenttool.pipeline.read_back import READ_BACK_ID, digest_in, read_back_tool
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
 from agenttool.pipeline.tool import Tool, compile_tool
@@ -48,6 +49,7 @@ from agenttool.records import (
     InvocationId,
     JsonObject,
     Record,
+    Ref,
     SchedulerPolicy,
     SchedulerPolicyId,
     ToolEvent,
@@ -56,6 +58,7 @@ from agenttool.records import (
     ToolResult,
     ToolSurface,
 )
+from agenttool.results.preview import READ_RESULT
 
 __all__ = ["Runtime", "World"]
 
@@ -92,11 +95,13 @@ class Runtime:
             self._keeper = Keeper(self._core, self._core.open_calls, self._tool_of)
             self._core.awake = self._keeper.start
         for tool in tools:
-            if self._catalog.find(tool.declaration.tool_id) is not None:
-                raise ConfigError(
-                    f"two tools have the id {tool.declaration.tool_id!r}; give one another name or namespace"
-                )
+            tool_id = tool.declaration.tool_id
+            if self._catalog.find(tool_id) is not None:
+                raise ConfigError(f"two tools have the id {tool_id!r}; give one another name or namespace")
             self.declare(tool)
+        self._core.offer_read_back = self._offer_read_back
+        if self._core.durable:  # output that an earlier process stored can be asked for, too
+            self._offer_read_back(None)
 
     async def __aenter__(self) -> Self:
         """Use the runtime; on a durable store, calls of processes that died are taken up from now on.
@@ -178,6 +183,15 @@ class Runtime:
         self._catalog.add(entry)
         self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
 
+    def _offer_read_back(self, surface: Surface | None) -> None:
+        """Let stored output be read back, on the surface that its call was made on and on those made from now on."""
+        entry = self._catalog.find(READ_BACK_ID)
+        if entry is None and not self._surfaces.is_closed and all(each.name != READ_RESULT for each in self._catalog):
+            self.declare(read_back_tool(self._core.payloads))  # unless a deployment has its own way back
+            entry = self._catalog.find(READ_BACK_ID)
+        if entry is not None and surface is not None:
+            surface.offer(entry)
+
     async def surface(self, scope: str = "turn", *, only: Iterable[str] | None = None) -> ToolSurface:
         """Make the surface of one context: which tools are loaded, deferred or absent, and why.
 
@@ -191,7 +205,7 @@ class Runtime:
             Situation(
                 allows_writes=core.policy.mode is not PermissionMode.READ_ONLY,
                 is_interactive=core.policy.interactive,
-                only=self._chosen(only),
+                only=chosen_within(self._within, only),
             ),
             surface_id=core.ids.new(SURFACE),
             scope=scope_of(scope),
@@ -200,13 +214,6 @@ class Runtime:
         self._surfaces.add(built, frozenset(call.request.surface_id for call in self._under_way()))
         core.journal.note_apart(steps.SURFACE_CREATED, SurfaceMade(built.record))
         return built.record
-
-    def _chosen(self, only: Iterable[str] | None) -> frozenset[str] | None:
-        """Keep what is asked for within the bounds of this agent."""
-        chosen = chosen_of(only)
-        if self._within is None or chosen is None:
-            return chosen if self._within is None else self._within
-        return frozenset(name for name in self._within if chosen & {name, name.rpartition(".")[2]})
 
     def call(
         self,
@@ -300,6 +307,10 @@ class Runtime:
         calls = (cast("Call", call) for call in self._core.calls.values())
         return tuple(call for call in calls if self._core in call.core.line())
 
+    def under_way(self) -> tuple[InvocationId, ...]:
+        """Name the calls that this runtime carries now, those that it took up included."""
+        return tuple(call.invocation_id for call in self._under_way())
+
     async def approvals(self, *, limit: int = 1000) -> tuple[Question, ...]:
         """List the open questions, the oldest first; on a durable store those of every process."""
         if self._keeper is not None:
@@ -329,12 +340,21 @@ class Runtime:
         """Give the result of a call that has ended, also one that ended in another process; none if it has not."""
         return result_in(self._core.journal.log.facts_of(invocation_id))
 
+    async def payload(self, payload: str | Ref, start: int = 0, length: int | None = None) -> bytes | None:
+        """Give stored bytes by their digest, id or ref, or a range of them; none if they are not there (any more).
+
+        Raises:
+            StoreError: they cannot be read, or are not the ones that were stored.
+        """
+        digest = digest_in(payload)
+        return None if digest is None else await self._core.payloads.get(digest, start=start, length=length)
+
     async def resume(self) -> int:
         """Take up the calls of processes that died, now rather than soon; tell how many."""
         return 0 if self._keeper is None else await self._keeper.take_up()
 
     async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
-        """Follow the log from any point, for ever; each event comes with the position to come back to.
+        """Follow the log from any point, for ever; each event comes with the position to come back to; -1 is the end.
 
         Raises:
             ConfigError: it is no position.

@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 class OpenOptions(TypedDict, total=False):
     """What `Runtime.open` takes."""
 
-    store: str
+    store: str | None
     config: str | Path | None
     tools: Iterable[Tool]
     rules: str | Path | Iterable[Rule]

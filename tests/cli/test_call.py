@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import pytest
 
 TOOLS = '''
 import asyncio
+import time
 from agenttool import Progress, tool
 
 @tool(namespace="math", read_only=True, open_world=False)
@@ -28,6 +30,13 @@ async def wait() -> str:
     print("waiting", flush=True)
     await asyncio.Event().wait()
     return "never"
+
+@tool(namespace="kitchen")
+def chop() -> str:
+    """Chop for a while. Not to be stopped."""
+    print("chopping", flush=True)
+    time.sleep(1.5)
+    return "chopped"
 '''
 ALLOW = '[[rules]]\nbehavior = "allow"\ntool = "kitchen.*"\n'
 
@@ -140,3 +149,35 @@ def test_ctrl_c_cancels_the_call_and_says_so(folder):
     assert process.returncode == 130
     assert "canceled" in out
     assert "stopping" in err
+    assert "the tool stopped where it was" in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("times", "status", "told"), [(1, 0, "could not be stopped"), (2, 130, "left without waiting")]
+)
+def test_a_tool_that_cannot_be_stopped_is_waited_for_unless_ctrl_c_comes_twice(folder, times, status, told):
+    (folder / "agenttool.toml").write_text(ALLOW)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "agenttool", "call", "chop", "--from", "pantry"],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout.readline() == "chopping\n"
+    os.kill(process.pid, signal.SIGINT)
+    while "stopping" not in process.stderr.readline():
+        assert process.poll() is None
+    if times > 1:
+        os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, "chopped" in out) == (status, times == 1)
+    assert told in err
+
+
+def test_a_call_that_is_kept_says_how_to_look_at_it(folder):
+    done = command(folder, "call", "add", "a=1", "--from", "pantry", "--store", "calls.db")
+    assert done.stdout == "2\n"
+    assert re.fullmatch(r"agenttool show inv_[0-9a-f]+ --store calls\.db\n", done.stderr)
+    assert "show" not in command(folder, "call", "add", "a=1", "--from", "pantry").stderr

@@ -44,6 +44,12 @@ class Surface:
         """Find a tool by qualified name, bare name or alias; a name that several share leads to none of them."""
         return self.entries.get(name) or self.absence_of(name)
 
+    def offer(self, entry: Entry) -> None:
+        """Let a tool be called whatever this surface was asked for; names that lead elsewhere stay as they are."""
+        for name in (entry.name, entry.qualified_name, entry.tool_id):
+            if self.entries.setdefault(name, entry) is entry:
+                self.absences.pop(name, None)
+
     def absence_of(self, name: str) -> Unresolved:
         """Say why a name leads nowhere."""
         return self.absences.get(name) or Unresolved(

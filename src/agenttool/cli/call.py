@@ -1,25 +1,27 @@
 """`agenttool call`: one governed call from the terminal."""
 
 import asyncio
+import os
 import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.json import JSON
 
 from agenttool.assemble import Runtime, Tool
-from agenttool.cli.loading import load_tools, refuse, settings_file
+from agenttool.cli.ending import show_result, what_stopped
+from agenttool.cli.loading import load_tools, refuse, settings_file, store_file, store_place
+from agenttool.cli.terminal import Terminal
+from agenttool.cli.watching import Watch
 from agenttool.codec import json_bytes, parse_object, to_json
-from agenttool.errors import ConfigError, RecordError
-from agenttool.policy.approvals import Question
-from agenttool.records import EventType, Json, JsonObject, ToolEvent, ToolResult
+from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.records import Json, JsonObject, ToolInvocation, ToolResult
 
 app = typer.Typer(add_completion=False)
 
 CANCELED = 130
+PARKED = 3
+"""The call waits for an answer, and this process did not."""
 
 
 @app.command()
@@ -30,21 +32,38 @@ def call(  # noqa: PLR0913 -- one for each word of the command
     places: Annotated[list[str], typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are")],
     args: Annotated[str | None, typer.Option(metavar="JSON", help="Its arguments as one JSON object")] = None,
     args_file: Annotated[Path | None, typer.Option(help="A file with its arguments as JSON")] = None,
-    settings: Annotated[Path | None, typer.Option(help="Rules and hooks; agenttool.toml if it lies here")] = None,
+    settings: Annotated[Path | None, typer.Option(help="Rules, hooks, store; agenttool.toml if it lies here")] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Keep the call there, and go on after a crash")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; nobody is asked")] = False,
 ) -> None:
     """Call one tool through the whole pipeline, and be asked if it asks"""  # noqa: D415 -- as in the table of commands
+    terminal = Terminal()
     try:
+        chosen = settings_file(settings)
         arguments = read_arguments(words or [], args, args_file)
-        result = asyncio.run(_call(name, arguments, load_tools(places), settings_file(settings), as_json=as_json))
-    except (ConfigError, RecordError) as error:
+        is_kept = store_file(store, chosen) is not None
+        asked = Asked(name, arguments, load_tools(places), chosen, store_place(store), is_kept=is_kept, alone=as_json)
+        result, invocation, is_parked = asyncio.run(asked.call(terminal))
+    except (ConfigError, RecordError, StoreError) as error:
         refuse(error)
+    where = "" if store is None else f" --store {store}"
     if as_json:
         typer.echo(json_bytes(to_json(result)).decode())
+    elif is_parked:
+        told = f"{result.invocation_id} waits for an answer: agenttool approvals{where}"
+        terminal.console.print(told, highlight=False, soft_wrap=True)
     else:
-        _show(result)
+        show_result(result)
+        stopped = None if invocation is None else what_stopped(invocation)
+        if stopped is not None:
+            terminal.console.print(stopped, style="yellow", highlight=False)
+        if is_kept:
+            hint = f"agenttool show {result.invocation_id}{where}"
+            terminal.console.print(hint, style="dim", highlight=False, soft_wrap=True)
     if result.is_error:
-        raise typer.Exit(CANCELED if result.status == "canceled" else 1)
+        raise typer.Exit(PARKED if is_parked else CANCELED if result.status == "canceled" else 1)
 
 
 def read_arguments(words: list[str], args: str | None, file: Path | None) -> JsonObject:
@@ -76,69 +95,61 @@ def _value(text: str) -> Json:
         return text
 
 
-async def _call(
-    name: str, arguments: JsonObject, tools: list[Tool], settings: Path | None, *, as_json: bool
-) -> ToolResult:
-    console = Console(stderr=True)
-    interactive = console.is_terminal and sys.stdin.isatty() and not as_json
-    async with Runtime.open(config=settings, tools=tools, interactive=None if interactive else False) as rt:
-        surface = await rt.surface()
-        calling = asyncio.ensure_future(rt.call(name, arguments, surface=surface))
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, rt.cancel_all)
-        watching = asyncio.ensure_future(_watch(rt, console))
-        try:
-            return await calling
-        finally:
-            watching.cancel()
+class Asked:
+    """What the command line asks for."""
+
+    def __init__(  # noqa: PLR0913 -- one for each word of the command
+        self,
+        name: str,
+        arguments: JsonObject,
+        tools: list[Tool],
+        settings: Path | None,
+        store: str | None,
+        *,
+        is_kept: bool,
+        alone: bool,
+    ) -> None:
+        """Take the words."""
+        self._name = name
+        self._arguments = arguments
+        self._tools = tools
+        self._settings = settings
+        self._store = store
+        self._is_kept = is_kept
+        self._alone = alone
+
+    async def call(self, terminal: Terminal) -> tuple[ToolResult, ToolInvocation | None, bool]:
+        """Make the call; give its result, the call as it stands, and whether it still waits for an answer."""
+        has_person = terminal.has_person and not self._alone
+        can_ask = None if has_person or self._is_kept else False
+        rt = Runtime.open(config=self._settings, store=self._store, tools=self._tools, interactive=can_ask)
+        async with rt:
+            watch = Watch(rt, terminal, has_person=has_person, is_kept=self._is_kept)
+            surface = await rt.surface()
+            async with watch:
+                calling = asyncio.ensure_future(rt.call(self._name, self._arguments, surface=surface))
+                asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupter(rt, terminal))
+                left = asyncio.ensure_future(watch.left.wait())
+                await asyncio.wait((calling, left), return_when=asyncio.FIRST_COMPLETED)
+                left.cancel()
+            if calling.done():
+                return calling.result(), await rt.invocation(calling.result().invocation_id), False
+        return await calling, None, True
 
 
-async def _watch(rt: Runtime, console: Console) -> None:
-    """Show progress as it comes, and put questions to the person at the terminal."""
-    async for _, event in rt.events():
-        data = event.data or {}
-        if event.event_type is EventType.PROGRESS:
-            console.print(_progress(event), style="dim", markup=False, highlight=False)
-        elif event.event_type is EventType.CANCEL_REQUESTED:
-            console.print("stopping …", style="yellow")
-        elif event.event_type is EventType.CANCEL_FAILED:
-            console.print("this tool cannot be stopped; waiting for its end", style="yellow")
-        elif event.event_type is EventType.PERMISSION_REQUESTED and data.get("prompted"):
-            for question in await rt.approvals():
-                await _ask(rt, console, question)
+def _interrupter(rt: Runtime, terminal: Terminal):  # noqa: ANN202 -- a function without arguments or value
+    """Stop the call at the first Ctrl-C, and leave at the second."""
+    asked = False
 
+    def interrupt() -> None:
+        nonlocal asked
+        if terminal.is_lent:
+            return
+        if asked:
+            terminal.console.print("\nleft without waiting; the tool may still have been running", style="yellow")
+            os._exit(CANCELED)
+        asked = True
+        terminal.console.print("\nstopping … [dim](Ctrl-C again leaves at once)[/]", style="yellow", highlight=False)
+        rt.cancel_all()
 
-async def _ask(rt: Runtime, console: Console, question: Question) -> None:
-    console.print(f"\n[bold]{question.tool_name}[/] wants to run with")
-    console.print(JSON.from_data(question.shown))
-    console.print(f"It asks because {question.verdict.reason.message}.")
-    answer = await asyncio.to_thread(_read_line, console)
-    word = "allow" if answer.strip().lower() in ("y", "yes") else "deny"
-    await rt.decide(question.approval_id, word, by="terminal")
-
-
-def _read_line(console: Console) -> str:
-    """Read an answer; the end of the input is a no."""
-    try:
-        return console.input("[bold]run it?[/] (y/n) ")
-    except EOFError:
-        return "n"
-
-
-def _progress(event: ToolEvent) -> str:
-    data = event.data or {}
-    percent = data.get("percent")
-    share = f"{percent:3.0f} % " if isinstance(percent, int | float) else ""
-    return share + _printable(str(data.get("message") or data.get("step") or ""))
-
-
-def _show(result: ToolResult) -> None:
-    console = Console()
-    style = "red" if result.is_error else None
-    for item in result.model_facing_content or ():
-        text = _printable(item.text) if item.text is not None else str(to_json(item))
-        console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def _printable(text: str) -> str:
-    """Take out what would command the terminal instead of being shown."""
-    return "".join(each if each in "\n\t" or each.isprintable() else "\ufffd" for each in text)
+    return interrupt

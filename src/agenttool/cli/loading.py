@@ -9,9 +9,11 @@ import typer
 from rich.console import Console
 
 from agenttool.adapters.python.declare import FunctionTool
-from agenttool.assemble import Tool
+from agenttool.assemble import Tool, kept_at
+from agenttool.config import read_config
 from agenttool.errors import ConfigError
 from agenttool.ports.tool import DeclaredTool
+from agenttool.stores.places import file_of
 
 SETTINGS = "agenttool.toml"
 UNUSABLE = 2
@@ -43,6 +45,23 @@ def load_tools(places: list[str]) -> list[Tool]:
 def settings_file(given: Path | None) -> Path | None:
     """Take the settings that were named, or the ones that lie here."""
     return given if given is not None else Path(SETTINGS) if Path(SETTINGS).exists() else None
+
+
+def store_place(given: str | None) -> str | None:
+    """Read where a store is; the path of a file is enough."""
+    return given if given is None or given.startswith(("sqlite:", "memory:")) else f"sqlite:{given}"
+
+
+def store_file(given: str | None, settings: Path | None) -> Path | None:
+    """Find the file that the words of the command, or else the settings, keep calls in; none for memory.
+
+    Raises:
+        ConfigError: what they say is no place for a store.
+    """
+    if given is not None:
+        return file_of(store_place(given) or "")
+    setting = None if settings is None else read_config(settings).store
+    return None if setting is None else file_of(kept_at(setting)[0])
 
 
 def refuse(error: Exception) -> NoReturn:

@@ -13,7 +13,8 @@ READ_AHEAD = 256
 
 
 async def follow(journal: Journal, after: int) -> AsyncGenerator[tuple[int, ToolEvent]]:
-    """Give events from a position on, for ever, each with the position to come back to."""
+    """Give events from a position on, or below 0 those to come, for ever, each with the position to come back to."""
+    after = journal.log.last if after < 0 else after
     news = asyncio.Event()
     stop = journal.listen(news.set)
     try:

@@ -61,6 +61,18 @@ def chosen_of(only: Iterable[str] | None) -> frozenset[str] | None:
     return frozenset(cast("list[str]", names))
 
 
+def chosen_within(bounds: frozenset[str] | None, only: Iterable[str] | None) -> frozenset[str] | None:
+    """Keep what a surface is asked for within the bounds of its agent.
+
+    Raises:
+        ConfigError: it is no list of names.
+    """
+    chosen = chosen_of(only)
+    if bounds is None or chosen is None:
+        return chosen if bounds is None else bounds
+    return frozenset(name for name in bounds if chosen & {name, name.rpartition(".")[2]})
+
+
 def all_are(kind: type[_T], calls: Sequence[_T]) -> Sequence[_T]:
     """Take the calls of a batch.
 

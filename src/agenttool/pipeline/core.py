@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agenttool.catalog.catalog import Entry
+from agenttool.catalog.surface import Surface
 from agenttool.hooks.match import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.tool import Tool
@@ -25,6 +26,10 @@ from agenttool.scheduler.retry import RetryPolicy
 
 def _nobody(parent: object, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
     raise AssertionError("the runtime says how nested calls are made")
+
+
+def _no_way_back(surface: Surface | None) -> None:
+    """Do nothing: whoever made this core offers no way to read stored output back."""
 
 
 class UnderWay(Protocol):
@@ -56,12 +61,16 @@ class Core:
     advisers: tuple[Adviser, ...] = ()
     durable: bool = False
     open_calls: OpenCalls | None = None
+    lease_s: float = 6.0
+    """For how long we say each time that we are alive; after that others may take our calls."""
     awake: Callable[[], Awaitable[None]] | None = None
     """Sees to it that others know we live, before anything is held in our name."""
     default_timeout_s: float | None = 600.0
     random: Callable[[], float] = _no_luck
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     run_nested: Callable[..., Coroutine[object, object, ToolResult]] = _nobody
+    offer_read_back: Callable[[Surface | None], None] = _no_way_back
+    """Called when output was stored, with the surface that its call was made on."""
     source_buckets: dict[str, Bucket] = field(default_factory=dict[str, Bucket])
     """The rate limits of whole namespaces."""
     shared: dict[str, Json] = field(default_factory=dict[str, Json])

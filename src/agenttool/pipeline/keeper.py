@@ -11,6 +11,7 @@ from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import misfit_of
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.held import read_held
+from agenttool.pipeline.read_back import READ_BACK_ID
 from agenttool.pipeline.resume import recalled, resume_call
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
@@ -27,9 +28,6 @@ from agenttool.policy.approvals import (
 )
 from agenttool.ports.stores import OpenCall, OpenCalls, Taken
 from agenttool.records import ApprovalId, JsonObject, Part, ToolId, ToolResult
-
-ALIVE_S = 6.0
-"""For how long we say that we are alive; after that others may take our calls."""
 
 LOOK_EVERY_S = 0.2
 """How soon an answer from another process is heard."""
@@ -102,6 +100,8 @@ class Keeper:
     async def take_up(self) -> int:
         """Take up the calls of processes that died, as far as this one has their tools; tell how many."""
         await self._hear()
+        if all(entry.tool_id == READ_BACK_ID for entry in self.core.tools):
+            return 0  # whoever only answers questions must not keep calls from those who can go on with them
         taken = 0
         for opened in await self.calls.claim(now_ns=self.core.now_ns(), limit=AT_ONCE):
             taken += self._go_on(opened)
@@ -141,7 +141,7 @@ class Keeper:
         renewed, taken_up = now(), 0.0
         while True:
             with suppress(StoreError):  # a disk that fails now may be back by the next look
-                if now() - renewed > ALIVE_S / 3:
+                if now() - renewed > self.core.lease_s / 3:
                     await self._renew()
                     renewed = now()
                 await self._hear()
@@ -151,7 +151,7 @@ class Keeper:
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _renew(self) -> None:
-        await self.calls.renew(self.core.now_ns() + round(ALIVE_S * 1e9))
+        await self.calls.renew(self.core.now_ns() + round(self.core.lease_s * 1e9))
 
     async def _hear(self) -> None:
         """Hand answers to the calls of this process that wait for them, and remember the others."""

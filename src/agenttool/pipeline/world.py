@@ -25,7 +25,10 @@ def _certain() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What a runtime needs from outside; `close` is called when it is closed."""
+    """What a runtime needs from outside; `close` is called when it is closed.
+
+    `lease_s` is for how long a process that says nothing is taken for alive; after that others take up its calls.
+    """
 
     clock: Clock
     ids: IdSource
@@ -34,6 +37,7 @@ class World:
     open_calls: OpenCalls | None = None
     close: Callable[[], Awaitable[None]] | None = None
     random: Callable[[], float] = _certain
+    lease_s: float = 6.0
 
 
 def make_core(
@@ -63,5 +67,6 @@ def make_core(
         durable=world.log.durable,
         open_calls=world.open_calls if world.log.durable else None,
         random=world.random,
+        lease_s=world.lease_s,
         source_buckets={namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()},
     )

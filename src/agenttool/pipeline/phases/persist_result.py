@@ -81,4 +81,7 @@ async def _store(call: Call, payload: Payload) -> Ref | None:
     if digest is None:
         return None
     uri, fault = await guard(lambda: call.core.payloads.put(payload.data, digest))
-    return stored_at(payload, str(uri)) if fault is None else None
+    if fault is not None:
+        return None
+    call.core.offer_read_back(call.surface)
+    return stored_at(payload, str(uri))

@@ -1,0 +1,111 @@
+"""A call from the outside while it runs: its progress, and its questions."""
+
+import asyncio
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from agenttool.assemble import Runtime
+from agenttool.cli.asking import Left, ask, show
+from agenttool.cli.terminal import Terminal, printable
+from agenttool.policy.approvals import Question, Refused
+from agenttool.records import EventType, InvocationId, ToolEvent
+from agenttool.world import SystemClock
+
+MOST_QUESTIONS = 100_000
+
+
+class Watch:
+    """Shows what the calls of a runtime report, and puts their questions to the person at the terminal.
+
+    Attributes:
+        left: set when a question is left open, for whoever answers it later.
+    """
+
+    def __init__(self, rt: Runtime, terminal: Terminal, *, has_person: bool, is_kept: bool) -> None:
+        """Begin to look with `async with`."""
+        self.left = asyncio.Event()
+        self._rt = rt
+        self._terminal = terminal
+        self._has_person = has_person
+        self._is_kept = is_kept
+        self._bar: Progress | None = None
+        self._ours: set[InvocationId] = set()
+        self._looking: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Look from now on."""
+        self._looking = asyncio.ensure_future(self._look())
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let what was reported be shown, and look no more."""
+        await asyncio.sleep(0)
+        if self._looking is not None:
+            self._looking.cancel()
+        self._hide_bar()
+
+    async def _look(self) -> None:
+        async for _, event in self._rt.events(-1):
+            self._ours.update(self._rt.under_way())
+            if self._is_kept and event.invocation_id not in self._ours:
+                continue  # another process writes to the same file
+            if event.event_type is EventType.PROGRESS:
+                self._show_progress(event)
+            elif event.event_type is EventType.CANCEL_FAILED:
+                self._terminal.console.print("this tool cannot be stopped; waiting for its end", style="yellow")
+            elif event.event_type is EventType.PERMISSION_REQUESTED and (event.data or {}).get("prompted"):
+                self._hide_bar()
+                await self._answer_questions()
+
+    async def _answer_questions(self) -> None:
+        for question in await self._rt.approvals(limit=MOST_QUESTIONS):
+            if question.invocation_id in self._rt.under_way():
+                await self._answer(question)
+
+    async def _answer(self, question: Question) -> None:
+        answer = Left()
+        while self._has_person:
+            show(self._terminal.console, question, now())
+            answer = await ask(self._terminal, question, can_leave=self._is_kept)
+            if isinstance(answer, Left):
+                break
+            outcome = await self._rt.decide(question.approval_id, answer, by="terminal")
+            if not isinstance(outcome, Refused):
+                return
+            self._terminal.console.print(printable(outcome.message), style="red", markup=False, highlight=False)
+        self.left.set()
+
+    def _show_progress(self, event: ToolEvent) -> None:
+        data = event.data or {}
+        percent, words = data.get("percent"), printable(str(data.get("message") or data.get("step") or ""))
+        if not isinstance(percent, int | float) or not self._terminal.console.is_terminal:
+            share = f"{percent:3.0f} % " if isinstance(percent, int | float) else ""
+            self._terminal.console.print(share + words, style="dim", markup=False, highlight=False)
+            return
+        if self._bar is None:
+            columns = (
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.description}", markup=False),
+            )
+            self._bar = Progress(*columns, console=self._terminal.console, transient=True)
+            self._bar.add_task("", total=100.0)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=float(percent), description=words)
+
+    def _hide_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+def now() -> datetime:
+    """Give the moment, for ages and spans that are shown."""
+    return datetime.fromtimestamp(SystemClock.now_ns() / 1e9, UTC)

@@ -1,0 +1,189 @@
+"""The way back that previews name: a tool that reads stored output, a stretch at a time."""
+
+from codecs import getincrementaldecoder
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import cast
+
+from agenttool.errors import StoreError, ToolFailure
+from agenttool.ports.executor import Job
+from agenttool.ports.stores import PayloadStore
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import (
+    Digest,
+    ErrorClass,
+    ExecutionKind,
+    ExecutionProfile,
+    ExecutionProfileId,
+    InputContract,
+    InterfaceId,
+    JsonObject,
+    Lifecycle,
+    PermissionProfile,
+    PermissionProfileId,
+    Phase,
+    Ref,
+    RiskLevel,
+    ToolDeclaration,
+    ToolError,
+    ToolId,
+    ToolInterface,
+    ToolKind,
+    WriteEffect,
+)
+from agenttool.results.failure import guided
+from agenttool.results.preview import READ_RESULT
+from agenttool.results.refs import PAYLOAD_SCHEME
+from agenttool.results.stretch import CHARS_AT_ONCE, LINES_AT_ONCE, MAX_CHARS, Stretch
+
+NAMESPACE = "agenttool"
+READ_BACK_ID = ToolId(f"tool_{NAMESPACE}.{READ_RESULT}")
+
+_DESCRIPTION = (
+    "Read more of a tool's output that was too large to be shown: the preview names its payload_id. "
+    "Give start_line and end_line, or offset and limit in characters. Not for files or pages."
+)
+_LINES = ("start_line", "end_line")
+_CHARS = ("offset", "limit")
+_COUNT: JsonObject = {"type": "integer", "minimum": 1}
+_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "payload_id": {"type": "string", "description": "As the preview names it, such as payload:sha256:…"},
+        "start_line": {**_COUNT, "description": "The first line, counted from 1"},
+        "end_line": {**_COUNT, "description": f"The last line; {LINES_AT_ONCE} lines if left out"},
+        "offset": {"type": "integer", "minimum": 0, "description": "The first character, counted from 0"},
+        "limit": {**_COUNT, "maximum": MAX_CHARS, "description": f"How many; {CHARS_AT_ONCE} if left out"},
+    },
+    "required": ["payload_id"],
+    "additionalProperties": False,
+}
+
+
+def read_back_tool(payloads: PayloadStore) -> DeclaredTool:
+    """Declare the tool; it is harmless, and its output is bounded, so that reading back is never stored again."""
+    interface_id = InterfaceId(f"interface:{READ_BACK_ID}")
+    execution_id = ExecutionProfileId(f"execution:{READ_BACK_ID}")
+    permission_id = PermissionProfileId(f"permission:{READ_BACK_ID}")
+    return DeclaredTool(
+        declaration=ToolDeclaration(
+            tool_id=READ_BACK_ID,
+            namespace=NAMESPACE,
+            name=READ_RESULT,
+            description=_DESCRIPTION,
+            lifecycle=Lifecycle.AVAILABLE,
+            tool_kind=ToolKind.FUNCTION,
+            input_contract=InputContract(model_input_schema=_SCHEMA, strict=True),
+            interface_ref=interface_id,
+            execution_profile_ref=execution_id,
+            permission_profile_ref=permission_id,
+        ),
+        interface=ToolInterface(
+            interface_id=interface_id,
+            tool_id=READ_BACK_ID,
+            is_read_only=True,
+            is_concurrency_safe=True,
+            is_destructive=False,
+            is_open_world=False,
+            persistence_policy_ref="self_bounding",
+        ),
+        execution_profile=ExecutionProfile(
+            execution_profile_id=execution_id,
+            execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
+            supports_cancel=True,
+            supports_timeout=True,
+            supports_retries=True,
+        ),
+        permission_profile=PermissionProfile(
+            permission_profile_id=permission_id,
+            risk_level=RiskLevel.LOW,
+            write_effects=(WriteEffect.NONE,),
+            approval_required=False,
+        ),
+        executor=ReadBack(payloads),
+        check_values=_check,
+    )
+
+
+def digest_in(payload: str | Ref) -> Digest | None:
+    """Read which bytes are meant: by their digest, by the id that a preview names, or by a ref."""
+    if isinstance(payload, Ref):
+        return payload.digest
+    digest = payload.removeprefix(PAYLOAD_SCHEME)
+    return Digest(digest) if digest.startswith("sha256:") else None
+
+
+class ReadBack:
+    """Reads stored output in little memory, however large it is."""
+
+    def __init__(self, payloads: PayloadStore) -> None:
+        """Take where the output is."""
+        self._payloads = payloads
+
+    async def start(self, job: Job, /) -> str:
+        """Read one stretch.
+
+        Raises:
+            ToolFailure: execution_failed: the output is not there, or is no text; dependency_unavailable.
+        """
+        asked = job.call_input
+        payload_id = cast("str", asked["payload_id"])
+        digest = digest_in(payload_id)
+        try:
+            if digest is None or await self._payloads.get(digest, length=1) is None:
+                raise ToolFailure(_gone(payload_id))
+            stretch = _stretch(asked)
+            await self._read(digest, stretch)
+        except UnicodeDecodeError as error:
+            raise ToolFailure(_no_text()) from error
+        except StoreError as error:
+            told = f"the stored output cannot be read now: {error}"
+            raise ToolFailure(guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=Phase.EXECUTE, message=told)) from error
+        return stretch.told(payload_id, READ_RESULT)
+
+    async def _read(self, digest: Digest, stretch: Stretch) -> None:
+        decoder = getincrementaldecoder("utf-8")()
+        async with aclosing(cast("AsyncGenerator[bytes]", self._payloads.stream(digest))) as pieces:
+            async for piece in pieces:
+                if not stretch.feed(decoder.decode(piece)):
+                    return
+        stretch.feed(decoder.decode(b"", final=True))
+
+
+def _stretch(asked: JsonObject) -> Stretch:
+    given = cast("dict[str, int]", asked)
+    if "start_line" in given or "end_line" in given:
+        first = given.get("start_line", 1)
+        last = given.get("end_line", first + LINES_AT_ONCE - 1)
+        return Stretch(first=first, wanted=last - first + 1, in_lines=True)
+    return Stretch(first=given.get("offset", 0), wanted=given.get("limit", CHARS_AT_ONCE), in_lines=False)
+
+
+def _check(asked: JsonObject) -> None:
+    """Refuse what names no stretch.
+
+    Raises:
+        ToolFailure: invalid_arguments.
+    """
+    if asked.keys() & set(_LINES) and asked.keys() & set(_CHARS):
+        raise ToolFailure(_wrong("lines and characters cannot be mixed; give start_line and end_line, or offset"))
+    start, end = asked.get("start_line", 1), asked.get("end_line")
+    if isinstance(start, int) and isinstance(end, int) and end < start:
+        raise ToolFailure(_wrong(f"end_line {end} lies before start_line {start}; swap them"))
+
+
+def _wrong(message: str) -> ToolError:
+    return guided(ErrorClass.INVALID_ARGUMENTS, phase=Phase.VALIDATE_VALUES, message=message)
+
+
+def _gone(payload_id: str) -> ToolError:
+    message = (
+        f"no stored output is kept under {payload_id[:100]!r}: it has expired, or it never was one of this runtime; "
+        "copy the payload_id from a preview, or call the tool again that gave it"
+    )
+    return guided(ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message=message, code="payload_gone", effects=False)
+
+
+def _no_text() -> ToolError:
+    message = "the stored output is no text, so no stretch of it can be read; a program can fetch it by its digest"
+    return guided(ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message=message, code="not_text", effects=False)

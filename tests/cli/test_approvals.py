@@ -1,0 +1,214 @@
+"""Questions are listed and answered from the terminal, whichever process asked them."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+TOOLS = '''
+from pathlib import Path
+from agenttool import tool
+
+@tool(namespace="bank", approval_required=True)
+async def transfer(to: str, amount: int) -> str:
+    """Transfer money. Not for refunds."""
+    with Path("ledger").open("a") as book:
+        book.write(f"{amount} to {to}\\n")
+    return f"sent {amount} to {to}"
+'''
+pytestmark = pytest.mark.slow
+PROGRAM = [sys.executable, "-m", "agenttool"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "bank.py").write_text(TOOLS)
+    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:calls.db"\n')
+    return tmp_path
+
+
+def command(folder, *words):
+    return subprocess.run([*PROGRAM, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+
+
+def asked(folder, amount=5):
+    """Make a call that asks while nobody is there; give its question."""
+    done = command(folder, "call", "transfer", "to=ada", f"amount={amount}", "--from", "bank")
+    assert done.returncode == 3, done.stderr
+    assert "waits for an answer: agenttool approvals" in done.stderr
+    return open_questions(folder)[-1]
+
+
+def open_questions(folder):
+    return [json.loads(line) for line in command(folder, "approvals", "--json").stdout.splitlines()]
+
+
+def ledger(folder):
+    file = folder / "ledger"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def at_terminal(folder, words, script):
+    """Run a command at a terminal, and type each answer once its words have appeared; give all that was shown."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [*PROGRAM, *words], cwd=folder, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        env={**os.environ, "TERM": "dumb", "COLUMNS": "80", "EDITOR": "", "VISUAL": ""},
+    )  # fmt: skip
+    os.close(slave)
+    shown, searched, left, until = "", 0, list(script), time.monotonic() + 60
+    try:
+        while time.monotonic() < until:
+            if select.select([master], [], [], 0.1)[0]:
+                try:
+                    shown += os.read(master, 65536).decode()
+                except OSError:
+                    break
+            if left and left[0][0] in shown[searched:]:
+                searched = len(shown)
+                typed = left.pop(0)[1]
+                if typed is signal.SIGINT:
+                    process.send_signal(typed)
+                else:
+                    os.write(master, typed.encode())
+        return process.wait(timeout=30), shown.replace("\r\n", "\n")
+    finally:
+        process.kill()
+        os.close(master)
+
+
+def test_a_question_says_what_will_run_and_why_it_asks_and_what_would_allow_it(folder):
+    question = asked(folder)
+    shown = command(folder, "approvals").stdout
+    assert 'bank.transfer wants to run with\n  {\n    "to": "ada",\n    "amount": 5\n  }\n' in shown
+    assert "It asks because the tool wants an approval for each call." in shown
+    assert '  [[rules]]\n  behavior = "allow"\n  tool = "bank.transfer"\n' in shown
+    assert f"{question['approval_id']} · asked" in shown
+    assert "expires in 24 h" in shown
+    assert question["input"] == {"to": "ada", "amount": 5}
+
+
+def test_an_answer_goes_on_with_a_call_whose_process_is_gone_and_shows_its_result(folder):
+    question = asked(folder)
+    answered = command(folder, "approvals", "answer", question["approval_id"], "allow", "--from", "bank")
+    assert (answered.returncode, answered.stdout) == (0, "sent 5 to ada\n")
+    assert ledger(folder) == ["5 to ada"]
+    assert command(folder, "approvals").stdout == "nothing waits for an answer\n"
+
+
+def test_an_answer_without_the_tool_is_kept_until_somebody_has_it(folder):
+    question = asked(folder)
+    answered = command(folder, "approvals", "answer", question["approval_id"], "allow")
+    assert answered.returncode == 0
+    assert "agenttool approvals --from MODULE" in answered.stderr
+    assert ledger(folder) == []
+    assert "sent 5 to ada" in command(folder, "approvals", "--from", "bank").stdout
+    assert ledger(folder) == ["5 to ada"]
+
+
+def test_an_answer_reaches_the_process_that_waits_for_it(folder):
+    program = (
+        "import asyncio, bank\nfrom agenttool import Runtime\n"
+        "async def main():\n"
+        "    async with Runtime.open(config='agenttool.toml', tools=[bank.transfer]) as rt:\n"
+        "        result = await rt.call('transfer', {'to': 'ada', 'amount': 5}, surface=await rt.surface())\n"
+        "        print(result.model_facing_content[0].text)\n"
+        "asyncio.run(main())\n"
+    )
+    waiting = subprocess.Popen([sys.executable, "-c", program], cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        until = time.monotonic() + 60
+        while not ((folder / "calls.db").exists() and (found := open_questions(folder))):
+            assert time.monotonic() < until
+        answered = command(folder, "approvals", "answer", found[0]["approval_id"], "allow")
+        assert (answered.returncode, waiting.communicate(timeout=60)[0]) == (0, "sent 5 to ada\n")
+        assert answered.stdout == "sent 5 to ada\n"
+    finally:
+        waiting.kill()
+
+
+def test_a_call_can_be_refused_edited_or_remembered_by_a_program(folder):
+    first, second, third = (asked(folder, amount)["approval_id"] for amount in (1, 2, 3))
+    refused = command(folder, "approvals", "answer", first, "deny", "--message", "too little", "--from", "bank")
+    assert refused.returncode == 0
+    assert "too little" in refused.stdout
+    edited = ["--input", '{"to": "eve", "amount": 9}']
+    assert "sent 9 to eve" in command(folder, "approvals", "answer", second, "allow", *edited, "--from", "bank").stdout
+    kept = command(folder, "approvals", "answer", third, "allow", "--remember", "1", "--from", "bank")
+    assert "sent 3 to ada" in kept.stdout
+    assert ledger(folder) == ["9 to eve", "3 to ada"]
+
+
+def test_a_late_or_lost_answer_is_refused_in_words(folder):
+    question = asked(folder)["approval_id"]
+    lost = command(folder, "approvals", "answer", "apr_0-1", "allow")
+    assert (lost.returncode, "there is no such question; list the open ones" in lost.stderr) == (1, True)
+    command(folder, "approvals", "answer", question, "deny")
+    again = command(folder, "approvals", "answer", question, "allow")
+    assert (again.returncode, "it was answered already; the first answer stands" in again.stderr) == (1, True)
+    command(folder, "approvals", "--from", "bank")
+    ended = command(folder, "approvals", "answer", question, "allow")
+    assert (ended.returncode, "its call has ended (rejected); look: agenttool show inv_" in ended.stderr) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["answer", "apr_1"], "an answer is written `answer APR_ID allow`"),
+        (["answer", "apr_1", "maybe"], "an answer is written `answer APR_ID allow`"),
+        (["--message", "x"], "go with an answer"),
+        (["answer", "apr_1", "deny", "--remember", "1"], "a deny takes a --message"),
+        (["answer", "apr_1", "allow", "--input", "[1]"], "JSON object"),
+        (["--store", "gone.db"], "no store lies at 'gone.db'"),
+        (["--store", "memory:"], "so nothing waits in a file"),
+    ],
+)
+def test_a_wrong_word_is_refused_in_words(folder, words, told):
+    (folder / "calls.db").touch()
+    done = command(folder, "approvals", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not (folder / "gone.db").exists()
+
+
+def test_a_suggestion_that_is_not_there_cannot_be_remembered(folder):
+    question = asked(folder)["approval_id"]
+    done = command(folder, "approvals", "answer", question, "allow", "--remember", "7")
+    assert (done.returncode, "there is no suggestion 7; use a number from 1 to 1" in done.stderr) == (2, True)
+    assert len(open_questions(folder)) == 1
+
+
+def test_a_person_is_asked_one_question_after_the_other(folder):
+    asked(folder, 1)
+    asked(folder, 2)
+    script = [("Run it?", "what?\n"), ("n refuses", "n not today\n"), ("not today", ""), ("Run it?", "e\n"),
+              ("as JSON", '{"to": "eve", "amount": 7}\n')]  # fmt: skip
+    status, shown = at_terminal(folder, ["approvals", "--from", "bank"], script)
+    assert status == 0
+    assert "not today" in shown
+    assert "sent 7 to eve" in shown
+    assert ledger(folder) == ["7 to eve"]
+
+
+def test_a_person_who_skips_leaves_the_call_to_others(folder):
+    words = ["call", "transfer", "to=ada", "amount=4", "--from", "bank"]
+    status, shown = at_terminal(folder, words, [("Run it?", "s\n")])
+    assert (status, "waits for an answer" in shown) == (3, True)
+    assert at_terminal(folder, words, [("Run it?", "y\n")])[0] == 0
+    assert len(open_questions(folder)) == 1
+    assert ledger(folder) == ["4 to ada"]
+
+
+@pytest.mark.parametrize("store", ["sqlite:calls.db", "memory:"])
+def test_ctrl_c_at_the_prompt_cancels_the_call_and_says_that_nothing_ran(folder, store):
+    words = ["call", "transfer", "to=ada", "amount=4", "--from", "bank", "--store", store]
+    status, shown = at_terminal(folder, words, [("Run it?", signal.SIGINT)])
+    assert status == 130
+    assert "canceled before anything had run" in shown
+    assert open_questions(folder) == []
