@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": ("agenttool.cli.demo", "Tell, against the real code, what agenttool can do so far"),
     "tools": ("agenttool.cli.tools", "List the tools of a module, and what is assumed of them"),
     "call": ("agenttool.cli.call", "Call one tool through the whole pipeline, and be asked if it asks"),
+    "show": ("agenttool.cli.show", "Draw one call: what was asked, what was changed, who decided, what came of it"),
     "validate": ("agenttool.cli.validate", "Check records from anyone: their shape, and whether they make sense"),
     "conformance": (
         "agenttool.cli.conformance",
