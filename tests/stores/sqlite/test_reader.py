@@ -1,6 +1,5 @@
 """Whoever only looks changes nothing, and is told what cannot be looked at."""
 
-import os
 import sqlite3
 
 import pytest
@@ -15,14 +14,18 @@ def look(path):
     return SqliteReader.open(path, steps=STEPS)
 
 
+def folder(path):
+    return sorted(path.parent.iterdir())
+
+
 async def test_a_reader_leaves_the_file_and_its_folder_as_they_were(path, open_store, write):
     store = open_store()
     await write(store, 1, 2)
     await store.close()
-    before = path.read_bytes(), os.listdir(path.parent)
+    before = path.read_bytes(), folder(path)
     with look(path) as reader:
         assert len(reader.read(0)) == 10
-    assert (path.read_bytes(), os.listdir(path.parent)) == before
+    assert (path.read_bytes(), folder(path)) == before
 
 
 async def test_a_reader_sees_what_others_write_unless_it_asked_for_one_moment(path, open_store, write):
@@ -66,7 +69,7 @@ def newer(path):
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda path: None, "there is no journal at"),
+        (lambda _: None, "there is no journal at"),
         (lambda path: path.mkdir(), "there is no journal at"),
         (lambda path: path.write_bytes(b""), "holds no journal yet"),
         (lambda path: path.write_bytes(b"not a database" * 500), "not a database"),
@@ -76,8 +79,8 @@ def newer(path):
 )
 def test_what_is_no_journal_of_ours_is_refused_and_nothing_is_made(path, make, told):
     make(path)
-    before = os.listdir(path.parent)
+    before = folder(path)
     with pytest.raises(ConfigError, match=told) as refused, look(path):
         pass
     assert str(path) in str(refused.value)
-    assert os.listdir(path.parent) == before
+    assert folder(path) == before
