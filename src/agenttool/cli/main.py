@@ -23,6 +23,7 @@ COMMANDS = {
         "agenttool.cli.verify",
         "Check that nothing in the journal was changed, and that every call's story can be",
     ),
+    "policy": ("agenttool.cli.policy", "Show what other rules would have decided about the recorded calls"),
     "backup": ("agenttool.cli.backup", "Copy the journal as it is at one moment, while others write it"),
     "validate": ("agenttool.cli.validate", "Check records from anyone: their shape, and whether they make sense"),
     "conformance": (
