@@ -6,6 +6,7 @@
 import contextlib
 import io
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,7 +25,7 @@ PAGES = [
 REPORT = ROOT / "build" / "conformance.json"
 
 _FILE = re.compile(r"<!-- tour:file (?P<name>\S+) -->\n```[a-z]+\n(?P<text>.*?)```", re.DOTALL)
-_RUN = re.compile(r"(<!-- tour:run agenttool (?P<words>[^>]+) -->\n```\n).*?(```)", re.DOTALL)
+_RUN = re.compile(r"(<!-- tour:run (?P<program>agenttool|python) (?P<words>[^>]+) -->\n```\n).*?(```)", re.DOTALL)
 _PYTHON = re.compile(r"<!-- tour:python -->\n```python\n(?P<code>.*?)```", re.DOTALL)
 _OUTPUT = re.compile(r"(<!-- tour:output -->\n```\n).*?(```)", re.DOTALL)
 _FIGURES = re.compile(r"(<!-- conformance -->\n)(?:\n\|.*?\n(?=\n))?", re.DOTALL)
@@ -35,7 +36,7 @@ def with_tour(page: str) -> str:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for file in _FILE.finditer(page):
             Path(file["name"]).write_text(file["text"], encoding="utf-8")
-        page = _RUN.sub(lambda run: run[1] + _printed_by_command(run["words"].split()) + run[3], page)
+        page = _RUN.sub(lambda run: run[1] + _printed_by_command(run["program"], run["words"].split()) + run[4], page)
     programs = iter([_printed_by_program(program["code"]) for program in _PYTHON.finditer(page)])
     return _OUTPUT.sub(lambda output: output[1] + next(programs) + output[2], page)
 
@@ -45,7 +46,9 @@ def with_figures(page: str, report: bytes) -> str:
     return _FIGURES.sub(lambda place: f"{place[1]}\n{markdown_table(decode_report(report))}", page)
 
 
-def _printed_by_command(words: list[str]) -> str:
+def _printed_by_command(program: str, words: list[str]) -> str:
+    if program == "python":
+        return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True).stdout
     return CliRunner().invoke(app, words, env={"COLUMNS": "100", "TERM": "dumb"}).stdout
 
 

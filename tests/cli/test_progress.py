@@ -3,7 +3,7 @@
 import pytest
 
 from agenttool.cli import progress
-from agenttool.cli.progress import ByteBar
+from agenttool.cli.progress import ByteBar, CountBar
 
 
 @pytest.fixture
@@ -47,3 +47,13 @@ def test_the_bar_makes_room_and_comes_back(capsys):
         assert capsys.readouterr().err == ""
         bar.advance(1000)
         assert "2.0/3.0 kB" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("terminal")
+def test_things_that_are_counted_are_drawn_now_and_then(capsys):
+    with CountBar(2 * CountBar.EVERY) as bar:
+        for _ in range(CountBar.EVERY - 1):
+            bar.advance()
+        assert capsys.readouterr().err == ""
+        bar.advance()
+        assert f"{CountBar.EVERY}/{2 * CountBar.EVERY}" in capsys.readouterr().err

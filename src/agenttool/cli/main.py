@@ -17,6 +17,15 @@ COMMANDS = {
     "tools": ("agenttool.cli.tools", "List the tools of a module, and what is assumed of them"),
     "call": ("agenttool.cli.call", "Call one tool through the whole pipeline, and be asked if it asks"),
     "approvals": ("agenttool.cli.approvals", "List the calls that wait for approval, and answer them"),
+    "show": ("agenttool.cli.show", "Draw one call: what was asked, what was changed, who decided, what came of it"),
+    "log": ("agenttool.cli.log", "Tell what happened, one line per event, and go on while others write"),
+    "export": ("agenttool.cli.export", "Write every record of the journal as JSON Lines, as it is at one moment"),
+    "verify": (
+        "agenttool.cli.verify",
+        "Check that nothing in the journal was changed, and that every call's story can be",
+    ),
+    "policy": ("agenttool.cli.policy", "Show what other rules would have decided about the recorded calls"),
+    "backup": ("agenttool.cli.backup", "Copy the journal as it is at one moment, while others write it"),
     "validate": ("agenttool.cli.validate", "Check records from anyone: their shape, and whether they make sense"),
     "conformance": (
         "agenttool.cli.conformance",

@@ -1,11 +1,19 @@
-"""A bar for long work on bytes: on the error stream, if that is a terminal, and if it takes more than a moment."""
+"""A bar for long work: on the error stream, if that is a terminal, and if it takes more than a moment."""
 
 from time import monotonic
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 A_MOMENT = 0.7
 
@@ -18,8 +26,7 @@ class ByteBar:
         self._console = Console(stderr=True)
         self._progress = Progress(
             BarColumn(bar_width=None),
-            DownloadColumn(),
-            TransferSpeedColumn(),
+            *self._columns(),
             TimeRemainingColumn(),
             console=self._console,
             transient=True,
@@ -30,6 +37,9 @@ class ByteBar:
         self._task = self._progress.add_task("", total=total)
         self._wakes_at = monotonic() + A_MOMENT
         self._is_drawn = False
+
+    def _columns(self) -> tuple[ProgressColumn, ...]:
+        return DownloadColumn(), TransferSpeedColumn()
 
     def __enter__(self) -> Self:
         """Wait for a moment to pass."""
@@ -54,3 +64,24 @@ class ByteBar:
             self._is_drawn = False
             self._wakes_at = monotonic() + A_MOMENT
             self._progress.stop()
+
+
+class CountBar(ByteBar):
+    """The same for things that are counted one by one; it is drawn anew after so many of them."""
+
+    EVERY = 1000
+
+    def __init__(self, total: int | None) -> None:
+        """Draw nothing yet."""
+        super().__init__(total)
+        self._uncounted = 0
+
+    def _columns(self) -> tuple[ProgressColumn, ...]:
+        return (MofNCompleteColumn(),)
+
+    def advance(self, size: int = 1) -> None:
+        """Count, and pass it on now and then: a bar costs more than what it counts."""
+        self._uncounted += size
+        if self._uncounted >= self.EVERY:
+            super().advance(self._uncounted)
+            self._uncounted = 0

@@ -1,7 +1,8 @@
 """Walk the chain: whether any fact was edited, taken out, put in or moved, and whether each call's story can be."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.facts import Fact, Step
@@ -12,13 +13,21 @@ from agenttool.stores.told import recall
 
 PORTION = 500
 
+Inspect: TypeAlias = Callable[[int, Fact], Iterator[Flaw]]
+"""Looks at a fact and its position for flaws of its own."""
 
-def verify(connection: sqlite3.Connection, steps: Mapping[str, Step], pinned: Head | None = None) -> Iterator[Flaw]:
+
+def verify(
+    connection: sqlite3.Connection,
+    steps: Mapping[str, Step],
+    pinned: Head | None = None,
+    inspect: Inspect | None = None,
+) -> Iterator[Flaw]:
     """Tell every flaw, in order. Memory grows with the calls that are under way at one time, and with nothing else."""
     anchor = find_anchor(connection)
     if pinned is not None:
         yield from _check_pin(connection, pinned, anchor)
-    walk = _Walk(*anchor, steps)
+    walk = _Walk(*anchor, steps, inspect)
     while rows := _portion(connection, walk.position):
         for row in rows:
             yield from walk.check(row)
@@ -50,10 +59,11 @@ def _check_pin(connection: sqlite3.Connection, pinned: Head, anchor: tuple[int, 
 class _Walk:
     """Where the walk is, and how the calls under way there stand."""
 
-    def __init__(self, position: int, chained: bytes, steps: Mapping[str, Step]) -> None:
+    def __init__(self, position: int, chained: bytes, steps: Mapping[str, Step], inspect: Inspect | None) -> None:
         self.position = position
         self._chained = chained
         self._steps = steps
+        self._inspect = inspect
         self._is_whole = position == 0
         self._calls: dict[InvocationId, tuple[InvocationStatus | None, int]] = {}
 
@@ -72,6 +82,8 @@ class _Walk:
                 named = repr(fact.invocation_id)
                 yield Flaw(position=position, what="invocation_id", expected=named, found=repr(invocation_id))
             yield from self._check_story(position, fact)
+            if self._inspect is not None:
+                yield from self._inspect(position, fact)
         except (StoreError, RecordError) as error:
             yield Flaw(position=position, what="fact", expected="a fact that can be read", found=str(error))
 

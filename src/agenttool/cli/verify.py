@@ -1,0 +1,154 @@
+"""`agenttool verify`: whether the journal is what was written."""
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from agenttool.cli.findings import printable
+from agenttool.cli.journal.inspect import Inspector
+from agenttool.cli.journal.opening import DEFAULT, StoreOption, opened
+from agenttool.cli.journal.paper import draw
+from agenttool.cli.journal.words import plain_table
+from agenttool.cli.loading import refuse
+from agenttool.cli.progress import CountBar
+from agenttool.codec import json_bytes, read, to_json
+from agenttool.errors import ConfigError, RecordError
+from agenttool.ports.stores import Flaw, Head
+from agenttool.records import JsonObject
+
+app = typer.Typer(add_completion=False)
+
+FOUND = 1
+INTERRUPTED = 130
+SHOWN = 100
+
+_HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
+_HASH = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
+
+
+@app.command()
+def verify(
+    *,
+    pin: Annotated[Path | None, typer.Option(metavar="FILE", help="A head that --write-head wrote before")] = None,
+    head: Annotated[str | None, typer.Option(metavar="POSITION:HASH", help="A head from before")] = None,
+    write_head: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the head here if all is well")] = None,
+    store: StoreOption = DEFAULT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: flaws, then a summary")] = False,
+) -> None:
+    """Check that nothing in the journal was changed, and that every call's story can be
+
+    Each fact is chained to the one before; status follows status; every call that
+    ended has one result; what was decided is about the input that was judged.
+    Keep a head where nobody who can write the journal reaches it: without one,
+    nobody can tell that the newest facts were cut away.
+
+    Exits with 0 if nothing was found, 1 if something was, 2 if the journal could
+    not be read.
+    """  # noqa: D415 -- as in the table of commands
+    pinned = _pinned(pin, head)
+    with opened(store) as reader, reader.at_one_moment():
+        with CountBar(reader.count()[0]) as bar:
+            inspector = Inspector(reader.begins, bar.advance)
+            flaws, total = _walk(reader.verify(pinned, inspector.look), as_json=as_json)
+        _conclude(reader.head(), inspector, flaws, total, pinned, as_json=as_json)
+        if write_head is not None and not total:
+            _keep(reader.head(), write_head)
+    if total:
+        raise typer.Exit(FOUND)
+
+
+def _walk(found: Iterable[Flaw], *, as_json: bool) -> tuple[list[Flaw], int]:
+    """Go through all flaws; give those that a person is shown, and how many there are."""
+    shown: list[Flaw] = []
+    total = 0
+    try:
+        for total, flaw in enumerate(found, 1):  # noqa: B007 -- the last number is how many there were
+            if as_json:
+                _print({"type": "flaw", **to_json(flaw)})
+            elif len(shown) < SHOWN:
+                shown.append(flaw)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    return shown, total
+
+
+def _conclude(
+    head: Head, inspector: Inspector, flaws: list[Flaw], total: int, pinned: Head | None, *, as_json: bool
+) -> None:
+    """Tell what was found and what was looked at."""
+    if as_json:
+        figures: JsonObject = {
+            "facts": inspector.facts,
+            "calls": inspector.calls,
+            "ended": inspector.ended,
+            "digests": inspector.digests,
+            "hidden": inspector.hidden,
+        }
+        pin = None if pinned is None else to_json(pinned)
+        _print({"type": "summary", **figures, "flaws": total, "head": to_json(head), "pinned": pin})
+        return
+    if flaws:
+        more = total - len(flaws)
+        draw([_flaw_table(flaws), *([f"… and {more:,} more; --json shows all of them"] if more else []), ""])
+    hidden = f", {inspector.hidden:,} not: their inputs are redacted" if inspector.hidden else ""
+    pin = "none given: facts cut from the end do not show" if pinned is None else f"at {pinned.position:,}"
+    table = plain_table()
+    table.add_row("facts", f"{inspector.facts:,}")
+    table.add_row("calls", f"{inspector.calls:,}, of which {inspector.ended:,} ended")
+    table.add_row("digests", f"{inspector.digests:,} computed anew{hidden}")
+    table.add_row("pin", pin)
+    table.add_row("head", f"{head.position}:{head.hash}")
+    table.add_row("flaws", Text(f"{total:,}", style="bold red" if total else "bold green"))
+    draw([table])
+
+
+def _flaw_table(flaws: list[Flaw]) -> Table:
+    table = plain_table("position", "what", "expected", "found", header=True)
+    table.columns[0].justify = "right"
+    table.columns[1].no_wrap = True
+    for flaw in flaws:
+        cells = (Text(_short(flaw.expected)), Text(_short(flaw.found), style="red"))
+        table.add_row(str(flaw.position), Text(flaw.what, style="cyan"), *cells)
+    return table
+
+
+def _short(text: str) -> str:
+    return _HASH.sub(r"\1…", printable(text))
+
+
+def _print(value: JsonObject) -> None:
+    sys.stdout.write(json_bytes(value).decode() + "\n")
+
+
+def _pinned(pin: Path | None, head: str | None) -> Head | None:
+    """Take the head that was given in either way."""
+    if pin is not None and head is not None:
+        refuse(ConfigError(f"two heads are named, {str(pin)!r} and {head!r}; name one of them"))
+    if head is not None:
+        match = _HEAD.fullmatch(head)
+        if match is None:
+            refuse(ConfigError(f"a head is written POSITION:HASH, got {head!r}; take it from an earlier verify"))
+        return Head(position=int(match[1]), hash=match[2])
+    if pin is None:
+        return None
+    try:
+        return read(pin.read_bytes(), Head)
+    except OSError as error:
+        refuse(ConfigError(f"cannot read the pin {str(pin)!r}: {error.strerror}; name another file"))
+    except RecordError as error:
+        refuse(ConfigError(f"{str(pin)!r} holds no head: {error}; write one with --write-head"))
+
+
+def _keep(head: Head, path: Path) -> None:
+    try:
+        path.write_bytes(json_bytes(to_json(head)) + b"\n")
+    except OSError as error:
+        refuse(ConfigError(f"cannot write the head to {str(path)!r}: {error.strerror}; name another file"))
+    Console(stderr=True, highlight=False).print(f"wrote the head to {path}", markup=False, style="dim", soft_wrap=True)

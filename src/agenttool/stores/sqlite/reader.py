@@ -1,0 +1,175 @@
+"""The file as somebody sees it who only looks: it is never made, never brought up to date, never written to."""
+
+import sqlite3
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from agenttool.errors import ConfigError
+from agenttool.ports.facts import Fact, Step
+from agenttool.ports.stores import Flaw, Head
+from agenttool.records import InvocationId
+from agenttool.stores.sqlite.backup import copy
+from agenttool.stores.sqlite.chain import find_head
+from agenttool.stores.sqlite.connect import PATIENCE_S, reading
+from agenttool.stores.sqlite.schema import MIGRATIONS, check_version
+from agenttool.stores.sqlite.verify import Inspect, verify
+from agenttool.stores.told import recall
+
+PORTION = 500
+
+_ONWARD = "SELECT position, told FROM facts WHERE position > ? ORDER BY position LIMIT ?"
+_BACK = "SELECT position, told FROM facts WHERE position < ? ORDER BY position DESC LIMIT ?"
+_OF_CALL = "SELECT position, told FROM facts INDEXED BY facts_of_call WHERE invocation_id = ? ORDER BY position"
+_BEGINS_WITH = (
+    "SELECT DISTINCT invocation_id FROM facts INDEXED BY facts_of_call"
+    " WHERE invocation_id >= :part AND invocation_id < :part || char(1114111) ORDER BY invocation_id DESC LIMIT :limit"
+)
+_ENDS_WITH = (
+    "SELECT DISTINCT invocation_id FROM facts INDEXED BY facts_of_call WHERE invocation_id IS NOT NULL"
+    " AND substr(invocation_id, -length(:part)) = :part ORDER BY invocation_id DESC LIMIT :limit"
+)
+_NEWEST = "SELECT max(invocation_id) FROM facts INDEXED BY facts_of_call WHERE invocation_id IS NOT NULL"
+# A call is made by another while that one is under way, so only the facts in between need to be looked at.
+_MADE_BY = (
+    "SELECT invocation_id FROM facts WHERE position > ? AND position <= ? AND invocation_id != ?"
+    " AND instr(told, ?) > 0 ORDER BY position LIMIT ?"
+)
+
+
+class SqliteReader:
+    """Reads the log while others write it. Use it as a context; `open` is the door."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, steps: Mapping[str, Step]) -> None:
+        """Take the file, a connection to it, and every step by its name."""
+        self.path = path
+        self._connection = connection
+        self._steps = steps
+
+    @classmethod
+    @contextmanager
+    def open(cls, path: Path, *, steps: Mapping[str, Step]) -> Generator[Self]:
+        """Open a file that is there.
+
+        Raises:
+            ConfigError: there is none, or it is not one that this version can read; it is left as it was.
+        """
+        if not path.is_file():
+            raise ConfigError(f"there is no journal at {str(path)!r}; name its file with --store")
+        try:
+            # Not mode=ro: such a reader leaves the two files behind that SQLite keeps beside this one.
+            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=PATIENCE_S)
+        except sqlite3.Error as error:
+            raise ConfigError(f"cannot open {str(path)!r}: {error}; name a file that can be read") from error
+        try:
+            connection.isolation_level = None
+            _look(connection, str(path))
+            yield cls(path, connection, steps)
+        finally:
+            connection.close()
+
+    @contextmanager
+    def at_one_moment(self) -> Generator[None]:
+        """See the log as it is now, whatever is written until the end of the context."""
+        with reading(self.path):
+            self._connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            self._connection.execute("ROLLBACK")
+
+    def head(self) -> Head:
+        """Give the end of the chain."""
+        with reading(self.path):
+            position, chained = find_head(self._connection)
+        return Head(position=position, hash=chained.hex())
+
+    def count(self) -> tuple[int, int]:
+        """Count the facts and the calls that they are about."""
+        with reading(self.path):
+            return self._connection.execute("SELECT count(*), count(DISTINCT invocation_id) FROM facts").fetchone()
+
+    def read(self, after: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
+        """Give facts after a position, the oldest first."""
+        return self._facts(_ONWARD, after, limit)
+
+    def read_back(self, before: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
+        """Give facts before a position, the newest first."""
+        return self._facts(_BACK, before, limit)
+
+    def facts_of(self, invocation_id: InvocationId) -> Sequence[tuple[int, Fact]]:
+        """Give the facts of one call."""
+        return self._facts(_OF_CALL, invocation_id)
+
+    def begins(self, invocation_id: InvocationId, position: int) -> bool:
+        """Tell whether a fact is the first of its call that is left."""
+        query = "SELECT min(position) FROM facts INDEXED BY facts_of_call WHERE invocation_id = ?"
+        with reading(self.path):
+            return self._connection.execute(query, (invocation_id,)).fetchone() == (position,)
+
+    def calls_beginning(self, beginning: str, limit: int) -> list[InvocationId]:
+        """Give the calls whose ids begin with a text, the newest first."""
+        return self._calls(_BEGINS_WITH, beginning, limit)
+
+    def calls_ending(self, ending: str, limit: int) -> list[InvocationId]:
+        """Give the calls whose ids end with a text, the newest first; no index helps to find them."""
+        return self._calls(_ENDS_WITH, ending, limit)
+
+    def newest_call(self) -> InvocationId | None:
+        """Give the call that began last; ids sort by time."""
+        with reading(self.path):
+            (found,) = self._connection.execute(_NEWEST).fetchone()
+        return found
+
+    def calls_made_by(self, invocation_id: InvocationId, within: tuple[int, int], limit: int) -> list[InvocationId]:
+        """Give the calls that a call made while it was under way, in order."""
+        named = f'"parent_invocation_id":"{invocation_id}"'.encode()
+        with reading(self.path):
+            found = self._connection.execute(_MADE_BY, (*within, invocation_id, named, limit)).fetchall()
+        return [call for (call,) in found]
+
+    def verify(self, pinned: Head | None = None, inspect: Inspect | None = None) -> Iterator[Flaw]:
+        """Walk the chain and tell everything that is wrong with it; `inspect` may know more about single facts."""
+        with reading(self.path):
+            yield from verify(self._connection, self._steps, pinned, inspect)
+
+    def backup(self, target: Path) -> None:
+        """Copy the whole file as it is at one moment.
+
+        Raises:
+            StoreError: the target is there already, or a disk failed; no target is left behind.
+        """
+        copy(self.path, target)
+
+    def version(self) -> int:
+        """Give a number that changes whenever anybody writes the file."""
+        with reading(self.path):
+            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
+        return version
+
+    def _calls(self, query: str, part: str, limit: int) -> list[InvocationId]:
+        with reading(self.path):
+            found = self._connection.execute(query, {"part": part, "limit": limit}).fetchall()
+        return [call for (call,) in found]
+
+    def _facts(self, query: str, *values: str | int) -> list[tuple[int, Fact]]:
+        with reading(self.path):
+            found = self._connection.execute(query, values).fetchall()
+        return [(position, recall(told, self._steps)) for position, told in found]
+
+
+def _look(connection: sqlite3.Connection, name: str) -> None:
+    """Refuse a file that is not one of ours, or of another time."""
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        version = check_version(connection, name)
+    except sqlite3.Error as error:
+        raise ConfigError(f"cannot read {name!r} as a journal: {error}; name the file of one with --store") from error
+    if version == 0:
+        raise ConfigError(f"{name!r} holds no journal yet; name another file with --store")
+    if version < len(MIGRATIONS):
+        raise ConfigError(
+            f"{name!r} is of an older agenttool (schema {version}, this one reads {len(MIGRATIONS)}); open it once with"
+            " a runtime, which brings it up to date"
+        )

@@ -1,0 +1,116 @@
+"""`agenttool log`: a line per event, from any point, and on while others write."""
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.testing.contracts.story import story_of
+
+BOUND_S = 60
+
+
+def events(outcome):
+    assert outcome.exit_code == 0
+    return [json.loads(line) for line in outcome.stdout.splitlines()]
+
+
+@pytest.mark.usefixtures("journal")
+def test_every_event_is_one_line_in_order_of_position(run):
+    lines = run("log").stdout.splitlines()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d UTC", lines[0])
+    positions = [int(line.split()[0]) for line in lines[1:]]
+    assert positions == sorted(positions)
+    assert len(positions) == len(events(run("log", "--json")))
+
+
+@pytest.mark.usefixtures("journal")
+def test_reading_on_from_any_event_tells_all_that_came_after_it(run):
+    whole = events(run("log", "--json"))
+    for place, told in enumerate(whole):
+        rest = events(run("log", "--json", "--after", told["position"]))
+        assert rest[-len(whole[place + 1 :]) :] == whole[place + 1 :] or place == len(whole) - 1
+        assert len(rest) <= len(whole)
+
+
+@pytest.mark.usefixtures("journal")
+def test_small_steps_get_through_the_whole_log(run):
+    after, seen = 0, []
+    for _ in range(200):
+        step = events(run("log", "--json", "--after", after, "--limit", 1))
+        if not step:
+            break
+        seen += step
+        after = step[-1]["position"]
+    assert seen == events(run("log", "--json"))
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("limit", [1, 7, 1000])
+def test_a_limit_alone_gives_the_newest(run, limit):
+    assert events(run("log", "--json", "--limit", limit)) == events(run("log", "--json"))[-limit:]
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("pattern", ["kitchen.*", "kitchen.bake", "bake", "tool_kitchen.bake"])
+def test_a_tool_is_named_in_any_of_the_ways_it_goes_by(run, pattern):
+    found = {each["event"]["tool_id"] for each in events(run("log", "--json", "--tool", pattern))}
+    assert "tool_kitchen.bake" in found
+    assert all(tool.startswith("tool_kitchen.") for tool in found)
+
+
+def test_calls_can_be_picked_by_status_and_by_id(run, journal):
+    failed = events(run("log", "--json", "--status", "denied"))
+    assert [each["event"]["invocation_id"] for each in failed] == [journal["denied"]]
+    one = events(run("log", "--json", "--call", journal["hooked"][-8:], "--limit", 500))
+    assert {each["event"]["invocation_id"] for each in one} == {journal["hooked"]}
+    assert one[-1]["event"]["data"]["status"] == "succeeded"
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize(
+    ("words", "told"), [(["--status", "sleepy"], "sleepy"), (["--call", "zz"], "zz"), (["--call", "inv_"], "several")]
+)
+def test_a_word_that_fits_nothing_is_told(run, words, told):
+    outcome = run("log", *words)
+    assert outcome.exit_code == 2
+    assert told in outcome.stderr
+
+
+@pytest.mark.parametrize("command", [["show"], ["log"], ["export"], ["verify"], ["backup", "copy.db"]])
+def test_without_a_file_nothing_is_made_and_it_is_named(run, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    outcome = run(*command)
+    assert outcome.exit_code == 2
+    assert "agenttool.db" in outcome.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_follower_hears_of_what_another_process_writes_and_leaves_at_ctrl_c(tmp_path):
+    path = tmp_path / "agenttool.db"
+
+    async def write(*numbers):
+        store = SqliteStore.open(path, steps=STEPS)
+        for number in numbers:
+            for fact in story_of(number):
+                store.log.append(fact)
+        await store.close()
+
+    asyncio.run(write(1))
+    words = ["log", "--follow", "--json", "--after", "4", "--store", f"sqlite:{path}"]
+    follower = subprocess.Popen([sys.executable, "-m", "agenttool", *words], stdout=subprocess.PIPE, text=True)
+    seen = [json.loads(follower.stdout.readline()) for _ in range(3)]
+    asyncio.run(write(2))
+    seen += [json.loads(follower.stdout.readline()) for _ in range(11)]
+    os.kill(follower.pid, signal.SIGINT)
+    rest, _ = follower.communicate(timeout=BOUND_S)
+    assert (follower.returncode, rest) == (0, "")
+    assert [each["position"] for each in seen] == [4, 4, 5, 5, 5, 6, 6, 7, 7, 8, 9, 9, 9, 10]

@@ -1,0 +1,145 @@
+"""`agenttool policy replay`: other rules before the same calls, and an honest word where nobody can know."""
+
+import json
+import sys
+
+import pytest
+
+NOTHING_NEW = """
+[[rules]]
+name = "kitchen"
+behavior = "allow"
+tool = "kitchen.*"
+
+[[rules]]
+name = "tidy"
+behavior = "allow"
+tool = "files.*"
+
+[[rules]]
+name = "keep-keys"
+behavior = "deny"
+tool = "files.*"
+path = "keys/**"
+
+[[rules]]
+name = "ask-bank"
+behavior = "ask"
+namespace = "bank"
+"""
+
+
+def rule(name, **conditions):
+    lines = [
+        f"{key} = {value if isinstance(value, str) and value[0] == '{' else json.dumps(value)}"
+        for key, value in conditions.items()
+    ]
+    return "\n".join(["[[rules]]", f'name = "{name}"', *lines, ""])
+
+
+@pytest.fixture
+def outcomes(run, journal, tmp_path):
+    """Replay some settings; give what would have become of each call, and the summary."""
+
+    def replay(text, *words):
+        (tmp_path / "new.toml").write_text(text)
+        outcome = run("policy", "replay", "new.toml", "--json", *words)
+        assert outcome.exit_code == 0, outcome.stderr
+        *calls, summary = [json.loads(line) for line in outcome.stdout.splitlines()]
+        names = {call: what for what, call in journal.items()}
+        return {names.get(each["invocation_id"], "child"): each for each in calls}, summary
+
+    return replay
+
+
+def test_the_rules_of_then_decide_as_they_did_then(outcomes):
+    calls, summary = outcomes(NOTHING_NEW)
+    assert {what: (each["was"], each["would"]) for what, each in calls.items() if each["differs"]} == {}
+    assert (summary["calls"], summary["differ"], summary["unknown"], summary["not_judged"]) == (10, 0, 0, 2)
+    assert calls["edited"]["answer"] == "allow"
+
+
+def test_a_rule_more_shows_where_it_would_have_decided(outcomes):
+    calls, summary = outcomes(NOTHING_NEW + rule("no-bread", behavior="deny", tool="kitchen.bake"))
+    assert {what for what, each in calls.items() if each["differs"]} == {"hooked"}
+    assert calls["hooked"]["rule_refs"] == ["project_settings:no-bread"]
+    assert summary["was_would"]["allow"]["deny"] == 1
+
+
+def test_what_was_judged_is_what_a_hook_made_of_it(outcomes):
+    text = NOTHING_NEW + rule("few", behavior="ask", tool="kitchen.bake", argument='{ "/loaves" = { min = 3 } }')
+    assert not outcomes(text)[0]["hooked"]["differs"]
+
+
+@pytest.mark.parametrize(
+    ("behavior", "would"),
+    [("deny", "unknown"), ("allow", "ask")],
+)
+def test_a_rule_that_looks_at_a_secret_cannot_be_replayed_unless_it_does_not_matter(outcomes, behavior, would):
+    text = NOTHING_NEW + rule("pins", behavior=behavior, tool="bank.transfer", argument='{ "/pin" = { prefix = "0" } }')
+    call = outcomes(text)[0]["edited"]
+    assert call["would"] == would
+    if would == "unknown":
+        assert call["because"] == "project_settings:pins looks at /pin, which is redacted"
+
+
+def test_a_rule_about_what_the_journal_does_not_hold_is_in_doubt_only_where_the_rest_of_it_fits(outcomes):
+    text = NOTHING_NEW + rule("shells", behavior="deny", kind="shell_command", namespace="kitchen")
+    calls, summary = outcomes(text)
+    assert {each["tool"].partition(".")[0] for each in calls.values() if each["would"] == "unknown"} == {"kitchen"}
+    assert summary["unknown"] == 5
+
+
+def test_without_a_rule_only_what_the_tool_said_then_is_known(outcomes):
+    calls, _ = outcomes("")
+    assert calls["plain"]["would"] == "allow"
+    assert calls["deleted"]["would"] == "unknown"
+    assert "--from" in calls["deleted"]["because"]
+
+
+def test_tools_whose_records_are_at_hand_leave_no_doubt(outcomes, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "shelf.py").write_text(
+        "from agenttool import tool\n"
+        '@tool(namespace="files", destructive=True)\n'
+        "async def delete(path: str) -> str:\n"
+        '    """Delete a file. Not for folders."""\n'
+        "    return path\n"
+    )
+    calls, _ = outcomes(rule("shells", behavior="deny", kind="shell_command"), "--from", "shelf")
+    assert (calls["deleted"]["was"], calls["deleted"]["would"]) == ("allow", "ask")
+    assert calls["denied"]["would"] == "ask"
+
+
+def test_a_stricter_mode_is_replayed_too(outcomes):
+    calls, _ = outcomes('[permissions]\nmode = "read_only"\n' + NOTHING_NEW)
+    assert calls["denied"]["would"] == "deny"
+    assert calls["deleted"]["would"] == "unknown"
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_person_sees_sorts_of_differences_and_totals(run, tmp_path, columns):
+    (tmp_path / "new.toml").write_text(NOTHING_NEW + rule("no-more", behavior="ask", tool="kitchen.*"))
+    outcome = run("policy", "replay", "new.toml", COLUMNS=str(columns))
+    assert outcome.exit_code == 0
+    assert "kitchen.bake    allow  ask       project_settings:no-more" in outcome.stdout
+    assert "not judged" in outcome.stdout
+    assert max(map(len, outcome.stdout.splitlines())) <= columns
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('\n[[rules]]\nbehaviour = "deny"\n', "new.toml:2: a rule has no 'behaviour'"),
+        ('[permissions]\nmode = "sleepy"\n', "sleepy"),
+        (None, "new.toml"),
+    ],
+)
+def test_rules_that_cannot_be_read_are_told(run, tmp_path, text, told):
+    if text is not None:
+        (tmp_path / "new.toml").write_text(text)
+    outcome = run("policy", "replay", "new.toml")
+    assert outcome.exit_code == 2
+    assert told in outcome.stderr

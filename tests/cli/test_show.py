@@ -1,0 +1,126 @@
+"""`agenttool show`: one call drawn for a person, in eighty columns, and without a secret."""
+
+import json
+
+import pytest
+
+
+def section(drawn, title):
+    """Give the lines of one section."""
+    return drawn.partition(f"\n{title}\n")[2].partition("\n\n")[0]
+
+
+@pytest.mark.usefixtures("journal")
+def test_the_newest_call_is_drawn_if_none_is_named(run):
+    drawn = run("show")
+    assert drawn.exit_code == 0
+    assert drawn.stdout.startswith("kitchen.wait  canceled after ")
+
+
+def test_a_call_is_found_by_either_end_of_its_id_and_by_the_ids_of_its_records(run, journal):
+    call = journal["edited"]
+    whole = run("show", call).stdout
+    unique = call.removeprefix("inv_")
+    for part in (unique, unique[-8:], f"dec_{unique}-2", f"res_{unique}", f"evt_{unique}-0001", call[:-1]):
+        assert run("show", part).stdout == whole
+
+
+def test_a_beginning_that_several_calls_share_lists_them(run, journal):
+    told = run("show", "inv_")
+    assert told.exit_code == 2
+    assert told.stdout == ""
+    assert all(call in told.stderr for call in journal.values())
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("part", ["inv_ff", "zz", "%", "dec_zz-1"])
+def test_an_id_of_nobody_is_told(run, part):
+    told = run("show", part)
+    assert told.exit_code == 2
+    assert "agenttool.db" in told.stderr
+    assert part in told.stderr
+
+
+def test_what_a_hook_changed_is_marked_with_its_name(run, journal):
+    drawn = run("show", journal["hooked"]).stdout
+    assert [line.split() for line in section(drawn, "Inputs").splitlines()[1:]] == [
+        ["model_input", '{"loaves":7}'],
+        ["observable_input", "as", "above"],
+        ["permission_input", "~", "/loaves", "7", "→", "2", "hook", "say-less"],
+        ["call_input", "as", "above"],
+    ]
+    assert "say-less  pre_tool_use" in section(drawn, "Hooks")
+    assert "loaf 2 is done  (100 %)" in section(drawn, "Timeline")
+
+
+def test_what_a_person_changed_is_marked_with_their_name(run, journal):
+    drawn = run("show", journal["edited"]).stdout
+    assert '~ /to  "mallory" → "ada"' in drawn
+    assert "~ /amount  9000 → 90" in drawn
+    assert "permission prompt pat" in drawn
+    assert "pat approved the call with edits" in section(drawn, "Decisions")
+
+
+def test_the_rules_behind_a_decision_are_named_with_those_they_beat(run, journal):
+    told = section(run("show", journal["denied"]).stdout, "Decisions")
+    assert "rules   project_settings:keep-keys" in told
+    assert "beaten  project_settings:tidy" in told
+    assert "keys stay here" in told
+
+
+def test_an_input_that_a_call_never_came_to_is_not_called_the_same(run, journal):
+    lines = section(run("show", journal["denied"]).stdout, "Inputs").splitlines()
+    assert "as above" in lines[3]
+    assert "did not get so far" in lines[4]
+
+
+def test_calls_name_those_they_made_and_those_that_made_them(run, journal):
+    child = json.loads(run("show", journal["parent"], "--json").stdout)["children"][0]
+    assert f"made      {child}" in run("show", journal["parent"]).stdout
+    assert f"made by   {journal['parent']}" in run("show", child).stdout
+
+
+def test_a_cancellation_is_told_by_its_facts(run, journal):
+    told = section(run("show", journal["canceled"]).stdout, "Cancellation")
+    assert [line.split()[0] for line in told.splitlines()] == [
+        "cancel_requested",
+        "cancel_acknowledged",
+        "abort_reason",
+        "outcome",
+    ]
+
+
+def test_where_the_bytes_went_is_told(run, journal):
+    drawn = run("show", journal["large"]).stdout
+    assert "this is a preview" in section(drawn, "Result")
+    told = section(drawn, "Persistence")
+    assert "preview_and_persist" in told
+    assert "2,789 bytes" in told
+
+
+def test_a_secret_is_shown_nowhere(run, journal, pin):
+    for words in (("show", journal["edited"]), ("show", journal["edited"], "--json")):
+        told = run(*words)
+        assert pin not in told.stdout
+        assert told.exit_code == 0
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_every_call_fits_the_columns_there_are(run, journal, columns):
+    for call in journal.values():
+        lines = run("show", call, COLUMNS=str(columns)).stdout.splitlines()
+        assert max(map(len, lines)) <= columns
+        assert all(line == line.rstrip() for line in lines)
+
+
+def test_a_program_gets_every_record_of_the_call(run, journal):
+    told = json.loads(run("show", journal["hooked"], "--json").stdout)
+    assert told["invocation"]["invocation_id"] == journal["hooked"]
+    assert {each["record_type"] for each in told["records"]} == {
+        "tool_hook",
+        "tool_input_mutation",
+        "tool_permission_decision",
+        "tool_progress",
+        "tool_result",
+    }
+    assert [event["data"]["sequence"] for event in told["events"]] == list(range(1, len(told["events"]) + 1))

@@ -1,0 +1,112 @@
+"""`agenttool verify`: clean journals, spoiled ones, and heads that are kept elsewhere."""
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from agenttool.codec import json_bytes
+from agenttool.stores.sqlite.chain import link
+
+
+def spoil(path, statement, values=()):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        assert connection.execute(statement, values).rowcount
+
+
+def forge(path, change):
+    """Change what facts tell and chain everything anew, as a writer that lies would."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
+        for position, told in connection.execute("SELECT position, told FROM facts ORDER BY position").fetchall():
+            now = change(told)
+            chained = link(chained, now)
+            connection.execute("UPDATE facts SET told = ?, hash = ? WHERE position = ?", (now, chained, position))
+
+
+@pytest.fixture
+def path(journal, tmp_path):
+    return tmp_path / "agenttool.db"
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_journal_that_nobody_touched_is_clean_and_says_what_was_checked(run):
+    outcome = run("verify")
+    assert outcome.exit_code == 0
+    told = dict(line.split(maxsplit=1) for line in outcome.stdout.splitlines())
+    assert told["flaws"] == "0"
+    assert told["calls"] == "12, of which 12 ended"
+    assert told["digests"] == "9 computed anew, 1 not: their inputs are redacted"
+
+
+def test_a_flaw_is_told_with_its_place_and_fails_the_command(run, path):
+    spoil(path, "UPDATE facts SET told = replace(told, '\"loaves\":2', '\"loaves\":9') WHERE position = 22")
+    outcome = run("verify")
+    assert outcome.exit_code == 1
+    line = outcome.stdout.splitlines()[1].split()
+    assert line[:2] == ["22", "hash"]
+    (flaw, summary) = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()]
+    assert (flaw["type"], flaw["position"], len(flaw["expected"])) == ("flaw", 22, 64)
+    assert summary["flaws"] == 1
+
+
+def test_a_decision_about_another_input_shows_though_the_chain_is_whole(run, path):
+    forge(path, lambda told: told.replace(b'"permission_input":{"loaves":2}}', b'"permission_input":{"loaves":3}}'))
+    (flaw, _) = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()]
+    assert flaw["what"] == "digest"
+
+
+def test_a_second_result_shows_though_the_chain_is_whole(run, path):
+    result = {"record_type": "tool_result", "schema_version": "0.2.0", "result_id": "res_x", "invocation_id": "inv_x"}
+    result |= {"status": "succeeded", "created_at": "2026-05-08T00:00:00Z"}
+    forge(
+        path,
+        lambda told: told.replace(
+            b'"outcome":"canceled"}},[]', b'"outcome":"canceled"}},[' + json_bytes(result) + b"]"
+        ),
+    )
+    (flaw, _) = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()]
+    assert (flaw["what"], flaw["expected"], flaw["found"]) == ("result", "none before its end", "1")
+
+
+def test_a_call_that_begins_twice_shows(run, path, journal):
+    last, first = journal["canceled"].encode(), journal["failed"].encode()
+    forge(path, lambda told: told.replace(last, first))
+    spoil(path, "UPDATE facts SET invocation_id = ? WHERE invocation_id = ?", (first.decode(), last.decode()))
+    flaws = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()[:-1]]
+    assert [each["what"] for each in flaws] == ["call"]
+
+
+def test_a_head_that_was_kept_shows_what_was_cut_away(run, path, tmp_path):
+    assert run("verify", "--write-head", "head.json").exit_code == 0
+    head = json.loads((tmp_path / "head.json").read_text())
+    spoil(path, "DELETE FROM facts WHERE position = 58")
+    assert run("verify").exit_code == 0
+    for words in (["--pin", "head.json"], ["--head", f"{head['position']}:{head['hash']}"]):
+        outcome = run("verify", *words, "--json")
+        assert outcome.exit_code == 1
+        assert json.loads(outcome.stdout.splitlines()[0])["what"] == "pin"
+
+
+def test_a_spoiled_journal_is_not_pinned(run, path, tmp_path):
+    spoil(path, "DELETE FROM facts WHERE position = 3")
+    assert run("verify", "--write-head", "head.json").exit_code == 1
+    assert not (tmp_path / "head.json").exists()
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--head", "3:ab"], "POSITION:HASH"),
+        (["--pin", "gone.json"], "gone.json"),
+        (["--pin", "agenttool.db"], "holds no head"),
+        (["--pin", "a", "--head", "b"], "two heads"),
+        (["--write-head", "gone/head.json"], "gone/head.json"),
+    ],
+)
+def test_a_head_that_cannot_be_used_is_told(run, words, told):
+    outcome = run("verify", *words)
+    assert outcome.exit_code == 2
+    assert told in outcome.stderr

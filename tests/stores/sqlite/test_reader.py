@@ -1,0 +1,86 @@
+"""Whoever only looks changes nothing, and is told what cannot be looked at."""
+
+import sqlite3
+
+import pytest
+
+from agenttool.errors import ConfigError
+from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.testing.contracts.story import invocation_number
+
+
+def look(path):
+    return SqliteReader.open(path, steps=STEPS)
+
+
+def folder(path):
+    return sorted(path.parent.iterdir())
+
+
+async def test_a_reader_leaves_the_file_and_its_folder_as_they_were(path, open_store, write):
+    store = open_store()
+    await write(store, 1, 2)
+    await store.close()
+    before = path.read_bytes(), folder(path)
+    with look(path) as reader:
+        assert len(reader.read(0)) == 10
+    assert (path.read_bytes(), folder(path)) == before
+
+
+async def test_a_reader_sees_what_others_write_unless_it_asked_for_one_moment(path, open_store, write):
+    store = open_store()
+    await write(store, 1)
+    with look(path) as reader:
+        version = reader.version()
+        with reader.at_one_moment():
+            assert reader.count() == (5, 1)
+            await write(store, 2)
+            assert reader.count() == (5, 1)
+        assert reader.count() == (10, 2)
+        assert reader.version() != version
+    await store.close()
+
+
+async def test_calls_are_found_by_either_end_of_their_ids(path, open_store, write):
+    store = open_store()
+    await write(store, 1, 0x21, 0x31)
+    with look(path) as reader:
+        assert reader.newest_call() == invocation_number(0x31)
+        assert reader.calls_beginning("inv_0", 2) == [invocation_number(0x31), invocation_number(0x21)]
+        assert reader.calls_beginning("inv_1", 2) == []
+        assert reader.calls_ending("021", 2) == [invocation_number(0x21)]
+        assert reader.calls_ending("1", 9) == [invocation_number(each) for each in (0x31, 0x21, 1)]
+    await store.close()
+
+
+def foreign(path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE mine (x)")
+    connection.close()
+
+
+def newer(path):
+    connection = sqlite3.connect(path)
+    connection.executescript("PRAGMA application_id = 0x41677454; PRAGMA user_version = 99; CREATE TABLE facts (x)")
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda _: None, "there is no journal at"),
+        (lambda path: path.mkdir(), "there is no journal at"),
+        (lambda path: path.write_bytes(b""), "holds no journal yet"),
+        (lambda path: path.write_bytes(b"not a database" * 500), "not a database"),
+        (foreign, "a database of something else"),
+        (newer, "newer agenttool"),
+    ],
+)
+def test_what_is_no_journal_of_ours_is_refused_and_nothing_is_made(path, make, told):
+    make(path)
+    before = folder(path)
+    with pytest.raises(ConfigError, match=told) as refused, look(path):
+        pass
+    assert str(path) in str(refused.value)
+    assert folder(path) == before
