@@ -1,9 +1,13 @@
 """Phase 12: tell the end. It cannot fail, and it always runs."""
 
+from contextlib import suppress
+
+from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.context_changes import settle_changes
 from agenttool.pipeline.evidence import Ended
+from agenttool.pipeline.held import unkept
 from agenttool.pipeline.stopping import request_cancel, settle_cancellation
 from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult
 from agenttool.results.failure import outcome_of
@@ -19,17 +23,26 @@ _ENDED = steps.ENDED
 _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
-def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
-    """Note the one end of the call: its result, its delivery, its terminal event."""
+def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
+    """Note the one end of the call: its result, its delivery, its terminal event; give what may be handed out.
+
+    That is the result, unless the journal does not take it: then the call has failed, which is told in its place. Does
+    it not take that either, the call stays open there, and whoever takes it up once this process is gone will end it.
+    """
     call.phase = _PHASE
     call.result = result
     core = call.core
-    if result.error is None and not call.is_special:
-        core.journal.note(call, _SUCCEEDED, Ended(result))
-    else:
-        _tell_the_whole_end(call, result)
-    if call.is_held and core.open_calls is not None:
-        core.open_calls.release(call.invocation_id)
+    try:
+        if result.error is None and not call.is_special:
+            core.journal.note(call, _SUCCEEDED, Ended(result))
+        else:
+            _tell_the_whole_end(call, result)
+        _let_go(call)
+    except StoreError as error:
+        result = call.result = unkept(call, result, error)
+        with suppress(StoreError):
+            call.note(_ENDED[InvocationStatus.FAILED], Ended(result))
+            _let_go(call)
     core.ended += 1
     if chars > LARGE or not core.ended % TIDY_EVERY:
         core.journal.log.ended(chars + len(call.request.model_input))
@@ -37,6 +50,12 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> None:
         core.calls.pop(call.invocation_id, None)
         for left in core.closing:
             left.set()
+    return result
+
+
+def _let_go(call: Call) -> None:
+    if call.is_held and call.core.open_calls is not None:
+        call.core.open_calls.release(call.invocation_id)
 
 
 def _tell_the_whole_end(call: Call, result: ToolResult) -> None:

@@ -25,7 +25,7 @@ async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
     refuse_if_stopped(call)
     call.call_input = call_input
     call.started_ns = call.note(steps.RESUMED if call.status is InvocationStatus.QUEUED else steps.STARTED)
-    if call.core.durable and tool.has_effects:
+    if call.core.durable and (tool.has_effects or call.is_held):
         hold(call, Point.RUNNING, call_input)
         await settle(call)
     return await run(call, tool)
