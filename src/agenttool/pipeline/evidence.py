@@ -79,6 +79,10 @@ class SurfaceMade(Plain, frozen=True):
         """Tell which."""
         return {"surface_id": self.surface.surface_id}
 
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Give the surface."""
+        return (self.surface,)
+
 
 class Request(Plain, frozen=True):
     """What was asked for. The input is kept as the bytes it came in; nothing changes them."""

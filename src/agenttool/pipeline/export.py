@@ -7,8 +7,8 @@ from agenttool.catalog.catalog import Entry
 from agenttool.codec import record_digest
 from agenttool.errors import RecordError
 from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.steps import SURFACE_CREATED
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import SurfaceMade
 from agenttool.records import InvocationId, Record, SurfaceId, ToolDeclaration, ToolSurface, replace
 
 READ_AHEAD = 256
@@ -36,12 +36,16 @@ def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurf
     while facts := log.read(after, READ_AHEAD):
         for position, fact in facts:
             yield from events_of(fact, position=position)
-            if isinstance(fact.data, SurfaceMade) and fact.data.surface.surface_id not in told:
-                yield fact.data.surface
+            if fact.step is SURFACE_CREATED:
+                yield from (each for each in records_of((fact,)) if _surface_id(each) not in told)
             if fact.invocation_id is not None and fact.invocation_id not in told:
                 told.add(fact.invocation_id)
                 yield from _all_of(core, fact.invocation_id)
         after = facts[-1][0]
+
+
+def _surface_id(record: Record) -> SurfaceId | None:
+    return record.surface_id if isinstance(record, ToolSurface) else None
 
 
 def _all_of(core: Core, invocation_id: InvocationId) -> Iterator[Record]:
