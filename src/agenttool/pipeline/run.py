@@ -4,7 +4,7 @@ from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.express import NOT_PLAIN, express, give_back
 from agenttool.pipeline.failed import error_of_interruption, failed
-from agenttool.pipeline.held import kept
+from agenttool.pipeline.held import awake, kept
 from agenttool.pipeline.parking import leave_parked
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.execute import execute
@@ -24,12 +24,14 @@ from agenttool.records import ToolResult
 from agenttool.results.mapping import Mapped
 
 
-async def run_call(call: Call) -> ToolResult:
+async def run_call(call: Call) -> ToolResult:  # noqa: PLR0912 -- every way to an end is here
     """Carry one call through every phase. Whatever happens, there is a result.
 
     If the caller's own task was canceled meanwhile, the cancellation goes on once the result is written.
     """
     try:
+        if call.core.durable:
+            await awake(call)
         output = express(call)
         if output is NOT_PLAIN:
             mapped = await attempt(call)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
+from agenttool.codec import digest_of_any
 from agenttool.errors import RecordError
-from agenttool.pipeline.digests import input_digest
 from agenttool.policy.pointers import texts_in
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import Flaw
@@ -72,6 +72,6 @@ class Inspector:
 
 def _digest(value: Json) -> str:
     try:
-        return input_digest(value)
+        return digest_of_any(value)
     except RecordError as error:
         return str(error)
