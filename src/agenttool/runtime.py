@@ -94,6 +94,7 @@ class Runtime:
         if self._core.open_calls is not None:
             self._keeper = Keeper(self._core, self._core.open_calls, self._tool_of)
             self._core.awake = self._keeper.start
+            self._core.last_word = self._keeper.last_word
         for tool in tools:
             tool_id = tool.declaration.tool_id
             if self._catalog.find(tool_id) is not None:

@@ -99,11 +99,13 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
         ToolFailure: approval_rejected, permission_denied (nobody answered in time), canceled, or what is wrong with an
             edited input.
     """
-    question = _open(call, tool, proposed, verdict)
-    if call.core.durable:
+    core, question = call.core, _open(call, tool, proposed, verdict)
+    if core.durable:
         hold(call, Point.ASKED, proposed, question)
         await settle(call)
     answered = await _wait(call, question)
+    if answered is None and core.last_word is not None:
+        answered = await core.last_word(question)
     return await conclude(call, tool, proposed, question, answered)
 
 
@@ -131,6 +133,7 @@ async def conclude(
     if answered.rule is not None:
         core.remember(answered.rule)
     call.note(steps.ANSWERED, AnswerGiven(decision))
+    hold(call, Point.APPROVED, proposed, question)
     return proposed
 
 
@@ -251,6 +254,7 @@ async def _edited(
         steps.ANSWERED,
         AnswerGiven(replace(told, input_digest=input_digest(edited, tool.redactor, call.core.digest_key))),
     )
+    hold(call, Point.APPROVED, edited, answered.question)
     if call.core.advisers:
         await consult(call, tool, edited)
     verdict = judge(call, tool, edited)

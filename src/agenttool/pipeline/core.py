@@ -10,7 +10,7 @@ from agenttool.catalog.surface import Surface
 from agenttool.hooks.match import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.approvals import Approvals
+from agenttool.policy.approvals import Answered, Approvals, Question
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule
 from agenttool.ports.advice import Adviser
@@ -65,6 +65,8 @@ class Core:
     """For how long we say each time that we are alive; after that others may take our calls."""
     awake: Callable[[], Awaitable[None]] | None = None
     """Sees to it that others know we live, before anything is held in our name."""
+    last_word: Callable[[Question], Awaitable[Answered | None]] | None = None
+    """Asks the store, when the time for an answer is over, whether one came in time to another process."""
     default_timeout_s: float | None = 600.0
     random: Callable[[], float] = _no_luck
     retry: RetryPolicy = field(default_factory=RetryPolicy)

@@ -1,7 +1,9 @@
 """What is kept of a call under way, so that whoever comes after a crash knows how far it came and can go on with it.
 
-A call is held at two points only: while it waits for an answer, and before its tool may have an effect. Both are on
-disk before anything follows from them. What the store keeps here may hold secrets; it goes when the call ends.
+A call is held at three points: while it waits for an answer, once it was approved, and before its tool may have an
+effect. The first and the last are on disk before anything follows from them; the second goes there together with the
+answer. Of a call that is held at none of them the store itself knows that it has begun. What is kept here may hold
+secrets; it goes when the call ends.
 """
 
 from agenttool.codec import json_bytes, read_own, write_own
@@ -28,6 +30,7 @@ class Point(ClosedEnum):
     """How far a call had come when it was held."""
 
     ASKED = "asked"
+    APPROVED = "approved"
     RUNNING = "running"
 
 
@@ -52,6 +55,7 @@ class Held(Part, frozen=True, kw_only=True):
     started_ns: int = 0
     attempts: int = 1
     question: Question | None = None
+    """What was asked, also once it was answered: an approval does not last longer than its question."""
 
     @property
     def request(self) -> Request:
@@ -97,8 +101,8 @@ def hold(call: Call, point: Point, call_input: JsonObject, question: Question | 
         call.invocation_id,
         kind=point.value,
         body=write_own(held),
-        approval_id=None if question is None else question.approval_id,
-        expires_at_ns=None if question is None else _nanoseconds(question),
+        approval_id=question.approval_id if question is not None and point is Point.ASKED else None,
+        expires_at_ns=_nanoseconds(question) if question is not None and point is Point.ASKED else None,
     )
 
 
@@ -111,28 +115,37 @@ def read_held(body: bytes) -> Held:
     return read_own(body, Held)
 
 
+async def awake(call: Call) -> None:
+    """Begin a call only once others know that this process lives; what a process writes before that is nobody's.
+
+    Raises:
+        ToolFailure: dependency_unavailable; nothing has run.
+    """
+    if call.core.awake is not None:
+        try:
+            await call.core.awake()
+        except StoreError as error:
+            raise _unavailable(call, error) from error
+
+
 async def settle(call: Call) -> None:
     """Go on only once all that was noted of a call is on disk.
 
     Raises:
         ToolFailure: dependency_unavailable; nothing has run.
     """
-    core = call.core
     try:
-        if core.awake is not None:
-            await core.awake()
-        await core.journal.log.settle()
+        await call.core.journal.log.settle()
     except StoreError as error:
-        message = f"the journal cannot be written, so nothing was run: {error}"
-        raise ToolFailure(
-            guided(
-                ErrorClass.DEPENDENCY_UNAVAILABLE,
-                phase=call.phase,
-                message=message,
-                code="journal_unavailable",
-                effects=False,
-            )
-        ) from error
+        raise _unavailable(call, error) from error
+
+
+def _unavailable(call: Call, error: StoreError) -> ToolFailure:
+    message = f"the journal cannot be written, so nothing was run: {error}"
+    code = "journal_unavailable"
+    return ToolFailure(
+        guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=call.phase, message=message, code=code, effects=False)
+    )
 
 
 async def kept(call: Call, result: ToolResult) -> ToolResult:
@@ -140,14 +153,24 @@ async def kept(call: Call, result: ToolResult) -> ToolResult:
     try:
         await call.core.journal.log.settle()
     except StoreError as error:
-        message = f"the call has ended, but its result could not be kept: {error}"
-        unkept = guided(
-            ErrorClass.DEPENDENCY_UNAVAILABLE, phase=call.phase, message=message, code="journal_unavailable"
-        )
-        return result_of_failure(
-            unkept, result_id=result.result_id, invocation_id=result.invocation_id, created_at=result.created_at
-        )
+        return unkept(call, result, error)
     return result
+
+
+def unkept(call: Call, result: ToolResult, error: StoreError) -> ToolResult:
+    """Give what a caller gets in place of a result that could not be kept."""
+    message = f"the call has ended, but its result could not be kept: {error}"
+    only_reads = call.tool is not None and not call.tool.has_effects
+    told = guided(
+        ErrorClass.DEPENDENCY_UNAVAILABLE,
+        phase=call.phase,
+        message=message,
+        code="journal_unavailable",
+        effects=False if only_reads or not call.started_ns else None,
+    )
+    return result_of_failure(
+        told, result_id=result.result_id, invocation_id=result.invocation_id, created_at=result.created_at
+    )
 
 
 def _nanoseconds(question: Question) -> int:

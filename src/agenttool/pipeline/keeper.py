@@ -10,9 +10,8 @@ from agenttool.errors import RecordError, StoreError
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import misfit_of
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.held import read_held
-from agenttool.pipeline.read_back import READ_BACK_ID
-from agenttool.pipeline.resume import recalled, resume_call
+from agenttool.pipeline.held import Held, read_held
+from agenttool.pipeline.resume import end_begun, recalled, resume_call
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
     Allow,
@@ -26,7 +25,7 @@ from agenttool.policy.approvals import (
     Refused,
     Remember,
 )
-from agenttool.ports.stores import OpenCall, OpenCalls, Taken
+from agenttool.ports.stores import BEGUN, OpenCall, OpenCalls, Taken
 from agenttool.records import ApprovalId, JsonObject, Part, ToolId, ToolResult
 
 LOOK_EVERY_S = 0.2
@@ -73,21 +72,36 @@ def words_of(answered: Answered) -> bytes:
 
 @dataclass(slots=True, eq=False)
 class Keeper:
-    """One for each runtime on a durable store. It runs in a task of its own from the first use to the close."""
+    """One for each runtime on a durable store. It runs in a task of its own from the first use to the close.
+
+    Two keepers never go on with the same call: to take one is a transaction, which only one of them makes. What this
+    process has no tool for, or cannot read, it leaves alone: another one may know it, and so may this one later.
+    """
 
     core: Core
     calls: OpenCalls
     tool_of: Callable[[ToolId], Tool | None]
     _task: "asyncio.Task[None] | None" = None
+    _is_known: bool = False
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _going_on: "set[asyncio.Task[ToolResult]]" = field(default_factory=set["asyncio.Task[ToolResult]"])
     _heard: int = 0
-    _unclaimed: dict[ApprovalId, bytes] = field(default_factory=dict[ApprovalId, bytes])
+    _early: dict[ApprovalId, bytes] = field(default_factory=dict[ApprovalId, bytes])
+    """Answers to calls of this process that do not wait for them yet."""
 
     async def start(self) -> None:
-        """Say that we live, and begin to look; once is enough."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._look())  # noqa: TID251 -- `stop` is its parent
-            await self._renew()
+        """Say that we live, and begin to look; once is enough.
+
+        Raises:
+            StoreError: it could not be said, and whoever comes next has to say it.
+        """
+        if self._is_known:
+            return
+        async with self._starting:
+            if not self._is_known:
+                await self._renew()
+                self._is_known = True
+                self._task = asyncio.create_task(self._look())  # noqa: TID251 -- `stop` is its parent
 
     async def stop(self) -> None:
         """End the looking, and wait for the calls that were taken up; they were asked to stop."""
@@ -99,42 +113,56 @@ class Keeper:
 
     async def take_up(self) -> int:
         """Take up the calls of processes that died, as far as this one has their tools; tell how many."""
-        await self._hear()
-        if all(entry.tool_id == READ_BACK_ID for entry in self.core.tools):
-            return 0  # whoever only answers questions must not keep calls from those who can go on with them
-        taken = 0
-        for opened in await self.calls.claim(now_ns=self.core.now_ns(), limit=AT_ONCE):
-            taken += self._go_on(opened)
+        await self.start()
+        taken, after = 0, None
+        while due := await self.calls.due(now_ns=self.core.now_ns(), after=after, limit=AT_ONCE):
+            after = due[-1].invocation_id
+            mine = [opened.invocation_id for opened in due if self._is_ours(opened)]
+            took = await asyncio.gather(*(self.calls.take(each, now_ns=self.core.now_ns()) for each in mine))
+            taken += sum(self._go_on(opened) for opened in took if opened is not None)
         return taken
 
     async def questions(self, limit: int) -> tuple[Question, ...]:
         """Give the open questions of all processes, the oldest first."""
         found: list[Question] = []
         for opened in await self.calls.parked(limit=limit):
-            with suppress(RecordError):  # one that another version wrote is for that version to ask about
-                question = read_held(opened.body).question
-                if question is not None:
-                    found.append(question)
+            held = _read(opened)
+            if held is not None and held.question is not None:
+                found.append(held.question)
         return tuple(found)
 
     async def answer(self, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
         """Answer a question of any process; the first answer stands, in whichever process it came."""
+        approval_id = ApprovalId(str(approval_id))
         opened = await self.calls.by_approval(approval_id)
-        question = None if opened is None else read_held(opened.body).question
+        held = None if opened is None else _read(opened)
+        question = None if held is None else held.question
+        if question is None:
+            # One that has gone on was answered; that is known for longer than what was asked.
+            return _refused(
+                approval_id, await self.calls.answer(approval_id, b"", now_ns=0) if opened is None else None
+            )
         book = Approvals()
-        if question is not None:
-            book.open(question)
-            refused = misfit_of(self.core, question, words)
-            if refused is not None:
-                return refused
-        outcome = book.answer(approval_id, words, by=by, now=timestamp(self.core.now_ns()))
+        book.open(question)
+        outcome = misfit_of(self.core, question, words) or book.answer(
+            approval_id, words, by=by, now=timestamp(self.core.now_ns())
+        )
         if isinstance(outcome, Refused):
             return outcome
         taken = await self.calls.answer(approval_id, words_of(outcome), now_ns=self.core.now_ns())
         if taken is not Taken.TAKEN:
-            return Refused(approval_id=approval_id, reason=_REASONS[taken], message=_MESSAGES[taken])
-        await self._hear()
+            return _refused(approval_id, taken)
+        if await self._hear():
+            await self.take_up()
         return outcome
+
+    async def last_word(self, question: Question) -> Answered | None:
+        """Give the answer that the store has for a question, though this process has not heard of it yet."""
+        try:
+            opened = await self.calls.by_approval(question.approval_id)
+        except StoreError:
+            return None
+        return None if opened is None or opened.answer is None else _answered(question, opened.answer)
 
     async def _look(self) -> None:
         now = self.core.deadlines.now
@@ -144,58 +172,90 @@ class Keeper:
                 if now() - renewed > self.core.lease_s / 3:
                     await self._renew()
                     renewed = now()
-                await self._hear()
-                if self._unclaimed or now() - taken_up > TAKE_UP_EVERY_S:
-                    await self.take_up()
+                is_news = await self._hear()
+                if is_news or now() - taken_up > TAKE_UP_EVERY_S:
                     taken_up = now()
+                    await self.take_up()
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _renew(self) -> None:
         await self.calls.renew(self.core.now_ns() + round(self.core.lease_s * 1e9))
 
-    async def _hear(self) -> None:
-        """Hand answers to the calls of this process that wait for them, and remember the others."""
+    async def _hear(self) -> bool:
+        """Hand answers to the calls of this process that wait for them; tell whether there were any for others."""
+        is_news = False
         for given in await self.calls.answers(after=self._heard, limit=1000):
             self._heard = given.number
-            waiting = self.core.waiting.get(given.approval_id)
-            question = self.core.approvals.get(given.approval_id)
-            if waiting is None or question is None:
-                self._unclaimed[given.approval_id] = given.body
-            elif not waiting.done():
-                waiting.set_result(_answered(question, given.body))
+            if self.core.approvals.get(given.approval_id) is None:
+                is_news = True
+            else:
+                self._early[given.approval_id] = given.body
+        for approval_id, body in tuple(self._early.items()):
+            question = self.core.approvals.get(approval_id)
+            waiting = self.core.waiting.get(approval_id)
+            if question is not None and waiting is None:
+                continue  # it is on disk that it waits, and any moment now it will
+            del self._early[approval_id]
+            if question is not None and waiting is not None and not waiting.done():
+                waiting.set_result(_answered(question, body))
+        return is_news
+
+    def _is_ours(self, opened: OpenCall) -> bool:
+        if opened.kind == BEGUN:
+            return True
+        held = _read(opened)
+        return held is not None and self.tool_of(held.tool_id) is not None
 
     def _go_on(self, opened: OpenCall) -> bool:
-        try:
-            held = read_held(opened.body)
-        except RecordError:
-            return False  # another version wrote it, and may come back for it
-        tool = self.tool_of(held.tool_id)
-        if tool is None:
-            return False  # it stays ours until we close; then a process that has the tool may take it
-        body = self._unclaimed.pop(held.question.approval_id, None) if held.question is not None else None
-        answered = _answered(held.question, body) if held.question is not None and body is not None else None
-        going_on = resume_call(recalled(self.core, opened, held, tool), tool, held, answered)
+        held = None if opened.kind == BEGUN else _read(opened)
+        tool = None if held is None else self.tool_of(held.tool_id)
+        call = recalled(self.core, opened, held, tool)
+        if held is None or tool is None:
+            going_on = end_begun(call)
+        else:
+            question, body = held.question, opened.answer
+            answered = _answered(question, body) if question is not None and body is not None else None
+            going_on = resume_call(call, tool, held, answered)
         task = asyncio.create_task(going_on)  # noqa: TID251 -- `stop` waits for it
         self._going_on.add(task)
         task.add_done_callback(self._going_on.discard)
         return True
 
 
+def _read(opened: OpenCall) -> Held | None:
+    """Read a call; none if another version wrote it, which may come back for it."""
+    try:
+        return read_held(opened.body)
+    except RecordError:
+        return None
+
+
 def _answered(question: Question, body: bytes) -> Answered | None:
-    """Read an answer that the store kept; it was checked when it was given."""
-    words = read_own(body, GivenWords)
+    """Read an answer that the store kept; it was checked when it was given. What cannot be read allows nothing."""
+    try:
+        words = read_own(body, GivenWords)
+    except RecordError:
+        return None
     book = Approvals()
     book.open(question)
     outcome = book.answer(question.approval_id, words.answer, by=words.by, now=question.asked_at)
     return outcome if isinstance(outcome, Answered) else None
 
 
+def _refused(approval_id: ApprovalId, taken: Taken | None) -> Refused:
+    reason = RefusalReason.UNKNOWN if taken is None else _REASONS[taken]
+    return Refused(approval_id=approval_id, reason=reason, message=_MESSAGES[taken])
+
+
 _REASONS = {
+    Taken.TAKEN: RefusalReason.UNKNOWN,
     Taken.ANSWERED: RefusalReason.ANSWERED,
     Taken.EXPIRED: RefusalReason.EXPIRED,
     Taken.UNKNOWN: RefusalReason.UNKNOWN,
 }
 _MESSAGES = {
+    None: "another version of agenttool asks it; answer it with that one",
+    Taken.TAKEN: "it was asked only just now; look again",
     Taken.ANSWERED: "it was answered already; the first answer stands",
     Taken.EXPIRED: "it has expired; call the tool again to be asked again",
     Taken.UNKNOWN: "there is no such question; list the open ones",

@@ -7,7 +7,7 @@ from contextlib import suppress
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.stopping import request_cancel
-from agenttool.records import AbortReason, Phase, ToolResult
+from agenttool.records import AbortReason, InvocationStatus, ToolResult
 
 CLOSING_S = 15.0
 """How long a runtime that closes waits for calls that were asked to stop."""
@@ -33,7 +33,8 @@ async def let_end(core: Core, under_way: Callable[[], tuple[Call, ...]]) -> None
 
 def can_park(call: Call) -> bool:
     """Tell whether a call only waits for an answer, and the store holds what it takes to go on with it."""
-    return call.is_held and call.phase is Phase.PERMISSION and call.drive is not None
+    is_waiting = call.is_held and call.status is InvocationStatus.AWAITING_APPROVAL and call.drive is not None
+    return is_waiting and call.parent is None  # the call that made this one ends, and nobody would want its result
 
 
 def park(call: Call) -> None:

@@ -4,7 +4,7 @@ from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.express import NOT_PLAIN, express, give_back
 from agenttool.pipeline.failed import error_of_interruption, failed
-from agenttool.pipeline.held import kept
+from agenttool.pipeline.held import awake, kept
 from agenttool.pipeline.parking import leave_parked
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.execute import execute
@@ -30,6 +30,8 @@ async def run_call(call: Call) -> ToolResult:
     If the caller's own task was canceled meanwhile, the cancellation goes on once the result is written.
     """
     try:
+        if call.core.durable:
+            await awake(call)
         output = express(call)
         if output is NOT_PLAIN:
             mapped = await attempt(call)

@@ -109,6 +109,7 @@ class OpenCall(Part, frozen=True, kw_only=True):
         approval_id: the question it waits for, if it does.
         expires_at_ns: when it is too late to answer.
         owner: the process that has it.
+        answer: what was answered to its question, if it was.
     """
 
     invocation_id: InvocationId
@@ -117,6 +118,11 @@ class OpenCall(Part, frozen=True, kw_only=True):
     approval_id: ApprovalId | None = None
     expires_at_ns: int | None = None
     owner: str | None = None
+    answer: bytes | None = None
+
+
+BEGUN = "begun"
+"""The kind of a call that is only known to have begun: nobody held it, its body is empty, and the log has its facts."""
 
 
 class GivenAnswer(Part, frozen=True, kw_only=True):
@@ -145,6 +151,9 @@ class OpenCalls(Protocol):
     Each process is an *owner*, alive for as long as it said last (`renew`). What an owner holds is its own until that
     moment has passed; then one other may claim it, and the old one can write nothing any more, should it wake up again.
     Moments are brought by whoever asks: a store has no clock.
+
+    Where there is a durable log beside it, a call whose facts are there and whose end is not is open, too, held or not:
+    as `BEGUN`, from the moment its owner has said that it is alive. No call is lost because nobody thought of it.
     """
 
     @property
@@ -188,11 +197,15 @@ class OpenCalls(Protocol):
         """Say that this owner is no more; whatever it still holds may be claimed at once."""
         ...
 
-    async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
-        """Take calls of dead owners that there is something to do for, the oldest first; nobody else gets them.
+    async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+        """Give calls of dead owners that there is something to do for, the oldest first, and take none of them.
 
-        That is every call but those that wait for an answer which has not come and is not overdue. They are given as
-        their owners left them.
+        That is every call but those that wait for an answer which has not come and is not overdue.
+        """
+        ...
+
+    async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
+        """Take calls that are due; nobody else gets them. They are given as their owners left them.
 
         Raises:
             StoreError: this owner is not alive itself.

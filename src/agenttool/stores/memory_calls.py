@@ -87,6 +87,12 @@ class MemoryOpenCalls:
         self._table.alive_until_ns.pop(self._owner, None)
         self._is_registered = False
 
+    async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+        """Give calls of dead owners that there is something to do for."""
+        alive = self._alive(now_ns)
+        due = (call for call in self._sorted() if call.owner not in alive and self._is_due(call, now_ns))
+        return [self._answered(call) for call in due if call.invocation_id > (after or "")][:limit]
+
     async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
         """Take calls of dead owners that there is something to do for."""
         return self._claim(lambda call: self._is_due(call, now_ns), now_ns, limit)
@@ -97,7 +103,7 @@ class MemoryOpenCalls:
         return found[0] if found else None
 
     def _claim(self, chosen: Callable[[OpenCall], bool], now_ns: int, limit: int) -> list[OpenCall]:
-        alive = {owner for owner, until_ns in self._table.alive_until_ns.items() if until_ns > now_ns}
+        alive = self._alive(now_ns)
         if self._owner not in alive:
             raise StoreError(f"the owner {self._owner} is not alive itself; renew before taking calls of others")
         found = [call for call in self._sorted() if call.owner not in alive and chosen(call)][:limit]
@@ -105,7 +111,15 @@ class MemoryOpenCalls:
             self._table.calls[call.invocation_id] = replace(call, owner=self._owner)
             if call.owner is not None and call.owner != self._owner:
                 self._table.alive_until_ns.pop(call.owner, None)
-        return found
+        return [self._answered(call) for call in found]
+
+    def _alive(self, now_ns: int) -> set[str]:
+        return {owner for owner, until_ns in self._table.alive_until_ns.items() if until_ns > now_ns}
+
+    def _answered(self, call: OpenCall) -> OpenCall:
+        """Give a call with what was answered to its question."""
+        given = self._table.answers.get(call.approval_id) if call.approval_id else None
+        return call if given is None else replace(call, answer=given.body or None)
 
     def _is_due(self, call: OpenCall, now_ns: int) -> bool:
         is_late = call.expires_at_ns is not None and call.expires_at_ns <= now_ns
@@ -114,15 +128,17 @@ class MemoryOpenCalls:
 
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:
         """Give one call."""
-        return self._table.calls.get(invocation_id)
+        call = self._table.calls.get(invocation_id)
+        return None if call is None else self._answered(call)
 
     async def by_approval(self, approval_id: ApprovalId) -> OpenCall | None:
         """Give the call that waits for the answer to this question."""
-        return next((call for call in self._table.calls.values() if call.approval_id == approval_id), None)
+        found = (call for call in self._table.calls.values() if call.approval_id == approval_id)
+        return next(map(self._answered, found), None)
 
     async def page(self, *, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give open calls by age; ids sort by time."""
-        return [call for call in self._sorted() if call.invocation_id > (after or "")][:limit]
+        return [self._answered(call) for call in self._sorted() if call.invocation_id > (after or "")][:limit]
 
     async def parked(self, *, after: ApprovalId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give calls that wait for an answer, by the age of their questions."""

@@ -1,8 +1,12 @@
 """Phase 12: tell the end. It cannot fail, and it always runs."""
 
+from contextlib import suppress
+
+from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.context_changes import settle_changes
+from agenttool.pipeline.held import unkept
 from agenttool.pipeline.run_evidence import Completed, Ended, Made
 from agenttool.pipeline.stopping import request_cancel, settle_cancellation
 from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, replace
@@ -21,17 +25,20 @@ _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
 def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
-    """Note the one end of the call: its result, its delivery, its terminal event; give the result as it is told."""
+    """Note the one end of the call: its result, its delivery, its terminal event; give what may be handed out.
+
+    That is the result, unless the journal does not take it: then the call has failed, which is told in its place. Does
+    it not take that either, the call stays open there, and whoever takes it up once this process is gone will end it.
+    """
     call.phase = _PHASE
     core = call.core
-    if result.error is None and not call.is_special and not call.leaves_in_order:
-        call.result = result
-        if call.launched is None:
-            core.journal.note(call, _SUCCEEDED, Ended(result))
-        else:
-            core.journal.note(call, _COMPLETED, Completed(call.launched, result, call.started_ns))
-    else:
-        result = _tell_the_whole_end(call, result)
+    try:
+        result = _told(call, result)
+    except StoreError as error:
+        result = call.result = unkept(call, result, error)
+        with suppress(StoreError):
+            call.note(_ENDED[InvocationStatus.FAILED], Ended(result))
+            _let_go(call)
     core.ended += 1
     if chars > LARGE or not core.ended % TIDY_EVERY:
         core.journal.log.ended(chars + len(call.request.model_input))
@@ -39,6 +46,17 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
         core.calls.pop(call.invocation_id, None)
         for left in core.closing:
             left.set()
+    return result
+
+
+def _told(call: Call, result: ToolResult) -> ToolResult:
+    if result.error is not None or call.is_special or call.leaves_in_order:
+        return _tell_the_whole_end(call, result)
+    call.result = result
+    if call.launched is None:
+        call.core.journal.note(call, _SUCCEEDED, Ended(result))
+    else:
+        call.core.journal.note(call, _COMPLETED, Completed(call.launched, result, call.started_ns))
     return result
 
 

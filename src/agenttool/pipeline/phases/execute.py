@@ -29,7 +29,7 @@ async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
         call.started_ns = call.note(steps.RESUMED)
     else:
         call.started_ns = call.note(steps.STARTED, None if call.facts is None else Scheduled(call.facts))
-    if call.core.durable and tool.has_effects:
+    if call.core.durable and (tool.has_effects or call.is_held):
         hold(call, Point.RUNNING, call_input)
         await settle(call)
     return await run(call, tool)

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from agenttool.ports.stores import BEGUN
 from agenttool.stores.sqlite.chain import LinkedFact, ToldFact, find_head, linked
 
 Change: TypeAlias = Callable[[sqlite3.Connection], None]
@@ -15,6 +16,7 @@ _HOLD = (
     " ON CONFLICT (invocation_id) DO UPDATE SET kind = excluded.kind, body = excluded.body,"
     " approval_id = excluded.approval_id, expires_at_ns = excluded.expires_at_ns, owner = excluded.owner"
 )
+_BEGIN = "INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, x'', ?) ON CONFLICT DO NOTHING"
 _RELEASE = "DELETE FROM open_calls WHERE invocation_id = ?"
 
 # One statement for many rows: each statement gives up the interpreter's lock once and has to get it back, which costs
@@ -23,13 +25,14 @@ _INSERTS = tuple((rows, "INSERT INTO facts VALUES " + ", ".join(["(?, ?, ?, ?)"]
 
 
 class Batch:
-    """Facts, calls held and released, and changes that somebody waits for the outcome of."""
+    """Facts, calls begun, held and released, and changes that somebody waits for the outcome of."""
 
-    __slots__ = ("changes", "facts", "held", "released")
+    __slots__ = ("begun", "changes", "facts", "held", "released")
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self.facts: list[ToldFact] = []
+        self.begun: dict[str, str] = {}
         self.held: list[HeldCall] = []
         self.released: list[tuple[str]] = []
         self.changes: list[Change] = []
@@ -41,6 +44,7 @@ class Batch:
     def before(self, later: "Batch") -> "Batch":
         """Put what could not be written in front of what came since; changes are not tried twice."""
         self.facts += later.facts
+        self.begun |= later.begun
         self.held += later.held
         self.released += later.released
         self.changes = later.changes
@@ -50,6 +54,8 @@ class Batch:
         """Write everything inside the transaction that is open."""
         if self.facts:
             _insert(connection, linked(self.facts, *find_head(connection)))
+        if self.begun:
+            connection.executemany(_BEGIN, [(call, BEGUN, owner) for call, owner in self.begun.items()])
         if self.held:
             connection.executemany(_HOLD, self.held)
         if self.released:

@@ -36,10 +36,29 @@ class SqliteLog:
         self._listeners: list[Callable[[], None]] = []
         self._is_looking = False
         self._version = 0
+        self._writer = writer
+        self._begun: set[InvocationId] = set()
 
     def append(self, fact: Fact) -> None:
         """Take one fact."""
-        self.group.add((fact.invocation_id, tell(fact)))
+        call = fact.invocation_id
+        self.group.add((call, tell(fact)))
+        if call is not None and self._writer.is_registered:
+            self._follow(call, fact.step)
+
+    def _follow(self, call: InvocationId, step: Step) -> None:
+        """See to it that a call of which facts are on disk, but not its end, is found among those under way.
+
+        One that ends before anything of it was written never was among them, which is most calls that only read.
+        """
+        if step.last is None or not step.last.is_terminal:
+            if call not in self._begun:
+                self._begun.add(call)
+                self.group.batch.begun[call] = self._writer.owner
+            return
+        self._begun.discard(call)
+        if self.group.batch.begun.pop(call, None) is None:
+            self.group.batch.released.append((call,))
 
     def ended(self, chars: int) -> None:
         """Forget nothing: that is for retention to say."""

@@ -15,9 +15,12 @@ from agenttool.stores.sqlite.writer import Writer
 FORGET_NS = 24 * 3600 * 10**9
 """How long the name of an owner that died is kept; who wakes up later is taken for dead as well."""
 
-_Row: TypeAlias = tuple[InvocationId, str, bytes, ApprovalId | None, int | None, str | None]
+_Row: TypeAlias = tuple[InvocationId, str, bytes, ApprovalId | None, int | None, str | None, bytes | None]
 
-_CALL = "SELECT invocation_id, kind, body, approval_id, expires_at_ns, owner FROM open_calls WHERE "
+_CALL = (
+    "SELECT invocation_id, kind, body, approval_id, expires_at_ns, owner,"
+    " (SELECT answers.body FROM answers WHERE answers.approval_id = open_calls.approval_id) FROM open_calls WHERE "
+)
 _DEAD = "(owner IS NULL OR owner NOT IN (SELECT owner FROM owners WHERE alive_until_ns > :now))"
 _ONE = f"SELECT invocation_id FROM open_calls WHERE invocation_id = :one AND {_DEAD}"  # noqa: S608 -- constants only
 # Each arm is told which index to go by, so that calls which only wait are not even looked at.
@@ -27,7 +30,7 @@ _DUE = f"""
         UNION ALL SELECT invocation_id, owner FROM open_calls INDEXED BY open_until WHERE expires_at_ns <= :now
         UNION ALL SELECT invocation_id, owner FROM answers INDEXED BY open_answers
             CROSS JOIN open_calls USING (approval_id) WHERE answers.body IS NOT NULL
-    ) WHERE {_DEAD} ORDER BY invocation_id LIMIT :limit
+    ) WHERE invocation_id > :after AND {_DEAD} ORDER BY invocation_id LIMIT :limit
 """  # noqa: S608 -- constants only
 _NOT_ANSWERED = "NOT EXISTS (SELECT 1 FROM answers WHERE answers.approval_id = open_calls.approval_id)"
 
@@ -58,12 +61,14 @@ class SqliteOpenCalls:
         expires_at_ns: int | None = None,
     ) -> None:
         """Keep what a call needs to go on."""
+        self._group.batch.begun.pop(invocation_id, None)
         self._group.batch.held.append((invocation_id, kind, body, approval_id, expires_at_ns, self._owner))
         self._group.linger()
 
     def release(self, invocation_id: InvocationId) -> None:
         """Let go of a call that ends."""
-        self._group.batch.released.append((invocation_id,))
+        if (invocation_id,) not in self._group.batch.released[-1:]:  # its last fact has let go of it already
+            self._group.batch.released.append((invocation_id,))
         self._group.linger()
 
     async def settle(self) -> None:
@@ -82,9 +87,16 @@ class SqliteOpenCalls:
             await self._group.perform(lambda connection: connection.execute(gone, (self._owner,)))
             self._writer.is_registered = False
 
+    async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+        """Give calls of dead owners that there is something to do for."""
+        values = {"now": now_ns, "after": after or "", "limit": limit}
+        with reading(self._path):
+            found = self._reader.execute(f"{_CALL} invocation_id IN ({_DUE}) ORDER BY invocation_id", values).fetchall()
+        return [_call(row) for row in found]
+
     async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
         """Take calls of dead owners that there is something to do for."""
-        return await self._claim(_DUE, {"now": now_ns, "limit": limit})
+        return await self._claim(_DUE, {"now": now_ns, "after": "", "limit": limit})
 
     async def take(self, invocation_id: InvocationId, *, now_ns: int) -> OpenCall | None:
         """Take one call of a dead owner."""
@@ -156,7 +168,7 @@ def _claim(
 
 
 def _call(row: _Row) -> OpenCall:
-    invocation_id, kind, body, approval_id, expires_at_ns, owner = row
+    invocation_id, kind, body, approval_id, expires_at_ns, owner, answer = row
     return OpenCall(
         invocation_id=invocation_id,
         kind=kind,
@@ -164,6 +176,7 @@ def _call(row: _Row) -> OpenCall:
         approval_id=approval_id,
         expires_at_ns=expires_at_ns,
         owner=owner,
+        answer=answer,
     )
 
 

@@ -30,7 +30,7 @@ class Writer:
         """Take the file, what a commit promises, and the name of this process among owners."""
         self._path = path
         self._durability = durability
-        self._owner = owner
+        self.owner = owner
         self._connection: sqlite3.Connection | None = None
         self._pages = 0
         self._turn = threading.Lock()
@@ -108,7 +108,7 @@ class Writer:
     def _refuse_the_dead(self, connection: sqlite3.Connection) -> None:
         if not self.is_registered:
             return
-        if connection.execute("SELECT 1 FROM owners WHERE owner = ?", (self._owner,)).fetchone() is None:
+        if connection.execute("SELECT 1 FROM owners WHERE owner = ?", (self.owner,)).fetchone() is None:
             raise StoreError(
-                f"this process ({self._owner}) was taken for dead and others have its calls; open the store anew"
+                f"this process ({self.owner}) was taken for dead and others have its calls; open the store anew"
             )
