@@ -1,0 +1,134 @@
+"""What tests of processes that die share: the tools in `living.py`, children that run it, and a survivor's view."""
+
+import asyncio
+import inspect
+import io
+import json
+import signal
+import subprocess
+import sys
+from contextlib import asynccontextmanager, contextmanager
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+
+from agenttool.codec import to_json, write
+from agenttool.conformance.validate.run import Validation
+from agenttool.pipeline import keeper
+from agenttool.schema.compile import Checker
+from agenttool.schema.record_schemas import SCHEMA_FILES
+
+BOUND_S = 20
+HERE = Path(__file__).parent
+SCHEMAS = HERE.resolve().parents[2] / "shared" / "schemas"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a coroutine test in a loop of its own, and end it within a bound."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def bounded():
+        async with asyncio.timeout(BOUND_S):
+            await pyfuncitem.obj(**arguments)
+
+    asyncio.run(bounded())
+    return True
+
+
+@pytest.fixture(scope="session")
+def living():
+    """The program that children run, as a module."""
+    spec = spec_from_file_location("living", HERE / "living.py")
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def _in_a_hurry(monkeypatch):
+    monkeypatch.setattr(keeper, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.1)
+
+
+@pytest.fixture
+def dies(tmp_path):
+    """Let a child make a call whose tool kills its process."""
+
+    def dies(name, number=1):
+        program = [sys.executable, HERE / "living.py", tmp_path, name, str(number)]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=BOUND_S, check=False)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+
+    return dies
+
+
+@pytest.fixture
+def approved(dies):
+    """Let a child die with a call that was approved, with the number 9, and never started."""
+    return lambda number: dies("approved", number)
+
+
+@pytest.fixture
+def asking(tmp_path):
+    """Let a child call `send` and wait for the answer; gives the process and the id of the question."""
+
+    @contextmanager
+    def asking(number=1):
+        program = [sys.executable, HERE / "living.py", tmp_path, "send", str(number)]
+        with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as child:
+            try:
+                yield child, child.stdout.readline().strip()
+            finally:
+                child.kill()
+
+    return asking
+
+
+@pytest.fixture
+def survivor(tmp_path, living):
+    """Open the store in this process, with every tool unless others are given."""
+
+    @asynccontextmanager
+    async def survivor(**options):
+        async with living.open_runtime(tmp_path, **options) as rt:
+            yield rt
+
+    return survivor
+
+
+@pytest.fixture(scope="session")
+def ended():
+    """Wait until every call but those that wait for an answer has ended; give their results, the oldest first."""
+
+    async def ended(rt, count=1):
+        while True:
+            found = [record async for record in rt.export() if type(record).__name__ == "ToolResult"]
+            if len(found) >= count:
+                return found
+            await asyncio.sleep(0.02)
+
+    return ended
+
+
+@pytest.fixture(scope="session")
+def sound():
+    """Hold the log to its chain, and every record to the validator and, where they are at hand, the published schemas."""
+    fifteen = list(SCHEMA_FILES.items())[:15] if SCHEMAS.is_dir() else ()
+    published = {name: Checker(json.loads((SCHEMAS / file).read_text())) for name, file in fifteen}
+
+    async def sound(rt):
+        assert list(rt._core.journal.log.verify()) == []
+        exported = [record async for record in rt.export()]
+        with Validation() as validation:
+            lines = b"\n".join(map(write, exported))
+            findings = [*validation.read("export", io.BytesIO(lines)), *validation.conclude()]
+        assert findings == []
+        for record in map(to_json, exported) if published else ():
+            assert published[record["record_type"]].misfits(record) == []
+        return exported
+
+    return sound

@@ -1,0 +1,118 @@
+"""A process that makes calls on a store and dies: `living.py FOLDER NAME NUMBER`, where NAME is a tool, `line` or `approved`.
+
+Prints the id of the open question if it is asked; then it waits to be killed. Tools that change something write a line
+into a ledger, `NAME INVOCATION_ID NUMBER`, and on the disk it is before they return. A tool that has written kills its
+own process, the hard way, as long as it is in mortal danger. `line` is a call of `pay` that waits for its turn when
+the process dies, and `approved` one of `send` that does so after it was approved with the number 9 instead.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from agenttool import Context, Runtime, tool
+from agenttool.pipeline import keeper
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, RuleSource
+
+danger = {"is_mortal": False}
+
+
+def hurry():
+    """Let processes be taken for dead soon, so that nobody waits for it."""
+    keeper.ALIVE_S, keeper.LOOK_EVERY_S, keeper.TAKE_UP_EVERY_S = 0.3, 0.02, 0.1
+
+
+def tools_of(folder):
+    """Make the tools: `pay` changes something, `put` may be repeated, `look` only reads, `send` is asked about."""
+
+    def write(name, call, number):
+        file = os.open(Path(folder) / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(file, f"{name} {call} {number}\n".encode())
+        os.fsync(file)
+        os.close(file)
+        if danger["is_mortal"]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return f"wrote {number}"
+
+    @tool
+    async def pay(number: int, context: Context) -> str:
+        """Pay."""
+        return write("pay", context.invocation_id, number)
+
+    @tool(idempotent=True)
+    async def put(number: int, context: Context) -> str:
+        """Put."""
+        return write("put", context.invocation_id, number)
+
+    @tool(read_only=True)
+    async def look(number: int) -> str:
+        """Look."""
+        if danger["is_mortal"]:
+            await asyncio.sleep(0.2)  # longer than facts linger in memory
+            os.kill(os.getpid(), signal.SIGKILL)
+        return f"saw {number}"
+
+    @tool
+    async def send(number: int, context: Context) -> str:
+        """Send."""
+        context.report(f"sending {number}")
+        await asyncio.sleep(0)
+        return write("send", context.invocation_id, number)
+
+    return [pay, put, look, send]
+
+
+RULES = [
+    Rule(ref="send", behavior=Behavior.ASK, source=RuleSource.PROJECT_SETTINGS, tools=("local.send",)),
+    Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",)),
+]
+
+
+def open_runtime(folder, **options):
+    """Open the store in a folder, with all tools and rules unless others are given."""
+    given = {"tools": tools_of(folder), "rules": RULES, **options}
+    return Runtime.open(store=f"sqlite:{folder}/state.db", **given)
+
+
+def ledger_of(folder):
+    """Give what the tools wrote: name, call and number."""
+    file = Path(folder) / "ledger"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [(name, call, int(number)) for name, call, number in map(str.split, lines)]
+
+
+async def stand_in_line(folder, name, number):
+    async with open_runtime(folder) as rt:
+        surface = await rt.surface()
+        first = next(iter(rt._core.tools.values()))
+        await rt._core.gate.enter(first.safety.static)
+        calling = asyncio.ensure_future(rt.call(name, {"number": number}, surface=surface))
+        while name == "send" and not (asked := await rt.approvals()):
+            await asyncio.sleep(0.01)
+        if name == "send":
+            await rt.decide(asked[0].approval_id, "allow", updated_input={"number": 9})
+        await asyncio.wait([calling], timeout=0.2)  # longer than facts linger in memory
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def main(folder, name, number):
+    async with open_runtime(folder) as rt:
+        danger["is_mortal"] = name != "send"
+        surface = await rt.surface()
+        calling = asyncio.ensure_future(rt.call(name, {"number": number}, surface=surface))
+        while not (asked := await rt.approvals()) and not calling.done():
+            await asyncio.sleep(0.01)
+        print(asked[0].approval_id if asked else calling.result(), flush=True)
+        danger["is_mortal"] = True
+        await calling
+
+
+if __name__ == "__main__":
+    hurry()
+    if sys.argv[2] in ("line", "approved"):
+        name = "pay" if sys.argv[2] == "line" else "send"
+        asyncio.run(stand_in_line(sys.argv[1], name, int(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

@@ -1,0 +1,104 @@
+"""A call whose process died while its tool ran: what it did is not known, and it is not done again without leave."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from agenttool import tool
+from agenttool.pipeline.resume import MAX_ATTEMPTS
+
+
+@pytest.mark.requirement("AT-INV-13")
+async def test_what_may_have_run_is_not_run_again(dies, survivor, ended, sound, living, tmp_path):
+    dies("pay", 4)
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_code == "unknown_after_crash"
+        assert result.error.retry.safe is False
+        assert await rt.resume() == 0
+        assert living.ledger_of(tmp_path) == [("pay", result.invocation_id, 4)]
+        await sound(rt)
+
+
+@pytest.mark.requirement("AT-EXEC-08")
+async def test_what_is_safe_to_repeat_runs_again_under_the_same_id(dies, survivor, ended, sound, living, tmp_path):
+    dies("put", 4)
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        assert result.error is None
+        assert living.ledger_of(tmp_path) == [("put", result.invocation_id, 4)] * 2
+        await sound(rt)
+
+
+async def test_a_call_that_kills_each_process_is_not_given_to_yet_another(
+    dies, survivor, ended, sound, living, tmp_path
+):
+    for _ in range(MAX_ATTEMPTS):
+        dies("put", 4)  # each child takes up the call of the one before, too, and dies of either
+    async with survivor() as rt:
+        results = await ended(rt, len({call for _, call, _ in living.ledger_of(tmp_path)}))
+        tried = [call for _, call, _ in living.ledger_of(tmp_path)]
+        assert max(tried.count(call) for call in tried) <= MAX_ATTEMPTS
+        for result in results:
+            is_given_up = result.error is not None and result.error.error_code == "unknown_after_crash"
+            assert is_given_up == (tried.count(result.invocation_id) == MAX_ATTEMPTS and result.error is not None)
+        await sound(rt)
+
+
+async def test_a_call_whose_tool_is_missing_waits_for_a_process_that_has_it(
+    dies, survivor, ended, sound, living, tmp_path
+):
+    dies("put", 4)
+    put = living.tools_of(tmp_path)[1]
+    async with survivor(tools=[]) as without:
+        async with asyncio.timeout(1):
+            while await _owner_is_alive(tmp_path):
+                await asyncio.sleep(0.02)
+        assert await without.resume() == 0
+        async with survivor() as rt:
+            (result,) = await ended(rt)
+            assert result.error is None
+            await sound(rt)
+        without.declare(put.declared)
+        assert await without.resume() == 0
+        assert living.ledger_of(tmp_path) == [("put", result.invocation_id, 4)] * 2
+
+
+async def test_a_tool_that_is_declared_late_is_enough(dies, survivor, ended, living, tmp_path):
+    dies("put", 4)
+    async with survivor(tools=[]) as rt:
+        await rt.resume()
+        rt.declare(living.tools_of(tmp_path)[1].declared)
+        (result,) = await ended(rt)
+        assert result.error is None
+
+
+async def test_a_tool_that_changed_is_not_run_again(dies, survivor, ended, living, tmp_path):
+    dies("put", 4)
+    put = living.tools_of(tmp_path)[1]
+    changed = tool(idempotent=True, description="Put elsewhere.")(put.function)
+    async with survivor(tools=[changed]) as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_code == "unknown_after_crash"
+        assert len(living.ledger_of(tmp_path)) == 1
+
+
+async def test_two_processes_that_resume_at_once_never_both_take_a_call(dies, survivor, ended, sound, living, tmp_path):
+    for number in range(3):
+        dies("pay", number)
+    async with survivor() as one, survivor() as two, survivor() as three:
+        await asyncio.gather(*(rt.resume() for rt in (one, two, three) for _ in range(5)))
+        results = await ended(one, 3)
+        assert {result.error.error_code for result in results} == {"unknown_after_crash"}
+        assert len(living.ledger_of(tmp_path)) == len(results) == 3
+        await sound(two)
+
+
+async def _owner_is_alive(folder):
+    with closing(sqlite3.connect(folder / "state.db")) as file:
+        (count,) = file.execute(
+            "SELECT count(*) FROM owners WHERE alive_until_ns > unixepoch('subsec') * 1e9"
+        ).fetchone()
+    return count > 1

@@ -1,0 +1,56 @@
+"""A call of which the log has facts, though nothing of it was held: it had not started, or it only read."""
+
+import asyncio
+
+import pytest
+
+
+async def test_a_call_that_only_read_ends_as_one_whose_process_died(dies, survivor, ended, sound):
+    dies("look", 4)
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        assert (result.error.error_class, result.error.error_code) == ("canceled", "process_died")
+        assert result.error.retry.safe is True
+        assert (await rt.invocation(result.invocation_id)).status == "canceled"
+        await sound(rt)
+
+
+@pytest.mark.requirement("AT-INV-13")
+async def test_a_call_that_stood_in_line_ends_and_was_never_run(dies, survivor, ended, sound, living, tmp_path):
+    dies("line", 4)
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_code == "process_died"
+        assert living.ledger_of(tmp_path) == []
+        exported = await sound(rt)
+        assert "queued" in {
+            move.status for each in exported for move in getattr(each, "status_transitions", None) or ()
+        }
+
+
+async def test_a_process_without_any_tool_ends_such_calls_too(dies, survivor, ended):
+    dies("look", 4)
+    async with survivor(tools=[]) as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_code == "process_died"
+
+
+async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(survivor):
+    entered, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(number: int) -> int:
+        """Wait."""
+        entered.set()
+        await go_on.wait()
+        return number
+
+    async with survivor(tools=[wait]) as one, survivor(tools=[wait]) as two:
+        calling = asyncio.ensure_future(one.call("wait", {"number": 3}, surface=await one.surface()))
+        await entered.wait()
+        await one._core.journal.log.settle()
+        assert await two.resume() == 0
+        go_on.set()
+        result = await calling
+        assert result.error is None
+        assert await two.result(result.invocation_id) == result
+        assert await two._core.open_calls.page(limit=10) == []

@@ -1,0 +1,146 @@
+"""A call that waits for an answer outlives its process, and goes on in whichever one is there when it is answered."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from agenttool import tool
+from agenttool.policy.approvals import Refused, Remember
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, RuleSource
+
+
+async def _killed(asking, number=1):
+    with asking(number) as (child, approval_id):
+        child.kill()
+        child.wait()
+    return approval_id
+
+
+@pytest.mark.requirement("AT-ACC-07")
+@pytest.mark.requirement("AT-INV-11")
+@pytest.mark.parametrize(
+    ("answer", "edit", "wrote", "error"),
+    [("allow", None, 7, None), ("allow", {"number": 8}, 8, None), ("deny", None, None, "approval_rejected")],
+)
+async def test_an_answer_after_a_kill_lets_the_call_go_on_as_itself(
+    asking, survivor, ended, sound, living, tmp_path, answer, edit, wrote, error
+):
+    approval_id = await _killed(asking, 7)
+    async with survivor() as rt:
+        (question,) = await rt.approvals()
+        assert question.approval_id == approval_id
+        await rt.decide(approval_id, answer, updated_input=edit, by="eve")
+        (result,) = await ended(rt)
+        assert (result.error and result.error.error_class.value) == error
+        assert result.invocation_id == question.invocation_id
+        assert living.ledger_of(tmp_path) == ([("send", question.invocation_id, wrote)] if wrote else [])
+        assert await rt.approvals() == ()
+        again = await rt.decide(approval_id, "allow")
+        assert isinstance(again, Refused)
+        assert again.reason == "answered"
+        exported = await sound(rt)
+        assert sum(getattr(each, "answers", None) == question.decision_id for each in exported) == 1
+
+
+async def test_an_answer_reaches_a_call_in_another_process_that_lives(asking, survivor, ended, sound, living, tmp_path):
+    with asking(3) as (child, approval_id):
+        async with survivor() as rt:
+            await rt.decide(approval_id, "allow")
+            while child.poll() is None:  # its tool writes, and kills it
+                await asyncio.sleep(0.01)
+            (result,) = await ended(rt)
+            assert result.error.error_code == "unknown_after_crash"
+            assert living.ledger_of(tmp_path) == [("send", result.invocation_id, 3)]
+            await sound(rt)
+
+
+async def test_an_answer_that_is_remembered_holds_where_the_call_goes_on(asking, survivor, ended, living, tmp_path):
+    approval_id = await _killed(asking)
+    async with survivor() as rt:
+        (question,) = await rt.approvals()
+        await rt.decide(approval_id, Remember(rule=question.suggested_updates[0].rule))
+        await ended(rt)
+        result = await rt.call("send", {"number": 2}, surface=await rt.surface())
+        assert result.error is None
+        assert [number for _, _, number in living.ledger_of(tmp_path)] == [1, 2]
+
+
+async def test_a_runtime_that_closes_leaves_its_questions_to_the_next(survivor, ended, sound, living, tmp_path):
+    async with survivor() as first:
+        calling = asyncio.ensure_future(first.call("send", {"number": 5}, surface=await first.surface()))
+        while not (asked := await first.approvals()):
+            await asyncio.sleep(0.01)
+    left = await calling
+    assert left.error.error_class == "canceled"
+    async with survivor() as second:
+        assert await second.result(left.invocation_id) is None
+        await second.decide(asked[0].approval_id, "allow")
+        (result,) = await ended(second)
+        assert result.error is None
+        assert living.ledger_of(tmp_path) == [("send", left.invocation_id, 5)]
+        await sound(second)
+
+
+@pytest.mark.requirement("AT-PERM-28")
+async def test_a_question_that_expires_while_nobody_runs_is_a_deny(survivor, ended, sound, living, tmp_path):
+    async with survivor() as first:
+        first._core.approval_ttl_s = 0.2
+        calling = asyncio.ensure_future(first.call("send", {"number": 5}, surface=await first.surface()))
+        while not await first.approvals():
+            await asyncio.sleep(0.01)
+    await calling
+    async with survivor() as second:
+        (result,) = await ended(second)
+        assert (result.error.error_class, result.error.error_code) == ("permission_denied", "approval_expired")
+        assert living.ledger_of(tmp_path) == []
+        await sound(second)
+
+
+async def test_an_answer_does_not_cover_a_tool_that_changed(asking, survivor, ended, sound, living, tmp_path):
+    approval_id = await _killed(asking)
+    *others, send = living.tools_of(tmp_path)
+    changed = tool(description="Send to everybody.")(send.function)
+    async with survivor(tools=[*others, changed]) as rt:
+        await rt.decide(approval_id, "allow")
+        (result,) = await ended(rt)
+        assert result.error.error_code == "declaration_changed"
+        assert living.ledger_of(tmp_path) == []
+        await sound(rt)
+
+
+async def test_a_call_that_was_approved_and_never_started_is_judged_by_the_rules_of_now(
+    approved, survivor, ended, sound, living, tmp_path
+):
+    deny = Rule(ref="no", behavior=Behavior.DENY, source=RuleSource.PROJECT_SETTINGS, tools=("local.send",))
+    approved(1)
+    async with survivor(rules=[deny, *living.RULES]) as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_class == "permission_denied"
+        assert living.ledger_of(tmp_path) == []
+        await sound(rt)
+
+
+async def test_a_call_that_was_approved_and_never_started_starts_with_what_was_approved(
+    approved, survivor, ended, sound, living, tmp_path
+):
+    approved(1)
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        assert living.ledger_of(tmp_path) == [("send", result.invocation_id, 9)]
+        exported = await sound(rt)
+        assert sum(bool(getattr(each, "answers", None)) for each in exported) == 1
+
+
+async def test_a_question_that_another_version_asks_is_left_to_it(asking, survivor, living, tmp_path):
+    approval_id = await _killed(asking)
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+        file.execute('UPDATE open_calls SET body = \'{"of": "tomorrow"}\'')
+    async with survivor() as rt:
+        assert await rt.approvals() == ()
+        refused = await rt.decide(approval_id, "allow")
+        assert refused.reason == "unknown"
+        assert await rt.resume() == 0
+    assert living.ledger_of(tmp_path) == []
