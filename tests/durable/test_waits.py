@@ -63,9 +63,9 @@ async def test_an_answer_that_is_remembered_holds_where_the_call_goes_on(asking,
         (question,) = await rt.approvals()
         await rt.decide(approval_id, Remember(rule=question.suggested_updates[0].rule))
         await ended(rt)
-        result = await rt.call("send", {"number": 2}, surface=await rt.surface())
+        result = await rt.call("send", {"number": 1}, surface=await rt.surface())
         assert result.error is None
-        assert [number for _, _, number in living.ledger_of(tmp_path)] == [1, 2]
+        assert [number for _, _, number in living.ledger_of(tmp_path)] == [1, 1]
 
 
 async def test_a_runtime_that_closes_leaves_its_questions_to_the_next(survivor, ended, sound, living, tmp_path):

@@ -1,0 +1,186 @@
+"""Rounds of killing: processes make calls on one store, are killed at random moments, and a survivor is asked.
+
+Run as a program: `crashing.py FOLDER ROUNDS SEED`. Prints what it saw as JSON, and a line per broken promise. In each
+round one to three processes call, answer and take up what others left, forked from one that has everything loaded. Each
+says what it was given: `r` and a result, `a` and the answer that was taken. Every tenth round somebody survives, answers
+what is open and takes up the rest; then the ledger of effects and the log have to agree with all that was said.
+"""
+
+import asyncio
+import io
+import json
+import os
+import random
+import select
+import signal
+import sys
+import time
+from collections import Counter, defaultdict
+
+import living
+
+from agenttool.codec import write
+from agenttool.conformance.validate.run import Validation
+from agenttool.pipeline.resume import MAX_ATTEMPTS
+from agenttool.policy.approvals import Answered
+from agenttool.records import PermissionDecision, ToolInvocation, ToolResult
+
+CALLERS = 6
+LONGEST_S = 0.06
+SURVIVES_EVERY = 10
+PATIENCE_S = 20
+NOTHING_RAN = {"process_died", "rejected", "journal_unavailable", "declaration_changed"}
+
+
+async def decide(rt, rng, say):
+    """Answer an open question of any process, and say so if the answer was taken."""
+    for question in (await rt.approvals(limit=3))[:1]:
+        answer = rng.choice(["allow", "deny", "edit"])
+        edit = {"number": -1 - rng.randrange(100)} if answer == "edit" else None
+        words = "allow" if edit else answer
+        taken = await rt.decide(question.approval_id, words, updated_input=edit, by="chance")
+        if isinstance(taken, Answered):
+            say("a", {"decision": question.decision_id, "answer": answer})
+
+
+async def live(folder, seed, say):
+    """Call and answer until killed."""
+    rng = random.Random(seed)
+    async with living.open_runtime(folder) as rt:
+        surface = await rt.surface()
+
+        async def caller():
+            while True:
+                name = rng.choice(["pay", "pay", "put", "look", "send"])
+                result = await rt.call(name, {"number": rng.randrange(1000)}, surface=surface)
+                say("r", write(result).decode())
+
+        async def answerer():
+            while True:
+                await decide(rt, rng, say)
+                await asyncio.sleep(rng.random() * 0.01)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(answerer())
+            for _ in range(CALLERS):
+                group.create_task(caller())
+
+
+def fork(folder, seed):
+    """Fork a process that lives until it is killed; give its id and where to read what it says."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        try:
+            asyncio.run(live(folder, seed, lambda *word: os.write(writing, json.dumps(word).encode() + b"\n")))
+        finally:
+            os._exit(0)
+    os.close(writing)
+    return child, reading
+
+
+def a_round(folder, rng):
+    """Start processes, kill each a while after its first word, and give all that they said."""
+    children = [fork(folder, rng.random()) for _ in range(rng.choice([1, 2, 2, 3]))]
+    said = []
+    for child, reading in children:
+        select.select([reading], [], [], PATIENCE_S)
+        time.sleep(rng.random() * LONGEST_S)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    for _, reading in children:
+        with os.fdopen(reading, "rb") as words:
+            said += [json.loads(line) for line in words if line.endswith(b"\n")]
+    return said
+
+
+async def survive(folder, said, rng):
+    """Take up and answer everything that is left; tell how calls have ended, and every broken promise."""
+    async with living.open_runtime(folder) as rt:
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while await rt._core.open_calls.page(limit=1):
+                    await decide(rt, rng, lambda *word: said.append(list(word)))
+                    await rt.resume()
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            left = await rt._core.open_calls.page(limit=3)
+            return Counter(), [f"left open: {[(each.invocation_id, each.kind) for each in left]}"]
+        flaws = [str(flaw) for flaw in rt._core.journal.log.verify()]
+        exported = [record async for record in rt.export()]
+        ends = Counter(
+            "succeeded" if each.error is None else each.error.error_code
+            for each in exported
+            if isinstance(each, ToolResult)
+        )
+        return ends, flaws + invalid(exported) + list(broken(exported, said, living.ledger_of(folder)))
+
+
+def invalid(exported):
+    with Validation() as validation:
+        lines = b"\n".join(map(write, exported))
+        return [str(each) for each in (*validation.read("export", io.BytesIO(lines)), *validation.conclude())]
+
+
+def broken(exported, said, ledger):
+    """Hold what was said, what is on record and what was done against each other."""
+    results = {each.invocation_id: each for each in exported if isinstance(each, ToolResult)}
+    inputs = {each.invocation_id: each.model_input for each in exported if isinstance(each, ToolInvocation)}
+    answers = defaultdict(list)
+    for each in exported:
+        if isinstance(each, PermissionDecision) and each.answers is not None:
+            answers[each.answers].append(each)
+    kept = {write(each).decode() for each in results.values()}
+    for kind, word in said:
+        if kind == "r" and word not in kept and "journal_unavailable" not in word:
+            yield f"a result was handed out and is not kept: {word}"
+    yield from wrong_answers([word for kind, word in said if kind == "a"], answers)
+    yield from wrong_effects(results, inputs, answers, ledger)
+    yield from (f"{call} has no result" for call in inputs.keys() - results.keys())
+
+
+def wrong_answers(given, answers):
+    counts = Counter(each["decision"] for each in given)
+    yield from (f"{decision} was answered {count} times" for decision, count in counts.items() if count > 1)
+    for each in given:
+        written = [(one.behavior.value, bool(one.user_modified)) for one in answers[each["decision"]]]
+        expected = ("deny", False) if each["answer"] == "deny" else ("allow", each["answer"] == "edit")
+        if written != [expected]:
+            yield f"the answer {each} is written down as {written}"
+
+
+def wrong_effects(results, inputs, answers, ledger):
+    edits = {one.invocation_id: one.updated_input for each in answers.values() for one in each if one.user_modified}
+    counts = Counter((name, call) for name, call, _ in ledger)
+    for (name, call), count in counts.items():
+        if count > (MAX_ATTEMPTS if name == "put" else 1):
+            yield f"{name} {call} was done {count} times"
+    for name, call, number in ledger:
+        if number != edits.get(call, inputs[call])["number"]:
+            yield f"{name} {call} was done with {number}"
+    done = {call for _, call, _ in ledger}
+    for call, result in results.items():
+        text = result.content[0].text if result.error is None else ""
+        if text.startswith("wrote") and call not in done:
+            yield f"{call} succeeded and was not done"
+        if result.error is not None and result.error.error_code in NOTHING_RAN and call in done:
+            yield f"{call} ended as {result.error.error_code} and was done"
+
+
+def main(folder, rounds, seed):
+    rng, said, wrong = random.Random(seed), [], []
+    for number in range(1, rounds + 1):
+        said += a_round(folder, rng)
+        if number % SURVIVES_EVERY == 0 or number == rounds:
+            ends, found = asyncio.run(survive(folder, said, rng))
+            wrong += found
+    told = Counter(kind for kind, _ in said)
+    seen = {"seed": seed, "rounds": rounds, "results": told["r"], "answers": told["a"], "ends": ends}
+    print(json.dumps({**seen, "effects": len(living.ledger_of(folder))}))
+    print("\n".join(wrong[:20]))
+
+
+if __name__ == "__main__":
+    living.hurry()
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
