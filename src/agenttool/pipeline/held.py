@@ -25,7 +25,6 @@ from agenttool.records import (
 )
 from agenttool.results.failure import guided, result_of_failure
 
-
 UNAVAILABLE = "journal_unavailable"
 """The code of an error that says that something could not be kept."""
 
