@@ -2,6 +2,7 @@ import json
 import random
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,6 +24,22 @@ def test_canonical_json_is_the_one_of_rfc_8785():
             '"string":"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/"}'
         ).encode()
     )
+
+
+@given(json_values(max_leaves=12))
+def test_simple_values_are_spelled_as_the_standard_library_of_rfc_8785_spells_them(value):
+    try:
+        expected = rfc8785.dumps(value)
+    except rfc8785.CanonicalizationError:
+        return
+    assert canonical_json(value) == expected
+
+
+@pytest.mark.parametrize("names", [("\uffff", "\U00010000"), ("a", "B", "é"), ("", "\x7f", "\x00"), ("10", "9")])
+@pytest.mark.parametrize("value", [2**53 - 1, 1 - 2**53, True, None, "\u2028</\x7f\x1f\U0001f600", [[], {}]])
+def test_names_are_sorted_as_rfc_8785_says(names, value):
+    members = dict.fromkeys(names, value)
+    assert canonical_json(members) == rfc8785.dumps(members)
 
 
 def shuffled(value, rng):

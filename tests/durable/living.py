@@ -17,12 +17,15 @@ from agenttool.pipeline import keeper
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
+LEASE_S = 0.5
+"""So soon a process that says nothing is taken for dead."""
+
 danger = {"is_mortal": False}
 
 
 def hurry():
-    """Let processes be taken for dead soon, so that nobody waits for it."""
-    keeper.ALIVE_S, keeper.LOOK_EVERY_S, keeper.TAKE_UP_EVERY_S = 0.3, 0.02, 0.1
+    """Look often, so that nobody waits for it."""
+    keeper.LOOK_EVERY_S, keeper.TAKE_UP_EVERY_S = 0.02, 0.1
 
 
 def tools_of(folder):
@@ -74,7 +77,9 @@ RULES = [
 def open_runtime(folder, **options):
     """Open the store in a folder, with all tools and rules unless others are given."""
     given = {"tools": tools_of(folder), "rules": RULES, **options}
-    return Runtime.open(store=f"sqlite:{folder}/state.db", **given)
+    rt = Runtime.open(store=f"sqlite:{folder}/state.db", **given)
+    rt._core.lease_s = LEASE_S
+    return rt
 
 
 def ledger_of(folder):

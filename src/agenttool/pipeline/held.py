@@ -25,6 +25,9 @@ from agenttool.records import (
 )
 from agenttool.results.failure import guided, result_of_failure
 
+UNAVAILABLE = "journal_unavailable"
+"""The code of an error that says that something could not be kept."""
+
 
 class Point(ClosedEnum):
     """How far a call had come when it was held."""
@@ -142,9 +145,8 @@ async def settle(call: Call) -> None:
 
 def _unavailable(call: Call, error: StoreError) -> ToolFailure:
     message = f"the journal cannot be written, so nothing was run: {error}"
-    code = "journal_unavailable"
     return ToolFailure(
-        guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=call.phase, message=message, code=code, effects=False)
+        guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=call.phase, message=message, code=UNAVAILABLE, effects=False)
     )
 
 
@@ -158,14 +160,16 @@ async def kept(call: Call, result: ToolResult) -> ToolResult:
 
 
 def unkept(call: Call, result: ToolResult, error: StoreError) -> ToolResult:
-    """Give what a caller gets in place of a result that could not be kept."""
+    """Give what a caller gets in place of a result that could not be kept; one that says so already stands."""
+    if result.error is not None and result.error.error_code == UNAVAILABLE:
+        return result
     message = f"the call has ended, but its result could not be kept: {error}"
     only_reads = call.tool is not None and not call.tool.has_effects
     told = guided(
         ErrorClass.DEPENDENCY_UNAVAILABLE,
         phase=call.phase,
         message=message,
-        code="journal_unavailable",
+        code=UNAVAILABLE,
         effects=False if only_reads or not call.started_ns else None,
     )
     return result_of_failure(

@@ -24,7 +24,7 @@ from agenttool.records import ToolResult
 from agenttool.results.mapping import Mapped
 
 
-async def run_call(call: Call) -> ToolResult:  # noqa: PLR0912 -- every way to an end is here
+async def run_call(call: Call) -> ToolResult:  # noqa: PLR0912 -- every way to an end, side by side
     """Carry one call through every phase. Whatever happens, there is a result.
 
     If the caller's own task was canceled meanwhile, the cancellation goes on once the result is written.

@@ -1,0 +1,62 @@
+"""A disk that fails under a runtime, and is mended: `failing.py FOLDER`. Prints what became of each call as JSON.
+
+The process may not let files grow (RLIMIT_FSIZE), so that the kernel refuses every write and SQLite sees an I/O error.
+"""
+
+import asyncio
+import json
+import resource
+import signal
+import sys
+
+import living
+
+from agenttool import tool
+from agenttool.stores.sqlite import groups
+
+PATIENCE_S = 10
+
+
+def limit_files(size):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+@tool
+async def break_disk(number: int) -> int:
+    """Do something, after which the disk fails."""
+    limit_files(1)
+    return number
+
+
+async def main(folder):
+    told = {}
+    async with living.open_runtime(folder, tools=[*living.tools_of(folder), break_disk]) as rt:
+        surface = await rt.surface()
+
+        async def call(name, number, what):
+            async with asyncio.timeout(PATIENCE_S):
+                result = await rt.call(name, {"number": number}, surface=surface)
+            error = result.error
+            told[what] = None if error is None else [error.error_code, error.retry.safe]
+            return result
+
+        await call("pay", 1, "whole disk")
+        broken = await call("break_disk", 2, "breaks while it runs")
+        await call("pay", 3, "effect on a broken disk")
+        await call("look", 4, "reading on a broken disk")
+        await call("send", 5, "asking on a broken disk")
+        groups.BACKLOG = len(rt._core.journal.log.group.batch.facts) + 20
+        many = await asyncio.gather(*(call("look", number, "behind a backlog") for number in range(100)))
+        limit_files(resource.RLIM_INFINITY)
+        await rt._core.journal.log.settle()  # as the runtime does every other second
+        await call("pay", 7, "effect on a mended disk")
+        told["kept at last"] = (await rt.result(broken.invocation_id)).content[0].text
+        told["handed out as kept"] = sum(each.error is None for each in many)
+        told["flaws"] = [str(flaw) for flaw in rt._core.journal.log.verify()]
+    told["ledger"] = [number for _, _, number in living.ledger_of(folder)]
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    asyncio.run(main(sys.argv[1]))

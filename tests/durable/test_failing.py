@@ -1,0 +1,50 @@
+"""A disk that fails: nothing runs that could not be written down, nothing is handed out that could not be kept."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from agenttool.errors import StoreError
+
+PROGRAM = Path(__file__).parent / "failing.py"
+
+
+def test_a_disk_that_fails_stops_effects_and_successes_until_it_is_mended(tmp_path):
+    done = subprocess.run([sys.executable, PROGRAM, tmp_path], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    unavailable = ["journal_unavailable", True]
+    assert json.loads(done.stdout) == {
+        "whole disk": None,
+        "breaks while it runs": ["journal_unavailable", False],
+        "effect on a broken disk": unavailable,
+        "reading on a broken disk": unavailable,
+        "asking on a broken disk": unavailable,
+        "behind a backlog": unavailable,
+        "handed out as kept": 0,
+        "effect on a mended disk": None,
+        "kept at last": "2",
+        "flaws": [],
+        "ledger": [1, 7],
+    }
+
+
+async def test_a_result_that_the_journal_cannot_tell_is_a_failed_call(survivor, monkeypatch):
+    def count(number: int) -> int:
+        """Count."""
+        return number
+
+    async with survivor(tools=[count]) as rt:
+        journal, surface = rt._core.journal, await rt.surface()
+        append, is_first = journal._append, iter([True])
+
+        def refuse_the_first_end(fact):
+            if fact.step.name == "ended_succeeded" and next(is_first, False):
+                raise StoreError("the fact cannot be written")
+            append(fact)
+
+        monkeypatch.setattr(journal, "_append", refuse_the_first_end)
+        result = await rt.call("count", {"number": 1}, surface=surface)
+        assert result.error.error_code == "journal_unavailable"
+        assert await rt.result(result.invocation_id) == result
+        assert await rt._core.open_calls.page(limit=1) == []
