@@ -9,8 +9,7 @@ from typing import Annotated, BinaryIO, cast
 
 import typer
 
-from agenttool.cli.journal.opening import DEFAULT, StoreOption, opened
-from agenttool.cli.loading import refuse
+from agenttool.cli.journal.opening import DEFAULT, StoreOption, opened, refuse
 from agenttool.codec import write
 from agenttool.errors import StoreError
 from agenttool.journal.fold import events_of, invocation_of, records_of

@@ -3,16 +3,18 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
+from rich.console import Console
 
-from agenttool.cli.loading import refuse
+from agenttool.cli.journal.words import lines
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.reader import SqliteReader
 
 DEFAULT = "agenttool.db"
+UNUSABLE = 2
 _SCHEME = "sqlite:"
 
 StoreOption = Annotated[str, typer.Option(metavar="FILE", help="The file of the journal")]
@@ -27,3 +29,9 @@ def opened(store: str) -> Generator[SqliteReader]:
             yield reader
     except (ConfigError, StoreError) as error:
         refuse(error)
+
+
+def refuse(error: Exception) -> NoReturn:
+    """Say on the error stream what was wrong, and stop."""
+    Console(stderr=True).print(lines(str(error)), markup=False, style="red", soft_wrap=True)
+    raise typer.Exit(UNUSABLE)
