@@ -13,7 +13,7 @@ from agenttool.cli.findings import printable
 from agenttool.cli.journal.call import CANDIDATES, Ambiguous, RecordedCall, find_call
 from agenttool.cli.journal.decisions import decisions_block
 from agenttool.cli.journal.inputs import inputs_table
-from agenttool.cli.journal.opening import DEFAULT, UNUSABLE, JsonOption, StoreOption, opened
+from agenttool.cli.journal.opening import UNUSABLE, JsonOption, StoreOption, opened
 from agenttool.cli.journal.outcome import (
     cancellation_table,
     hooks_table,
@@ -37,7 +37,7 @@ def show(
         typer.Argument(metavar="ID", help="A call, by either end of its id or of one of its records; else the newest"),
     ] = None,
     *,
-    store: StoreOption = DEFAULT,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draw one call: what was asked, what was changed, who decided, what came of it"""  # noqa: D415 -- as in the table of commands
