@@ -6,26 +6,16 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from agenttool import Context, Progress, tool
+from agenttool import Context, Progress, Runtime, tool
 from agenttool.adapters.python.hook import FunctionHook
-from agenttool.assemble import declared
 from agenttool.cli.main import app
 from agenttool.hooks.match import Hook
-from agenttool.journal.steps import STEPS
-from agenttool.policy.decide import Policy
-from agenttool.policy.paths import Workspace
-from agenttool.policy.rules import RuleBook
 from agenttool.policy.sources import read_rules
 from agenttool.policy.written import WrittenRule
 from agenttool.records import HookEvent, RuleSource
-from agenttool.runtime import Runtime, World
-from agenttool.stores.memory import MemoryPayloads
-from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.world import SystemClock, UniqueIds
 
 PIN = "4711-0815"
 BOUND_S = 30
-WORKSPACE = Workspace(roots=("/workspace",), home="/home/user", resolve=str)
 
 _began = asyncio.Event()
 
@@ -97,31 +87,28 @@ async def say_less(question):
     return None
 
 
-def make_runtime(store, *, rules=RULES, interactive=True):
+def open_runtime(path):
     written = [
-        WrittenRule(members=each, source=RuleSource.PROJECT_SETTINGS, file="agenttool.toml", line=1) for each in rules
+        WrittenRule(members=each, source=RuleSource.PROJECT_SETTINGS, file="agenttool.toml", line=1) for each in RULES
     ]
-    policy = Policy(book=RuleBook(read_rules(written)), interactive=interactive, workspace=WORKSPACE)
-    world = World(clock=SystemClock(), ids=UniqueIds(), log=store.log, payloads=MemoryPayloads())
     hook = Hook(name="say-less", event=HookEvent.PRE_TOOL_USE, runner=FunctionHook(say_less), tools=("kitchen.bake",))
-    tools = [declared(each) for each in (add, transfer, delete, bake, wait, recite, cook, burn)]
-    return Runtime(world, tools=tools, hooks=[hook], policy=policy)
+    tools = (add, transfer, delete, bake, wait, recite, cook, burn)
+    return Runtime.open(store=f"sqlite:{path}", tools=tools, rules=read_rules(written), hooks=[hook])
 
 
 async def answered(rt, calling, word, updated):
     """Answer the question of a call, and give its result."""
     async with asyncio.timeout(BOUND_S):
         while not (questions := await rt.approvals()):  # noqa: ASYNC110 -- nobody tells when a question is asked
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.01)
     await rt.decide(questions[0].approval_id, word, updated_input=updated, by="pat")
     return await calling
 
 
 async def write_day(path):
     """Write one call of every sort; give their ids by what they are."""
-    store = SqliteStore.open(path, steps=STEPS)
     ids = {}
-    async with make_runtime(store) as rt:
+    async with open_runtime(path) as rt:
         surface = await rt.surface()
         for what, name, arguments in (
             ("plain", "math.add", {"a": 19, "b": 23}),
@@ -140,8 +127,9 @@ async def write_day(path):
         edit = {"to": "ada", "amount": 90, "pin": "[redacted]"}
         calling = asyncio.ensure_future(rt.call("bank.transfer", wish, surface=surface))
         ids["edited"] = (await answered(rt, calling, "allow", edit)).invocation_id
+        calling = asyncio.ensure_future(rt.call("bank.transfer", {**wish, "to": "bob"}, surface=surface))
+        ids["approved"] = (await answered(rt, calling, "allow", None)).invocation_id
         ids["canceled"] = await canceled(rt, surface)
-    await store.close()
     return ids
 
 

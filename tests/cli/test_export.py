@@ -27,6 +27,7 @@ def test_what_is_exported_is_valid(run, journal, tmp_path):
         "tool_progress",
         "tool_result",
         "tool_result_persistence",
+        "tool_surface",
     }
     calls = [each["invocation_id"] for each in records if each["record_type"] == "tool_invocation"]
     assert len(calls) == len(set(calls))

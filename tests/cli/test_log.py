@@ -93,6 +93,15 @@ def test_without_a_file_nothing_is_made_and_it_is_named(run, tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
+def test_settings_that_lie_here_name_the_file(run, journal, tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "agenttool.db").rename(tmp_path / "kept" / "calls.db")
+    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:kept/calls.db"\n')
+    assert journal["canceled"] in run("show").stdout
+    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "memory:"\n')
+    assert run("show").exit_code == 2
+
+
 @pytest.mark.slow
 def test_a_follower_hears_of_what_another_process_writes_and_leaves_at_ctrl_c(tmp_path):
     path = tmp_path / "agenttool.db"

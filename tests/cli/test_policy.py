@@ -55,7 +55,7 @@ def outcomes(run, journal, tmp_path):
 def test_the_rules_of_then_decide_as_they_did_then(outcomes):
     calls, summary = outcomes(NOTHING_NEW)
     assert {what: (each["was"], each["would"]) for what, each in calls.items() if each["differs"]} == {}
-    assert (summary["calls"], summary["differ"], summary["unknown"], summary["not_judged"]) == (10, 0, 0, 2)
+    assert (summary["calls"], summary["differ"], summary["unknown"], summary["not_judged"]) == (11, 0, 0, 2)
     assert calls["edited"]["answer"] == "allow"
 
 
@@ -90,11 +90,12 @@ def test_a_rule_about_what_the_journal_does_not_hold_is_in_doubt_only_where_the_
     assert summary["unknown"] == 5
 
 
-def test_without_a_rule_only_what_the_tool_said_then_is_known(outcomes):
+def test_without_a_rule_only_what_was_recorded_of_the_call_decides(outcomes):
     calls, _ = outcomes("")
     assert calls["plain"]["would"] == "allow"
-    assert calls["deleted"]["would"] == "unknown"
-    assert "--from" in calls["deleted"]["because"]
+    assert calls["deleted"]["would"] == "ask"
+    assert calls["denied"]["would"] == "unknown"
+    assert "--from" in calls["denied"]["because"]
 
 
 def test_tools_whose_records_are_at_hand_leave_no_doubt(outcomes, tmp_path, monkeypatch):
@@ -114,7 +115,8 @@ def test_tools_whose_records_are_at_hand_leave_no_doubt(outcomes, tmp_path, monk
 def test_a_stricter_mode_is_replayed_too(outcomes):
     calls, _ = outcomes('[permissions]\nmode = "read_only"\n' + NOTHING_NEW)
     assert calls["denied"]["would"] == "deny"
-    assert calls["deleted"]["would"] == "unknown"
+    assert calls["deleted"]["would"] == "deny"
+    assert calls["plain"]["would"] == "unknown"
 
 
 @pytest.mark.usefixtures("journal")

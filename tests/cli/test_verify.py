@@ -1,6 +1,7 @@
 """`agenttool verify`: clean journals, spoiled ones, and heads that are kept elsewhere."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 
@@ -30,31 +31,35 @@ def path(journal, tmp_path):
     return tmp_path / "agenttool.db"
 
 
-@pytest.mark.usefixtures("journal")
-def test_a_journal_that_nobody_touched_is_clean_and_says_what_was_checked(run):
+def test_a_journal_that_nobody_touched_is_clean_and_says_what_was_checked(run, journal):
     outcome = run("verify")
     assert outcome.exit_code == 0
     told = dict(line.split(maxsplit=1) for line in outcome.stdout.splitlines())
     assert told["flaws"] == "0"
-    assert told["calls"] == "12, of which 12 ended"
-    assert told["digests"] == "9 computed anew, 1 not: their inputs are redacted"
+    assert told["calls"] == f"{len(journal) + 1}, of which {len(journal) + 1} ended"
+    assert told["digests"] == "10 checked, 2 sealed: their tools have sensitive fields"
 
 
 def test_a_flaw_is_told_with_its_place_and_fails_the_command(run, path):
-    spoil(path, "UPDATE facts SET told = replace(told, '\"loaves\":2', '\"loaves\":9') WHERE position = 22")
+    spoil(path, "UPDATE facts SET told = replace(told, 'math.add', 'math.odd') WHERE position = 1")
     outcome = run("verify")
     assert outcome.exit_code == 1
     line = outcome.stdout.splitlines()[1].split()
-    assert line[:2] == ["22", "hash"]
+    assert line[:2] == ["1", "hash"]
     (flaw, summary) = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()]
-    assert (flaw["type"], flaw["position"], len(flaw["expected"])) == ("flaw", 22, 64)
+    assert (flaw["type"], flaw["position"], len(flaw["expected"])) == ("flaw", 1, 64)
     assert summary["flaws"] == 1
 
 
-def test_a_decision_about_another_input_shows_though_the_chain_is_whole(run, path):
-    forge(path, lambda told: told.replace(b'"permission_input":{"loaves":2}}', b'"permission_input":{"loaves":3}}'))
+def test_an_answer_about_another_input_than_was_asked_about_shows_though_the_chain_is_whole(run, path, journal):
+    def lie(told):
+        if b'"answers":' not in told or journal["approved"].encode() not in told:
+            return told
+        return re.sub(rb'"input_digest":"sha256:[0-9a-f]{64}"', b'"input_digest":"sha256:' + b"0" * 64 + b'"', told)
+
+    forge(path, lie)
     (flaw, _) = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()]
-    assert flaw["what"] == "digest"
+    assert (flaw["what"], flaw["found"]) == ("digest", "sha256:" + "0" * 64)
 
 
 def test_a_second_result_shows_though_the_chain_is_whole(run, path):
@@ -81,7 +86,7 @@ def test_a_call_that_begins_twice_shows(run, path, journal):
 def test_a_head_that_was_kept_shows_what_was_cut_away(run, path, tmp_path):
     assert run("verify", "--write-head", "head.json").exit_code == 0
     head = json.loads((tmp_path / "head.json").read_text())
-    spoil(path, "DELETE FROM facts WHERE position = 58")
+    spoil(path, "DELETE FROM facts WHERE position = (SELECT max(position) FROM facts)")
     assert run("verify").exit_code == 0
     for words in (["--pin", "head.json"], ["--head", f"{head['position']}:{head['hash']}"]):
         outcome = run("verify", *words, "--json")

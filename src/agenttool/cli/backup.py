@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from agenttool.cli.journal.opening import DEFAULT, JsonOption, StoreOption, opened
+from agenttool.cli.journal.opening import JsonOption, StoreOption, opened
 from agenttool.cli.journal.words import size
 from agenttool.codec import json_bytes, to_json
 from agenttool.journal.steps import STEPS
@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False)
 def backup(
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file that is not there yet")],
     *,
-    store: StoreOption = DEFAULT,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Copy the journal as it is at one moment, while others write it
@@ -33,4 +33,4 @@ def backup(
     if as_json:
         typer.echo(json_bytes({"target": str(target), "bytes": count, "head": to_json(head)}).decode())
     else:
-        typer.echo(f"copied {store} to {target}: {size(count)}, up to position {head.position}")
+        typer.echo(f"copied {reader.path} to {target}: {size(count)}, up to position {head.position}")

@@ -9,8 +9,7 @@ from typing import Annotated, BinaryIO, cast
 
 import typer
 
-from agenttool.cli.journal.opening import DEFAULT, StoreOption, opened
-from agenttool.cli.loading import refuse
+from agenttool.cli.journal.opening import StoreOption, opened, refuse
 from agenttool.codec import write
 from agenttool.errors import StoreError
 from agenttool.journal.fold import events_of, invocation_of, records_of
@@ -24,14 +23,14 @@ app = typer.Typer(add_completion=False)
 def export(
     *,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Where to; the standard output if left out")] = None,
-    store: StoreOption = DEFAULT,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="As it is anyway: JSON Lines and nothing else")] = False,
 ) -> None:
     """Write every record of the journal as JSON Lines, as it is at one moment
 
-    Events, calls and all that became of them, in memory that does not grow with
-    the journal. Check them with `agenttool validate`. Declarations and surfaces
-    are not in the journal.
+    Events, surfaces, calls and all that became of them, in memory that does not
+    grow with the journal. Check them with `agenttool validate`. Declarations are
+    not in the journal.
     """  # noqa: D415 -- as in the table of commands
     with opened(store) as reader, reader.at_one_moment():
         if out is None:
@@ -47,8 +46,10 @@ def records_in(reader: SqliteReader) -> Iterator[Record]:
         for position, fact in facts:
             yield from events_of(fact, position=position)
             call = fact.invocation_id
+            if call is None:
+                yield from records_of((fact,))
             # What came first of a call may be gone with retention; then its first fact is the first that is left.
-            if call is not None and (fact.sequence == 0 or reader.begins(call, position)):
+            elif fact.sequence == 0 or reader.begins(call, position):
                 whole = [each for _, each in reader.facts_of(call)]
                 invocation = invocation_of(whole)
                 if invocation is not None:

@@ -12,10 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from agenttool.cli.journal.call import Ambiguous, find_call
-from agenttool.cli.journal.opening import DEFAULT, StoreOption, opened
+from agenttool.cli.journal.opening import StoreOption, opened, refuse
 from agenttool.cli.journal.timeline import event_word, said
 from agenttool.cli.journal.words import short_id, style_of, tool_name
-from agenttool.cli.loading import refuse
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError
 from agenttool.journal.fold import events_of
@@ -57,7 +56,7 @@ def log(  # noqa: PLR0913 -- one for each word of the command
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * is any run of characters")] = None,
     status: Annotated[str | None, typer.Option(metavar="WORD", help="Only events that bring a call here")] = None,
     call: Annotated[str | None, typer.Option(metavar="ID", help="Only this call")] = None,
-    store: StoreOption = DEFAULT,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON Lines, with their positions")] = False,
 ) -> None:
     """Tell what happened, one line per event, and go on while others write"""  # noqa: D415 -- as in the table of commands

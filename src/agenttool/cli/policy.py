@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from agenttool.cli.journal.opening import DEFAULT, StoreOption, opened
+from agenttool.cli.journal.opening import StoreOption, opened, refuse
 from agenttool.cli.journal.paper import draw
-from agenttool.cli.loading import load_tools, refuse
+from agenttool.cli.loading import load_tools
 from agenttool.cli.replay.judge import Outcome, Replay
 from agenttool.cli.replay.recorded import Judged, judged_call
 from agenttool.cli.replay.tally import Tally
@@ -43,7 +43,7 @@ def replay(
         list[str] | None,
         typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are, for what they say of themselves"),
     ] = None,
-    store: StoreOption = DEFAULT,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: every call, then a summary")] = False,
 ) -> None:
     """Show what other rules would have decided about the recorded calls

@@ -13,7 +13,7 @@ from agenttool.cli.findings import printable
 from agenttool.cli.journal.call import CANDIDATES, Ambiguous, RecordedCall, find_call
 from agenttool.cli.journal.decisions import decisions_block
 from agenttool.cli.journal.inputs import inputs_table
-from agenttool.cli.journal.opening import DEFAULT, JsonOption, StoreOption, opened
+from agenttool.cli.journal.opening import UNUSABLE, JsonOption, StoreOption, opened
 from agenttool.cli.journal.outcome import (
     cancellation_table,
     hooks_table,
@@ -24,7 +24,6 @@ from agenttool.cli.journal.outcome import (
 from agenttool.cli.journal.paper import draw
 from agenttool.cli.journal.timeline import timeline
 from agenttool.cli.journal.words import duration, heading, plain_table, style_of, tool_name
-from agenttool.cli.loading import UNUSABLE
 from agenttool.codec import json_bytes, to_json
 from agenttool.records import InputMutation, JsonObject, PermissionDecision, ResultPersistence, ToolHook, ToolResult
 
@@ -38,7 +37,7 @@ def show(
         typer.Argument(metavar="ID", help="A call, by either end of its id or of one of its records; else the newest"),
     ] = None,
     *,
-    store: StoreOption = DEFAULT,
+    store: StoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draw one call: what was asked, what was changed, who decided, what came of it"""  # noqa: D415 -- as in the table of commands

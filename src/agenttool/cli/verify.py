@@ -13,10 +13,9 @@ from rich.text import Text
 
 from agenttool.cli.findings import printable
 from agenttool.cli.journal.inspect import Inspector
-from agenttool.cli.journal.opening import DEFAULT, StoreOption, opened
+from agenttool.cli.journal.opening import StoreOption, opened, refuse
 from agenttool.cli.journal.paper import draw
 from agenttool.cli.journal.words import plain_table
-from agenttool.cli.loading import refuse
 from agenttool.cli.progress import CountBar
 from agenttool.codec import json_bytes, read, to_json
 from agenttool.errors import ConfigError, RecordError
@@ -39,13 +38,13 @@ def verify(
     pin: Annotated[Path | None, typer.Option(metavar="FILE", help="A head that --write-head wrote before")] = None,
     head: Annotated[str | None, typer.Option(metavar="POSITION:HASH", help="A head from before")] = None,
     write_head: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the head here if all is well")] = None,
-    store: StoreOption = DEFAULT,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: flaws, then a summary")] = False,
 ) -> None:
     """Check that nothing in the journal was changed, and that every call's story can be
 
     Each fact is chained to the one before; status follows status; every call that
-    ended has one result; what was decided is about the input that was judged.
+    ended has one result; what was allowed is what was asked about.
     Keep a head where nobody who can write the journal reaches it: without one,
     nobody can tell that the newest facts were cut away.
 
@@ -55,7 +54,7 @@ def verify(
     pinned = _pinned(pin, head)
     with opened(store) as reader, reader.at_one_moment():
         with CountBar(reader.count()[0]) as bar:
-            inspector = Inspector(reader.begins, bar.advance)
+            inspector = Inspector(reader, bar.advance)
             flaws, total = _walk(reader.verify(pinned, inspector.look), as_json=as_json)
         _conclude(reader.head(), inspector, flaws, total, pinned, as_json=as_json)
         if write_head is not None and not total:
@@ -89,7 +88,7 @@ def _conclude(
             "calls": inspector.calls,
             "ended": inspector.ended,
             "digests": inspector.digests,
-            "hidden": inspector.hidden,
+            "sealed": inspector.sealed,
         }
         pin = None if pinned is None else to_json(pinned)
         _print({"type": "summary", **figures, "flaws": total, "head": to_json(head), "pinned": pin})
@@ -97,12 +96,12 @@ def _conclude(
     if flaws:
         more = total - len(flaws)
         draw([_flaw_table(flaws), *([f"… and {more:,} more; --json shows all of them"] if more else []), ""])
-    hidden = f", {inspector.hidden:,} not: their inputs are redacted" if inspector.hidden else ""
+    sealed = f", {inspector.sealed:,} sealed: their tools have sensitive fields" if inspector.sealed else ""
     pin = "none given: facts cut from the end do not show" if pinned is None else f"at {pinned.position:,}"
     table = plain_table()
     table.add_row("facts", f"{inspector.facts:,}")
     table.add_row("calls", f"{inspector.calls:,}, of which {inspector.ended:,} ended")
-    table.add_row("digests", f"{inspector.digests:,} computed anew{hidden}")
+    table.add_row("digests", f"{inspector.digests:,} checked{sealed}")
     table.add_row("pin", pin)
     table.add_row("head", f"{head.position}:{head.hash}")
     table.add_row("flaws", Text(f"{total:,}", style="bold red" if total else "bold green"))

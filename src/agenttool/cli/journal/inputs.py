@@ -35,7 +35,7 @@ def inputs_table(
     value = invocation.model_input
     shown = Text("not recorded", style="dim") if isinstance(value, UnsetType) else Text(compact(value))
     table.add_row(Text("model_input", style="cyan"), shown, "")
-    for stage, now, is_reached in _stages(invocation, has_decision=bool(decisions)):
+    for stage, now, is_reached in _stages(invocation):
         made = [each for each in mutations if each.to_input_ref == input_ref(invocation.invocation_id, stage)]
         changed = tuple(changes(value, now, made))
         told = Text("as above" if is_reached else "the call did not get so far", style="dim")
@@ -46,12 +46,12 @@ def inputs_table(
     return table
 
 
-def _stages(invocation: ToolInvocation, *, has_decision: bool) -> Iterator[tuple[InputStage, Json | UnsetType, bool]]:
+def _stages(invocation: ToolInvocation) -> Iterator[tuple[InputStage, Json | UnsetType, bool]]:
     """Give the later inputs, and whether there ever was such an input: one that did not change is not noted."""
     told = {step.status for step in invocation.status_transitions or ()}
     is_ready = InvocationStatus.ARGUMENTS_READY in told
     yield InputStage.OBSERVABLE_INPUT, invocation.observable_input, is_ready
-    yield InputStage.PERMISSION_INPUT, invocation.permission_input, has_decision
+    yield InputStage.PERMISSION_INPUT, invocation.permission_input, bool(invocation.permission_decision_refs)
     yield InputStage.CALL_INPUT, invocation.call_input, invocation.started_at is not None
 
 
