@@ -55,7 +55,7 @@ def approvals(  # noqa: PLR0913 -- one for each word of the command
     try:
         chosen = settings_file(settings)
         _refuse_if_nowhere(store_file(store, chosen), chosen)
-        tools = load_tools(places) if places else []
+        tools = load_tools(places) if places and not as_json else []
         desk = Desk(Terminal(), tools)
         given = _given(words or [], message, edited, remember)
         outcome = asyncio.run(_at_desk(desk, chosen, store_place(store), given, as_json=as_json))
@@ -115,16 +115,33 @@ def _refuse_if_nowhere(file: Path | None, settings: Path | None) -> None:
 async def _at_desk(
     desk: "Desk", settings: Path | None, store: str | None, given: Given | None, *, as_json: bool
 ) -> bool:
-    async with Runtime.open(config=settings, store=store, tools=desk.tools) as rt:
-        if given is not None:
-            return await desk.answer_one(rt, given)
-        if as_json:
-            for question in await rt.approvals(limit=MOST_QUESTIONS):
-                typer.echo(json_bytes(told_of(question)).decode())
-            return True
-        await desk.go_on(rt)
-        await desk.answer_all(rt)
+    rt = Runtime.open(config=settings, store=store, tools=desk.tools)
+    taken_up: set[InvocationId] = set()
+    listening = asyncio.ensure_future(_hear_taken_up(rt, taken_up))
+    await asyncio.sleep(0)
+    try:
+        async with rt:
+            if given is not None:
+                is_taken = await desk.answer_one(rt, given)
+                await desk.go_on(rt, taken_up)
+                return is_taken
+            if as_json:
+                for question in await rt.approvals(limit=MOST_QUESTIONS):
+                    typer.echo(json_bytes(told_of(question)).decode())
+                return True
+            await desk.go_on(rt, taken_up)
+            await desk.answer_all(rt)
+            await desk.go_on(rt, taken_up)
+    finally:
+        listening.cancel()
     return True
+
+
+async def _hear_taken_up(rt: Runtime, taken_up: set[InvocationId]) -> None:
+    """Collect the calls whose processes are gone and that somebody goes on with."""
+    async for _, event in rt.events(-1):
+        if event.invocation_id is not None and "attempt" in (event.data or {}):
+            taken_up.add(event.invocation_id)
 
 
 class Desk:
@@ -135,6 +152,7 @@ class Desk:
         self.tools = tools
         self._terminal = terminal
         self._console = terminal.console
+        self._shown: set[InvocationId] = set()
 
     async def answer_all(self, rt: Runtime) -> None:
         """Show every open question; where somebody is there, ask them."""
@@ -176,10 +194,14 @@ class Desk:
             return "it was answered already; the first answer stands"
         return "there is no such question; list the open ones: agenttool approvals"
 
-    async def go_on(self, rt: Runtime) -> None:
+    async def go_on(self, rt: Runtime, taken_up: set[InvocationId]) -> None:
         """Go on with calls that were answered and whose process is gone, and show how they end."""
+        if not self.tools:
+            return
         await rt.resume()
-        for invocation_id in rt.under_way():
+        await asyncio.sleep(_LOOK_EVERY)
+        ended = [each for each in taken_up if await rt.result(each) is not None]
+        for invocation_id in sorted({*rt.under_way(), *ended} - self._shown):
             self._console.print(f"going on with {invocation_id}, whose process is gone", style="dim", highlight=False)
             await self._show_end(rt, invocation_id, None)
 
@@ -197,6 +219,7 @@ class Desk:
 
     async def _show_end(self, rt: Runtime, invocation_id: InvocationId, patience: float | None) -> None:
         """Show the result once it is there, whichever process brings it."""
+        self._shown.add(invocation_id)
         try:
             async with asyncio.timeout(patience):
                 show_result(await _result(rt, invocation_id))
