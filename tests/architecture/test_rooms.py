@@ -37,6 +37,7 @@ KNOWS = {
     "typer": {"cli/"},
     "sqlite3": {"conformance/validate/", "stores/sqlite/"},
     "obstore": {"stores/files/"},
+    "tantivy": {"catalog/search/"},
 }
 
 
