@@ -1,7 +1,8 @@
 """The tools that one caller may know of, and what a search tells about them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Self
 
 from agenttool.catalog.catalog import Entry
@@ -30,6 +31,14 @@ class Known:
     def __contains__(self, tool_id: object) -> bool:
         """Tell whether the caller may know of a tool."""
         return tool_id in self.deferred or tool_id in self.loaded
+
+    def __iter__(self) -> Iterator[ToolId]:
+        """Go through the tools that the caller may know of."""
+        return chain(self.deferred, self.loaded)
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self.deferred) + len(self.loaded)
 
     def __getitem__(self, tool_id: ToolId) -> Entry:
         """Give a tool that the caller may know of."""

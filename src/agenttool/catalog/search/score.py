@@ -58,23 +58,28 @@ class Scorer:
         """Take the query and the words it is weighed by."""
         self._asked = asked
         self._whole = sum(each.rarity for each in asked) or 1.0
-        self._usual = [vocabulary.usual_length(field) for field in Field]
+        self._slopes = [LENGTH_MATTERS / vocabulary.usual_length(field) for field in Field]
 
     def score(self, document: Document) -> float:
         """Score one tool: rare words in telling fields, and the more so if they are most of its name."""
-        weights = self._weights_in(document)
+        fields, name = document.fields, document.name
+        weights = [
+            weight / (1 - LENGTH_MATTERS + slope * len(field))
+            for weight, slope, field in zip(WEIGHTS, self._slopes, fields, strict=True)
+        ]
         text = named = 0.0
         mentioned: set[str] = set()
         for each in self._asked:
             best = 0.0
             for word, likeness in each.answers:
-                found = _amount(word, document, weights)
-                best = max(best, likeness * found / (SATURATION + found))
-                if word in document.name:
-                    mentioned.add(word)
-                    named += each.rarity * likeness
+                amount = _amount(word, fields, weights)
+                if amount:
+                    best = max(best, likeness * amount / (SATURATION + amount))
+                    if word in name:
+                        mentioned.add(word)
+                        named += each.rarity * likeness
             text += each.rarity * best
-        share = len(mentioned) / len(set(document.name)) if mentioned else 0.0
+        share = len(mentioned) / len(set(name)) if mentioned else 0.0
         naming = share * min(1.0, named / self._whole)
         return (1 - NAME_SHARE) * text / self._whole + NAME_SHARE * naming
 
@@ -89,18 +94,14 @@ class Scorer:
                 told.append(f"{_SAYS[field]} says {', '.join(dict.fromkeys(here))}")
         return "; ".join(told)
 
-    def _weights_in(self, document: Document) -> list[float]:
-        """Weigh the fields: a word in a long field tells less."""
-        return [
-            WEIGHTS[field] / (1 - LENGTH_MATTERS + LENGTH_MATTERS * len(document.fields[field]) / self._usual[field])
-            for field in Field
-        ]
 
-
-def _amount(word: str, document: Document, weights: list[float]) -> float:
-    return sum(
-        weight * field.count(word) for weight, field in zip(weights, document.fields, strict=True) if word in field
-    )
+def _amount(word: str, fields: tuple[tuple[str, ...], ...], weights: list[float]) -> float:
+    """Weigh how often a word stands where; a word in a long field tells less."""
+    amount = 0.0
+    for at, field in enumerate(fields):
+        if word in field:
+            amount += weights[at] * field.count(word)
+    return amount
 
 
 def _told(asked: Asked, word: str) -> str:

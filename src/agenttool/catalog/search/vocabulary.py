@@ -1,14 +1,20 @@
 """The words of a whole catalog: how rare each is, how long fields are, and which word a slip of the pen may mean."""
 
 from collections import Counter
+from difflib import SequenceMatcher
+from heapq import nsmallest
 from math import log
 
 from agenttool.catalog.search.document import Document, Field
 
-ALIKE = 0.5
+ALIKE = 0.75
 """How alike two words must be, from 0 to 1, for one to stand for the other."""
 
-MAX_ALIKE = 3
+SHORTEST = 4
+"""A shorter word has too many that are like it."""
+
+COMPARED, MAX_ALIKE = 20, 3
+"""How many words that share most trigrams are compared letter by letter, and how many of them are taken."""
 
 
 class Vocabulary:
@@ -17,16 +23,19 @@ class Vocabulary:
     def __init__(self) -> None:
         """Begin with no words."""
         self._tools = 0
-        self._having: Counter[str] = Counter()
+        self._having: dict[str, int] = {}
         self._lengths = [0] * len(Field)
         self._by_trigram: dict[str, set[str]] = {}
 
     def add(self, document: Document) -> None:
         """Count a tool in."""
         self._count(document, 1)
+        having = self._having
         for word in document.words():
-            self._having[word] += 1
-            if self._having[word] == 1:
+            if word in having:
+                having[word] += 1
+            else:
+                having[word] = 1
                 for trigram in _trigrams(word):
                     self._by_trigram.setdefault(trigram, set()).add(word)
 
@@ -42,8 +51,7 @@ class Vocabulary:
 
     def _count(self, document: Document, by: int) -> None:
         self._tools += by
-        for field in Field:
-            self._lengths[field] += by * len(document.fields[field])
+        self._lengths = [total + by * len(words) for total, words in zip(self._lengths, document.fields, strict=True)]
 
     def __contains__(self, word: str) -> bool:
         """Tell whether any tool has this word."""
@@ -60,17 +68,18 @@ class Vocabulary:
 
     def alike(self, word: str) -> list[tuple[str, float]]:
         """Give the words of the catalog that are written most like this one, and how alike they are."""
-        own = _trigrams(word)
-        shared = Counter(other for trigram in own for other in self._by_trigram.get(trigram, ()))
-        likeness = [
-            (other, 2 * count / (len(own) + len(_trigrams(other))))
-            for other, count in shared.items()
-            if count * 3 > len(own)
-        ]
-        likeness.sort(key=lambda each: (-each[1], each[0]))
-        return [each for each in likeness[:MAX_ALIKE] if each[1] >= ALIKE]
+        if len(word) < SHORTEST:
+            return []
+        shared = Counter(other for trigram in _trigrams(word) for other in self._by_trigram.get(trigram, ()))
+        near = nsmallest(COMPARED, shared.items(), key=lambda each: (-each[1] / (len(each[0]) + len(word)), each[0]))
+        alike = [(other, SequenceMatcher(None, word, other, autojunk=False).ratio()) for other, _ in near]
+        alike.sort(key=lambda each: (-each[1], each[0]))
+        return [each for each in alike[:MAX_ALIKE] if each[1] >= ALIKE]
 
 
 def _trigrams(word: str) -> frozenset[str]:
+    """Cut a word into overlapping threes; a number is never a slip of the pen, and has none."""
+    if not word.isalpha():
+        return frozenset()
     edged = f"^{word}$"
     return frozenset(edged[at : at + 3] for at in range(max(1, len(edged) - 2)))

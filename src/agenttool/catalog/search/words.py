@@ -20,28 +20,32 @@ when where which who will wish with would you your
 REQUEST_WORDS = frozenset(_ASKING.split())
 """Words that say that somebody asks, and not for what."""
 
-MAX_WORD = 64
-"""No word is longer; what is, is data."""
-
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-_RUNS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_RUNS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]{{1,64}}")  # what is longer is data, and no word
+_STARTS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_ASCII_RUNS = re.compile(r"[a-z0-9]{1,64}")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Give the comparable words of a text of the catalog, in order."""
+    """Give the comparable words of a text of the catalog, in order; of a script without spaces, signs and pairs."""
+    if text.isascii():
+        return tuple(map(stem, _runs(text)))
     found: list[str] = []
     for run in _runs(text):
-        if run.isascii() or not _is_unspaced(run):
-            found.append(stem(run))
-        else:
+        if _is_unspaced(run):
             found += run
             found += _pairs(run)
+        else:
+            found.append(stem(run))
     return tuple(found)
 
 
 def asked_words(query: str) -> dict[str, str]:
-    """Give the comparable words of a query, each once, with the spelling it came in; of requests only if all are."""
+    """Give the comparable words of a query, each once, with the spelling it came in.
+
+    Words of asking are left out, unless there are no others.
+    """
     every = [(word, said) for run in _runs(query) for word, said in _asked(run)]
     telling = {word: said for word, said in every if said not in REQUEST_WORDS}
     return telling or dict(every)
@@ -54,16 +58,17 @@ def _asked(run: str) -> Iterator[tuple[str, str]]:
         yield from ((pair, pair) for pair in (_pairs(run) or [run]))
 
 
-def _runs(text: str) -> Iterator[str]:
-    if not text.isascii():
+def _runs(text: str) -> list[str]:
+    ascii_only = text.isascii()
+    if not ascii_only:
         text = unicodedata.normalize("NFKC", text)
     if not text.islower():
         text = _HUMP.sub(" ", text).casefold()
-    return (run[:MAX_WORD] for run in _RUNS.findall(text))
+    return (_ASCII_RUNS if ascii_only else _RUNS).findall(text)
 
 
 def _is_unspaced(run: str) -> bool:
-    return re.match(rf"[{_UNSPACED}]", run) is not None
+    return _STARTS_UNSPACED.match(run) is not None
 
 
 def _pairs(run: str) -> list[str]:
