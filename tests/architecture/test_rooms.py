@@ -108,6 +108,7 @@ def test_the_package_imports_nothing_heavy():
         "sqlalchemy",
         "hypothesis",
         "pytest",
+        "tantivy",
     } & set(loaded)
 
 
