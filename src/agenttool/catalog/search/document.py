@@ -47,9 +47,9 @@ def document_of(entry: Entry) -> Document:
     texts = (
         declaration.name,
         " ".join(declaration.aliases or ()),
-        f"{declaration.search_hint or ''} {declaration.title or ''}",
+        " ".join(filter(None, (declaration.search_hint, declaration.title))),
         declaration.description,
         " ".join(properties) if isinstance(properties, dict) else "",
         declaration.namespace,
     )
-    return Document(tuple(map(words_of, texts)))
+    return Document(tuple(words_of(text) if text else () for text in texts))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FEW = 500
 """So many tools are scored one by one; of more, only those that a full-text index brings."""
 
-BROUGHT = 100
+BROUGHT = 64
 """How many of them are scored, at least."""
 
 
