@@ -9,8 +9,9 @@ from typing import Self, cast
 from weakref import WeakSet
 
 from agenttool.catalog.catalog import Catalog
-from agenttool.catalog.filters import Situation
-from agenttool.catalog.surface import Surface, build_surface
+from agenttool.catalog.search.index import Index
+from agenttool.catalog.search.known import Known
+from agenttool.catalog.surface import Surface
 from agenttool.catalog.surfaces import Surfaces
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
@@ -20,11 +21,11 @@ from agenttool.journal.moments import timestamp
 from agenttool.journal.reading import follow, result_in
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
-from agenttool.pipeline.asked import all_are, chosen_within, scope_of
+from agenttool.pipeline.asked import all_are, chosen_within, names_in, scope_of
 from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import SurfaceMade
+from agenttool.pipeline.discover import search_tools
 from agenttool.pipeline.export import records_in
 from agenttool.pipeline.keeper import Keeper
 from agenttool.pipeline.nested import run_nested
@@ -33,6 +34,7 @@ from agenttool.pipeline.plan import plan
 from agenttool.pipeline.read_back import READ_BACK_ID, digest_in, read_back_tool
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
+from agenttool.pipeline.surfacing import grown, new_surface
 from agenttool.pipeline.tool import Tool, compile_tool
 from agenttool.pipeline.world import World, make_core
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
@@ -43,7 +45,6 @@ from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
-    SURFACE,
     AbortReason,
     ApprovalId,
     InvocationId,
@@ -56,6 +57,7 @@ from agenttool.records import (
     ToolId,
     ToolInvocation,
     ToolResult,
+    ToolSearchResult,
     ToolSurface,
 )
 from agenttool.results.preview import READ_RESULT
@@ -86,6 +88,7 @@ class Runtime:
         self._core.run_nested = run_nested
         self._core.default_timeout_s = default_timeout_s
         self._catalog = Catalog()
+        self._index = Index()
         self._surfaces = Surfaces()
         self._within: frozenset[str] | None = None
         self._children: WeakSet[Runtime] = WeakSet()
@@ -182,6 +185,7 @@ class Runtime:
         source = self._core.source_buckets.get(entry.tool.declaration.namespace)
         self._core.tools[entry] = compile_tool(entry, self._core.hooks, source)
         self._catalog.add(entry)
+        self._index.put(entry)
         self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
 
     def _offer_read_back(self, surface: Surface | None) -> None:
@@ -200,20 +204,33 @@ class Runtime:
             ConfigError: the scope or the choice of tools is none, or the runtime is closed.
         """
         self._refuse_if_closed()
-        core = self._core
-        built = build_surface(
-            self._catalog,
-            Situation(
-                allows_writes=core.policy.mode is not PermissionMode.READ_ONLY,
-                is_interactive=core.policy.interactive,
-                only=chosen_within(self._within, only),
-            ),
-            surface_id=core.ids.new(SURFACE),
-            scope=scope_of(scope),
-            created_at=timestamp(core.now_ns()),
-        )
+        chosen = chosen_within(self._within, only)
+        return self._keep(new_surface(self._core, self._catalog, scope_of(scope), chosen))
+
+    async def search(self, query: str, *, surface: ToolSurface, limit: int = 10) -> ToolSearchResult:
+        """Find tools that a surface offers or defers: by words, or exactly, as in `select:name,other_name`.
+
+        Raises:
+            ConfigError: there is no such surface, the query is no text, or the runtime is closed.
+        """
+        self._refuse_if_closed()
+        found = self._surfaces.made(surface)
+        known = Known.on(found, self._within)
+        return await search_tools(self._core, self._index, known, query, limit, found.record.surface_id)
+
+    async def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
+        """Make a surface that shows the named tools besides; the same one, if it shows them all.
+
+        Raises:
+            ConfigError: there is no such surface, a name leads to no tool there, or the runtime is closed.
+        """
+        self._refuse_if_closed()
+        before = self._surfaces.made(surface)
+        chosen = Known.on(before, self._within).to_load(self._index, names_in(names))
+        return self._keep(grown(self._core, before, chosen, self._within)) if chosen else before.record
+
+    def _keep(self, built: Surface) -> ToolSurface:
         self._surfaces.add(built, frozenset(call.request.surface_id for call in self._under_way()))
-        core.journal.note_apart(steps.SURFACE_CREATED, SurfaceMade(built.record))
         return built.record
 
     def call(

@@ -37,6 +37,7 @@ KNOWS = {
     "typer": {"cli/"},
     "sqlite3": {"conformance/validate/", "stores/sqlite/"},
     "obstore": {"stores/files/"},
+    "tantivy": {"catalog/search/"},
 }
 
 
@@ -107,6 +108,7 @@ def test_the_package_imports_nothing_heavy():
         "sqlalchemy",
         "hypothesis",
         "pytest",
+        "tantivy",
     } & set(loaded)
 
 

@@ -16,6 +16,7 @@ from agenttool.records import (
     SurfaceId,
     SurfaceScope,
     Timestamp,
+    ToolId,
     ToolSurface,
 )
 
@@ -34,11 +35,22 @@ class Unresolved:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Surface:
-    """A surface as the runtime uses it: the record that everyone may read, and every name that leads somewhere."""
+    """A surface as the runtime uses it: the record that everyone may read, and every name that leads somewhere.
+
+    Attributes:
+        loaded: the tools that are shown.
+        deferred: the tools that can be found, and loaded on a later surface.
+        tools: what it was built from, absent ones included.
+        only: the tools that it was asked for; none if for all.
+    """
 
     record: ToolSurface
     entries: dict[str, Entry]
     absences: dict[str, Unresolved] = field(default_factory=dict[str, Unresolved])
+    loaded: dict[ToolId, Entry] = field(default_factory=dict[ToolId, Entry])
+    deferred: dict[ToolId, Entry] = field(default_factory=dict[ToolId, Entry])
+    tools: tuple[Entry, ...] = ()
+    only: frozenset[str] | None = None
 
     def resolve(self, name: str) -> Entry | Unresolved:
         """Find a tool by qualified name, bare name or alias; a name that several share leads to none of them."""
@@ -85,7 +97,8 @@ def build_surface(
     callable_only: list[Entry] = []
     deferred: list[Entry] = []
     absent: list[tuple[Entry, AbsentTool]] = []
-    for entry in entries:
+    tools = tuple(entries)
+    for entry in tools:
         reason = next((found for each in FILTERS if (found := each(entry, situation))), None)
         if reason is not None:
             absent.append((entry, reason))
@@ -110,6 +123,10 @@ def build_surface(
         ),
         entries={name: found[0] for name, found in names.items() if len(found) == 1},
         absences=_absences(names, deferred, absent),
+        loaded={entry.tool_id: entry for entry in offered},
+        deferred={entry.tool_id: entry for entry in deferred},
+        tools=tools,
+        only=situation.only,
     )
 
 

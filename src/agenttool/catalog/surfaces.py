@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from agenttool.catalog.surface import NO_SURFACE, Surface, Unresolved
+from agenttool.errors import ConfigError
 from agenttool.records import ErrorClass, SurfaceScope, ToolSurface
 
 KEEP = 1000
@@ -44,6 +45,17 @@ class Surfaces:
             if oldest is not None:
                 del self.by_id[oldest]
         self.by_id[surface.record.surface_id] = surface
+
+    def made(self, given: object) -> Surface:
+        """Give a surface that can be called on.
+
+        Raises:
+            ConfigError: it is none, or this runtime does not know it.
+        """
+        found = self.by_id.get(given.surface_id) if isinstance(given, ToolSurface) else None
+        if found is None:
+            raise ConfigError(why_lost(given).message)
+        return found
 
     def close(self) -> None:
         """Let nobody call on a surface any more."""

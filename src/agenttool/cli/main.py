@@ -15,6 +15,7 @@ from agenttool import __version__
 COMMANDS = {
     "demo": ("agenttool.cli.demo", "Tell, against the real code, what agenttool can do so far"),
     "tools": ("agenttool.cli.tools", "List the tools of a module, and what is assumed of them"),
+    "search": ("agenttool.cli.search", "Find tools by what they do or exactly by name, as a model would"),
     "call": ("agenttool.cli.call", "Call one tool through the whole pipeline, and be asked if it asks"),
     "approvals": ("agenttool.cli.approvals", "List the calls that wait for approval, and answer them"),
     "show": ("agenttool.cli.show", "Draw one call: what was asked, what was changed, who decided, what came of it"),

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from agenttool.assemble import Runtime
 from agenttool.cli.loading import load_tools, refuse
+from agenttool.cli.why import why
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError
 from agenttool.records import Json, Record, ToolDeclaration, ToolInterface
@@ -21,10 +22,15 @@ app = typer.Typer(add_completion=False)
 def tools(
     places: Annotated[list[str], typer.Argument(metavar="MODULE[:NAME]…", help="Where the tools are")],
     *,
+    why_name: Annotated[str | None, typer.Option("--why", metavar="NAME", help="Why can a model not see it?")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records as JSON Lines and nothing else")] = False,
 ) -> None:
     """List the tools of a module, and what is assumed of them"""  # noqa: D415 -- as in the table of commands
     try:
+        if why_name is not None:
+            for sentence in asyncio.run(_explained(places, why_name)):
+                typer.echo(json_bytes({"name": why_name, "why": sentence}).decode() if as_json else sentence)
+            return
         records = asyncio.run(_declared(places))
     except ConfigError as error:
         refuse(error)
@@ -47,6 +53,21 @@ def tools(
 async def _declared(places: list[str]) -> list[Record]:
     async with Runtime.open(tools=load_tools(places)) as rt:
         return [record async for record in rt.export()]
+
+
+async def _explained(places: list[str], name: str) -> list[str]:
+    """Say what became of a tool on the surface that a model would get.
+
+    Raises:
+        ConfigError: no tool is named so.
+    """
+    async with Runtime.open(tools=load_tools(places)) as rt:
+        surface = await rt.surface()
+        declared = [record async for record in rt.export() if isinstance(record, ToolDeclaration)]
+    sentences = why(name, declared, surface)
+    if not sentences:
+        raise ConfigError(f"no tool is named {name!r} here; list them with `agenttool tools`, or search for it")
+    return sentences
 
 
 def _arguments(declaration: ToolDeclaration) -> str:

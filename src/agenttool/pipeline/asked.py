@@ -52,13 +52,21 @@ def chosen_of(only: Iterable[str] | None) -> frozenset[str] | None:
     Raises:
         ConfigError: it is no list of names.
     """
-    if only is None:
-        return None
-    given = cast("object", only)
-    names = [] if isinstance(given, str) or not isinstance(given, Iterable) else [*cast("Iterable[object]", given)]
-    if isinstance(given, str) or not isinstance(given, Iterable) or not all(map(_is_text, names)):
-        raise ConfigError(f"only must be a list of names of tools, got {given!r}; put them in brackets")
-    return frozenset(cast("list[str]", names))
+    return None if only is None else frozenset(names_in(only, "only"))
+
+
+def names_in(names: Iterable[str], argument: str = "names") -> tuple[str, ...]:
+    """Read names of tools, in order.
+
+    Raises:
+        ConfigError: it is no list of names.
+    """
+    given = cast("object", names)
+    if not isinstance(given, str) and isinstance(given, Iterable):
+        found = tuple(cast("Iterable[object]", given))
+        if all(map(_is_text, found)):
+            return cast("tuple[str, ...]", found)
+    raise ConfigError(f"{argument} must be a list of names of tools, got {given!r}; put them in brackets")
 
 
 def chosen_within(bounds: frozenset[str] | None, only: Iterable[str] | None) -> frozenset[str] | None:

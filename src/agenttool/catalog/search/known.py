@@ -1,0 +1,116 @@
+"""The tools that one caller may know of, and what a search tells about them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Self
+
+from agenttool.catalog.catalog import Entry
+from agenttool.catalog.search.index import Found, Index
+from agenttool.catalog.surface import Surface
+from agenttool.errors import ConfigError
+from agenttool.records import NextAction, QueryType, SearchMatch, ToolId, ToolSearchResult
+
+SELECT = "select:"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Known:
+    """The tools that a surface offers or defers; of any other, nothing is said, not even that it is there."""
+
+    loaded: Mapping[ToolId, Entry]
+    deferred: Mapping[ToolId, Entry]
+
+    @classmethod
+    def on(cls, surface: Surface, within: frozenset[str] | None) -> Self:
+        """Take what a surface lets a caller know of; a sub-agent knows nothing beyond its bounds."""
+        if within is None:
+            return cls(surface.loaded, surface.deferred)
+        return cls(_bounded(surface.loaded, within), _bounded(surface.deferred, within))
+
+    def __contains__(self, tool_id: object) -> bool:
+        """Tell whether the caller may know of a tool."""
+        return tool_id in self.deferred or tool_id in self.loaded
+
+    def __iter__(self) -> Iterator[ToolId]:
+        """Go through the tools that the caller may know of."""
+        return chain(self.deferred, self.loaded)
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self.deferred) + len(self.loaded)
+
+    def __getitem__(self, tool_id: ToolId) -> Entry:
+        """Give a tool that the caller may know of."""
+        return self.deferred.get(tool_id) or self.loaded[tool_id]
+
+    def answer(self, index: Index, query: str, limit: int) -> ToolSearchResult:
+        """Search; finding nothing is an answer, too."""
+        if query.startswith(SELECT):
+            return self._select(index, query)
+        found = index.find(query, self, limit)
+        return self._told(query, QueryType.KEYWORD, found)
+
+    def _select(self, index: Index, query: str) -> ToolSearchResult:
+        """Find exactly the tools that are named; all that share a bare name are."""
+        names = [name for each in query.removeprefix(SELECT).split(",") if (name := each.strip())]
+        found: dict[ToolId, Found] = {}
+        missing: dict[str, None] = {}
+        for name in names:
+            owners = index.named(name, self)
+            for each in owners:
+                shared = "" if len(owners) == 1 else f", as {len(owners)} tools are"
+                found.setdefault(each, Found(each, 1.0, f"it is named {name!r}{shared}"))
+            if not owners:
+                missing[name] = None
+        return self._told(query, QueryType.SELECT, found.values(), tuple(missing))
+
+    def _told(
+        self, query: str, query_type: QueryType, found: Iterable[Found], missing: tuple[str, ...] = ()
+    ) -> ToolSearchResult:
+        matches = tuple(
+            SearchMatch(
+                tool_id=each.tool_id, name=self[each.tool_id].qualified_name, score=each.score, reason=each.reason
+            )
+            for each in found
+        )
+        return ToolSearchResult(
+            query=query,
+            query_type=query_type,
+            matches=matches,
+            total_deferred_tools=len(self.deferred),
+            pending_providers=(),
+            missing_names=missing,
+            next_action=self._next(matches),
+        )
+
+    def _next(self, matches: Sequence[SearchMatch]) -> NextAction:
+        if not matches:
+            return NextAction.REFINE_QUERY
+        waiting = any(each.tool_id in self.deferred for each in matches)
+        return NextAction.LOAD_SCHEMA_THEN_CALL if waiting else NextAction.NONE
+
+    def to_load(self, index: Index, names: Iterable[str]) -> tuple[Entry, ...]:
+        """Give the deferred tools that are named; one that is loaded already needs nothing.
+
+        Raises:
+            ConfigError: a name leads to no tool that may be known here, or to several.
+        """
+        chosen: dict[ToolId, Entry] = {}
+        for name in names:
+            owners = index.named(name, self)
+            if len(owners) != 1:
+                raise ConfigError(self._why_not(name, owners))
+            if owners[0] in self.deferred:
+                chosen[owners[0]] = self.deferred[owners[0]]
+        return tuple(chosen.values())
+
+    def _why_not(self, name: str, owners: Sequence[ToolId]) -> str:
+        if not owners:
+            return f"no tool that can be loaded on this surface is named {name!r}; search for it first"
+        choices = ", ".join(sorted(repr(self[each].qualified_name) for each in owners))
+        return f"{len(owners)} tools answer to {name!r}; load one of {choices}"
+
+
+def _bounded(entries: Mapping[ToolId, Entry], within: frozenset[str]) -> dict[ToolId, Entry]:
+    return {tool_id: entry for tool_id, entry in entries.items() if entry.qualified_name in within}

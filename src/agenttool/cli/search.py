@@ -1,0 +1,59 @@
+"""`agenttool search`: what a model would find among the tools of a module."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from agenttool.assemble import Runtime
+from agenttool.cli.loading import load_tools, refuse
+from agenttool.codec import json_bytes, to_json
+from agenttool.errors import ConfigError
+from agenttool.records import SearchMatch, ToolSearchResult
+
+NOTHING_FOUND = 1
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="QUERY…", help="What is wanted, or select:NAME,NAME")],
+    *,
+    places: Annotated[list[str], typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are")],
+    limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show at most")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the search result as JSON and nothing else")] = False,
+) -> None:
+    """Find tools by what they do or exactly by name, as a model would"""  # noqa: D415 -- as in the table of commands
+    try:
+        result = asyncio.run(_found(" ".join(words), places, limit))
+    except ConfigError as error:
+        refuse(error)
+    if as_json:
+        typer.echo(json_bytes(to_json(result)).decode())
+    else:
+        _show(result)
+    raise typer.Exit(0 if result.matches else NOTHING_FOUND)
+
+
+async def _found(query: str, places: list[str], limit: int) -> ToolSearchResult:
+    async with Runtime.open(tools=load_tools(places)) as rt:
+        return await rt.search(query, surface=await rt.surface(), limit=limit)
+
+
+def _show(result: ToolSearchResult) -> None:
+    matches = [each for each in result.matches if isinstance(each, SearchMatch)]
+    table = Table("tool", "score", "why", box=None, pad_edge=False)
+    for match in matches:
+        table.add_row(
+            f"[cyan]{escape(match.name or match.tool_id)}[/]", f"{match.score:.2f}", escape(match.reason or "")
+        )
+    if matches:
+        Console().print(table)
+    for name in result.missing_names or ():
+        Console(stderr=True).print(f"no tool is named {name!r}", markup=False)
+    if not matches and not result.missing_names:
+        Console(stderr=True).print("nothing fits; use other words, or fewer", markup=False)

@@ -1,0 +1,116 @@
+"""The index follows the catalog, finds in large ones what it finds in small ones, and knows its bounds."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttool.catalog.catalog import Entry
+from agenttool.catalog.search.index import FEW, Index
+from agenttool.records import replace
+from agenttool.testing.fakes import scripted_tool
+
+WORDS = ("create", "issue", "invoice", "send", "mail", "branch")
+
+
+def entry(name, description="", namespace="test", aliases=()):
+    tool = scripted_tool(name, namespace=namespace)
+    declaration = replace(tool.declaration, description=description, aliases=aliases)
+    return Entry(tool=dataclasses.replace(tool, declaration=declaration))
+
+
+def filled(entries):
+    index = Index()
+    for each in entries:
+        index.put(each)
+    while index.catch_up(100):
+        pass
+    return index, {each.tool_id: each for each in entries}
+
+
+def ids(found):
+    return [each.tool_id for each in found]
+
+
+CROWD = [entry(f"chore_{n}", "Do what has to be done on a day.", namespace="office") for n in range(FEW + 200)]
+
+
+@pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("read_mail", "read_mail"),
+        ("READ_MAIL", "read_mail"),
+        ("please read my mails", "read_mail"),
+        ("make an invioce", "create_invoice"),
+        ("发票", "chinese"),
+        ("help me", "helper"),
+    ],
+)
+def test_a_tool_is_found_in_a_crowd_of_any_size(query, name, crowd):
+    wanted = [
+        entry("read_mail", "Show a message. Not for sending mail, mail, mail."),
+        entry("mail_mail", "Read read mail mail, read mail."),
+        entry("create_invoice", "Bill a customer."),
+        entry("chinese", "打印发票并发送给客户"),
+        entry("helper", "Help."),
+    ]
+    index, known = filled([*crowd, *wanted])
+    assert ids(index.find(query, known, 3))[0] == f"tool_test.{name}"
+
+
+def test_what_is_not_known_is_not_found_however_well_it_fits():
+    hidden = [entry(f"invoice_{n}", "invoice invoice", namespace="hidden") for n in range(1000)]
+    index, known = filled([*hidden, *CROWD, entry("office_paper", "Print an invoice.")])
+    for each in hidden:
+        del known[each.tool_id]
+    assert len(known) > FEW
+    assert ids(index.find("invoice", known, 10)) == ["tool_test.office_paper"]
+
+
+def test_a_tool_that_is_added_replaced_or_removed_is_so_for_the_next_search():
+    index, known = filled(CROWD)
+    for description, query, found in (
+        ("Paint a zebra.", "zebra", 1),
+        ("Paint a gnu.", "zebra", 0),
+        ("Paint a gnu.", "gnu", 1),
+        (None, "gnu", 0),
+    ):
+        painter = entry("painter", description or "")
+        known[painter.tool_id] = painter
+        index.put(painter)
+        if description is None:
+            index.remove(painter.tool_id)
+        index.catch_up(10)
+        assert len(index.find(query, known, 5)) == found
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdef"), st.lists(st.sampled_from(WORDS), max_size=5), st.booleans()), max_size=25
+    )
+)
+def test_an_index_that_followed_many_changes_answers_like_one_made_anew(changes):
+    index, present = Index(), {}
+    for name, words, goes in changes:
+        each = entry(name, " ".join(words))
+        if goes:
+            index.remove(each.tool_id)
+            present.pop(each.tool_id, None)
+        else:
+            index.put(each)
+            present[each.tool_id] = each
+        if len(words) % 2:
+            index.catch_up(2)
+    while index.catch_up(100):
+        pass
+    anew, known = filled(list(present.values()))
+    for query in (*WORDS, "create invoic", "a", "select"):
+        assert index.find(query, known, 10) == anew.find(query, known, 10)
+
+
+@given(st.text(max_size=200))
+def test_no_query_is_too_odd(query):
+    index, known = filled(CROWD[:3])
+    assert all(0 < each.score <= 1 for each in index.find(query, known, 10))
