@@ -68,7 +68,6 @@ async def test_a_surface_that_somebody_wrote_on_is_read_from_the_runtimes_own_co
         ({"mode": ""}, "no permission mode is called ''"),
         ({"interactive": "no"}, "interactive must be true, false or left out"),
         ({"store": "nowhere://"}, "no store answers to"),
-        ({"store": None}, "no store answers to"),
     ],
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
 )

@@ -5,7 +5,7 @@ import re
 
 from agenttool.records import Json, JsonObject
 
-_BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+$")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def rule_toml(members: JsonObject) -> str:
@@ -23,7 +23,7 @@ def _alone(value: Json) -> Json:
 
 
 def _key(name: str) -> str:
-    return name if _BARE_KEY.match(name) else _text(name)
+    return name if _BARE_KEY.fullmatch(name) else _text(name)
 
 
 def _text(value: str) -> str:

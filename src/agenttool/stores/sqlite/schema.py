@@ -66,9 +66,17 @@ def check_version(connection: sqlite3.Connection, name: str, *, newest: int = le
     Raises:
         ConfigError: the file is somebody else's, or of a newer agenttool.
     """
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    # All of one moment: another process may be making the file right now.
+    looks_alone = not connection.in_transaction
+    if looks_alone:
+        connection.execute("BEGIN")
+    try:
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+    finally:
+        if looks_alone:
+            connection.execute("ROLLBACK")
     if application != APPLICATION_ID and (application or version or tables):
         raise ConfigError(f"{name} is a database of something else; give the store a file of its own")
     if version > newest:
