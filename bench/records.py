@@ -61,8 +61,12 @@ SAMPLES: dict[type[Record], JsonObject] = {
 
 
 def measure(settings: Settings) -> list[Figure]:
-    """Read records of each kind one by one and as a piece of a log, and write as many."""
-    return [figure for kind, sample in SAMPLES.items() for figure in _measure(kind, sample)]
+    """Read records of each kind one by one and as a piece of a log, and write as many; then all of it together."""
+    figures = [figure for kind, sample in SAMPLES.items() for figure in _measure(kind, sample)]
+    single = [figure for figure in figures if not figure.name.startswith("decode a log")]
+    together = sum(figure.ours for figure in single), sum(figure.peer for figure in single)
+    whole = faster("decode and encode one of each", together, peer_name="pydantic", unit="µs", at_least=5)
+    return [*figures, whole]
 
 
 def _measure(kind: type[Record], sample: JsonObject) -> list[Figure]:
