@@ -83,8 +83,9 @@ def endless():
         ({"a": 10**5000}, "digits"),
         (b'{"a":' + b"[" * DEEP + b"]" * DEEP + b"}", "nested too deeply"),
         (b'{"a":' * DEEP + b"1" + b"}" * DEEP, "nested too deeply"),
-        (nested(5000), "recursion depth"),
-        (endless(), "recursion depth"),
+        (nested(800), "nested too deeply"),
+        (nested(5000), "recursion depth|nested too deeply"),
+        (endless(), "recursion depth|nested too deeply|circular"),
     ],
     ids=lambda value: None if isinstance(value, dict) else short(value),
 )
@@ -92,7 +93,7 @@ async def test_rubbish_is_refused_in_words_and_never_reaches_the_tool(once, seen
     result = await once(seen.tool, arguments)
     assert seen.values == []
     assert (result.status, result.error.error_class) == ("failed", "schema_validation_failed")
-    assert told in result.error.message
+    assert any(words in result.error.message for words in told.split("|"))
     assert result.error.retry.arguments_must_change is True
 
 

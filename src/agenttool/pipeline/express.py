@@ -8,7 +8,7 @@ by phase, which is what this file must never differ from: a test holds the two s
 
 from asyncio import CancelledError
 
-from agenttool.codec import UNREADABLE, read_object
+from agenttool.codec import SHALLOW, UNREADABLE, is_too_deep, read_object
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Launched
 from agenttool.pipeline.outlast import outlast
@@ -22,7 +22,7 @@ _ALLOW = Behavior.ALLOW
 _EXECUTE = Phase.EXECUTE
 
 
-def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0915 -- a question, a return: split, it would lose what it is for
+def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a question, a return: split, it would lose what it is for
     """Start a plain call; give its output, what it waits for, or `NOT_PLAIN`.
 
     Raises:
@@ -39,6 +39,8 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0915 -- a question
     try:
         call_input = read_object(request.model_input)
     except UNREADABLE:
+        return NOT_PLAIN
+    if len(request.model_input) > SHALLOW and is_too_deep(call_input):
         return NOT_PLAIN
     if not tool.check_model.accepts_parsed(call_input):
         return NOT_PLAIN

@@ -1,12 +1,13 @@
 """Phase 2: the model's input against the schema that the model was shown."""
 
-from agenttool.codec import parse_object
+from agenttool.codec import SHALLOW, is_too_deep, parse_object
+from agenttool.codec.depth import MAX_DEPTH
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.misfits import told_misfits
 from agenttool.pipeline.tool import Tool
-from agenttool.records import ErrorClass, JsonObject, Phase
+from agenttool.records import ErrorClass, JsonObject, Phase, replace
 from agenttool.results.failure import guided
 
 _PHASE = Phase.PARSE_SCHEMA
@@ -25,6 +26,9 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
         parsed = parse_object(call.request.model_input, what="arguments")
     except RecordError as error:
         raise misfit(call, str(error)) from error
+    if len(call.request.model_input) > SHALLOW and is_too_deep(parsed):
+        call.request = replace(call.request, model_input=b"null")  # not everybody could read a record of it
+        raise misfit(call, f"arguments are nested too deeply: more than {MAX_DEPTH} levels; flatten them")
     if not tool.check_model.accepts_parsed(parsed):
         raise misfit(call, told_misfits(tool.check_model, parsed))
     if tool.internal_only and not tool.internal_only.isdisjoint(parsed):
