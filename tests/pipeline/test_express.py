@@ -2,12 +2,13 @@
 
 import asyncio
 import dataclasses
+import functools
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool import ToolFailure
+from agenttool import ToolFailure, tool
 from agenttool.codec import sorted_json, to_json
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
@@ -98,10 +99,16 @@ inputs = st.one_of(
 
 
 async def story(work, said, arguments, *, the_long_way):
+    """Make one call of a scripted tool; give its steps and every record of it."""
+    probe = scripted_tool("probe", WORKS[work], schema=SCHEMA, **said)
+    steps, told = await told_of(probe, arguments, the_long_way=the_long_way)
+    return steps, [*told, probe.executor.inputs]
+
+
+async def told_of(probe, arguments, *, the_long_way):
     """Make one call in a world where time stands and ids count; give its steps and every record of it."""
     log = MemoryLog()
     world = World(clock=FakeClock(), ids=CountingIds(), log=log, payloads=MemoryPayloads())
-    probe = scripted_tool("probe", WORKS[work], schema=SCHEMA, **said)
     async with (
         asyncio.timeout(BOUND_S),
         Runtime(world, tools=[probe], policy=Policy(book=RuleBook([ALLOW]))) as runtime,
@@ -118,7 +125,7 @@ async def story(work, said, arguments, *, the_long_way):
     exported = [each for each in exported if each["record_type"] != "tool_event" or "invocation_id" in each]
     events = [each for each in exported if each["record_type"] == "tool_event"]
     records = sorted(exported, key=sorted_json)  # an export gives a call after its first fact, and those differ
-    return steps, [to_json(result), to_json(invocation), probe.executor.inputs, events, records]
+    return steps, [to_json(result), to_json(invocation), events, records]
 
 
 @given(st.sampled_from(sorted(WORKS)), facts, inputs)
@@ -134,3 +141,67 @@ def test_a_call_tells_the_same_whichever_way_it_went(work, said, arguments):
 def test_every_one_of_these_tools_takes_the_express_lane(work):
     steps, _ = asyncio.run(story(work, {}, '{"n": 1}', the_long_way=False))
     assert steps[0] == "launched"
+
+
+class Adder:
+    """Has a method that is a tool."""
+
+    async def probe(self, n: int, word: str) -> str:
+        """Join."""
+        return f"{n!r} {word!r}"
+
+
+def doubled(function):
+    @functools.wraps(function)
+    async def by_name(**named):
+        return 2 * await function(**named)
+
+    return by_name
+
+
+async def join(n: int, word: str) -> str:
+    """Join."""
+    return f"{n!r} {word!r}"
+
+
+async def join_by_name(*, word: str, n: int) -> str:
+    """Join."""
+    return f"{n!r} {word!r}"
+
+
+async def join_later(word: str, n: int) -> str:
+    """Join."""
+    await asyncio.sleep(0)
+    return f"{n!r} {word!r}"
+
+
+async def refuse(n: int, word: str) -> str:
+    """Refuse."""
+    raise ValueError(f"{n!r} {word!r}")
+
+
+FUNCTIONS = {
+    "function": join,
+    "by name": join_by_name,
+    "later": join_later,
+    "refusing": refuse,
+    "method": Adder().probe,
+    "wrapped": doubled(join),
+}
+_written = st.fixed_dictionaries(
+    {"n": st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.booleans(), "word": st.text()},
+    optional={"more": st.none()},
+)
+
+
+@given(st.sampled_from(sorted(FUNCTIONS)), _written)
+def test_a_function_is_given_the_same_whichever_way_the_call_went(name, arguments):
+    async def both():
+        probe = tool(name="probe", description="Join.", read_only=True, concurrency_safe=True)(FUNCTIONS[name]).declared
+        return [await told_of(probe, arguments, the_long_way=each) for each in (False, True)]
+
+    (short, told), (long, told_at_length) = asyncio.run(both())
+    assert told == told_at_length
+    if isinstance(arguments["n"], int) and not isinstance(arguments["n"], bool) and "more" not in arguments:
+        assert short[0] in {"launched", "completed"}
+        assert "started" in long

@@ -2,6 +2,7 @@
 
 from agenttool.codec.canonical import canonical_json, digest_of, digest_of_any, digest_of_bytes, record_digest
 from agenttool.codec.depth import SHALLOW, is_too_deep
+from agenttool.codec.flat import FlatReader, flat_reader, flat_values
 from agenttool.codec.own import read_own, write_own
 from agenttool.codec.read import UNREADABLE, from_json, parse_object, read, read_any, read_lines, read_object
 from agenttool.codec.strangers import strangers
@@ -10,10 +11,13 @@ from agenttool.codec.write import json_bytes, sorted_json, to_json, write
 __all__ = [
     "SHALLOW",
     "UNREADABLE",
+    "FlatReader",
     "canonical_json",
     "digest_of",
     "digest_of_any",
     "digest_of_bytes",
+    "flat_reader",
+    "flat_values",
     "from_json",
     "is_too_deep",
     "json_bytes",

@@ -8,11 +8,12 @@ by phase, which is what this file must never differ from: a test holds the two s
 
 from asyncio import CancelledError
 
-from agenttool.codec import SHALLOW, UNREADABLE, is_too_deep, read_object
+from agenttool.codec import SHALLOW, UNREADABLE, flat_values, is_too_deep, read_object
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Launched
 from agenttool.pipeline.outlast import outlast
 from agenttool.pipeline.started import Waiting, end_canceled
+from agenttool.pipeline.tool import Tool
 from agenttool.records import Behavior, Phase
 
 NOT_PLAIN = object()
@@ -36,13 +37,13 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a
     facts = tool.plain_facts
     if facts is None or (core.durable and tool.has_effects):
         return NOT_PLAIN
+    flat = None
     try:
-        call_input = read_object(request.model_input)
+        if tool.read_flat is not None:
+            flat = tool.read_flat(request.model_input)
+        elif not _fits(call, tool, request.model_input):
+            return NOT_PLAIN
     except UNREADABLE:
-        return NOT_PLAIN
-    if len(request.model_input) > SHALLOW and is_too_deep(call_input):
-        return NOT_PLAIN
-    if not tool.check_model.accepts_parsed(call_input):
         return NOT_PLAIN
     standing = core.policy.standing(tool.subject)
     if standing is None or standing.behavior is not _ALLOW:
@@ -54,13 +55,12 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a
     call.tool_id = tool.tool_id
     call.turn = turn
     call.phase = _EXECUTE
-    call.call_input = call_input
     call.launched = Launched(request, standing, call.invocation_id, facts.record)
     call.started_ns = core.now_ns()
     if not tool.is_silent:
         call.tell_launch()
     try:
-        work = tool.start(call)
+        work = tool.start(call) if flat is None or tool.direct is None else tool.direct(*flat_values(flat))
         run = Waiting(work, work.send(None))
     except StopIteration as end:
         core.gate.leave(turn)
@@ -73,6 +73,17 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a
         raise
     call.tell_launch()
     return run
+
+
+def _fits(call: Call, tool: Tool, written: bytes) -> bool:
+    """Read an input, and tell whether its tool takes it.
+
+    Raises one of `UNREADABLE`.
+    """
+    call.call_input = read_object(written)
+    if len(written) > SHALLOW and is_too_deep(call.call_input):
+        return False
+    return tool.check_model.accepts_parsed(call.call_input)
 
 
 def give_back(call: Call) -> None:

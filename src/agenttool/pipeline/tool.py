@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 
 from agenttool.catalog.catalog import Entry
+from agenttool.codec import FlatReader, flat_reader
 from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.match import Hook, HooksOfTool, hooks_of
 from agenttool.policy.subject import Subject, subject_of
@@ -29,6 +30,7 @@ from agenttool.scheduler.retry import Repeatability, repeatability_of
 from agenttool.scheduler.safety import CallFacts, Safety, safety_of
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.examples import refuse_unfit_examples
+from agenttool.schema.flat import flat_kinds
 from agenttool.schema.views import model_view
 from agenttool.schema.weight import is_costly
 
@@ -42,6 +44,8 @@ class Tool:
     Attributes:
         plain_facts: what the gate must know, if no phase before it has anything to ask about a call to this tool.
         is_silent: a run can tell nothing before it waits, so that its start need not be told before that.
+        direct: its function, for values as `read_flat` gives them.
+        read_flat: reads and checks an input of plain values at once, and gives them in the order that `direct` takes.
         inline_below: a result of at most so many characters is delivered as it is; none if a hook wants to look.
     """
 
@@ -73,6 +77,8 @@ class Tool:
     persistence: PersistencePolicy
     plain_facts: CallFacts | None
     is_silent: bool
+    direct: Callable[..., Coroutine[object, object, object]] | None
+    read_flat: FlatReader | None
     has_effects: bool
     has_pre_hooks: bool
     has_post_hooks: bool
@@ -121,6 +127,7 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         declared.preflight,
     )
     is_plain = not (any(asks) or declared.normalize or redactor or its_hooks.by_event or subject.computed)
+    read_flat = _flat_reader_of(declared, model_schema) if is_plain and declared.is_silent else None
     return Tool(
         entry=entry,
         tool_id=entry.tool_id,
@@ -155,6 +162,8 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         persistence=persistence,
         plain_facts=safety.static if is_plain else None,
         is_silent=declared.is_silent,
+        direct=None if read_flat is None or declared.direct is None else declared.direct.function,
+        read_flat=read_flat,
         has_effects=interface.is_read_only is not True,
         has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
         has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
@@ -167,6 +176,14 @@ def _idle_timeout_of(profile: ExecutionProfile) -> float | None:
     behavior = profile.timeout_behavior
     limit = behavior.get("idle_timeout_ms") if isinstance(behavior, dict) else None
     return limit / 1000 if isinstance(limit, int | float) and limit > 0 else None
+
+
+def _flat_reader_of(declared: DeclaredTool, schema: JsonObject) -> FlatReader | None:
+    """Make a reader for a tool that takes plain values and can be started with them directly."""
+    kinds, direct = flat_kinds(schema), declared.direct
+    if kinds is None or direct is None or set(direct.names) != kinds.keys():
+        return None
+    return flat_reader({name: kinds[name] for name in direct.names})
 
 
 def _schemas_of(declared: DeclaredTool, contract: InputContract) -> tuple[JsonObject, JsonObject]:

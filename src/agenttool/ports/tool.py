@@ -1,6 +1,6 @@
 """A tool as an adapter declares it: its records, and the code behind them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agenttool.ports.executor import Executor
@@ -29,11 +29,20 @@ Locks = Callable[[JsonObject], Iterable[ResourceLock]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Direct:
+    """A coroutine function that is all there is to a run: it takes the input's members, in this order, as they came."""
+
+    names: tuple[str, ...]
+    function: Callable[..., Coroutine[object, object, object]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeclaredTool:
     """What an adapter, or a person with plain records, hands to the catalog.
 
     The records say what the tool is; the callables are the parts of that description that only code can give.
-    `is_silent` promises that a run reports nothing through its job before it first waits for something.
+    `is_silent` promises that a run reports nothing through its job before it first waits for something; `direct` is
+    another way to start such a run, for whoever has the values at hand and no object that holds them.
     """
 
     declaration: ToolDeclaration
@@ -50,3 +59,4 @@ class DeclaredTool:
     rate_limit: RateLimit | None = None
     is_trusted: bool = False
     is_silent: bool = False
+    direct: Direct | None = None
