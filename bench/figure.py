@@ -70,6 +70,12 @@ def faster(
     )
 
 
+def told_faster(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str) -> Figure:
+    """Make a figure of which nothing is wanted: how many times faster we are."""
+    figure = faster(name, times, per=per, peer_name=peer_name, unit=unit, at_least=0)
+    return replace(figure, want="")
+
+
 def within(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str, at_most: float) -> Figure:
     """Make a figure that allows us at most a multiple of the peer's time."""
     return limited(told(name, times, per=per, peer_name=peer_name, unit=unit), at_most=at_most)

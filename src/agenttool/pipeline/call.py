@@ -61,7 +61,7 @@ class Call(Live, eq=False):
     """One call on its way. It is also the `Job` that its executor is handed.
 
     Attributes:
-        launched: the start of a plain call, as long as it is not told.
+        standing: by which a plain call was started, as long as its start is not told.
         unique: what its id and those of all its records are made of.
         gate: that of the batch it belongs to, which it passes before the runtime's.
         goes_on_until: when the work that nobody could stop ends; until then its turns are not given to others.
@@ -130,7 +130,7 @@ class Call(Live, eq=False):
     hints: tuple[HookHint, ...] = ()
     opinions: tuple[Opinion, ...] = ()
     hook_context: tuple[JsonObject, ...] = ()
-    launched: Launched | None = None
+    standing: Verdict | None = None
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- there before any tool sees it
     lost: Unresolved | None = None
     allowed_until: Timestamp | None = None
@@ -142,14 +142,15 @@ class Call(Live, eq=False):
 
     def note(self, step: Step, data: FactData = None) -> int:
         """Note a step of this call and give the moment; a start that was not told yet is told first."""
-        if self.launched is not None:
+        if self.standing is not None:
             self.tell_launch()
         return self.core.journal.note(self, step, data)
 
     def tell_launch(self) -> None:
         """Note that a plain call was started, unless that is told already."""
-        launched, self.launched = self.launched, None
-        if launched is not None:
+        standing, self.standing = self.standing, None
+        if standing is not None and self.tool is not None and self.tool.plain_facts is not None:
+            launched = Launched(self.request, standing, self.invocation_id, self.tool.plain_facts.record)
             self.core.journal.note(self, steps.LAUNCHED, launched, self.started_ns)
 
     def next_mutation(self) -> MutationId:

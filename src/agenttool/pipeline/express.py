@@ -10,7 +10,6 @@ from asyncio import CancelledError
 
 from agenttool.codec import SHALLOW, UNREADABLE, flat_values, is_too_deep, read_object
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.evidence import Launched
 from agenttool.pipeline.outlast import outlast
 from agenttool.pipeline.started import Waiting, end_canceled
 from agenttool.pipeline.tool import Tool
@@ -55,7 +54,7 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a
     call.tool_id = tool.tool_id
     call.turn = turn
     call.phase = _EXECUTE
-    call.launched = Launched(request, standing, call.invocation_id, facts.record)
+    call.standing = standing
     call.started_ns = core.now_ns()
     if not tool.is_silent:
         call.tell_launch()

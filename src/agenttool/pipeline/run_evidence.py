@@ -197,24 +197,23 @@ class Ended(Plain, frozen=True):
         return (self.result,)
 
 
-class Completed(Plain, frozen=True):
+class Completed(Launched, frozen=True):
     """All of a plain call whose tool never waited, from what was asked for to its result."""
 
-    launched: Launched
     result: ToolResult
     started_ns: int
 
     def members(self, event: EventType) -> JsonObject:
         """Tell what the start and the end tell."""
-        return Ended(self.result).members(event) if event in _OF_THE_END else self.launched.members(event)
+        return Ended(self.result).members(event) if event in _OF_THE_END else super().members(event)
 
     def contributes(self) -> Mapping[str, object]:
         """Fill in what the start fills in, and when it was."""
-        return {**self.launched.contributes(), "started_at": timestamp(self.started_ns)}
+        return {**super().contributes(), "started_at": timestamp(self.started_ns)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the decision and the result."""
-        return (*self.launched.records(fact), self.result)
+        return (*super().records(fact), self.result)
 
 
 _OF_THE_END = frozenset({EventType.RESULT_CREATED, EventType.YIELDED, EventType.SUCCEEDED})

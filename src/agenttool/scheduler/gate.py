@@ -64,7 +64,7 @@ class Gate:
         self._solo = _solo_classes(policy.parallel_classes if policy else None)
         self._policy_locks = (policy.resource_locks or ()) if policy else ()
         self._is_particular = bool(self._solo or self._policy_locks)
-        self._used = 0
+        self._taken = 0
         self._everyone = Line()
         self._lines: dict[str, Line] = {}
         self._ready: list[tuple[int, Turn]] = []
@@ -76,17 +76,21 @@ class Gate:
     def is_idle(self) -> bool:
         """Tell whether nobody runs and nobody waits."""
         everyone = self._everyone
-        return not (everyone.inside or everyone.waiting or self._lines or self._nested or self._used)
+        return not (everyone.inside or everyone.waiting or self._lines or self._nested or self._running)
+
+    @property
+    def _running(self) -> int:
+        """How many places of `max_parallel` are taken: by turns, and by those who have the common one."""
+        return self._taken + self._everyone.shared
 
     def try_enter(self, facts: CallFacts, within: Turn | None = None) -> Turn | None:
         """Give a turn if there is nothing to wait for; otherwise leave no trace."""
         if within is None and facts.claims_nothing and not self._is_particular and not self._nested:
             # The path of nearly every call: one line, no rules but the call's own.
             everyone = self._everyone
-            if everyone.exclusives or everyone.waiting or self._used >= self._limit:
+            if everyone.exclusives or everyone.waiting or self._taken + everyone.shared >= self._limit:
                 return None
             everyone.shared += 1
-            self._used += 1
             return SHARED
         return self._try(self._turn(facts, within))
 
@@ -96,6 +100,7 @@ class Gate:
             return turn
         everyone = self._everyone
         everyone.shared -= 1
+        self._taken += 1
         own = Turn(running=True)
         everyone.enter(own, exclusive=False)
         return own
@@ -127,7 +132,6 @@ class Gate:
             self._end(turn)
             return
         everyone.shared -= 1
-        self._used -= 1
 
     def _turn(self, facts: CallFacts, within: Turn | None) -> Turn:
         turn = Turn()
@@ -144,7 +148,7 @@ class Gate:
     def _try(self, turn: Turn) -> Turn | None:
         caller = turn.within
         if caller is None:
-            may_run = self._used < self._limit and self._admits(turn) and self._is_clear(turn)
+            may_run = self._running < self._limit and self._admits(turn) and self._is_clear(turn)
         else:
             self._count_nested(caller, 1)
             may_run = self._may_nest(turn) and not any(self._may_nest(earlier) for earlier in self._nested)
@@ -198,7 +202,7 @@ class Gate:
         turn.running = True
         caller = turn.within
         if caller is None or caller.busy or not caller.running:
-            self._used += 1
+            self._taken += 1
         if caller is not None:
             caller.busy += 1
         # Whoever was canceled a moment ago gives the turn back as soon as its task wakes up.
@@ -207,9 +211,7 @@ class Gate:
 
     def _end(self, turn: Turn) -> None:
         """Take a turn out, waiting or running, and let others move up."""
-        if turn is SHARED:
-            self._used -= 1
-        else:
+        if turn is not SHARED:
             if turn.running:
                 self._stop_counting(turn)
             turn.over = True
@@ -235,12 +237,12 @@ class Gate:
         """Give back the place in `max_parallel`, which a nested call had from its caller."""
         turn.running = False
         if not turn.busy:
-            self._used -= 1
+            self._taken -= 1
         caller = turn.within
         if caller is not None:
             caller.busy -= 1
             if caller.running and not caller.busy:
-                self._used += 1
+                self._taken += 1
 
     def _start_whoever_may(self) -> None:
         for turn in [turn for turn in self._nested if self._may_nest(turn)]:
@@ -250,7 +252,7 @@ class Gate:
                 self._enter_lines(turn)
                 self._run(turn)
         held_up: list[tuple[int, Turn]] = []
-        while self._ready and self._used < self._limit:
+        while self._ready and self._running < self._limit:
             ticket, turn = heappop(self._ready)
             if turn.over:
                 continue
@@ -268,7 +270,7 @@ class Gate:
     def _may_nest(self, turn: Turn) -> bool:
         caller = turn.within
         inherits_place = caller is not None and caller.running and not caller.busy
-        return (inherits_place or self._used < self._limit) and next(self._in_the_way(turn), None) is None
+        return (inherits_place or self._running < self._limit) and next(self._in_the_way(turn), None) is None
 
     def _is_clear(self, turn: Turn) -> bool:
         """Tell whether no nested call, which is in no line before it starts, stands in the way of another."""

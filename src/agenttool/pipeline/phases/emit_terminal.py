@@ -35,10 +35,13 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
     try:
         if result.error is None and not call.is_special and not call.leaves_in_order:
             call.result = result
-            if call.launched is None:
+            standing, tool = call.standing, call.tool
+            if standing is None or tool is None or tool.plain_facts is None:
                 core.journal.note(call, _SUCCEEDED, Ended(result))
             else:
-                core.journal.note(call, _COMPLETED, Completed(call.launched, result, call.started_ns))
+                facts = tool.plain_facts.record
+                whole = Completed(call.request, standing, call.invocation_id, facts, result, call.started_ns)
+                core.journal.note(call, _COMPLETED, whole)
         else:
             result = _tell_the_whole_end(call, result)
     except StoreError as error:
@@ -61,7 +64,7 @@ def _tell_the_whole_end(call: Call, result: ToolResult) -> ToolResult:
     if call.mutations:
         result = replace(result, input_mutation_refs=call.mutation_refs())
     call.result = result
-    if call.status is None and call.launched is None:
+    if call.status is None and call.standing is None:
         call.note(steps.PLANNED, call.request)
     end = InvocationStatus.SUCCEEDED if result.error is None else outcome_of(result.error).invocation_status
     for child in tuple((call.children or {}).values()):
