@@ -9,6 +9,7 @@ from agenttool.records import (
     OrderingPolicy,
     SchedulerPolicy,
     SiblingFailurePolicy,
+    ToolEvent,
 )
 
 
@@ -134,3 +135,39 @@ async def test_under_cancel_siblings_a_failure_takes_the_unfinished_along(allow)
 async def test_calls_that_wait_for_each_other_are_refused(run):
     with pytest.raises(ToolFailure, match="circle"):
         await run(Watch(), [call("read", 0, 1), call("read", 1, 0)])
+
+
+async def test_whoever_waited_for_a_place_begins_before_the_one_before_is_written_up():
+    async with Runtime.open(tools=Watch().tools) as rt:
+        surface = await rt.surface()
+        await rt.batch(
+            [call("read", 0), call("read", 1), call("read", 2)], surface=surface, policy=policy(max_parallel=1)
+        )
+        told = [record.event_type.value async for record in rt.export() if isinstance(record, ToolEvent)]
+    begins = [place for place, kind in enumerate(told) if kind == "tool.invocation.started"]
+    ends = [place for place, kind in enumerate(told) if kind == "tool.invocation.succeeded"]
+    assert begins[1] < ends[0] < begins[2]
+
+
+async def test_a_batch_that_is_canceled_as_a_tool_ends_keeps_what_the_tool_gave(allow):
+    batches, began = [], []
+
+    @tool(read_only=True, concurrency_safe=True, open_world=False)
+    async def read(n: int) -> int:
+        """Read. Not for writing."""
+        began.append(n)
+        await asyncio.sleep(0)
+        if not n:
+            asyncio.get_running_loop().call_soon(batches[0].cancel)
+        return n
+
+    async with Runtime.open(tools=[read], rules=allow) as rt:
+        surface = await rt.surface()
+        calls = [ToolCall(name="read", arguments={"n": n}) for n in range(3)]
+        batches.append(asyncio.ensure_future(rt.batch(calls, surface=surface, policy=policy(max_parallel=1))))
+        with pytest.raises(asyncio.CancelledError):
+            await batches[0]
+        events = [record async for record in rt.export() if isinstance(record, ToolEvent)]
+    ends = [event.event_type.value for event in events if event.event_type.is_terminal]
+    assert ends.count("tool.invocation.succeeded") == 1
+    assert len(ends) == len(calls)

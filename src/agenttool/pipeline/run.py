@@ -16,7 +16,7 @@ from agenttool.pipeline.phases.post_hooks import post_hooks
 from agenttool.pipeline.phases.pre_hooks import pre_hooks
 from agenttool.pipeline.phases.prepare_observable_input import prepare_observable_input
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
-from agenttool.pipeline.phases.schedule import release, schedule
+from agenttool.pipeline.phases.schedule import give_way, release, schedule
 from agenttool.pipeline.phases.validate_values import validate_values
 from agenttool.pipeline.started import Waiting, carry
 from agenttool.pipeline.stopping import refuse_if_stopped
@@ -80,6 +80,7 @@ async def attempt(call: Call) -> Mapped:
         output = await execute(call, tool, call_input)
     finally:
         release(call)
+    await give_way(call)
     return map_result(call, output)
 
 

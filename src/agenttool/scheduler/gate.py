@@ -79,6 +79,11 @@ class Gate:
         return not (everyone.inside or everyone.waiting or self._lines or self._nested or self._running)
 
     @property
+    def is_wanted(self) -> bool:
+        """Tell whether somebody waits for nothing but a place."""
+        return bool(self._ready)
+
+    @property
     def _running(self) -> int:
         """How many places of `max_parallel` are taken: by turns, and by those who have the common one."""
         return self._taken + self._everyone.shared

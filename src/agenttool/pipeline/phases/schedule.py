@@ -1,5 +1,7 @@
 """Phase 7: wait for a turn, if there is anything to wait for."""
 
+from asyncio import CancelledError, sleep
+
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
@@ -43,6 +45,21 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
 def release(call: Call) -> None:
     """Give the turns back, once nothing of the call runs any more."""
     outlast(call, lambda: _leave(call))
+
+
+async def give_way(call: Call) -> None:
+    """Let those in the batch who waited for this turn begin before the rest of this call is done.
+
+    That takes two turns of the event loop: in the first they are told, in the second they go. The tool has run, so
+    whoever cancels the caller meanwhile gets its way once the result is written.
+    """
+    if call.gate is None or not call.gate.is_wanted:
+        return
+    try:
+        await sleep(0)
+        await sleep(0)
+    except CancelledError as canceled:
+        call.interrupted = canceled
 
 
 def _leave(call: Call) -> None:
