@@ -22,6 +22,7 @@ KNOWS = {
         "records/record.py",
         "codec/",
         "schema/record_schemas.py",
+        "adapters/rap/wire/",
         "results/",
         "stores/",
         "testing/",

@@ -1,0 +1,1 @@
+"""The Reactive Agent Protocol (RAP), as both of its sides need it."""
