@@ -36,7 +36,8 @@ KNOWS = {
     "rfc8785": {"codec/canonical.py"},
     "rich": {"cli/", "conformance/table.py"},
     "typer": {"cli/"},
-    "sqlite3": {"conformance/validate/", "stores/sqlite/"},
+    "sqlite3": {"conformance/validate/", "stores/sqlite/", "rap/keeping/"},
+    "httpcore": {"adapters/rap/"},
     "obstore": {"stores/files/"},
     "tantivy": {"catalog/search/"},
 }

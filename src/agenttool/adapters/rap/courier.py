@@ -1,0 +1,103 @@
+"""Requests to the other side: guarded, bounded in time and size, and never led elsewhere by a redirect."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import httpcore
+
+from agenttool.adapters.rap.forgery import GuardedBackend, Reach, check_url
+from agenttool.errors import RecordError
+
+ACCEPTED = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What came of a request: a status, or why there is none.
+
+    Attributes:
+        status: of the answer; none if nobody answered, or nobody was asked.
+        body: of the answer, as far as it was read.
+        fault: why there is no status, in words that name no address.
+        is_refused: whether the request may not be made at all, now or later.
+    """
+
+    status: int | None = None
+    body: bytes = b""
+    fault: str | None = None
+    is_refused: bool = False
+
+    @property
+    def is_accepted(self) -> bool:
+        """Tell whether the other side took it in: exactly 200 says so."""
+        return self.status == ACCEPTED
+
+    @property
+    def is_worth_retrying(self) -> bool:
+        """Tell whether the same request may fare better later: nobody answered, or the fault was theirs."""
+        return not self.is_refused and (self.status is None or self.status >= 500)  # noqa: PLR2004 -- HTTP's own line
+
+
+class Courier:
+    """Carries messages, and keeps connections open between them. A failure is a reply, not an exception."""
+
+    def __init__(self, reach: Reach, *, timeout_s: float = 15.0, max_connections: int = 100) -> None:
+        """Take where it may go, and how long one request may take in all."""
+        self._reach = reach
+        self._timeout_s = timeout_s
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=_tls(),
+            max_connections=max_connections,
+            max_keepalive_connections=max_connections // 5,
+            keepalive_expiry=15.0,
+            network_backend=GuardedBackend(reach),
+        )
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> Reply:
+        """Post one JSON message, byte for byte to that URL; of the answer only the status matters."""
+        return await self._carry("POST", url, {"Content-Type": "application/json", **(headers or {})}, body, 4096)
+
+    async def get(self, url: str, headers: Mapping[str, str] | None = None, *, max_bytes: int = 4_000_000) -> Reply:
+        """Ask for a JSON document of at most so many bytes."""
+        return await self._carry("GET", url, {"Accept": "application/json", **(headers or {})}, None, max_bytes)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._pool.aclose()
+
+    async def _carry(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
+    ) -> Reply:
+        try:
+            check_url(url, self._reach)
+            async with asyncio.timeout(self._timeout_s):
+                return await self._exchange(method, url, headers, body, max_bytes)
+        except RecordError as error:
+            return Reply(fault=str(error), is_refused=True)
+        except TimeoutError:
+            return Reply(fault=f"no answer within {self._timeout_s:g} seconds")
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+            return Reply(fault=f"the connection failed: {type(error).__name__}")
+
+    async def _exchange(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
+    ) -> Reply:
+        read = bytearray()
+        sent = [(name.encode(), value.encode()) for name, value in headers.items()]
+        async with self._pool.stream(method, url, headers=sent, content=body) as response:
+            async for piece in response.aiter_stream():
+                read += piece
+                if len(read) > max_bytes:
+                    if method == "GET":
+                        return Reply(fault=f"the answer has more than {max_bytes} bytes", is_refused=True)
+                    break
+        return Reply(status=response.status, body=bytes(read[:max_bytes]))
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Make the context once: reading the certificates takes a tenth of a second."""
+    return httpcore.default_ssl_context()

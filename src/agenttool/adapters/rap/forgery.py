@@ -1,0 +1,169 @@
+"""Where a stranger's URL may lead: a guard against requests that somebody else would have us make.
+
+A `callback_url`, a `response_url`, an `endpoint` and a `destination_url` are all chosen by the other side. Unless a
+deployment allows more, they lead to public addresses only. A name is resolved once per connection, each address it has
+is judged, and the connection goes to one that was: whatever the name says a moment later changes nothing.
+"""
+
+import asyncio
+import ipaddress
+import re
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import SplitResult, urlsplit
+
+import httpcore
+
+from agenttool.errors import ConfigError, RecordError
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_ODD = re.compile(r"[^\x21-\x7e]|\\")
+_NUMERIC = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """Which URLs may be contacted besides public ones.
+
+    Attributes:
+        networks: private ranges that are allowed, such as 127.0.0.0/8 for a runtime on this machine.
+        hosts: names that are allowed wherever they lead.
+        https_only: whether plain `http` is refused, but for what is allowed above.
+    """
+
+    networks: tuple[_Network, ...] = ()
+    hosts: frozenset[str] = frozenset()
+    https_only: bool = False
+
+    @classmethod
+    def of(cls, allow: Iterable[str] = (), *, https_only: bool = False) -> "Reach":
+        """Read what a deployment allows: addresses, networks such as `10.0.0.0/8`, and names of hosts.
+
+        Raises:
+            ConfigError: one of them is none of these.
+        """
+        networks: list[_Network] = []
+        hosts: list[str] = []
+        for each in allow:
+            try:
+                networks.append(ipaddress.ip_network(each))
+            except ValueError:
+                if "/" in each or ":" in each or not each or _ODD.search(each):
+                    raise ConfigError(
+                        f"not a network, an address or a host: {each!r}; write one such as '10.0.0.0/8'"
+                    ) from None
+                hosts.append(each.lower().removesuffix("."))
+        return cls(networks=tuple(networks), hosts=frozenset(hosts), https_only=https_only)
+
+    def allows(self, address: _Address) -> bool:
+        """Tell whether an address may be contacted."""
+        inner = _innermost(address)
+        is_public = inner.is_global and not inner.is_multicast and not inner.is_reserved
+        return is_public or any(inner in network for network in self.networks if network.version == inner.version)
+
+
+def check_url(url: str, reach: Reach) -> None:
+    """Refuse a URL that could lead anywhere but over HTTP to where it seems to; a name is judged when it is resolved.
+
+    Raises:
+        RecordError: says what is wrong with it, and never repeats it: a callback URL is a secret.
+    """
+    parts = _parts_of(url)
+    host = (parts.hostname or "").removesuffix(".")
+    if parts.scheme not in ("http", "https"):
+        raise RecordError("a URL must be of the scheme http or https; use another")
+    if not host or "@" in parts.netloc:
+        raise RecordError("a URL must name a host, and no user; correct it")
+    address = _literal(host)
+    named = host in reach.hosts or (address is not None and any(address in each for each in reach.networks))
+    if address is None and _NUMERIC.search(host):
+        raise RecordError("a URL must spell an address in full, such as 203.0.113.7; correct it")
+    if reach.https_only and parts.scheme == "http" and not named:
+        raise RecordError("a URL must use https here; use it, or have the host allowed")
+    if address is not None and not reach.allows(address):
+        raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
+
+
+async def resolve(host: str, port: int, reach: Reach) -> str:
+    """Find the address to connect to.
+
+    Raises:
+        RecordError: the name has an address that may not be contacted.
+        OSError: there is no such name, or nobody could be asked.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [str(entry[4][0]) for entry in found]
+    if host.lower().removesuffix(".") not in reach.hosts:
+        for text in addresses:
+            if not reach.allows(ipaddress.ip_address(text.partition("%")[0])):
+                raise RecordError("a URL must lead to public addresses; use another, or have the host allowed")
+    return addresses[0]
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Opens connections to judged addresses only; TLS still checks the name that the URL has."""
+
+    def __init__(self, reach: Reach) -> None:
+        """Take what a deployment allows."""
+        self._reach = reach
+        # The library gives its checker a stand-in for this class, which lacks the methods.
+        self._network = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 -- the library's own signature
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Resolve, judge, and connect to what was judged.
+
+        Raises:
+            RecordError: the host may not be contacted.
+            httpcore.ConnectError: it cannot be reached.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                address = await resolve(host, port, self._reach)
+        except TimeoutError as error:
+            raise httpcore.ConnectTimeout("the name of the host was not resolved in time") from error
+        except (OSError, UnicodeError) as error:
+            raise httpcore.ConnectError("the name of the host cannot be resolved") from error
+        return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait, as the library does between its own tries."""
+        await self._network.sleep(seconds)
+
+
+def _parts_of(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        if not _ODD.search(url) and parts.port != 0:
+            return parts
+    except ValueError:
+        pass
+    raise RecordError("a URL must be one that every reader reads alike; correct it")
+
+
+def _literal(host: str) -> _Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+def _innermost(address: _Address) -> _Address:
+    """Give the address that packets end at: some IPv6 addresses are IPv4 ones in disguise."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    inside = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+    if inside is None and address in _NAT64:
+        inside = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return inside or address
