@@ -38,6 +38,8 @@ KNOWS = {
     "typer": {"cli/"},
     "sqlite3": {"conformance/validate/", "stores/sqlite/", "rap/keeping/"},
     "httpcore": {"adapters/rap/"},
+    "starlette": {"rap/", "server/"},
+    "uvicorn": {"cli/", "server/"},
     "obstore": {"stores/files/"},
     "tantivy": {"catalog/search/"},
 }

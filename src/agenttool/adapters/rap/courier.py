@@ -3,12 +3,14 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from urllib.parse import urlsplit
 
 import httpcore
 
-from agenttool.adapters.rap.forgery import GuardedBackend, Reach, check_url
+from agenttool.adapters.rap.forgery import GuardedBackend, Reach, check_url, resolve
 from agenttool.errors import RecordError
 
 ACCEPTED = 200
@@ -56,13 +58,27 @@ class Courier:
             network_backend=GuardedBackend(reach),
         )
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> Reply:
-        """Post one JSON message, byte for byte to that URL; of the answer only the status matters."""
-        return await self._carry("POST", url, {"Content-Type": "application/json", **(headers or {})}, body, 4096)
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str] | None = None, *, max_bytes: int = 4096
+    ) -> Reply:
+        """Post one message, byte for byte to that URL, as JSON unless the headers say otherwise."""
+        return await self._carry("POST", url, {"Content-Type": "application/json", **(headers or {})}, body, max_bytes)
 
     async def get(self, url: str, headers: Mapping[str, str] | None = None, *, max_bytes: int = 4_000_000) -> Reply:
         """Ask for a JSON document of at most so many bytes."""
         return await self._carry("GET", url, {"Accept": "application/json", **(headers or {})}, None, max_bytes)
+
+    async def judge(self, url: str) -> None:
+        """Refuse a URL that may not be contacted, without contacting it; a name that nobody knows now may be one later.
+
+        Raises:
+            RecordError: it may not be contacted.
+        """
+        check_url(url, self._reach)
+        parts = urlsplit(url)
+        with suppress(OSError, TimeoutError, UnicodeError):
+            async with asyncio.timeout(self._timeout_s):
+                await resolve(parts.hostname or "", parts.port or 0, self._reach)
 
     async def close(self) -> None:
         """Close the connections."""

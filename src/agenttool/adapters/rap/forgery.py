@@ -96,6 +96,10 @@ async def resolve(host: str, port: int, reach: Reach) -> str:
         RecordError: the name has an address that may not be contacted.
         OSError: there is no such name, or nobody could be asked.
     """
+    if _literal(host) is not None:
+        if not reach.allows(ipaddress.ip_address(host)):
+            raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
+        return host
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(entry[4][0]) for entry in found]
     if host.lower().removesuffix(".") not in reach.hosts:

@@ -1,0 +1,126 @@
+"""Who is speaking: credentials that one side presents and the other checks, the same for both directions."""
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from agenttool.errors import ConfigError
+
+_SHORTEST = 16
+"""A secret with fewer characters can be guessed."""
+
+_SIGNATURE = re.compile(r"t=(\d{1,12}),n=([0-9a-f]{32}),v1=([0-9a-f]{64})")
+SIGNATURE_HEADER = "X-RAP-Signature"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a credential is checked on. Names of headers are in lower case; the target is the path with its query."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Credential(Protocol):
+    """A way to say who is speaking."""
+
+    def caller_of(self, request: Request) -> str | None:
+        """Give a name for whoever speaks, always the same for the same one; none for a stranger."""
+        ...
+
+    def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
+        """Give what to send along to be known."""
+        ...
+
+
+class Bearer:
+    """A shared token for each caller: `Bearer({"token…": "runtime-a"})`, or the tokens alone."""
+
+    def __init__(self, tokens: Mapping[str, str] | str) -> None:
+        """Take the tokens and whose they are; one's own, the first, is what `headers` presents.
+
+        Raises:
+            ConfigError: there is none, or one is short enough to be guessed.
+        """
+        named = {tokens: "caller"} if isinstance(tokens, str) else dict(tokens)
+        if not named or any(len(token) < _SHORTEST or not token.isascii() for token in named):
+            raise ConfigError(f"a bearer token must have {_SHORTEST} plain characters or more; make a longer one")
+        self._own = next(iter(named))
+        self._callers = {_digest(token): caller for token, caller in named.items()}
+
+    def caller_of(self, request: Request) -> str | None:
+        """Give the caller whose token was presented; digests are compared, so that time tells nothing."""
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        given, found = _digest(token.strip()), None
+        for known, caller in self._callers.items():
+            if hmac.compare_digest(known, given):
+                found = caller
+        return found
+
+    def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
+        """Present one's own token."""
+        return {"Authorization": f"Bearer {self._own}"}
+
+
+class Signed:
+    """A shared secret that never travels: each request is signed, holds for a while, and is taken once."""
+
+    def __init__(self, secret: str, *, window_s: int = 300, clock: Callable[[], float] = time.time) -> None:
+        """Take the secret, and how far two clocks may be apart.
+
+        Raises:
+            ConfigError: the secret is short enough to be guessed.
+        """
+        if len(secret) < _SHORTEST:
+            raise ConfigError(f"a signing secret must have {_SHORTEST} characters or more; make a longer one")
+        self._secret = secret.encode()
+        self._window_s = window_s
+        self._clock = clock
+        self._seen: set[str] = set()
+        self._ages: deque[tuple[float, str]] = deque()
+
+    def caller_of(self, request: Request) -> str | None:
+        """Tell whether the signature is right, recent, and not a replay."""
+        found = _SIGNATURE.fullmatch(request.headers.get(SIGNATURE_HEADER.lower(), ""))
+        if found is None:
+            return None
+        moment, nonce, signature = found.groups()
+        now = self._clock()
+        expected = self._sign(moment, nonce, request.method, request.target, request.body)
+        is_right = hmac.compare_digest(expected, signature) and abs(now - int(moment)) <= self._window_s
+        return "signed" if is_right and self._is_new(nonce, now) else None
+
+    def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
+        """Sign a request."""
+        moment, nonce = str(int(self._clock())), secrets.token_hex(16)
+        parts = urlsplit(url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return {SIGNATURE_HEADER: f"t={moment},n={nonce},v1={self._sign(moment, nonce, method, target, body)}"}
+
+    def _sign(self, moment: str, nonce: str, method: str, target: str, body: bytes) -> str:
+        head = "\n".join((moment, nonce, method.upper(), target, hashlib.sha256(body).hexdigest()))
+        return hmac.new(self._secret, head.encode(), hashlib.sha256).hexdigest()
+
+    def _is_new(self, nonce: str, now: float) -> bool:
+        while self._ages and self._ages[0][0] < now - 2 * self._window_s:
+            self._seen.discard(self._ages.popleft()[1])
+        if nonce in self._seen:
+            return False
+        self._seen.add(nonce)
+        self._ages.append((now, nonce))
+        return True
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="replace")).digest()

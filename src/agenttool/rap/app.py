@@ -1,0 +1,221 @@
+"""The HTTP side of a provider: decode, hand on, answer at once."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar, cast
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from agenttool.adapters.rap import credentials
+from agenttool.adapters.rap.forgery import check_url
+from agenttool.adapters.rap.wire import (
+    CancelToolCall,
+    CloseThread,
+    Invocation,
+    Manifest,
+    Migrate,
+    ReturnAddress,
+    read,
+    write,
+)
+from agenttool.errors import RecordError, StoreError
+from agenttool.rap.asking import CHOICES_PATH
+from agenttool.rap.keeping.calls import NewCall
+from agenttool.rap.live import Live, opened
+from agenttool.rap.oauth import OAUTH_PATH
+from agenttool.rap.settings import Settings
+
+INVOKE_PATH = "/invoke"
+_JSON = "application/json"
+
+_M = TypeVar("_M")
+_Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Door:
+    """What each path does. Every answer is short and tells nothing of what is behind it."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the provider whose door this is."""
+        self._settings = settings
+        self._live: Live | None = None
+
+    @property
+    def live(self) -> Live:
+        """The provider that runs behind the door.
+
+        Raises:
+            HTTPException: it does not run yet, or no more.
+        """
+        if self._live is None:
+            raise HTTPException(503, "the provider is not running")
+        return self._live
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncGenerator[None]:
+        """Run the provider while the server does: it is ready before the first request."""
+        async with opened(self._settings) as live:
+            self._live = live
+            try:
+                yield
+            finally:
+                self._live = None
+
+    def routes(self) -> list[Route]:
+        """List the paths."""
+        notices: dict[str, _Handler] = {
+            INVOKE_PATH: self.invoke,
+            "/close_thread": self.close_thread,
+            "/cancel_tool_call": self.cancel_tool_call,
+            f"{CHOICES_PATH}{{token}}": self.select,
+        }
+        if self._settings.on_migrate:
+            notices["/migrate"] = self.migrate
+        return [
+            Route("/.well-known/rap-toolset", self.discover, methods=["GET"]),
+            *(Route(path, handler, methods=["POST"]) for path, handler in notices.items()),
+            *([Route(f"{OAUTH_PATH}{{client}}", self.grant, methods=["GET"])] if self._settings.clients else []),
+        ]
+
+    async def discover(self, request: Request) -> Response:
+        """Give the manifest as it is now."""
+        settings = self._settings
+        await self._admitted(request)
+        manifest = Manifest(
+            name=settings.name,
+            description=settings.description,
+            endpoint=f"{self._base_url(request)}{INVOKE_PATH}",
+            needs_migration=bool(settings.on_migrate),
+            tools=tuple(tool.definition for tool in settings.tools.values()),
+        )
+        return Response(write(manifest), media_type=_JSON)
+
+    async def invoke(self, request: Request) -> Response:
+        """Take on a call. One that makes no sense is taken on, too, as long as it says where its result may go."""
+        caller, body = await self._message(request)
+        if self.live.is_full:
+            raise HTTPException(503, "too many calls are under way; try again later")
+        try:
+            message = read(body, Invocation)
+            flaw, call_id = None, message.call_id
+        except RecordError as error:
+            message = _read(body, ReturnAddress)
+            flaw, call_id = f"the invocation is malformed: {error}", message.echo
+        try:
+            check_url(message.callback_url, self._settings.reach)
+        except RecordError as error:
+            raise HTTPException(400, f"callback_url: {error}") from None
+        call = NewCall(
+            caller=caller,
+            thread=message.group_id,
+            id=message.id,
+            call_id=call_id,
+            callback_url=message.callback_url,
+            base_url=self._base_url(request),
+            body=body,
+        )
+        await (self.live.accept(call) if flaw is None else self.live.refuse(call, flaw))
+        return Response()
+
+    async def cancel_tool_call(self, request: Request) -> Response:
+        """Take a cancellation; the answer is the same whether or not there is such a call."""
+        caller, body = await self._message(request)
+        notice = _read(body, CancelToolCall)
+        await self.live.cancel(caller, notice.thread_id, notice.tool_call_id)
+        return Response()
+
+    async def close_thread(self, request: Request) -> Response:
+        """Take a closure; the answer is the same whether or not there was such a thread."""
+        caller, body = await self._message(request)
+        await self.live.close_thread(caller, _read(body, CloseThread).thread_id)
+        return Response()
+
+    async def migrate(self, request: Request) -> Response:
+        """Move a session, and answer when it has moved, or why it has not."""
+        _, body = await self._message(request)
+        notice = _read(body, Migrate)
+        try:
+            check_url(notice.destination_url, self._settings.reach)
+        except RecordError as error:
+            raise HTTPException(400, f"destination_url: {error}") from None
+        fault = await self.live.migrate(notice)
+        return Response() if fault is None else PlainTextResponse(fault, 502)
+
+    async def select(self, request: Request) -> Response:
+        """Take a selection; the URL itself, which nobody can guess, says who may make it."""
+        body = await self._body(request)
+        if not await self.live.select(cast("str", request.path_params["token"]), body):
+            raise HTTPException(400, "not a selection: send 'id' and 'selected'")
+        return Response()
+
+    async def grant(self, request: Request) -> Response:
+        """Take a user back from an authorization page; the state, which nobody can guess, says for which call."""
+        query = request.query_params
+        if not await self.live.grant(query.get("state", ""), query.get("code")):
+            raise HTTPException(400, "this authorization is not expected, or no more; ask for it again")
+        return PlainTextResponse("Thank you. You may close this window.")
+
+    async def _message(self, request: Request) -> tuple[str, bytes]:
+        body = await self._body(request)
+        return await self._admitted(request, body), body
+
+    async def _body(self, request: Request) -> bytes:
+        """Read a JSON body, as long as it is no longer than allowed and arrives in time."""
+        kind = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
+        if kind != _JSON:
+            raise HTTPException(415, f"send {_JSON}")
+        limits, body = self._settings.limits, bytearray()
+        try:
+            async with asyncio.timeout(limits.body_s):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > limits.max_body_bytes:
+                        raise HTTPException(413, f"send at most {limits.max_body_bytes} bytes")
+        except TimeoutError:
+            raise HTTPException(408, "the request took too long to arrive") from None
+        except ClientDisconnect:
+            raise HTTPException(400, "the request was cut off") from None
+        return bytes(body)
+
+    async def _admitted(self, request: Request, body: bytes = b"") -> str:
+        """Name the caller."""
+        admits = self._settings.admits
+        if admits is None:
+            return ""
+        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        asked = credentials.Request(method=request.method, target=target, headers=headers, body=body)
+        caller = admits.caller_of(asked)
+        if caller is None:
+            raise HTTPException(401, "not authorized", {"WWW-Authenticate": "Bearer"})
+        return caller
+
+    def _base_url(self, request: Request) -> str:
+        return self._settings.url or str(request.base_url).rstrip("/")
+
+
+def make_app(door: Door) -> Starlette:
+    """Make the ASGI app of a provider."""
+    handlers = {HTTPException: _refused, StoreError: _failing}
+    return Starlette(routes=door.routes(), lifespan=door.lifespan, exception_handlers=handlers)  # pyright: ignore[reportArgumentType] -- starlette types handlers by their widest exception
+
+
+async def _refused(request: Request, error: HTTPException) -> Response:
+    return PlainTextResponse(error.detail, error.status_code, error.headers)
+
+
+async def _failing(request: Request, error: StoreError) -> Response:
+    """Accept nothing that cannot be kept."""
+    return PlainTextResponse("the provider cannot keep anything now; try again later", 503)
+
+
+def _read(body: bytes, kind: type[_M]) -> _M:
+    try:
+        return read(body, kind)
+    except RecordError as error:
+        raise HTTPException(400, str(error)) from None

@@ -1,0 +1,63 @@
+"""How much one caller may ask for, and how much one request may bring along."""
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from agenttool.ports.limits import RateLimit
+from agenttool.scheduler.rates import Bucket
+
+MAX_CALLERS = 10_000
+"""How many callers' rates are kept; the ones that were quiet longest are let go."""
+
+_OFTEN = RateLimit(per_second=100, burst=1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The limits of a provider.
+
+    Attributes:
+        calls: per caller; what comes too often is accepted, and answered by an error result that says when to retry.
+        notices: cancellations and closures per caller; beyond it they are answered, and not looked at.
+        max_body_bytes: of one request.
+        max_open: how many calls may be under way altogether; beyond it none is accepted for now.
+        max_running: how many functions run at a time; the others wait their turn.
+        body_s: how long a request may take to arrive.
+        keep_s: how long a call is remembered after its end, so that a repeated invocation does not run again.
+        give_up_s: how long a message is tried that nobody takes.
+        migrate_s: how long a migration may take.
+        events_per_second: of one subscription; the rest wait.
+    """
+
+    calls: RateLimit = _OFTEN
+    notices: RateLimit = _OFTEN
+    max_body_bytes: int = 1_000_000
+    max_open: int = 10_000
+    max_running: int = 256
+    body_s: float = 30.0
+    keep_s: float = 7 * 86_400.0
+    give_up_s: float = 7 * 86_400.0
+    migrate_s: float = 600.0
+    events_per_second: float = 20.0
+
+
+class Rates:
+    """One bucket for each caller."""
+
+    def __init__(self, limit: RateLimit) -> None:
+        """Take the limit that each caller has."""
+        self._limit = limit
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def wait_of(self, caller: str) -> float:
+        """Take a token, and give 0; or take none, and give the seconds until there is one."""
+        now = time.monotonic()
+        bucket = self._buckets.pop(caller, None) or Bucket(self._limit)
+        self._buckets[caller] = bucket
+        if len(self._buckets) > MAX_CALLERS:
+            self._buckets.popitem(last=False)
+        wait = bucket.wait(now)
+        if not wait:
+            bucket.take(now)
+        return wait

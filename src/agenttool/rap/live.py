@@ -1,0 +1,226 @@
+"""A provider that runs: its store open, its lanes going, its calls under way."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.wire import Migrate
+from agenttool.rap.asking import Asking
+from agenttool.rap.call import Call
+from agenttool.rap.keeping import calls, messages, questions
+from agenttool.rap.keeping.calls import NewCall
+from agenttool.rap.keeping.messages import Kind, Outgoing
+from agenttool.rap.keeping.store import Store
+from agenttool.rap.limits import Rates
+from agenttool.rap.oauth import OAUTH_PATH, Grants, OAuthClient, Pending
+from agenttool.rap.outbox import Outbox
+from agenttool.rap.outcome import Declined, Event, error_of
+from agenttool.rap.runs import Runs
+from agenttool.rap.settings import Settings
+from agenttool.rap.subscriptions import Subscriptions
+from agenttool.rap.tasks import Tasks
+from agenttool.rap.views import Views
+from agenttool.records import JsonObject
+
+TIDY_EVERY_S = 60.0
+_GONE = (404, 410)
+_log = logging.getLogger(__name__)
+
+
+class Live:
+    """Takes calls, notices and answers. Made by `opened`, and gone with it."""
+
+    def __init__(self, settings: Settings, store: Store, courier: Courier, tasks: Tasks) -> None:
+        """Join the parts."""
+        limits = settings.limits
+        self.settings = settings
+        self._store = store
+        self._courier = courier
+        self._tasks = tasks
+        self._calls = Rates(limits.calls)
+        self._notices = Rates(limits.notices)
+        self._outbox = Outbox(
+            store,
+            courier,
+            tasks,
+            credential=settings.presents,
+            give_up_s=limits.give_up_s,
+            events_per_second=limits.events_per_second,
+        )
+        self._outbox.on_refused = self._note_refusal
+        self._asking = Asking(store, self._outbox)
+        self._grants = Grants(store, courier, settings.clients)
+        self._views = Views(store, self._outbox, courier, tasks, settings.presents)
+        self._subscriptions = Subscriptions(store, self._outbox, events_per_second=limits.events_per_second)
+        self._runs = Runs(
+            store,
+            courier,
+            self._outbox,
+            self._subscriptions,
+            self._views,
+            settings.tools,
+            max_running=limits.max_running,
+            tasks=tasks,
+        )
+
+    async def take_up(self) -> None:
+        """Go on with what an earlier process left: calls that were accepted, and messages nobody has taken yet."""
+        for kept in await self._store.perform(calls.open_calls):
+            if kept.state is calls.State.SUBSCRIBED and not self.settings.is_generator(kept.body):
+                continue  # its events come from whoever publishes them
+            self._runs.start(kept, self)
+        self._outbox.send_all(await self._store.perform(messages.all_next))
+        self._tasks.start(self._tidy())
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether so much is under way that nothing more is accepted for now."""
+        return len(self._runs) >= self.settings.limits.max_open
+
+    async def accept(self, call: NewCall) -> None:
+        """Take on a call: once this returns, it is on the disk, and will end in a result."""
+        wait = self._calls.wait_of(call.caller)
+        if wait:
+            await self.refuse(call, f"too many calls; try again in {wait:.3g} seconds")
+            return
+        kept = await self._store.perform(calls.accept, call)
+        if kept is not None:
+            self._runs.start(kept, self)
+
+    async def refuse(self, call: NewCall, message: str) -> None:
+        """Take on a call that needs no work to be known to fail."""
+        self._outbox.send(await self._store.perform(calls.accept_settled, call, error_of(call, message)))
+
+    async def cancel(self, caller: str, thread: str, call_id: str) -> None:
+        """Stop a call or end a subscription, if it is the caller's; nothing tells whether there was one."""
+        if not self._notices.wait_of(caller):
+            await self._stop(await self._store.perform(calls.cancel, caller, thread, call_id))
+
+    async def close_thread(self, caller: str, thread: str) -> None:
+        """End what a closed thread cannot use any more, and let the author clean up."""
+        if self._notices.wait_of(caller):
+            return
+        await self._stop(await self._store.perform(calls.close_thread, caller, thread))
+        for clean_up in self.settings.on_close:
+            self._tasks.start(clean_up(thread))
+
+    async def _stop(self, numbers: list[int]) -> None:
+        for number in numbers:
+            if not self._runs.cancel(number):
+                await self._subscriptions.cancel(number)
+
+    async def migrate(self, request: Migrate) -> str | None:
+        """Move a session to another host; gives why not, once it is clear, and nothing once everything is there.
+
+        The destination is looked for first, and everything has to be done within the limit.
+        """
+        url = f"{request.destination_url.rstrip('/')}/.well-known/rap-toolset"
+        reply = await self._courier.get(url)
+        if not reply.is_accepted:
+            return "the destination does not answer as a tool server; start it, and make it reachable"
+        try:
+            async with asyncio.timeout(self.settings.limits.migrate_s):
+                for move in self.settings.on_migrate:
+                    await move(request.session_id, request.destination_url)
+        except Declined as error:
+            return str(error)
+        except Exception as error:  # noqa: BLE001 -- the author's code; the session stays where it is
+            _log.error("a migration failed: %s", type(error).__name__)
+            return "the session could not be moved; it stays here"
+        return None
+
+    async def select(self, token: str, body: bytes) -> bool:
+        """Take a selection; false if it is none."""
+        return await self._asking.select(token, body)
+
+    async def grant(self, state: str, code: str | None) -> bool:
+        """Take what came back from an authorization page; false if nobody waits for it."""
+        question = await self._asking.find(state)
+        if question is None or question.secret is None:
+            return False
+        granted = code is not None and await self._grants.redeem(Pending.of(question.secret), code)
+        fault: JsonObject = {"fault": "the authorization was refused or failed; nothing was done"}
+        await self._asking.answer(question, {"granted": True} if granted else fault)
+        return True
+
+    async def publish(self, topic: str, event: Event) -> int:
+        """Send an event to a topic's subscribers."""
+        return await self._subscriptions.publish(topic, event)
+
+    async def choose(self, call: Call, prompt: str, choices: Sequence[str], default: int, limit_s: float) -> int:
+        """Ask a call's user to choose."""
+        async with self._runs.paused(call):
+            return await self._asking.choose(call, prompt, choices, default, limit_s)
+
+    async def authorize(self, call: Call, client: str | None, limit_s: float) -> str:
+        """Give a token of a call's user."""
+        chosen = self._client_for(call, client)
+        if call.user_id is None:
+            raise Declined("this tool acts on behalf of a user, and the call names none")
+        known = await self._store.perform(questions.find, call.number, call.asked)
+        token = await self._grants.token(chosen, call.user_id)
+        if known is None and token is not None:
+            call.asked += 1  # the place stays taken, so that the questions after it keep theirs
+            return token
+        pending = Pending.new(chosen, call.user_id, f"{call.kept.base_url}{OAUTH_PATH}{chosen.name}")
+        state = secrets.token_urlsafe(32)
+        page = chosen.page_for(state=state, verifier=pending.verifier, redirect_uri=pending.redirect_uri)
+        async with self._runs.paused(call):
+            await self._asking.authorize(call, page, state, pending.spelled(), limit_s)
+        token = await self._grants.token(chosen, call.user_id)
+        if token is None:
+            raise Declined("the authorization no longer holds; call again")
+        return token
+
+    def _client_for(self, call: Call, client: str | None) -> OAuthClient:
+        name = client or self.settings.auth_of(call.kept.body)
+        chosen = self.settings.clients.get(name or "")
+        if chosen is None:
+            raise Declined("this tool needs an authorization that its server does not know; tell its operator")
+        return chosen
+
+    async def view(self, call: Call, view_type: str, content: JsonObject) -> None:
+        """Send a view of a call."""
+        await self._views.send(call, view_type, content)
+
+    def report(self, call: Call, told: JsonObject) -> None:
+        """Send how far a call is."""
+        self._views.report(call, told)
+
+    def _note_refusal(self, message: Outgoing, status: int | None) -> None:
+        """End a subscription that its runtime does not know, or does not know any more."""
+        if message.kind is Kind.RESULT or status in _GONE:
+            self._tasks.start(self._stop_subscription(message.call))
+
+    async def _stop_subscription(self, number: int) -> None:
+        await self._subscriptions.cancel(number)
+        self._runs.cancel(number)
+
+    async def _tidy(self) -> None:
+        while True:
+            for number in await self._subscriptions.expire():
+                self._runs.cancel(number)
+            await self._store.perform(calls.forget, time.time_ns() - int(self.settings.limits.keep_s * 1e9))
+            await asyncio.sleep(TIDY_EVERY_S)
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncGenerator[Live]:
+    """Open a provider's store, go on with what is in it, and take calls; on leaving, park whatever waits.
+
+    Raises:
+        ConfigError: the store cannot be used.
+    """
+    async with AsyncExitStack() as stack:
+        store = Store(settings.store)
+        stack.push_async_callback(store.close)
+        courier = Courier(settings.reach)
+        stack.push_async_callback(courier.close)
+        tasks = await stack.enter_async_context(Tasks())
+        live = Live(settings, store, courier, tasks)
+        await live.take_up()
+        yield live

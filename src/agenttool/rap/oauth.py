@@ -1,0 +1,157 @@
+"""Authorization by OAuth 2 with PKCE: the user grants; we exchange, keep and refresh, and tell nobody a token."""
+
+import base64
+import hashlib
+import secrets
+import time
+from dataclasses import dataclass, field
+from urllib.parse import urlencode, urlsplit
+
+from agenttool.adapters.rap.courier import Courier
+from agenttool.codec import json_bytes, parse_object
+from agenttool.errors import ConfigError, RecordError
+from agenttool.rap.keeping import grants
+from agenttool.rap.keeping.store import Store
+from agenttool.records import JsonObject
+
+OAUTH_PATH = "/oauth/"
+EARLY_S = 60.0
+"""A token that ends so soon counts as ended."""
+
+_FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OAuthClient:
+    """This provider as a client of somebody's authorization server; ask for the least scope that will do."""
+
+    name: str
+    authorize_url: str
+    token_url: str
+    client_id: str
+    client_secret: str | None = field(default=None, repr=False)
+    scopes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse addresses that a code could be read at.
+
+        Raises:
+            ConfigError: one of them is not `https`.
+        """
+        token = urlsplit(self.token_url)
+        is_safe = token.scheme == "https" or token.hostname in _LOOPBACK
+        if urlsplit(self.authorize_url).scheme != "https" or not is_safe:
+            raise ConfigError(f"the URLs of OAuth client {self.name!r} must use https; correct them")
+
+    def page_for(self, *, state: str, verifier: str, redirect_uri: str) -> str:
+        """Give the address of the page where the user grants."""
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        query = urlencode(
+            {
+                "response_type": "code",
+                "client_id": self.client_id,
+                "redirect_uri": redirect_uri,
+                "scope": " ".join(self.scopes),
+                "state": state,
+                "code_challenge": challenge,
+                "code_challenge_method": "S256",
+            }
+        )
+        return f"{self.authorize_url}{'&' if '?' in self.authorize_url else '?'}{query}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An authorization under way: what only we know of it."""
+
+    client: str
+    user_id: str
+    verifier: str
+    redirect_uri: str
+
+    @classmethod
+    def new(cls, client: OAuthClient, user_id: str, redirect_uri: str) -> "Pending":
+        """Begin one."""
+        return cls(client=client.name, user_id=user_id, verifier=secrets.token_urlsafe(48), redirect_uri=redirect_uri)
+
+    def spelled(self) -> str:
+        """Write it for the store."""
+        return json_bytes([self.client, self.user_id, self.verifier, self.redirect_uri]).decode()
+
+    @classmethod
+    def of(cls, spelled: str) -> "Pending":
+        """Read what `spelled` wrote."""
+        client, user_id, verifier, redirect_uri = (str(each) for each in _list(spelled))
+        return cls(client=client, user_id=user_id, verifier=verifier, redirect_uri=redirect_uri)
+
+
+class Grants:
+    """The tokens that users granted."""
+
+    def __init__(self, store: Store, courier: Courier, clients: dict[str, OAuthClient]) -> None:
+        """Take where tokens are kept, and who exchanges codes."""
+        self._store = store
+        self._courier = courier
+        self.clients = clients
+
+    async def token(self, client: OAuthClient, user_id: str) -> str | None:
+        """Give a token that holds, refreshed if need be; none if the user has to grant it anew."""
+        kept = await self._store.perform(grants.find, client.name, user_id)
+        if kept is None:
+            return None
+        tokens = parse_object(kept)
+        ends_at = tokens.get("expires_at")
+        if not isinstance(ends_at, int | float) or ends_at > time.time() + EARLY_S:
+            return _text(tokens, "access_token")
+        refresh = _text(tokens, "refresh_token")
+        if refresh is None or not await self._exchange(
+            client, user_id, {"grant_type": "refresh_token", "refresh_token": refresh}, tokens
+        ):
+            await self._store.perform(grants.drop, client.name, user_id)
+            return None
+        return await self.token(client, user_id)
+
+    async def redeem(self, pending: Pending, code: str) -> bool:
+        """Exchange a code for tokens and keep them; tell whether that worked."""
+        client = self.clients.get(pending.client)
+        if client is None:
+            return False
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": pending.redirect_uri,
+            "code_verifier": pending.verifier,
+        }
+        return await self._exchange(client, pending.user_id, form, {})
+
+    async def _exchange(self, client: OAuthClient, user_id: str, form: dict[str, str], before: JsonObject) -> bool:
+        form = {**form, "client_id": client.client_id}
+        if client.client_secret is not None:
+            form["client_secret"] = client.client_secret
+        reply = await self._courier.post(client.token_url, urlencode(form).encode(), _FORM, max_bytes=100_000)
+        try:
+            told = parse_object(reply.body) if reply.is_accepted else {}
+        except RecordError:
+            return False
+        token, lasts_s = _text(told, "access_token"), told.get("expires_in")
+        if token is None:
+            return False
+        kept: JsonObject = {
+            "access_token": token,
+            "refresh_token": told.get("refresh_token", before.get("refresh_token")),
+        }
+        if isinstance(lasts_s, int | float):
+            kept["expires_at"] = time.time() + max(lasts_s, 2 * EARLY_S)  # at least as long as it takes to use it
+        await self._store.perform(grants.keep, client.name, user_id, json_bytes(kept))
+        return True
+
+
+def _text(members: JsonObject, name: str) -> str | None:
+    value = members.get(name)
+    return value if isinstance(value, str) and value else None
+
+
+def _list(spelled: str) -> list[object]:
+    value = parse_object(f'{{"list":{spelled}}}')["list"]
+    return list(value) if isinstance(value, list) else []

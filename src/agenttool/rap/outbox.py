@@ -1,0 +1,111 @@
+"""Messages to runtimes: kept before they are sent, sent in order per call, and tried until taken or refused."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+from agenttool.adapters.rap.courier import Courier, Reply
+from agenttool.adapters.rap.credentials import Credential
+from agenttool.rap.keeping import messages
+from agenttool.rap.keeping.messages import Kind, Outgoing
+from agenttool.rap.keeping.store import Store
+from agenttool.rap.tasks import Tasks
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0
+MAX_PER_HOST = 16
+"""So many deliveries to one host at a time: a host that stalls holds up nobody else."""
+
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+"""The same for every try of one message, so that a receiver can tell a second try from a second event."""
+
+_log = logging.getLogger(__name__)
+
+
+class Outbox:
+    """One lane for each call that has messages to send. A lane at rest costs nothing but its rows."""
+
+    def __init__(
+        self,
+        store: Store,
+        courier: Courier,
+        tasks: Tasks,
+        *,
+        credential: Credential | None = None,
+        give_up_s: float,
+        events_per_second: float,
+    ) -> None:
+        """Take the store, who carries, and how long to try."""
+        self._store = store
+        self._courier = courier
+        self._tasks = tasks
+        self._credential = credential
+        self._give_up_ns = int(give_up_s * 1e9)
+        self._event_pause_s = 1 / events_per_second
+        self._lanes: set[int] = set()
+        self._again: set[int] = set()
+        self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self.on_refused: Callable[[Outgoing, int | None], None] = lambda _message, _status: None
+
+    def send(self, message: Outgoing | None) -> None:
+        """Set a call's lane going, beginning with its oldest message; nothing to send is fine, too."""
+        if message is None:
+            return
+        if message.call in self._lanes:
+            self._again.add(message.call)
+            return
+        self._lanes.add(message.call)
+        self._tasks.start(self._clear(message))
+
+    def send_all(self, waiting: Iterable[Outgoing]) -> None:
+        """Set every lane going that was left with messages."""
+        for message in waiting:
+            self.send(message)
+
+    async def _clear(self, message: Outgoing | None) -> None:
+        """Send what a call has to send, one after the other: nothing overtakes a confirmation, or follows an end."""
+        call = -1 if message is None else message.call
+        while message is not None:
+            await self._deliver(message)
+            was_event = message.kind is Kind.EVENT
+            message = await self._store.perform(messages.done, message)
+            if was_event:
+                await asyncio.sleep(self._event_pause_s)
+            if message is None and call in self._again:
+                self._again.discard(call)
+                message = await self._store.perform(messages.next_of, call)
+        self._lanes.discard(call)
+
+    async def _deliver(self, message: Outgoing) -> None:
+        delay = FIRST_DELAY_S
+        while True:
+            reply = await self._post(message)
+            if not reply.is_worth_retrying:
+                break
+            if time.time_ns() - message.put_at > self._give_up_ns:
+                _log.error("message %d of call %d given up: nobody takes it", message.number, message.call)
+                return
+            await asyncio.sleep(random.uniform(0, delay))  # noqa: S311 -- spreads tries, keeps no secret
+            delay = min(2 * delay, LONGEST_DELAY_S)
+        if reply.status is None or not 200 <= reply.status < 300:  # noqa: PLR2004 -- HTTP's own lines
+            told = reply.fault or f"status {reply.status}"
+            _log.warning("message %d of call %d dropped: %s", message.number, message.call, told)
+            self.on_refused(message, reply.status)
+
+    async def _post(self, message: Outgoing) -> Reply:
+        headers = {IDEMPOTENCY_HEADER: f"{self._store.name}-{message.number}"}
+        if self._credential is not None:
+            headers |= self._credential.headers("POST", message.url, message.body)
+        async with self._turn_at(message.url):
+            return await self._courier.post(message.url, message.body, headers)
+
+    def _turn_at(self, url: str) -> asyncio.Semaphore:
+        host = urlsplit(url).netloc
+        turn = self._hosts.get(host)
+        if turn is None:
+            turn = self._hosts[host] = asyncio.Semaphore(MAX_PER_HOST)
+        return turn

@@ -1,0 +1,172 @@
+"""`Provider`: functions in, a RAP tool server out."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar, Unpack, overload
+
+from starlette.applications import Starlette
+from starlette.types import Receive, Scope, Send
+
+from agenttool.adapters.rap.credentials import Credential
+from agenttool.adapters.rap.forgery import Reach
+from agenttool.errors import ConfigError
+from agenttool.rap.app import Door, make_app
+from agenttool.rap.declare import RapTool, RapToolOptions, declare
+from agenttool.rap.limits import Limits
+from agenttool.rap.oauth import OAuthClient
+from agenttool.rap.outcome import Event
+from agenttool.rap.settings import CleanUp, Move, Settings
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+_MAX_NAME = 128
+
+
+class Provider:
+    """A toolset and its server: decorate functions, then serve it as the ASGI app that it is.
+
+    A call is kept before it is acknowledged, runs in the background, and ends in one result, whatever happens to this
+    process meanwhile. A function that had begun when the process died is not run again, unless it is declared
+    `idempotent` or `read_only`; its caller is told that nobody knows.
+    """
+
+    def __init__(  # noqa: PLR0913 -- the settings of a provider, each with a default
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        store: str | Path | None = None,
+        url: str | None = None,
+        auth: Credential | None = None,
+        sign: Credential | None = None,
+        allow: Iterable[str] = (),
+        https_only: bool = False,
+        clients: Iterable[OAuthClient] = (),
+        limits: Limits | None = None,
+    ) -> None:
+        """Begin with no tools.
+
+        Args:
+            name: of the toolset.
+            description: of the toolset, for people.
+            store: the file that keeps calls; `NAME.rap.db` in the current folder if left out.
+            url: the base URL under which runtimes reach this server; taken from each request if left out.
+            auth: who may call, such as `Bearer(...)`; leave it out in a trusted network only.
+            sign: what callbacks present to be known.
+            allow: private networks and hosts that callbacks may go to; others than public ones are refused.
+            https_only: whether callbacks must go over https.
+            clients: the OAuth clients whose tokens tools may ask for.
+            limits: on requests, calls and messages.
+
+        Raises:
+            ConfigError: one of these cannot be.
+        """
+        if not 1 <= len(name) <= _MAX_NAME:
+            raise ConfigError(f"a toolset must be named by 1 to {_MAX_NAME} characters, got {name!r}; name it")
+        self._settings = Settings(
+            name=name,
+            description=description,
+            store=Path(store or f"{name.replace('/', '-')}.rap.db"),
+            url=None if url is None else url.rstrip("/"),
+            reach=Reach.of(allow, https_only=https_only),
+            admits=auth,
+            presents=sign,
+            limits=limits or Limits(),
+            clients={client.name: client for client in clients},
+        )
+        self._door = Door(self._settings)
+        self._app: Starlette | None = None
+
+    @overload
+    def tool(self, function: _F, /) -> _F: ...
+    @overload
+    def tool(self, /, **options: Unpack[RapToolOptions]) -> Callable[[_F], _F]: ...
+    def tool(self, function: _F | None = None, /, **options: Unpack[RapToolOptions]) -> _F | Callable[[_F], _F]:
+        """Offer a function: `@provider.tool`, or `@provider.tool(read_only=True)`. The function stays what it was.
+
+        Raises:
+            ConfigError: its signature cannot be a tool's, or another tool has its name.
+        """
+
+        def offer(given: _F) -> _F:
+            self.add(declare(given, options))
+            return given
+
+        return offer if function is None else offer(function)
+
+    @overload
+    def subscription(self, function: _F, /) -> _F: ...
+    @overload
+    def subscription(self, /, **options: Unpack[RapToolOptions]) -> Callable[[_F], _F]: ...
+    def subscription(self, function: _F | None = None, /, **options: Unpack[RapToolOptions]) -> _F | Callable[[_F], _F]:
+        """Offer an async generator: the first thing it yields confirms the subscription, each further one is an event.
+
+        After a restart it is called again with the same arguments, and its `call.bookmark` says where it left off.
+
+        Raises:
+            ConfigError: it yields nothing, its signature cannot be a tool's, or another tool has its name.
+        """
+
+        def offer(given: _F) -> _F:
+            self.add(declare(given, options, is_subscription=True))
+            return given
+
+        return offer if function is None else offer(function)
+
+    def add(self, tool: RapTool) -> None:
+        """Offer a tool.
+
+        Raises:
+            ConfigError: another tool has its name, or it requires an OAuth client that there is not.
+        """
+        name = tool.definition.name
+        if name in self._settings.tools:
+            raise ConfigError(f"two tools are named {name!r}; give one another name")
+        if tool.requires_auth is not None and tool.requires_auth not in self._settings.clients:
+            raise ConfigError(f"{name!r} requires the OAuth client {tool.requires_auth!r}; give it to the provider")
+        self._settings.tools[name] = tool
+
+    def on_close(self, clean_up: CleanUp) -> CleanUp:
+        """Have a coroutine function called, in the background, with the id of each thread that closes.
+
+        A closure may come twice, out of order or never, and its id is a stranger's text: never build a path of it.
+        """
+        self._settings.on_close.append(clean_up)
+        return clean_up
+
+    def on_migrate(self, move: Move) -> Move:
+        """Have a coroutine function called to move a session: when it returns, the destination can serve it.
+
+        Declaring one is what tells runtimes that this toolset needs migration.
+        """
+        self._settings.on_migrate.append(move)
+        return move
+
+    async def publish(self, topic: str, value: object, *, associative: bool = False, final: bool = False) -> int:
+        """Send an event to every subscription that was opened on a topic; tell how many there are.
+
+        Verify first that what you publish comes from where it says.
+
+        Raises:
+            ToolFailure: the value is nothing that could be sent.
+        """
+        return await self._door.live.publish(topic, Event(value=value, associative=associative, final=final))
+
+    @property
+    def app(self) -> Starlette:
+        """The ASGI app; made when it is first asked for, with the tools that there are by then.
+
+        Raises:
+            ConfigError: there is no tool.
+        """
+        if self._app is None:
+            if not self._settings.tools:
+                raise ConfigError(
+                    f"toolset {self._settings.name!r} has no tool; decorate a function with @provider.tool"
+                )
+            self._app = make_app(self._door)
+        return self._app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        await self.app(scope, receive, send)

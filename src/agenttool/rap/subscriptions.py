@@ -1,0 +1,80 @@
+"""Subscriptions: a confirmation, then events in order, and nothing after the last, through every restart."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from functools import partial
+
+from agenttool.errors import ToolFailure
+from agenttool.rap.call import Call
+from agenttool.rap.keeping import subscriptions
+from agenttool.rap.keeping.store import Store
+from agenttool.rap.keeping.subscriptions import Subscriber
+from agenttool.rap.outbox import Outbox
+from agenttool.rap.outcome import Event, event_of
+
+LASTS_S = 30 * 86_400.0
+"""How long a subscription lasts that nobody ends."""
+
+_log = logging.getLogger(__name__)
+
+
+class Subscriptions:
+    """Events out of generators, and events that somebody publishes."""
+
+    def __init__(self, store: Store, outbox: Outbox, *, events_per_second: float) -> None:
+        """Take where subscriptions are kept, and how their events go out."""
+        self._store = store
+        self._outbox = outbox
+        self._pause_s = 1 / events_per_second
+
+    async def publish(self, topic: str, event: Event) -> int:
+        """Send an event to everybody who is subscribed to a topic, or to nobody; tell how many.
+
+        Raises:
+            ToolFailure: its value is nothing that could be sent.
+        """
+        sent = await self._store.perform(subscriptions.publish, topic, partial(_body, event), final=event.final)
+        self._outbox.send_all(sent)
+        return len(sent)
+
+    async def drive(self, call: Call, events: AsyncGenerator[object]) -> None:
+        """Send what a generator yields, until it ends or nobody wants any more."""
+        try:
+            async with aclosing(events) as yielded:
+                async for item in yielded:
+                    event = item if isinstance(item, Event) else Event(value=item)
+                    if not await self._emit(call.number, call.thread_id, call.id, event) or event.final:
+                        return
+                    await asyncio.sleep(self._pause_s)
+            last = "The subscription has ended."
+        except ToolFailure as failure:
+            last = f"Error: {failure.error.message}"
+        except Exception as error:  # noqa: BLE001 -- a generator may raise anything, and its end must be told
+            _log.error("subscription %d failed: %s", call.number, type(error).__name__)
+            last = f"Error: the subscription failed; subscribe again, or tell its operator {call.idempotency_key[:12]}"
+        await self._emit(call.number, call.thread_id, call.id, Event(value=last, final=True))
+
+    async def expire(self) -> list[int]:
+        """End the subscriptions whose time is over, with a last event that says so; give their calls."""
+        over = await self._store.perform(subscriptions.expired, time.time_ns())
+        for each in over:
+            last = Event(value="The subscription has expired; subscribe again to go on.", final=True)
+            await self._emit(each.call, each.thread, each.id, last)
+        return [each.call for each in over]
+
+    async def cancel(self, call: int) -> None:
+        """End a subscription that nobody wants any more, without another word."""
+        await self._store.perform(subscriptions.cancel, call)
+
+    async def _emit(self, call: int, thread: str, call_id: str, event: Event) -> bool:
+        body = event_of(thread, call_id, event)
+        message = await self._store.perform(subscriptions.emit, call, body, event.bookmark, final=event.final)
+        self._outbox.send(message)
+        return message is not None
+
+
+def _body(event: Event, subscriber: Subscriber) -> bytes:
+    return event_of(subscriber.thread, subscriber.id, event)

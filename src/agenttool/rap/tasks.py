@@ -1,0 +1,44 @@
+"""Work that goes on beside requests: each piece on its own, and none takes the others down."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Self
+
+_log = logging.getLogger(__name__)
+
+
+class Tasks:
+    """Every piece of work of one provider; on leaving, what still goes on is stopped."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        """Take work from now on."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop what goes on, and wait until it has."""
+        while self._under_way:
+            for task in self._under_way:
+                task.cancel()
+            await asyncio.wait(self._under_way, timeout=5.0)
+
+    def start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
+        """Set a piece of work going."""
+        task = asyncio.get_running_loop().create_task(_guarded(work))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return task
+
+
+async def _guarded(work: Coroutine[object, object, None]) -> None:
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 -- what is kept goes on after a restart, and the rest goes on now
+        _log.error("work in the background failed: %s: %s", type(error).__name__, error)

@@ -1,0 +1,154 @@
+"""A runtime as a provider meets it: real connections, an inbox that answers as it is told, and a bound on every wait."""
+
+import asyncio
+import inspect
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.forgery import Reach
+from agenttool.rap import Provider, outbox
+
+BOUND_S = 20
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """Run a coroutine test in a loop of its own, and end it within a bound."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+
+    async def bounded():
+        async with asyncio.timeout(BOUND_S):
+            await pyfuncitem.obj(**arguments)
+
+    asyncio.run(bounded())
+    return True
+
+
+@pytest.fixture(autouse=True)
+def _in_a_hurry(monkeypatch):
+    monkeypatch.setattr(outbox, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(outbox, "LONGEST_DELAY_S", 0.05)
+
+
+@asynccontextmanager
+async def served(app):
+    """Serve an ASGI app over a real socket; gives its base URL."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=1))
+    task = asyncio.get_running_loop().create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.005)
+        if task.done():
+            await task
+            raise RuntimeError("the server did not start")
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    await task
+
+
+class Inbox:
+    """Takes callbacks, keeps all of them, and answers each with the next status of its script, and then with 200."""
+
+    def __init__(self):
+        self.taken = []
+        self.headers = []
+        self.targets = []
+        self.statuses = []
+        self.arrived = asyncio.Event()
+        self.url = ""
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "lifespan":
+            while True:
+                kind = (await receive())["type"]
+                await send({"type": f"{kind}.complete"})
+                if kind.endswith("shutdown"):
+                    return
+        body = b""
+        while True:
+            event = await receive()
+            body += event.get("body", b"")
+            if not event.get("more_body"):
+                break
+        status = self.statuses.pop(0) if self.statuses else 200
+        self.targets.append(scope["raw_path"].decode() + "?" + scope["query_string"].decode())
+        self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
+        self.taken.append((status, json.loads(body)))
+        self.arrived.set()
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b"ignored"})
+
+    @property
+    def messages(self):
+        """Give what was taken in."""
+        return [message for status, message in self.taken if status == 200]
+
+    async def wait(self, count, kind=None):
+        """Wait for so many messages, of one kind or of any, and give them."""
+        while True:
+            found = [each for each in self.messages if kind in (None, each["type"])]
+            if len(found) >= count:
+                return found
+            self.arrived.clear()
+            await self.arrived.wait()
+
+
+class Client:
+    """A runtime's side of the wire: posts what it is told, and knows the addresses."""
+
+    def __init__(self, base, inbox):
+        self.base = base
+        self.inbox = inbox
+        self.headers = {}
+        self.courier = Courier(Reach.of(["127.0.0.0/8"]))
+
+    def invocation(self, operation, arguments=None, **members):
+        """Spell an invocation."""
+        plain = {"operation": operation, "arguments": arguments or {}, "id": "tc-1", "group_id": "thread-1"}
+        return {**plain, "callback_url": f"{self.inbox.url}/in/9d3e?k=w8", **members}
+
+    async def invoke(self, operation, arguments=None, **members):
+        """Post an invocation, and give the status."""
+        return await self.post("/invoke", self.invocation(operation, arguments, **members))
+
+    async def post(self, path, message, **headers):
+        """Post anything, and give the status."""
+        body = message if isinstance(message, bytes) else json.dumps(message).encode()
+        url = path if path.startswith("http") else self.base + path
+        return (await self.courier.post(url, body, {**self.headers, **headers})).status
+
+    async def get(self, path):
+        """Get a document, and give the reply."""
+        return await self.courier.get(path if path.startswith("http") else self.base + path, self.headers)
+
+    async def result(self, count=1):
+        """Wait for results, and give the last of so many."""
+        return (await self.inbox.wait(count, "tool_result"))[count - 1]
+
+
+@pytest.fixture
+def serving(tmp_path):
+    """Serve a provider beside an inbox; gives the runtime's side of the wire."""
+
+    @asynccontextmanager
+    async def serving(provider, inbox=None):
+        inbox = inbox or Inbox()
+        async with served(inbox) as inbox.url, served(provider) as base:
+            client = Client(base, inbox)
+            yield client
+            await client.courier.close()
+
+    return serving
+
+
+@pytest.fixture
+def make(tmp_path):
+    """Make a provider that keeps its calls in this test's folder and may call back to this machine."""
+    return lambda name="greenhouse", **options: Provider(
+        name, store=tmp_path / "calls.db", **{"allow": ["127.0.0.0/8"], **options}
+    )

@@ -1,0 +1,243 @@
+"""What is refused at the door, and what is never told there."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import time
+
+import pytest
+
+from agenttool.adapters.rap.credentials import SIGNATURE_HEADER, Signed
+from agenttool.rap import Bearer, Limits, RateLimit
+
+TOKEN, OTHER = "correct-horse-battery", "another-runtime-token"
+
+
+@pytest.fixture
+def ringing(make):
+    def ringing(**options):
+        provider = make(**options)
+
+        @provider.tool
+        async def ring() -> str:
+            """Ring."""
+            return "rung"
+
+        return provider
+
+    return ringing
+
+
+@pytest.mark.requirement("RAP-343", "RAP-407")
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'"text"',
+        b"\xef\xbb\xbf{}",
+        b'{"operation":"ring","arguments":{},"id":"\xff","group_id":"g","callback_url":"http://h"}',
+        b"{" * 10_000,
+        b'{"id":"i","group_id":"g"}',
+        b'{"id":"i","callback_url":"https://h.example.test/"}',
+        b'{"group_id":"g","callback_url":"https://h.example.test/"}',
+        b'{"id":"i","id":"j","group_id":"g","callback_url":"https://h.example.test/"}',
+    ],
+)
+async def test_what_names_no_place_for_a_result_is_refused_without_a_trace_of_internals(ringing, serving, body):
+    async with serving(ringing()) as client:
+        reply = await client.courier.post(f"{client.base}/invoke", body)
+        assert await client.invoke("ring") == 200
+        await client.result()
+    assert reply.status == 400
+    assert b"Traceback" not in reply.body
+    assert b".py" not in reply.body
+
+
+@pytest.mark.requirement("RAP-412")
+@pytest.mark.parametrize("path", ["/invoke", "/migrate"])
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "http://169.254.169.254/latest", "http://10.0.0.1/", "http://u@h.example.test/", "x"]
+)
+async def test_a_forged_url_is_refused_and_not_repeated(ringing, serving, path, url):
+    provider, moved = ringing(), []
+
+    @provider.on_migrate
+    async def move(session, destination):
+        moved.append(session)
+
+    async with serving(provider) as client:
+        message = client.invocation("ring", callback_url=url) | {"session_id": "s", "destination_url": url}
+        reply = await client.courier.post(client.base + path, json.dumps(message).encode())
+    assert (reply.status, moved) == (400, [])
+    assert url.encode() not in reply.body or url == "x"
+
+
+async def test_a_name_that_leads_inside_gets_no_work_done(make, serving, caplog):
+    ran = []
+    provider = make(allow=["127.0.0.2"])
+
+    @provider.tool
+    async def act() -> None:
+        """Act."""
+        ran.append(1)
+
+    async with serving(provider) as client:
+        url = f"http://localhost:{client.inbox.url.rpartition(':')[2]}/in"
+        assert await client.invoke("act", callback_url=url) == 200
+        while "dropped" not in caplog.text:  # noqa: ASYNC110 -- a log can only be looked at
+            await asyncio.sleep(0.01)
+        assert (ran, client.inbox.taken) == ([], [])
+    assert url not in caplog.text
+
+
+@pytest.mark.requirement("RAP-410")
+async def test_a_body_beyond_the_limit_is_refused(ringing, serving):
+    async with serving(ringing(limits=Limits(max_body_bytes=500))) as client:
+        assert await client.invoke("ring", {"padding": "x" * 500}) == 413
+        assert await client.invoke("ring") == 200
+        await client.result()
+
+
+@pytest.mark.requirement("RAP-411", "RAP-001")
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        ("application/json", 200),
+        ("application/json; charset=utf-8", 200),
+        ("Application/JSON", 200),
+        ("text/plain", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("multipart/form-data; boundary=x", 415),
+    ],
+)
+async def test_only_json_is_taken(ringing, serving, kind, status):
+    async with serving(ringing()) as client:
+        assert await client.post("/invoke", client.invocation("ring"), **{"Content-Type": kind}) == status
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/invoke", 405), ("/close_thread", 405), ("/nowhere", 404), ("/migrate", 404)]
+)
+async def test_there_is_nothing_else_to_get(ringing, serving, path, status):
+    async with serving(ringing()) as client:
+        assert (await client.get(path)).status == status
+
+
+@pytest.mark.requirement("RAP-341", "RAP-290", "RAP-307")
+@pytest.mark.parametrize(
+    "headers", [{}, {"Authorization": "Bearer wrong-horse-battery"}, {"Authorization": f"Basic {TOKEN}"}]
+)
+async def test_a_stranger_is_refused_at_every_door(ringing, serving, headers):
+    async with serving(ringing(auth=Bearer(TOKEN))) as client:
+        client.headers = headers
+        notice = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
+        statuses = [
+            (await client.get("/.well-known/rap-toolset")).status,
+            await client.invoke("ring"),
+            await client.post("/close_thread", notice),
+            await client.post("/cancel_tool_call", notice),
+        ]
+        assert statuses == [401] * 4
+        client.headers = {"Authorization": f"bearer {TOKEN}"}
+        assert await client.invoke("ring") == 200
+        await client.result()
+
+
+@pytest.mark.requirement("RAP-290", "RAP-291")
+async def test_one_caller_cannot_cancel_the_call_of_another(make, serving):
+    provider, gate = make(auth=Bearer({TOKEN: "a", OTHER: "b"})), asyncio.Event()
+
+    @provider.tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "done"
+
+    async with serving(provider) as client:
+        client.headers = {"Authorization": f"Bearer {TOKEN}"}
+        await client.invoke("wait")
+        client.headers = {"Authorization": f"Bearer {OTHER}"}
+        notice = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
+        assert await client.post("/cancel_tool_call", notice) == 200
+        gate.set()
+        assert (await client.result())["text"] == "done"
+
+
+def signed(secret, moment, body, nonce="0" * 32, target="/invoke"):
+    head = "\n".join((str(moment), nonce, "POST", target, hashlib.sha256(body).hexdigest()))
+    digest = hmac.new(secret.encode(), head.encode(), hashlib.sha256).hexdigest()
+    return {SIGNATURE_HEADER: f"t={moment},n={nonce},v1={digest}"}
+
+
+@pytest.mark.requirement("RAP-098", "RAP-341")
+async def test_a_signed_request_is_taken_once_for_a_while_and_for_one_body_only(ringing, serving):
+    async with serving(ringing(auth=Signed(TOKEN))) as client:
+        body = json.dumps(client.invocation("ring")).encode()
+        now = int(time.time())
+        good = signed(TOKEN, now, body)
+        assert await client.post("/invoke", body, **good) == 200
+        refused = [
+            await client.post("/invoke", body, **good),
+            await client.post("/invoke", body, **signed(TOKEN, now - 3600, body, "1" * 32)),
+            await client.post("/invoke", body, **signed(TOKEN, now + 3600, body, "2" * 32)),
+            await client.post("/invoke", body + b" ", **signed(TOKEN, now, body, "3" * 32)),
+            await client.post("/cancel_tool_call", body, **signed(TOKEN, now, body, "4" * 32)),
+            await client.post("/invoke", body, **signed("another-signing-secret", now, body, "5" * 32)),
+            await client.post("/invoke", body, **{SIGNATURE_HEADER: "t=x,n=y,v1=z"}),
+        ]
+        assert refused == [401] * 7
+        assert await client.post("/invoke", body, **Signed(TOKEN).headers("POST", f"{client.base}/invoke", body)) == 200
+        await client.result()
+
+
+@pytest.mark.requirement("RAP-099")
+async def test_callbacks_present_the_providers_own_credential(ringing, serving):
+    async with serving(ringing(sign=Bearer(TOKEN))) as client:
+        await client.invoke("ring")
+        await client.result()
+        assert client.inbox.headers[0]["authorization"] == f"Bearer {TOKEN}"
+
+
+@pytest.mark.requirement("RAP-048", "RAP-056", "RAP-342")
+async def test_calls_beyond_the_rate_are_told_when_to_come_back(ringing, serving):
+    async with serving(ringing(limits=Limits(calls=RateLimit(per_second=0.01, burst=2)))) as client:
+        assert [await client.invoke("ring", id=f"tc-{each}") for each in range(3)] == [200] * 3
+        await client.result(3)
+    texts = {each["id"]: each["text"] for each in client.inbox.messages}
+    assert (texts["tc-0"], texts["tc-1"]) == ("rung", "rung")
+    assert texts["tc-2"].startswith("Error: too many calls; try again in ")
+
+
+async def test_more_calls_than_can_be_under_way_are_not_accepted(make, serving):
+    provider, gate = make(limits=Limits(max_open=2)), asyncio.Event()
+
+    @provider.tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "done"
+
+    async with serving(provider) as client:
+        assert [await client.invoke("wait", id=f"tc-{each}") for each in range(3)] == [200, 200, 503]
+        gate.set()
+        await client.result(2)
+        assert await client.invoke("wait", id="tc-2") == 200
+        await client.result(3)
+
+
+@pytest.mark.requirement("RAP-113")
+async def test_secrets_are_neither_logged_nor_readable_by_others(ringing, serving, tmp_path, caplog):
+    caplog.set_level("DEBUG", logger="agenttool")
+    async with serving(ringing(auth=Bearer(TOKEN))) as client:
+        client.headers = {"Authorization": f"Bearer {TOKEN}"}
+        client.inbox.statuses = [500, 404]
+        await client.invoke("ring")
+        while "dropped" not in caplog.text:  # noqa: ASYNC110 -- a log can only be looked at
+            await asyncio.sleep(0.01)
+        assert (tmp_path / "calls.db").stat().st_mode & 0o077 == 0
+    assert "k=w8" not in caplog.text
+    assert TOKEN not in caplog.text
+    assert b"k=w8" not in (tmp_path / "calls.db").read_bytes()  # nothing more is to be sent there

@@ -1,0 +1,66 @@
+"""Messages reach their runtime in order, however long that takes, or are dropped for a reason."""
+
+import asyncio
+
+import pytest
+
+from agenttool.rap.outbox import IDEMPOTENCY_HEADER
+
+
+@pytest.fixture
+def ringing(make):
+    provider = make()
+
+    @provider.tool
+    async def ring() -> str:
+        """Ring."""
+        return "rung"
+
+    return provider
+
+
+@pytest.mark.requirement("RAP-110", "RAP-112")
+async def test_a_result_is_tried_until_it_is_taken_and_each_try_has_the_same_key(ringing, serving):
+    async with serving(ringing) as client:
+        client.inbox.statuses = [500, 503, 502]
+        await client.invoke("ring")
+        await client.result()
+        assert [status for status, _ in client.inbox.taken] == [500, 503, 502, 200]
+        assert len({headers[IDEMPOTENCY_HEADER.lower()] for headers in client.inbox.headers}) == 1
+
+
+@pytest.mark.requirement("RAP-110")
+async def test_a_runtime_that_was_down_gets_its_results_when_it_is_back_and_holds_up_nobody(ringing, serving):
+    async with serving(ringing) as client:
+        dead = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+        port = dead.sockets[0].getsockname()[1]
+        dead.close()
+        await dead.wait_closed()
+        await client.invoke("ring", id="a", callback_url=f"http://127.0.0.1:{port}/in")
+        await client.invoke("ring", id="b")
+        assert (await client.result())["id"] == "b"
+        taken = asyncio.get_running_loop().create_future()
+
+        async def back(reader, writer):
+            head = await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+            writer.close()
+            if not taken.done():
+                taken.set_result(head)
+
+        async with await asyncio.start_server(back, "127.0.0.1", port):
+            assert (await taken).startswith(b"POST /in HTTP/1.1")
+
+
+@pytest.mark.requirement("RAP-111", "RAP-409")
+@pytest.mark.parametrize("status", [301, 307, 400, 404, 410, 413, 429])
+async def test_a_refusal_or_a_redirect_ends_the_matter(ringing, serving, caplog, status):
+    async with serving(ringing) as client:
+        client.inbox.statuses = [status]
+        await client.invoke("ring", id="a")
+        while "dropped" not in caplog.text:  # noqa: ASYNC110 -- a log can only be looked at
+            await asyncio.sleep(0.01)
+        await client.invoke("ring", id="b")
+        await client.result()
+    assert [(status, each["id"]) for status, each in client.inbox.taken] == [(status, "a"), (200, "b")]
