@@ -59,6 +59,7 @@ class Runtime(_Runtime):
         mode: str | None = None,
         interactive: bool | None = None,
         lease_s: float = 6.0,
+        thread: str | None = None,
     ) -> Self:
         """Make a runtime for the running event loop.
 
@@ -75,6 +76,7 @@ class Runtime(_Runtime):
             mode: how much goes without asking, such as `default` or `read_only`.
             interactive: whether anybody can be asked; if not, a question is a deny.
             lease_s: on a store that outlives this process, how soon after its death others take up its calls.
+            thread: the name of the conversation that calls are made in; a fresh one if left out.
 
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong.
@@ -105,9 +107,11 @@ class Runtime(_Runtime):
             log=kept.log,
             payloads=kept.payloads,
             open_calls=kept.open_calls,
+            shelf=kept.shelf,
             close=kept.close,
             random=random,
             lease_s=lease_s,
+            thread=thread or "thr_" + UniqueIds().unique(),
         )
         return cls(
             world,

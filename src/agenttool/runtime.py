@@ -25,6 +25,7 @@ from agenttool.pipeline.asked import all_are, chosen_within, names_in, scope_of
 from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
+from agenttool.pipeline.detached import Detached
 from agenttool.pipeline.discover import search_tools
 from agenttool.pipeline.export import records_in
 from agenttool.pipeline.keeper import Keeper
@@ -65,7 +66,7 @@ from agenttool.results.preview import READ_RESULT
 __all__ = ["Runtime", "World"]
 
 
-class Runtime:
+class Runtime(Detached):
     """Governed tool calls. Belongs to one event loop; every call gives a result, never an exception."""
 
     def __init__(  # noqa: PLR0913 -- the parts of a runtime
@@ -98,6 +99,7 @@ class Runtime:
             self._keeper = Keeper(self._core, self._core.open_calls, self._tool_of)
             self._core.awake = self._keeper.start
             self._core.last_word = self._keeper.last_word
+        self._look_after_the_late()
         for tool in tools:
             tool_id = tool.declaration.tool_id
             if self._catalog.find(tool_id) is not None:
@@ -124,6 +126,7 @@ class Runtime:
         self._close()
         await let_end(self._core, self._under_way)
         if self._core.parent is None:
+            await self._end_the_late()
             if self._keeper is not None:
                 await self._keeper.stop()
             if self._end_world is not None:
@@ -295,7 +298,9 @@ class Runtime:
     async def cancel(self, invocation_id: InvocationId) -> bool:
         """Ask a call to stop; tell whether it will. A tool that cannot stop goes on, and the request is noted."""
         call = self._core.calls.get(invocation_id)
-        return call is not None and request_cancel(cast("Call", call), AbortReason.USER_INTERRUPTION)
+        if call is not None:
+            return request_cancel(cast("Call", call), AbortReason.USER_INTERRUPTION)
+        return self._late is not None and await self._late.cancel(invocation_id, AbortReason.USER_INTERRUPTION)
 
     def interrupt(self) -> None:
         """Interrupt the turn: calls that wait are stopped, and of those that run the ones whose tools allow it.

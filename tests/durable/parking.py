@@ -24,12 +24,14 @@ def fill(folder):
         for number in range(COUNT - 1):
             other = f"{number:032x}"
             file.execute(
-                "INSERT INTO open_calls VALUES (?, ?, ?, ?, ?, ?)",
+                "INSERT INTO open_calls (invocation_id, kind, body, approval_id, expires_at_ns, due_at_ns, owner)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
                     f"inv_{other}",
                     kind,
                     body.replace(unique.encode(), other.encode()),
                     approval_id.replace(unique, other),
+                    expires_at_ns,
                     expires_at_ns,
                     owner,
                 ),

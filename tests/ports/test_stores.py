@@ -10,9 +10,16 @@ from agenttool.journal.steps import STEPS
 from agenttool.stores.files.payloads import ObjectPayloads
 from agenttool.stores.memory import MemoryLog, MemoryPayloads
 from agenttool.stores.memory_calls import CallTable, MemoryOpenCalls
+from agenttool.stores.memory_shelf import MemoryShelf
 from agenttool.stores.sqlite.connect import Durability
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.contracts import DURABLE_LOG_PROMISES, LOG_PROMISES, OPEN_CALLS_PROMISES, PAYLOAD_PROMISES
+from agenttool.testing.contracts import (
+    DURABLE_LOG_PROMISES,
+    LOG_PROMISES,
+    OPEN_CALLS_PROMISES,
+    PAYLOAD_PROMISES,
+    SHELF_PROMISES,
+)
 
 
 def name(promise):
@@ -104,3 +111,21 @@ PAYLOADS = {
 @pytest.mark.parametrize("kind", PAYLOADS)
 async def test_payloads_keep_their_promises(kind, promise, tmp_path):
     await promise(always(PAYLOADS[kind](tmp_path)))
+
+
+def sqlite_shelf(folder):
+    @asynccontextmanager
+    async def opened():
+        async with sqlite(folder)() as store:
+            yield store.shelf
+
+    return opened
+
+
+SHELVES = {"memory": lambda _: always(MemoryShelf()), "sqlite": sqlite_shelf}
+
+
+@pytest.mark.parametrize("promise", SHELF_PROMISES, ids=name)
+@pytest.mark.parametrize("kind", SHELVES)
+async def test_a_shelf_keeps_its_promises(kind, promise, tmp_path):
+    await promise(SHELVES[kind](tmp_path))

@@ -177,6 +177,7 @@ async def _wait(call: Call, question: Question) -> Answered | None:
     core.waiting[question.approval_id] = future
     expiry = core.deadlines.arm(core.loop.time() + core.approval_ttl_s, lambda: _expire(future))
     call.drive = drive = Drive(core.patience)
+    call.come_to_rest()
     try:
         answered = await drive.run(_result_of(future))
     finally:

@@ -18,6 +18,7 @@ from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
 from agenttool.ports.facts import FactData, Step
+from agenttool.ports.later import Thread
 from agenttool.records import (
     AbortReason,
     Cancellation,
@@ -71,7 +72,10 @@ class Call(Live, eq=False):
         fault: what was wrong with the arguments before they could even be written down.
         lost: why what was given as its surface leads nowhere.
         is_held: the store keeps what it takes to go on with it.
-        is_parked: this process closes, and leaves it to the next one.
+        is_parked: this process closes, and leaves it to the next one; or nobody waits for it, and it waits for others.
+        is_detached: nobody waits for its result, so that it may be left while the tool's answer is not there.
+        is_away: its tool works on it elsewhere, and will answer later.
+        rests: whom to tell that it has come to rest, ended or not.
         attempts: how many processes have begun to run it.
         allowed_until: when its permission ends, if it does.
         depth: how many calls led to it.
@@ -134,6 +138,9 @@ class Call(Live, eq=False):
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- there before any tool sees it
     lost: Unresolved | None = None
     allowed_until: Timestamp | None = None
+    is_detached: bool = False
+    is_away: bool = False
+    rests: "asyncio.Future[None] | None" = None
 
     @property
     def result_id(self) -> ResultId:
@@ -222,6 +229,26 @@ class Call(Live, eq=False):
         """Remember what the tool wants to change; what becomes of it is decided when it has ended."""
         self.is_special = True
         self.wanted_changes = {**(self.wanted_changes or {}), **parse_object(json_bytes(changes))}
+
+    @property
+    def thread(self) -> Thread:
+        """The conversation that the call is made in."""
+        return self.core.thread
+
+    @property
+    def native_call_id(self) -> str | None:
+        """What the model calls this call."""
+        return self.request.native_call_id
+
+    @property
+    def actor_ref(self) -> str | None:
+        """Who asks for it."""
+        return self.request.actor_ref
+
+    def come_to_rest(self) -> None:
+        """Tell whoever started the call, and does not wait for its end, that it waits for somebody else now."""
+        if self.rests is not None and not self.rests.done():
+            self.rests.set_result(None)
 
     @property
     def credentials(self) -> Mapping[str, str]:

@@ -14,6 +14,8 @@ from agenttool.policy.approvals import Answered, Approvals, Question
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule
 from agenttool.ports.advice import Adviser
+from agenttool.ports.later import Thread
+from agenttool.ports.shelf import Shelf
 from agenttool.ports.stores import OpenCalls, PayloadStore
 from agenttool.ports.world import IdSource
 from agenttool.records import ApprovalId, InvocationId, Json, JsonObject, ToolResult
@@ -57,14 +59,24 @@ class Core:
     loop: asyncio.AbstractEventLoop
     thread_id: int
     digest_key: bytes
+    thread: Thread
+    """The conversation that calls are made in, unless they say otherwise."""
     hooks: tuple[Hook, ...] = ()
     advisers: tuple[Adviser, ...] = ()
     durable: bool = False
     open_calls: OpenCalls | None = None
+    """Where calls are held so that they outlive this process; none where nothing does."""
+    parked: OpenCalls | None = None
+    """Where calls stay that wait for an answer which comes later, in whatever store there is."""
+    shelf: Shelf | None = None
     lease_s: float = 6.0
     """For how long we say each time that we are alive; after that others may take our calls."""
     awake: Callable[[], Awaitable[None]] | None = None
     """Sees to it that others know we live, before anything is held in our name."""
+    withdraw_prompt: Callable[[InvocationId], Awaitable[None]] | None = None
+    """Takes down what a call asked a person, once it has an answer."""
+    overdue: Callable[[InvocationId], None] | None = None
+    """Ends a call whose answer did not come in time, where no keeper looks after such calls."""
     last_word: Callable[[Question], Awaitable[Answered | None]] | None = None
     """Asks the store, when the time for an answer is over, whether one came in time to another process."""
     default_timeout_s: float | None = 600.0

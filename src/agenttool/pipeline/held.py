@@ -2,7 +2,8 @@
 
 A call is held at three points: while it waits for an answer, once it was approved, and before its tool may have an
 effect. The first and the last are on disk before anything follows from them; the second goes there together with the
-answer. Of a call that is held at none of them the store itself knows that it has begun. What is kept here may hold
+answer. A tool that answers later has two points of its own: before anything is sent, and once it has taken the work on.
+Of a call that is held at none of them the store itself knows that it has begun. What is kept here may hold
 secrets; it goes when the call ends.
 """
 
@@ -12,6 +13,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Request
 from agenttool.policy.approvals import Question
 from agenttool.policy.moments import read_moment
+from agenttool.ports.later import Thread, late_key
 from agenttool.records import (
     ClosedEnum,
     Digest,
@@ -35,6 +37,13 @@ class Point(ClosedEnum):
     ASKED = "asked"
     APPROVED = "approved"
     RUNNING = "running"
+    SENDING = "sending"
+    AWAY = "away"
+
+    @property
+    def is_late(self) -> bool:
+        """Tell whether the answer comes from outside, at a time of its own."""
+        return self in (Point.SENDING, Point.AWAY)
 
 
 class Held(Part, frozen=True, kw_only=True):
@@ -57,6 +66,7 @@ class Held(Part, frozen=True, kw_only=True):
     hook_runs: int = 0
     started_ns: int = 0
     attempts: int = 1
+    thread: Thread | None = None
     question: Question | None = None
     """What was asked, also once it was answered: an approval does not last longer than its question."""
 
@@ -75,12 +85,41 @@ class Held(Part, frozen=True, kw_only=True):
 
 def hold(call: Call, point: Point, call_input: JsonObject, question: Question | None = None) -> None:
     """Put a call down; for good with the next settle."""
-    calls, tool, asked = call.core.open_calls, call.tool, call.request
-    if calls is None or tool is None or call.status is None:
-        return
+    calls = call.core.open_calls
+    held = None if calls is None else _held(call, call_input, question)
+    if calls is not None and held is not None:
+        calls.hold(
+            call.invocation_id,
+            kind=point.value,
+            body=write_own(held),
+            approval_id=question.approval_id if question is not None and point is Point.ASKED else None,
+            expires_at_ns=_nanoseconds(question) if question is not None and point is Point.ASKED else None,
+        )
+
+
+def hold_late(call: Call, point: Point, expires_at_ns: int | None, *, is_left: bool = False) -> None:
+    """Put a call down that waits for an answer from outside; one that is not surely sent is due if its process dies."""
+    calls, held = call.core.parked, _held(call, call.call_input, None)
+    if calls is None or held is None:
+        raise AssertionError("a call that answers later is held, so there is a place for it")
+    calls.hold(
+        call.invocation_id,
+        kind=point.value,
+        body=write_own(held),
+        approval_id=late_key(call.invocation_id),
+        expires_at_ns=expires_at_ns,
+        due_at_ns=0 if point is Point.SENDING else None,
+        is_left=is_left,
+    )
+
+
+def _held(call: Call, call_input: JsonObject, question: Question | None) -> Held | None:
+    tool, asked = call.tool, call.request
+    if tool is None or call.status is None:
+        return None
     call.is_held = True
     call.is_special = True
-    held = Held(
+    return Held(
         name=asked.name,
         model_input=asked.model_input,
         call_input=json_bytes(call_input),
@@ -98,14 +137,8 @@ def hold(call: Call, point: Point, call_input: JsonObject, question: Question | 
         hook_runs=call.hook_runs,
         started_ns=call.started_ns,
         attempts=call.attempts,
+        thread=None if tool.later is None else call.core.thread,
         question=question,
-    )
-    calls.hold(
-        call.invocation_id,
-        kind=point.value,
-        body=write_own(held),
-        approval_id=question.approval_id if question is not None and point is Point.ASKED else None,
-        expires_at_ns=_nanoseconds(question) if question is not None and point is Point.ASKED else None,
     )
 
 

@@ -10,8 +10,9 @@ from agenttool.errors import RecordError, StoreError
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import misfit_of
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.held import Held, read_held
+from agenttool.pipeline.held import Held, Point, read_held
 from agenttool.pipeline.resume import end_begun, recalled, resume_call
+from agenttool.pipeline.resume_late import go_on_late, hand_in
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
     Allow,
@@ -25,6 +26,7 @@ from agenttool.policy.approvals import (
     Refused,
     Remember,
 )
+from agenttool.ports.later import LATE
 from agenttool.ports.stores import BEGUN, OpenCall, OpenCalls, Taken
 from agenttool.records import ApprovalId, JsonObject, Part, ToolId, ToolResult
 
@@ -186,7 +188,9 @@ class Keeper:
         is_news = False
         for given in await self.calls.answers(after=self._heard, limit=1000):
             self._heard = given.number
-            if self.core.approvals.get(given.approval_id) is None:
+            if given.approval_id.startswith(LATE):
+                is_news |= not hand_in(self.core, given.approval_id, given.body)
+            elif self.core.approvals.get(given.approval_id) is None:
                 is_news = True
             else:
                 self._early[given.approval_id] = given.body
@@ -212,6 +216,8 @@ class Keeper:
         call = recalled(self.core, opened, held, tool)
         if held is None or tool is None:
             going_on = end_begun(call)
+        elif Point(opened.kind).is_late:
+            going_on = go_on_late(call, tool, held, opened)
         else:
             question, body = held.question, opened.answer
             answered = _answered(question, body) if question is not None and body is not None else None

@@ -33,7 +33,8 @@ async def let_end(core: Core, under_way: Callable[[], tuple[Call, ...]]) -> None
 
 def can_park(call: Call) -> bool:
     """Tell whether a call only waits for an answer, and the store holds what it takes to go on with it."""
-    is_waiting = call.is_held and call.status is InvocationStatus.AWAITING_APPROVAL and call.drive is not None
+    waits = call.status is InvocationStatus.AWAITING_APPROVAL or (call.is_away and call.core.durable)
+    is_waiting = call.is_held and waits and call.drive is not None
     return is_waiting and call.parent is None  # the call that made this one ends, and nobody would want its result
 
 
@@ -48,7 +49,8 @@ def park(call: Call) -> None:
 def leave_parked(call: Call, result: ToolResult) -> ToolResult:
     """Forget a parked call; its caller is told that it goes on elsewhere, and the journal is told nothing."""
     core = call.core
-    core.calls.pop(call.invocation_id, None)
+    if core.calls.get(call.invocation_id) is call:  # somebody may have gone on with it already
+        del core.calls[call.invocation_id]
     for left in core.closing:
         left.set()
     if call.interrupted is not None:

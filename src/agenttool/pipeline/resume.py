@@ -8,6 +8,7 @@ a caller who is gone: then it ends as `process_died`, and whoever still wants it
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from agenttool.codec import parse_object
 from agenttool.errors import ToolFailure
@@ -21,6 +22,7 @@ from agenttool.pipeline.evidence import Request
 from agenttool.pipeline.failed import error_of_interruption, failed
 from agenttool.pipeline.held import Held, Point, hold, kept, settle
 from agenttool.pipeline.judge import judge
+from agenttool.pipeline.parking import leave_parked
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.execute import execute, run
 from agenttool.pipeline.phases.map_result import map_result
@@ -53,6 +55,8 @@ MAX_ATTEMPTS = 3
 def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None) -> Call:
     """Make the call anew, as the log says that it stands; it may have come further than where it was held."""
     facts = core.journal.log.facts_of(opened.invocation_id)
+    if held is not None and held.thread is not None:
+        core = replace(core, thread=held.thread, parent=core)
     call = Call(
         core,
         Request("", b"{}") if held is None else held.request,
@@ -62,13 +66,14 @@ def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None)
         is_special=True,
         tool=tool,
         is_held=True,
-        phase=Phase.EXECUTE if opened.kind == Point.RUNNING else Phase.PERMISSION,
+        phase=Phase.EXECUTE if opened.kind in _AT_WORK else Phase.PERMISSION,
+        is_detached=True,
     )
     for fact in facts:
         call.events = fact.sequence + fact.step.events
         call.status = fact.step.last or call.status
         call.tool_id = fact.tool_id or call.tool_id
-        call.progress += fact.step in (steps.PROGRESSED, steps.PARTIAL)
+        call.progress += fact.step in _REPORTS
     if held is not None:
         call.decisions, call.mutations, call.hook_runs = held.decisions, held.mutations, held.hook_runs
         call.started_ns, call.attempts = held.started_ns, held.attempts
@@ -76,6 +81,10 @@ def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None)
         call.request = held.request if tool.redactor is None else held.request.with_redactor(tool.redactor)
         call.learn_secrets(parse_object(held.call_input))
     return call
+
+
+_AT_WORK = (Point.RUNNING, Point.SENDING, Point.AWAY)
+_REPORTS = (steps.PROGRESSED, steps.PARTIAL, steps.BACKGROUNDED, steps.NEEDS_INPUT)
 
 
 async def end_begun(call: Call) -> ToolResult:
@@ -98,6 +107,8 @@ async def resume_call(call: Call, tool: Tool, held: Held, answered: Answered | N
         mapped = failed(call, failure.error)
     except BaseException as crash:  # noqa: BLE001 -- as in run_call: there is a result whatever happens
         mapped = failed(call, error_of_interruption(call, crash))
+    if call.is_parked:
+        return leave_parked(call, mapped.result)
     result = await finish(call, mapped)
     return await kept(call, emit_terminal(call, result, mapped.chars))
 
@@ -172,7 +183,7 @@ async def _run_again(call: Call, tool: Tool, held: Held, call_input: JsonObject)
     may_repeat = tool.repeatability is not None or not tool.has_effects
     is_same = tool.subject.declaration_digest == held.declaration_digest
     if not may_repeat or not is_same or call.attempts > MAX_ATTEMPTS:
-        raise ToolFailure(_unknown())
+        raise ToolFailure(unknown_after_crash())
     if held.parent_invocation_id is not None:
         raise ToolFailure(_nobody_waits(call))
     await schedule(call, tool, call_input)
@@ -187,7 +198,8 @@ async def _run_again(call: Call, tool: Tool, held: Held, call_input: JsonObject)
     return map_result(call, output)
 
 
-def _unknown() -> ToolError:
+def unknown_after_crash() -> ToolError:
+    """Give the error of a call that may have run, and that nobody may run again."""
     message = "the process died while the tool ran, so that nobody knows what it did; look before you repeat it"
     return guided(
         ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message=message, code="unknown_after_crash", effects=True

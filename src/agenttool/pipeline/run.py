@@ -43,13 +43,13 @@ async def run_call(call: Call) -> ToolResult:  # noqa: PLR0912 -- every way to a
         mapped = failed(call, failure.error)
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure, and a result like any other
         mapped = failed(call, error_of_interruption(call, crash))
+    if call.is_parked:
+        return leave_parked(call, mapped.result)
     tool = call.tool
     if tool is None or (mapped.chars <= tool.inline_below and not tool.has_post_hooks and not mapped.needs_decision):
         result = mapped.result  # no hook waits for it, and all of it can be delivered as it is
     else:
         result = await finish(call, mapped)
-    if call.is_parked:
-        return leave_parked(call, result)
     result = emit_terminal(call, result, mapped.chars)
     if call.core.durable:
         result = await kept(call, result)

@@ -121,6 +121,8 @@ _CLASSES = {AbortReason.TIMEOUT: ErrorClass.TIMEOUT, AbortReason.SIBLING_ERROR: 
 
 
 def _why_stopped(call: Call, reason: AbortReason, *, abandoned: bool) -> str:
+    if call.is_parked and call.is_detached:
+        return f"{call.invocation_id} waits for an answer that comes later"
     if call.is_parked:
         return f"the runtime closed before anybody answered; {call.invocation_id} goes on once somebody does"
     if reason is AbortReason.TIMEOUT:

@@ -9,6 +9,7 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.match import Hook, HooksOfTool, hooks_of
 from agenttool.policy.subject import Subject, subject_of
 from agenttool.ports.executor import Job
+from agenttool.ports.later import AnswersLater
 from agenttool.ports.tool import Check, DeclaredTool, Normalize
 from agenttool.records import (
     ContextModifierPolicy,
@@ -83,6 +84,7 @@ class Tool:
     has_pre_hooks: bool
     has_post_hooks: bool
     inline_below: int
+    later: AnswersLater | None
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
         """Give the hooks of this tool that stand at one place."""
@@ -125,6 +127,7 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         contract.internal_only_fields,
         declared.check_values,
         declared.preflight,
+        declared.later,
     )
     is_plain = not (any(asks) or declared.normalize or redactor or its_hooks.by_event or subject.computed)
     read_flat = _flat_reader_of(declared, model_schema) if is_plain and declared.is_silent else None
@@ -168,6 +171,7 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
         has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
         inline_below=-1 if its_hooks.at(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,
+        later=declared.later,
     )
 
 

@@ -10,7 +10,9 @@ from agenttool.journal.journal import Journal
 from agenttool.pipeline.core import Core
 from agenttool.policy.decide import Policy
 from agenttool.ports.advice import Adviser
+from agenttool.ports.later import Thread
 from agenttool.ports.limits import RateLimit
+from agenttool.ports.shelf import Shelf
 from agenttool.ports.stores import EventLog, OpenCalls, PayloadStore
 from agenttool.ports.world import Clock, IdSource
 from agenttool.scheduler.deadlines import Deadlines
@@ -28,6 +30,7 @@ class World:
     """What a runtime needs from outside; `close` is called when it is closed.
 
     `lease_s` is for how long a process that says nothing is taken for alive; after that others take up its calls.
+    `thread` names the conversation that calls are made in.
     """
 
     clock: Clock
@@ -35,9 +38,11 @@ class World:
     log: EventLog
     payloads: PayloadStore
     open_calls: OpenCalls | None = None
+    shelf: Shelf | None = None
     close: Callable[[], Awaitable[None]] | None = None
     random: Callable[[], float] = _certain
     lease_s: float = 6.0
+    thread: str = "thread"
 
 
 def make_core(
@@ -62,10 +67,13 @@ def make_core(
         loop=loop,
         thread_id=threading.get_ident(),
         digest_key=world.ids.secret(),
+        thread=Thread(thread_id=world.thread),
         hooks=tuple(hooks),
         advisers=tuple(advisers),
         durable=world.log.durable,
         open_calls=world.open_calls if world.log.durable else None,
+        parked=world.open_calls,
+        shelf=world.shelf,
         random=world.random,
         lease_s=world.lease_s,
         source_buckets={namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()},

@@ -4,6 +4,7 @@ from asyncio import Future
 from collections.abc import Coroutine, Mapping
 from typing import Protocol
 
+from agenttool.ports.later import Thread
 from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolId, ToolResult
 
 
@@ -41,6 +42,21 @@ class Job(Protocol):
     @property
     def call_input(self) -> JsonObject:
         """The final input. The executor's own: changing it changes no record."""
+        ...
+
+    @property
+    def thread(self) -> Thread:
+        """The conversation that the call is made in."""
+        ...
+
+    @property
+    def native_call_id(self) -> str | None:
+        """The id that the model gave to its call, if any."""
+        ...
+
+    @property
+    def actor_ref(self) -> str | None:
+        """Who asks for the call, if that is known; not to be handed to anybody without consent."""
         ...
 
     @property

@@ -106,9 +106,9 @@ class OpenCall(Part, frozen=True, kw_only=True):
     Attributes:
         kind: at which point it stands, in the words of whoever holds it.
         body: the raw inputs; may hold secrets, and is gone when the call ends.
-        approval_id: the question it waits for, if it does.
+        approval_id: the question it waits for, if it does; or, by a prefix of its own, an answer that comes later.
         expires_at_ns: when it is too late to answer.
-        owner: the process that has it.
+        owner: the process that has it; none if it was left to whoever hears the answer.
         answer: what was answered to its question, if it was.
     """
 
@@ -161,7 +161,7 @@ class OpenCalls(Protocol):
         """The name of this process among owners."""
         ...
 
-    def hold(
+    def hold(  # noqa: PLR0913 -- the columns of a call
         self,
         invocation_id: InvocationId,
         *,
@@ -169,8 +169,20 @@ class OpenCalls(Protocol):
         body: bytes,
         approval_id: ApprovalId | None = None,
         expires_at_ns: int | None = None,
+        due_at_ns: int | None = None,
+        is_left: bool = False,
     ) -> None:
-        """Keep what a call needs to go on, in place of what was kept for it before; for good at the next settle."""
+        """Keep what a call needs to go on, in place of what was kept for it before; for good at the next settle.
+
+        Args:
+            invocation_id: which call.
+            kind: at which point it stands.
+            body: what it takes to go on with it.
+            approval_id: what it waits for.
+            expires_at_ns: when it is too late to answer.
+            due_at_ns: when there is something to do for it even without an answer; as it expires, if not given.
+            is_left: it is nobody's from now on, and anybody may take it when it is due.
+        """
         ...
 
     def release(self, invocation_id: InvocationId) -> None:
@@ -200,7 +212,7 @@ class OpenCalls(Protocol):
     async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give calls of dead owners that there is something to do for, the oldest first, and take none of them.
 
-        That is every call but those that wait for an answer which has not come and is not overdue.
+        That is every call but those that wait for an answer which has not come, before the moment they are due.
         """
         ...
 
@@ -232,8 +244,8 @@ class OpenCalls(Protocol):
         """Give open calls by age, the oldest first, from after one of them."""
         ...
 
-    async def parked(self, *, after: ApprovalId | None = None, limit: int) -> Sequence[OpenCall]:
-        """Give calls that wait for an answer and have none, by the age of their questions."""
+    async def parked(self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_") -> Sequence[OpenCall]:
+        """Give calls that wait for an answer and have none, by the age of their questions, whose ids begin so."""
         ...
 
     async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> Taken:

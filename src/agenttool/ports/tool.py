@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agenttool.ports.executor import Executor
+from agenttool.ports.later import AnswersLater
 from agenttool.ports.limits import RateLimit
 from agenttool.records import (
     ExecutionProfile,
@@ -42,7 +43,8 @@ class DeclaredTool:
 
     The records say what the tool is; the callables are the parts of that description that only code can give.
     `is_silent` promises that a run reports nothing through its job before it first waits for something; `direct` is
-    another way to start such a run, for whoever has the values at hand and no object that holds them.
+    another way to start such a run, for whoever has the values at hand and no object that holds them. A tool has
+    `later` if a run only hands the work over, and the answer comes by some other way.
     """
 
     declaration: ToolDeclaration
@@ -60,3 +62,4 @@ class DeclaredTool:
     is_trusted: bool = False
     is_silent: bool = False
     direct: Direct | None = None
+    later: AnswersLater | None = None

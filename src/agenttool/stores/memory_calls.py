@@ -1,7 +1,8 @@
 """The calls under way, in this process: the reference, and what a runtime without a file uses."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 from agenttool.errors import StoreError
 from agenttool.ports.stores import GivenAnswer, OpenCall, Taken
@@ -13,6 +14,8 @@ class CallTable:
     """What owners share."""
 
     calls: dict[InvocationId, OpenCall] = field(default_factory=dict[InvocationId, OpenCall])
+    due_ns: dict[InvocationId, int] = field(default_factory=dict[InvocationId, int])
+    asking: dict[ApprovalId, InvocationId] = field(default_factory=dict[ApprovalId, InvocationId])
     alive_until_ns: dict[str, int] = field(default_factory=dict[str, int])
     answers: dict[ApprovalId, GivenAnswer] = field(default_factory=dict[ApprovalId, GivenAnswer])
 
@@ -35,7 +38,7 @@ class MemoryOpenCalls:
     def _is_dead(self) -> bool:
         return self._is_registered and self._owner not in self._table.alive_until_ns
 
-    def hold(
+    def hold(  # noqa: PLR0913 -- the columns of a call
         self,
         invocation_id: InvocationId,
         *,
@@ -43,29 +46,40 @@ class MemoryOpenCalls:
         body: bytes,
         approval_id: ApprovalId | None = None,
         expires_at_ns: int | None = None,
+        due_at_ns: int | None = None,
+        is_left: bool = False,
     ) -> None:
         """Keep what a call needs to go on; nothing, if others took this owner for dead."""
         if self._is_dead:
             return
         before = self._table.calls.get(invocation_id)
         if before is not None and before.approval_id != approval_id:
-            self._empty_answer(before)
+            self._forget_question(before)
         self._table.calls[invocation_id] = OpenCall(
             invocation_id=invocation_id,
             kind=kind,
             body=body,
             approval_id=approval_id,
             expires_at_ns=expires_at_ns,
-            owner=self._owner,
+            owner=None if is_left else self._owner,
         )
+        self._table.due_ns.pop(invocation_id, None)
+        due_ns = expires_at_ns if due_at_ns is None else due_at_ns
+        if due_ns is not None:
+            self._table.due_ns[invocation_id] = due_ns
+        if approval_id is not None:
+            self._table.asking[approval_id] = invocation_id
 
     def release(self, invocation_id: InvocationId) -> None:
         """Let go of a call that ends, and of what was answered to it; that it was answered stays."""
         call = None if self._is_dead else self._table.calls.pop(invocation_id, None)
         if call is not None:
-            self._empty_answer(call)
+            self._table.due_ns.pop(invocation_id, None)
+            self._forget_question(call)
 
-    def _empty_answer(self, call: OpenCall) -> None:
+    def _forget_question(self, call: OpenCall) -> None:
+        if call.approval_id is not None:
+            self._table.asking.pop(call.approval_id, None)
         given = self._table.answers.get(call.approval_id) if call.approval_id else None
         if given is not None:
             self._table.answers[given.approval_id] = replace(given, body=b"")
@@ -95,18 +109,19 @@ class MemoryOpenCalls:
 
     async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
         """Take calls of dead owners that there is something to do for."""
-        return self._claim(lambda call: self._is_due(call, now_ns), now_ns, limit)
+        return self._claim((call for call in self._sorted() if self._is_due(call, now_ns)), now_ns, limit)
 
     async def take(self, invocation_id: InvocationId, *, now_ns: int) -> OpenCall | None:
         """Take one call of a dead owner."""
-        found = self._claim(lambda call: call.invocation_id == invocation_id, now_ns, 1)
+        call = self._table.calls.get(invocation_id)
+        found = self._claim(() if call is None else (call,), now_ns, 1)
         return found[0] if found else None
 
-    def _claim(self, chosen: Callable[[OpenCall], bool], now_ns: int, limit: int) -> list[OpenCall]:
+    def _claim(self, chosen: Iterable[OpenCall], now_ns: int, limit: int) -> list[OpenCall]:
         alive = self._alive(now_ns)
         if self._owner not in alive:
             raise StoreError(f"the owner {self._owner} is not alive itself; renew before taking calls of others")
-        found = [call for call in self._sorted() if call.owner not in alive and chosen(call)][:limit]
+        found = [call for call in chosen if call.owner not in alive][:limit]
         for call in found:
             self._table.calls[call.invocation_id] = replace(call, owner=self._owner)
             if call.owner is not None and call.owner != self._owner:
@@ -122,7 +137,8 @@ class MemoryOpenCalls:
         return call if given is None else replace(call, answer=given.body or None)
 
     def _is_due(self, call: OpenCall, now_ns: int) -> bool:
-        is_late = call.expires_at_ns is not None and call.expires_at_ns <= now_ns
+        due_ns = self._table.due_ns.get(call.invocation_id)
+        is_late = due_ns is not None and due_ns <= now_ns
         given = self._table.answers.get(call.approval_id) if call.approval_id else None
         return call.approval_id is None or is_late or (given is not None and given.body != b"")
 
@@ -133,18 +149,19 @@ class MemoryOpenCalls:
 
     async def by_approval(self, approval_id: ApprovalId) -> OpenCall | None:
         """Give the call that waits for the answer to this question."""
-        found = (call for call in self._table.calls.values() if call.approval_id == approval_id)
-        return next(map(self._answered, found), None)
+        asking = self._table.asking.get(approval_id)
+        return None if asking is None else await self.get(asking)
 
     async def page(self, *, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give open calls by age; ids sort by time."""
         return [self._answered(call) for call in self._sorted() if call.invocation_id > (after or "")][:limit]
 
-    async def parked(self, *, after: ApprovalId | None = None, limit: int) -> Sequence[OpenCall]:
+    async def parked(self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_") -> Sequence[OpenCall]:
         """Give calls that wait for an answer, by the age of their questions."""
-        waiting = (call for call in self._table.calls.values() if call.approval_id not in (None, *self._table.answers))
-        by_age = sorted(waiting, key=lambda call: call.approval_id or "")
-        return [call for call in by_age if (call.approval_id or "") > (after or "")][:limit]
+        begin = after or ""
+        asked = (each for each in self._table.asking if each.startswith(prefix) and each > begin)
+        waiting = nsmallest(limit, (each for each in asked if each not in self._table.answers))
+        return [self._table.calls[self._table.asking[each]] for each in waiting]
 
     async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> Taken:
         """Give the answer to a question."""

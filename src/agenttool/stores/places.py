@@ -6,9 +6,11 @@ from pathlib import Path
 
 from agenttool.errors import ConfigError
 from agenttool.ports.facts import Step
+from agenttool.ports.shelf import Shelf
 from agenttool.ports.stores import EventLog, OpenCalls, PayloadStore
 from agenttool.stores.memory import MemoryLog, MemoryPayloads
 from agenttool.stores.memory_calls import MemoryOpenCalls
+from agenttool.stores.memory_shelf import MemoryShelf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +20,7 @@ class Kept:
     log: EventLog
     payloads: PayloadStore
     open_calls: OpenCalls
+    shelf: Shelf
     close: Callable[[], Awaitable[None]] | None = None
 
 
@@ -44,7 +47,7 @@ def open_place(place: str, steps: Mapping[str, Step], payloads: str | None = Non
     """
     file = file_of(place)
     if file is None:
-        return Kept(log=MemoryLog(), payloads=MemoryPayloads(), open_calls=MemoryOpenCalls())
+        return Kept(log=MemoryLog(), payloads=MemoryPayloads(), open_calls=MemoryOpenCalls(), shelf=MemoryShelf())
     # Loaded only when a file is asked for: they cost more to import than all the rest of a runtime in memory.
     from agenttool.stores.files.payloads import ObjectPayloads  # noqa: PLC0415 -- see above
     from agenttool.stores.sqlite.store import SqliteStore  # noqa: PLC0415 -- see above
@@ -54,5 +57,6 @@ def open_place(place: str, steps: Mapping[str, Step], payloads: str | None = Non
         log=kept.log,
         payloads=ObjectPayloads.open(payloads or file.with_name(file.name + "-payloads")),
         open_calls=kept.open_calls,
+        shelf=kept.shelf,
         close=kept.close,
     )

@@ -93,5 +93,5 @@ def release_result(call: Call) -> None:
 
 def _let_go(call: Call) -> None:
     """Take away what was kept for going on with a call, now that its end is told."""
-    if call.is_held and call.core.open_calls is not None:
-        call.core.open_calls.release(call.invocation_id)
+    if call.is_held and call.core.parked is not None:
+        call.core.parked.release(call.invocation_id)

@@ -2,6 +2,7 @@
 
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
+from agenttool.pipeline.away import hand_over
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.failed import error_of_crash, whole
 from agenttool.pipeline.held import Point, hold, settle
@@ -29,6 +30,8 @@ async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
         call.started_ns = call.note(steps.RESUMED)
     else:
         call.started_ns = call.note(steps.STARTED, None if call.facts is None else Scheduled(call.facts))
+    if tool.later is not None:
+        return await hand_over(call, tool.later, lambda: run(call, tool))
     if call.core.durable and (tool.has_effects or call.is_held):
         hold(call, Point.RUNNING, call_input)
         await settle(call)

@@ -9,12 +9,13 @@ from agenttool.stores.sqlite.chain import LinkedFact, ToldFact, find_head, linke
 
 Change: TypeAlias = Callable[[sqlite3.Connection], None]
 
-HeldCall: TypeAlias = tuple[str, str, bytes, str | None, int | None, str]
+HeldCall: TypeAlias = tuple[str, str, bytes, str | None, int | None, int | None, str | None]
 
 _HOLD = (
-    "INSERT INTO open_calls (invocation_id, kind, body, approval_id, expires_at_ns, owner) VALUES (?, ?, ?, ?, ?, ?)"
-    " ON CONFLICT (invocation_id) DO UPDATE SET kind = excluded.kind, body = excluded.body,"
-    " approval_id = excluded.approval_id, expires_at_ns = excluded.expires_at_ns, owner = excluded.owner"
+    "INSERT INTO open_calls (invocation_id, kind, body, approval_id, expires_at_ns, due_at_ns, owner)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (invocation_id) DO UPDATE SET kind = excluded.kind,"
+    " body = excluded.body, approval_id = excluded.approval_id, expires_at_ns = excluded.expires_at_ns,"
+    " due_at_ns = excluded.due_at_ns, owner = excluded.owner"
 )
 _BEGIN = "INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, x'', ?) ON CONFLICT DO NOTHING"
 _RELEASE = "DELETE FROM open_calls WHERE invocation_id = ?"

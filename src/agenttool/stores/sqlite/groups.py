@@ -40,6 +40,8 @@ class GroupCommit:
     def __init__(self, writer: Writer, on_kept: Callable[[Batch], None]) -> None:
         """Take the writer, and whom to tell what is kept from now on."""
         self.batch = Batch()
+        self.followed: set[str] = set()
+        """The calls of this process of which facts are on their way to disk, and not yet the last."""
         self._under_way: Batch | None = None
         self._writer = writer
         self._on_kept = on_kept

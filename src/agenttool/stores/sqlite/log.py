@@ -37,7 +37,6 @@ class SqliteLog:
         self._is_looking = False
         self._version = 0
         self._writer = writer
-        self._begun: set[InvocationId] = set()
 
     def append(self, fact: Fact) -> None:
         """Take one fact."""
@@ -52,11 +51,11 @@ class SqliteLog:
         One that ends before anything of it was written never was among them, which is most calls that only read.
         """
         if step.last is None or not step.last.is_terminal:
-            if call not in self._begun:
-                self._begun.add(call)
+            if call not in self.group.followed:
+                self.group.followed.add(call)
                 self.group.batch.begun[call] = self._writer.owner
             return
-        self._begun.discard(call)
+        self.group.followed.discard(call)
         if self.group.batch.begun.pop(call, None) is None:
             self.group.batch.released.append((call,))
 

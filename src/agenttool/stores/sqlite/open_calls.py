@@ -27,7 +27,7 @@ _ONE = f"SELECT invocation_id FROM open_calls WHERE invocation_id = :one AND {_D
 _DUE = f"""
     SELECT DISTINCT invocation_id FROM (
         SELECT invocation_id, owner FROM open_calls INDEXED BY open_work WHERE approval_id IS NULL
-        UNION ALL SELECT invocation_id, owner FROM open_calls INDEXED BY open_until WHERE expires_at_ns <= :now
+        UNION ALL SELECT invocation_id, owner FROM open_calls INDEXED BY open_due WHERE due_at_ns <= :now
         UNION ALL SELECT invocation_id, owner FROM answers INDEXED BY open_answers
             CROSS JOIN open_calls USING (approval_id) WHERE answers.body IS NOT NULL
     ) WHERE invocation_id > :after AND {_DEAD} ORDER BY invocation_id LIMIT :limit
@@ -51,7 +51,7 @@ class SqliteOpenCalls:
         """The name of this process."""
         return self._owner
 
-    def hold(
+    def hold(  # noqa: PLR0913 -- the columns of a call
         self,
         invocation_id: InvocationId,
         *,
@@ -59,10 +59,16 @@ class SqliteOpenCalls:
         body: bytes,
         approval_id: ApprovalId | None = None,
         expires_at_ns: int | None = None,
+        due_at_ns: int | None = None,
+        is_left: bool = False,
     ) -> None:
         """Keep what a call needs to go on."""
+        due_ns = expires_at_ns if due_at_ns is None else due_at_ns
+        owner = None if is_left else self._owner
+        if is_left:
+            self._group.followed.discard(invocation_id)
         self._group.batch.begun.pop(invocation_id, None)
-        self._group.batch.held.append((invocation_id, kind, body, approval_id, expires_at_ns, self._owner))
+        self._group.batch.held.append((invocation_id, kind, body, approval_id, expires_at_ns, due_ns, owner))
         self._group.linger()
 
     def release(self, invocation_id: InvocationId) -> None:
@@ -123,9 +129,10 @@ class SqliteOpenCalls:
         """Give open calls by age; ids sort by time."""
         return self._read("invocation_id > ? ORDER BY invocation_id LIMIT ?", after or "", limit)
 
-    async def parked(self, *, after: ApprovalId | None = None, limit: int) -> Sequence[OpenCall]:
+    async def parked(self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_") -> Sequence[OpenCall]:
         """Give calls that wait for an answer, by the age of their questions."""
-        return self._read(f"approval_id > ? AND {_NOT_ANSWERED} ORDER BY approval_id LIMIT ?", after or "", limit)
+        among = f"approval_id > ? AND approval_id < ? AND {_NOT_ANSWERED} ORDER BY approval_id LIMIT ?"
+        return self._read(among, after or prefix, f"{prefix}\x7f", limit)
 
     async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> Taken:
         """Give the answer to a question."""

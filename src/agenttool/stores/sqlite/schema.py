@@ -34,6 +34,14 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # A beginning of its own keeps the chain of one log from passing for another's.
         "INSERT INTO anchors VALUES (0, :beginning, 0)",
     ),
+    (
+        # There may be something to do for a call long before it is too late to answer it.
+        "ALTER TABLE open_calls ADD COLUMN due_at_ns INTEGER",
+        "UPDATE open_calls SET due_at_ns = expires_at_ns",
+        "DROP INDEX open_until",
+        "CREATE INDEX open_due ON open_calls (due_at_ns) WHERE due_at_ns IS NOT NULL",
+        "CREATE TABLE shelf (kind TEXT, key TEXT, body BLOB NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
+    ),
 )
 
 

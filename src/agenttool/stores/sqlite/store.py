@@ -11,6 +11,7 @@ from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.connect import Durability, connect, create
 from agenttool.stores.sqlite.log import SqliteLog
 from agenttool.stores.sqlite.open_calls import SqliteOpenCalls
+from agenttool.stores.sqlite.shelf import SqliteShelf
 from agenttool.stores.sqlite.writer import Writer
 
 
@@ -24,6 +25,7 @@ class SqliteStore:
         writer = Writer(path, durability, owner)
         self.log = SqliteLog(path, self._reader, writer, steps)
         self.open_calls = SqliteOpenCalls(path, self._reader, writer, self.log.group, owner)
+        self.shelf = SqliteShelf(path, self._reader, self.log.group)
 
     @classmethod
     def open(

@@ -11,5 +11,6 @@ its author's to say. Run them over a store of your own:
 from agenttool.testing.contracts.logs import DURABLE_LOG_PROMISES, LOG_PROMISES
 from agenttool.testing.contracts.open_calls import OPEN_CALLS_PROMISES
 from agenttool.testing.contracts.payloads import PAYLOAD_PROMISES
+from agenttool.testing.contracts.shelves import SHELF_PROMISES
 
-__all__ = ["DURABLE_LOG_PROMISES", "LOG_PROMISES", "OPEN_CALLS_PROMISES", "PAYLOAD_PROMISES"]
+__all__ = ["DURABLE_LOG_PROMISES", "LOG_PROMISES", "OPEN_CALLS_PROMISES", "PAYLOAD_PROMISES", "SHELF_PROMISES"]

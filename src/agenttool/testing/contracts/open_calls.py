@@ -163,6 +163,51 @@ async def nobody_takes_calls_who_is_not_alive(open_calls: OpenTheCalls) -> None:
         raise AssertionError("an owner that never said it lives could claim")
 
 
+async def a_call_may_be_due_before_it_is_too_late_to_answer(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as dead, open_calls("b") as alive:
+        await alive.renew(LATEST)
+        dead.hold(
+            invocation_number(1),
+            kind="sending",
+            body=b"",
+            approval_id=_question(1),
+            expires_at_ns=LATEST,
+            due_at_ns=0,
+        )
+        await _park(dead, 2)
+        assert _ids(await alive.due(now_ns=NOW, limit=10)) == [invocation_number(1)]
+        assert await alive.answer(_question(1), b"early", now_ns=NOW) is Taken.TAKEN
+
+
+async def a_call_that_is_left_goes_to_whoever_takes_it_when_it_is_answered(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as here, open_calls("b") as there:
+        await here.renew(LATEST)
+        await there.renew(LATEST)
+        here.hold(invocation_number(1), kind="away", body=b"", approval_id=_question(1), is_left=True)
+        await here.settle()
+        assert await there.due(now_ns=NOW, limit=10) == []
+        await there.answer(_question(1), b"yes", now_ns=NOW)
+        assert _ids(await here.due(now_ns=NOW, limit=10)) == [invocation_number(1)]
+        taken = await there.take(invocation_number(1), now_ns=NOW)
+        assert taken is not None
+        assert (taken.owner, taken.answer) == (None, b"yes")
+        assert await here.take(invocation_number(1), now_ns=NOW) is None
+        here.hold(invocation_number(2), kind="started", body=b"")  # nobody is dead because a left call was taken
+        await here.settle()
+
+
+async def what_is_parked_is_told_apart_by_what_it_waits_for(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as calls:
+        await _park(calls, 1, 2)
+        for number in (3, 4):
+            late = ApprovalId(f"late_{number:032x}")
+            calls.hold(invocation_number(number), kind="away", body=b"", approval_id=late)
+        await calls.settle()
+        assert _ids(await calls.parked(limit=9)) == [invocation_number(1), invocation_number(2)]
+        (first,) = await calls.parked(limit=1, prefix="late_")
+        assert _ids(await calls.parked(after=first.approval_id, limit=9, prefix="late_")) == [invocation_number(4)]
+
+
 OPEN_CALLS_PROMISES = (
     a_call_is_held_until_it_is_released,
     calls_are_listed_by_age_page_by_page,
@@ -173,4 +218,7 @@ OPEN_CALLS_PROMISES = (
     only_calls_with_something_to_do_are_claimed,
     what_an_owner_holds_that_retires_is_free_at_once,
     nobody_takes_calls_who_is_not_alive,
+    a_call_may_be_due_before_it_is_too_late_to_answer,
+    a_call_that_is_left_goes_to_whoever_takes_it_when_it_is_answered,
+    what_is_parked_is_told_apart_by_what_it_waits_for,
 )

@@ -1,0 +1,134 @@
+"""The part of the public face for calls that nobody stands by: start one, look after it, bring its answer."""
+
+import asyncio
+from contextlib import suppress
+
+from agenttool.catalog.surfaces import Surfaces
+from agenttool.errors import ConfigError
+from agenttool.journal.fold import invocation_of
+from agenttool.journal.reading import result_in
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.latecomers import Latecomers
+from agenttool.pipeline.plan import plan
+from agenttool.pipeline.prompts import Chosen, Prompts
+from agenttool.pipeline.run import run_call
+from agenttool.pipeline.tool import Tool
+from agenttool.ports.later import Awaited, Prompt, Thread
+from agenttool.ports.stores import Taken
+from agenttool.records import InvocationId, JsonObject, ToolId, ToolInvocation, ToolResult, ToolSurface
+
+LOOK_EVERY_S = 0.1
+"""How soon somebody who waits hears of an end in another process."""
+
+
+class Detached:
+    """Calls that go on without a caller; a `Runtime` is one of these, and more."""
+
+    _core: Core
+    _surfaces: Surfaces
+    _late: Latecomers | None = None
+    _prompts: Prompts | None = None
+    _started: "set[asyncio.Task[ToolResult]]"
+
+    def _tool_of(self, tool_id: ToolId) -> Tool | None:
+        raise NotImplementedError
+
+    def _look_after_the_late(self) -> None:
+        core = self._core
+        self._started = set()
+        if core.parked is None:
+            return
+        self._late = Latecomers(core, core.parked, self._tool_of)
+        if not core.durable:
+            core.overdue = self._late.overdue
+        if core.shelf is not None:
+            self._prompts = Prompts(core.shelf, self._late, self._tool_of)
+            core.withdraw_prompt = self._prompts.withdraw
+
+    async def _end_the_late(self) -> None:
+        if self._started:
+            await asyncio.wait(self._started)
+        if self._late is not None:
+            await self._late.stop()
+
+    @property
+    def thread(self) -> Thread:
+        """The conversation that calls are made in."""
+        return self._core.thread
+
+    async def start(
+        self,
+        name: str,
+        arguments: JsonObject | str | bytes,
+        *,
+        surface: ToolSurface | None = None,
+        native_call_id: str | None = None,
+        actor_ref: str | None = None,
+    ) -> ToolInvocation:
+        """Start a call and give it as it stands once it has ended, or waits for somebody: nobody has to stand by.
+
+        Its result is there by `result`, or by `wait`, as soon as it has one, in whichever process that is.
+        """
+        call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref)
+        call.is_detached = call.is_special = True
+        call.rests = self._core.loop.create_future()
+        task = asyncio.create_task(run_call(call))  # noqa: TID251 -- the close of the runtime waits for it
+        self._started.add(task)
+        task.add_done_callback(self._started.discard)
+        await asyncio.wait({task, call.rests}, return_when=asyncio.FIRST_COMPLETED)
+        call.come_to_rest()
+        invocation = invocation_of(self._core.journal.log.facts_of(call.invocation_id))
+        if invocation is None:
+            raise AssertionError("a call that was started has been told of")
+        return invocation
+
+    async def wait(self, invocation_id: InvocationId, within_s: float | None = None) -> ToolResult | None:
+        """Wait for the result of a call, in whichever process it ends; none if it has not ended within that time."""
+        core, ended = self._core, asyncio.Event()
+        core.closing.append(ended)
+        with suppress(TimeoutError):
+            try:
+                async with asyncio.timeout(within_s):
+                    while (result := result_in(core.journal.log.facts_of(invocation_id))) is None:
+                        ended.clear()
+                        with suppress(TimeoutError):
+                            async with asyncio.timeout(LOOK_EVERY_S):
+                                await ended.wait()
+                    return result
+            finally:
+                core.closing.remove(ended)
+        return None
+
+    async def waiting(self, *, after: InvocationId | None = None, limit: int = 1000) -> tuple[Awaited, ...]:
+        """List the calls that wait for an answer which comes later, of every process, the oldest first."""
+        return () if self._late is None else await self._late.waiting(after=after, limit=limit)
+
+    async def awaited(self, invocation_id: InvocationId) -> Awaited | None:
+        """Give a call that waits for such an answer; none if it does not."""
+        return None if self._late is None else await self._late.awaited(invocation_id)
+
+    async def answer_later(self, invocation_id: InvocationId, body: bytes) -> Taken:
+        """Bring the answer of a call, in its tool's own words: kept when this returns; the first one stands.
+
+        Raises:
+            StoreError: it could not be kept; bring it again.
+        """
+        return Taken.UNKNOWN if self._late is None else await self._late.answer(invocation_id, body)
+
+    async def ask(self, prompt: Prompt) -> bool:
+        """Put something to a person that a waiting call needs; tell whether the call waits at all."""
+        return self._prompts is not None and await self._prompts.ask(prompt)
+
+    async def prompts(self, *, limit: int = 1000) -> tuple[Prompt, ...]:
+        """List what waiting calls need from a person, of every process."""
+        return () if self._prompts is None else await self._prompts.pending(limit)
+
+    async def choose(self, prompt_id: str, selected: int | None) -> Chosen:
+        """Answer a prompt by the number of a choice, from 0; none turns away, which is the default. The first counts.
+
+        Raises:
+            ConfigError: this runtime keeps no prompts.
+        """
+        if self._prompts is None:
+            raise ConfigError("this runtime keeps no prompts; open it with a store")
+        return await self._prompts.choose(prompt_id, selected)

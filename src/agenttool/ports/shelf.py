@@ -1,0 +1,35 @@
+"""A shelf of small documents: what an adapter must remember from one process to the next."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class Shelf(Protocol):
+    """Small documents by kind and key, for as long as the store lasts; what was put is kept once `put` has returned.
+
+    Several processes may use one shelf. `swap` is how two of them agree on who was first.
+    """
+
+    async def get(self, kind: str, key: str) -> bytes | None:
+        """Give a document; none if there is none."""
+        ...
+
+    async def put(self, kind: str, key: str, body: bytes | None) -> None:
+        """Put a document in the place of the one before; none takes it away.
+
+        Raises:
+            StoreError: it could not be kept.
+        """
+        ...
+
+    async def swap(self, kind: str, key: str, *, before: bytes | None, after: bytes | None) -> bool:
+        """Put a document only if the one there is still the one that was seen; tell whether it was.
+
+        Raises:
+            StoreError: it could not be kept.
+        """
+        ...
+
+    async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
+        """Give documents whose keys begin so, in the order of their keys, from after one of them."""
+        ...

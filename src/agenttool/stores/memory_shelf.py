@@ -1,0 +1,37 @@
+"""Small documents in this process: the reference."""
+
+from collections.abc import Sequence
+from heapq import nsmallest
+
+
+class MemoryShelf:
+    """Documents in a dictionary."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._kinds: dict[str, dict[str, bytes]] = {}
+
+    async def get(self, kind: str, key: str) -> bytes | None:
+        """Give a document."""
+        return self._kinds.get(kind, {}).get(key)
+
+    async def put(self, kind: str, key: str, body: bytes | None) -> None:
+        """Put a document."""
+        documents = self._kinds.setdefault(kind, {})
+        if body is None:
+            documents.pop(key, None)
+        else:
+            documents[key] = body
+
+    async def swap(self, kind: str, key: str, *, before: bytes | None, after: bytes | None) -> bool:
+        """Put a document if nobody was quicker."""
+        if await self.get(kind, key) != before:
+            return False
+        await self.put(kind, key, after)
+        return True
+
+    async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
+        """Give documents in the order of their keys."""
+        documents = self._kinds.get(kind, {})
+        keys = nsmallest(limit, (key for key in documents if key.startswith(prefix) and key > after))
+        return [(key, documents[key]) for key in keys]

@@ -1,0 +1,51 @@
+"""What every shelf must keep."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TypeAlias
+
+from agenttool.ports.shelf import Shelf
+
+OpenTheShelf: TypeAlias = Callable[[], AbstractAsyncContextManager[Shelf]]
+"""Opens the same place; twice at once gives two views of it."""
+
+
+async def a_document_stays_until_another_takes_its_place(shelf: OpenTheShelf) -> None:
+    async with shelf() as one, shelf() as other:
+        assert await one.get("view", "a") is None
+        await one.put("view", "a", b"first")
+        assert await other.get("view", "a") == b"first"
+        assert await other.get("prompt", "a") is None
+        await other.put("view", "a", b"second")
+        assert await one.get("view", "a") == b"second"
+        await one.put("view", "a", None)
+        assert await other.get("view", "a") is None
+
+
+async def of_two_that_saw_the_same_only_the_first_changes_it(shelf: OpenTheShelf) -> None:
+    async with shelf() as one, shelf() as other:
+        assert await one.swap("prompt", "a", before=None, after=b"asked")
+        assert not await other.swap("prompt", "a", before=None, after=b"asked too")
+        assert await other.swap("prompt", "a", before=b"asked", after=b"yes")
+        assert not await one.swap("prompt", "a", before=b"asked", after=b"no")
+        assert await one.get("prompt", "a") == b"yes"
+        assert await one.swap("prompt", "a", before=b"yes", after=None)
+        assert await other.get("prompt", "a") is None
+
+
+async def documents_come_by_their_keys_page_by_page(shelf: OpenTheShelf) -> None:
+    async with shelf() as one:
+        for key in ("t2/x", "t1/b", "t1/a", "t1/\u00fc", "t10/a"):
+            await one.put("view", key, key.encode())
+        found = await one.page("view", prefix="t1/", limit=2)
+        assert [key for key, _ in found] == ["t1/a", "t1/b"]
+        rest = await one.page("view", prefix="t1/", after=found[-1][0], limit=9)
+        assert [(key, body.decode()) for key, body in rest] == [("t1/\u00fc", "t1/\u00fc")]
+        assert await one.page("prompt", limit=9) == []
+
+
+SHELF_PROMISES = (
+    a_document_stays_until_another_takes_its_place,
+    of_two_that_saw_the_same_only_the_first_changes_it,
+    documents_come_by_their_keys_page_by_page,
+)

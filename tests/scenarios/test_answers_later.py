@@ -1,0 +1,334 @@
+"""A tool that answers later: its call waits as a row, and goes on with the answer, whoever brings it and wherever."""
+
+import asyncio
+import dataclasses
+import gc
+import json
+from collections import deque
+
+import pytest
+
+from agenttool import Runtime
+from agenttool.errors import ToolFailure
+from agenttool.pipeline import keeper
+from agenttool.ports.later import LATER, Prompt, PromptKind
+from agenttool.ports.stores import Taken
+from agenttool.records import ErrorClass, InvocationStatus, ToolError
+from agenttool.results.failure import guided
+from agenttool.testing.fakes import scripted_tool
+
+
+class Answers:
+    """The other side: remembers what it was sent and told, and answers when a test says so."""
+
+    def __init__(self, within_s=None):
+        self.within_s = within_s
+        self.sent, self.withdrawn, self.replies = [], [], []
+        self.on_send = None
+
+    async def send(self, job):
+        self.sent.append((job.invocation_id, dict(job.call_input), job.thread.thread_id))
+        if self.on_send is not None:
+            return await self.on_send(job)
+        return LATER
+
+    def read(self, body):
+        said = json.loads(body)
+        if "error" in said:
+            raise ToolFailure(ToolError(error_class=ErrorClass.EXECUTION_FAILED, message=said["error"]))
+        return said["value"]
+
+    def withdraw(self, invocation_id, thread):
+        self.withdrawn.append((invocation_id, thread.thread_id))
+
+    async def reply(self, prompt, selected):
+        self.replies.append((prompt.prompt_id, selected))
+        return True
+
+    def tool(self, name="ask", **facts):
+        made = scripted_tool(name, self.send, namespace="far", is_concurrency_safe=True, **facts)
+        return dataclasses.replace(made, later=self)
+
+
+@pytest.fixture(autouse=True)
+def _in_a_hurry(monkeypatch):
+    monkeypatch.setattr(keeper, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.05)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request, tmp_path):
+    return "memory:" if request.param == "memory" else f"sqlite:{tmp_path}/state.db"
+
+
+@pytest.fixture
+def opened(allow):
+    def opened(store, *others, **options):
+        tools = [other.tool() if isinstance(other, Answers) else other for other in others]
+        return Runtime.open(store=store, tools=tools, rules=allow, **options)
+
+    return opened
+
+
+def answer(value):
+    return json.dumps({"value": value}).encode()
+
+
+async def one_waiting(rt):
+    for _ in range(2000):
+        if (found := await rt.waiting()) and found[0].is_sent:
+            return found[0]
+        await asyncio.sleep(0.005)
+    raise TimeoutError
+
+
+async def test_a_caller_waits_for_the_answer(store, opened):
+    far = Answers()
+    async with opened(store, far) as rt:
+        calling = asyncio.ensure_future(rt.call("ask", {"n": 1}, surface=await rt.surface()))
+        waiting = await one_waiting(rt)
+        assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING
+        assert await rt.answer_later(waiting.invocation_id, answer("forty-two")) is Taken.TAKEN
+        result = await calling
+        assert (result.error, result.content[0].text) == (None, "forty-two")
+        assert await rt.answer_later(waiting.invocation_id, answer("late")) is Taken.ANSWERED
+        assert await rt.waiting() == ()
+        assert await rt.result(result.invocation_id) == result
+
+
+async def test_a_started_call_is_a_row_until_its_answer_comes(store, opened):
+    far = Answers()
+    async with opened(store, far) as rt:
+        invocation = await rt.start("ask", {"n": 1}, surface=await rt.surface())
+        assert invocation.status is InvocationStatus.RUNNING
+        assert rt.under_way() == ()
+        assert await rt.wait(invocation.invocation_id, within_s=0.01) is None
+        assert await rt.answer_later(invocation.invocation_id, answer("done")) is Taken.TAKEN
+        result = await rt.wait(invocation.invocation_id)
+        assert (result.invocation_id, result.content[0].text) == (invocation.invocation_id, "done")
+        told = await rt.invocation(invocation.invocation_id)
+        assert told.status is InvocationStatus.SUCCEEDED
+
+
+async def test_an_answer_may_come_before_the_acknowledgement(store, opened):
+    far = Answers()
+    async with opened(store, far) as rt:
+
+        async def answer_first(job):
+            assert await rt.answer_later(job.invocation_id, answer("quick")) is Taken.TAKEN
+            return LATER
+
+        far.on_send = answer_first
+        surface = await rt.surface()
+        assert (await rt.call("ask", {}, surface=surface)).content[0].text == "quick"
+        started = await rt.start("ask", {}, surface=surface)
+        assert (await rt.wait(started.invocation_id)).content[0].text == "quick"
+
+
+async def test_an_answer_counts_even_if_the_acknowledgement_never_came(store, opened):
+    far = Answers()
+    async with opened(store, far) as rt:
+
+        async def answer_then_fail(job):
+            await rt.answer_later(job.invocation_id, answer("heard all the same"))
+            raise ConnectionError("cut")
+
+        far.on_send = answer_then_fail
+        result = await rt.call("ask", {}, surface=await rt.surface())
+        assert result.content[0].text == "heard all the same"
+
+
+async def test_a_failure_is_an_answer_too(store, opened):
+    far = Answers()
+    async with opened(store, far) as rt:
+        started = await rt.start("ask", {}, surface=await rt.surface())
+        await rt.answer_later(started.invocation_id, b'{"error": "no such bed"}')
+        result = await rt.wait(started.invocation_id)
+        assert (result.error.error_class, result.error.message) == (ErrorClass.EXECUTION_FAILED, "no such bed")
+
+
+async def test_a_stranger_s_answer_is_nobody_s(store, opened):
+    async with opened(store, Answers()) as rt:
+        assert await rt.answer_later("inv_" + "0" * 32, answer("?")) is Taken.UNKNOWN
+
+
+@pytest.mark.parametrize("started", [True, False])
+async def test_a_call_whose_answer_is_overdue_ends_as_timed_out(store, opened, started):
+    far = Answers(within_s=0.05)
+    async with opened(store, far) as rt:
+        surface = await rt.surface()
+        if started:
+            invocation = await rt.start("ask", {}, surface=surface)
+            result = await rt.wait(invocation.invocation_id)
+        else:
+            result = await rt.call("ask", {}, surface=surface)
+        assert result.error.error_class is ErrorClass.TIMEOUT
+        assert far.withdrawn == [(result.invocation_id, rt.thread.thread_id)]
+        assert await rt.answer_later(result.invocation_id, answer("too late")) is not Taken.TAKEN
+        assert (await rt.result(result.invocation_id)).error.error_class is ErrorClass.TIMEOUT
+
+
+@pytest.mark.parametrize("started", [True, False])
+async def test_a_call_that_waits_can_be_canceled(store, opened, started):
+    far = Answers()
+    async with opened(store, far) as rt:
+        surface = await rt.surface()
+        calling = None
+        if started:
+            invocation_id = (await rt.start("ask", {}, surface=surface)).invocation_id
+        else:
+            calling = asyncio.ensure_future(rt.call("ask", {}, surface=surface))
+            invocation_id = (await one_waiting(rt)).invocation_id
+        assert await rt.cancel(invocation_id)
+        result = await rt.wait(invocation_id)
+        assert result.error.error_class is ErrorClass.CANCELED
+        assert calling is None or await calling == result
+        assert far.withdrawn == [(invocation_id, rt.thread.thread_id)]
+        assert not await rt.cancel(invocation_id)
+
+
+async def test_waiting_calls_are_in_nobody_s_way(store, opened):
+    far = Answers()
+    async with opened(store, far, scripted_tool("pay")) as rt:
+        surface = await rt.surface()
+        calling = asyncio.ensure_future(rt.call("ask", {}, surface=surface))
+        waiting = await one_waiting(rt)
+        assert (await rt.call("pay", {}, surface=surface)).error is None
+        await rt.answer_later(waiting.invocation_id, answer(1))
+        assert (await calling).error is None
+
+
+async def test_what_was_refused_is_told_and_not_withdrawn(store, opened):
+    far = Answers()
+    async with opened(store, far) as rt:
+
+        async def refuse(job):
+            raise ToolFailure(
+                guided(ErrorClass.EXECUTION_FAILED, phase="execute", message="404: no such tool", effects=False)
+            )
+
+        far.on_send = refuse
+        result = await rt.call("ask", {}, surface=await rt.surface())
+        assert result.error.message == "404: no such tool"
+        assert far.withdrawn == []
+
+
+@pytest.mark.requirement("AT-INV-12")
+@pytest.mark.parametrize("started", [True, False])
+async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, opened, started):
+    far = Answers()
+    async with opened(store, far) as rt:
+        surface = await rt.surface()
+        if started:
+            await rt.start("ask", {}, surface=surface)
+        calling = None if started else asyncio.ensure_future(rt.call("ask", {}, surface=surface))
+        waiting = await one_waiting(rt)
+        unique = waiting.invocation_id.partition("_")[2]
+        prompt = Prompt(
+            prompt_id=f"prm_{unique}-1",
+            invocation_id=waiting.invocation_id,
+            tool_id=waiting.tool_id,
+            tool_name="far.ask",
+            thread_id=waiting.thread.thread_id,
+            kind=PromptKind.CHOICE,
+            message="Open the valve?",
+            choices=("yes", "no"),
+            default=1,
+            asked_at="2026-01-01T00:00:00Z",
+        )
+        assert await rt.ask(prompt)
+        assert await rt.prompts() == (prompt,)
+        assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.NEEDS_INPUT
+        assert not (await rt.choose(prompt.prompt_id, 2)).is_taken
+        chosen = await rt.choose(prompt.prompt_id, None)
+        assert (chosen.is_taken, chosen.is_heard, far.replies) == (True, True, [(prompt.prompt_id, 1)])
+        assert not (await rt.choose(prompt.prompt_id, 0)).is_taken
+        assert await rt.prompts() == ()
+        assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING
+        await rt.answer_later(waiting.invocation_id, answer("closed"))
+        result = await rt.wait(waiting.invocation_id)
+        assert result.content[0].text == "closed"
+        assert calling is None or await calling == result
+        assert not await rt.ask(prompt)
+        assert await rt.prompts() == ()
+
+
+async def test_a_prompt_goes_when_its_call_ends(store, opened):
+    far = Answers()
+    async with opened(store, far) as rt:
+        started = await rt.start("ask", {}, surface=await rt.surface())
+        unique = started.invocation_id.partition("_")[2]
+        await rt.ask(
+            Prompt(
+                prompt_id=f"prm_{unique}-1",
+                invocation_id=started.invocation_id,
+                tool_id=started.tool_id,
+                tool_name="far.ask",
+                thread_id="t",
+                kind=PromptKind.AUTHORIZATION,
+                message="Authorize",
+                url="https://id.example/secret",
+                asked_at="2026-01-01T00:00:00Z",
+            )
+        )
+        assert not (await rt.choose(f"prm_{unique}-1", 0)).is_taken
+        await rt.answer_later(started.invocation_id, answer("ok"))
+        await rt.wait(started.invocation_id)
+        assert await rt._core.shelf.get("prompt", started.invocation_id) is None
+
+
+async def test_a_runtime_that_closes_leaves_what_waits_to_the_next(tmp_path, opened):
+    store, far = f"sqlite:{tmp_path}/state.db", Answers()
+    async with opened(store, far) as rt:
+        surface = await rt.surface()
+        calling = asyncio.ensure_future(rt.call("ask", {"n": 1}, surface=surface))
+        attached = (await one_waiting(rt)).invocation_id
+        left = (await rt.start("ask", {"n": 2}, surface=surface)).invocation_id
+    assert (await calling).error.error_class is ErrorClass.CANCELED
+    assert far.withdrawn == []
+    async with opened(store, far) as rt:
+        assert [each.invocation_id for each in await rt.waiting()] == [attached, left]
+        for each in (attached, left):
+            assert await rt.answer_later(each, answer("after all")) is Taken.TAKEN
+            assert (await rt.wait(each)).content[0].text == "after all"
+    assert len(far.sent) == 2
+
+
+async def test_another_process_brings_the_answer(tmp_path, opened):
+    store, far = f"sqlite:{tmp_path}/state.db", Answers()
+    async with opened(store, far) as here, opened(store, Answers()) as there, opened(store) as stranger:
+        surface = await here.surface()
+        calling = asyncio.ensure_future(here.call("ask", {}, surface=surface))
+        attached = (await one_waiting(there)).invocation_id
+        assert await stranger.answer_later(attached, answer("from afar")) is Taken.TAKEN
+        assert (await calling).content[0].text == "from afar"
+        left = (await here.start("ask", {}, surface=surface)).invocation_id
+        assert await stranger.answer_later(left, answer("again")) is Taken.TAKEN
+        assert (await here.wait(left)).content[0].text == "again"
+        assert await there.answer_later(left, answer("no")) is Taken.ANSWERED
+
+
+async def test_in_memory_what_waits_ends_with_the_runtime(opened):
+    far = Answers()
+    rt = opened("memory:", far)
+    async with rt:
+        left = (await rt.start("ask", {}, surface=await rt.surface())).invocation_id
+    result = await rt.result(left)
+    assert (result.error.error_class, result.error.abort_reason) == (ErrorClass.CANCELED, "runtime_shutdown")
+    assert far.withdrawn == [(left, rt.thread.thread_id)]
+
+
+async def test_no_object_of_a_call_that_was_left_stays_behind(tmp_path, opened):
+    far = Answers()
+    far.sent = deque(maxlen=0)
+    async with opened(f"sqlite:{tmp_path}/state.db", far) as rt:
+        surface = await rt.surface()
+        for _ in range(20):
+            await rt.start("ask", {}, surface=surface)
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(300):
+            await rt.start("ask", {}, surface=surface)
+        gc.collect()
+        assert len(gc.get_objects()) - before < 300
+        assert len(await rt.waiting()) == 320
