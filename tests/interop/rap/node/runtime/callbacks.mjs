@@ -9,7 +9,8 @@ const isFlag = (value) => typeof value === "boolean";
 /** E36: standard alphabet, padded, no line breaks, no `data:` prefix. */
 const isBase64 = (value) =>
   isText(value) && /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(value);
-const isImage = (value) => isObject(value) && isBase64(value.data) && isText(value.mediaType);
+const isMediaType = (value) => isText(value) && /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(\s*;.*)?$/.test(value);
+const isImage = (value) => isObject(value) && isBase64(value.data) && isMediaType(value.mediaType);
 
 /** A15: an unknown content item spoils the message. */
 const CONTENT = {
@@ -17,12 +18,20 @@ const CONTENT = {
   image: isImage,
 };
 
+const isItem = (item) =>
+  isObject(item) && isText(item.type) && Object.hasOwn(CONTENT, item.type) && CONTENT[item.type](item);
+
 /** A15: an unknown segment is skipped later; a known one must be what it says. */
 const SEGMENTS = {
   text: ({ content }) => isText(content),
   diff: ({ content }) => isObject(content) && isText(content.path) && isText(content.patch),
   image: ({ content }) => isImage(content),
 };
+
+const isSegment = (segment) =>
+  isObject(segment) &&
+  isText(segment.type) &&
+  (!Object.hasOwn(SEGMENTS, segment.type) || SEGMENTS[segment.type](segment));
 
 const SHAPES = {
   tool_result: resultFault,
@@ -49,11 +58,8 @@ function resultFault(message) {
   if (!isAbsent(text) && !isText(text)) return "text must be a string";
   if (!isAbsent(content) && !Array.isArray(content)) return "content must be a list";
   if (isAbsent(text) && !content?.length) return "text or content is needed"; // A14, RAP-072
-  const known = (table, item) => isObject(item) && isText(item.type) && Object.hasOwn(table, item.type);
-  if (!(content ?? []).every((item) => known(CONTENT, item) && CONTENT[item.type](item)))
-    return "content has a malformed item";
-  if (!isAbsent(display_as) && !Array.isArray(display_as)) return "display_as must be a list";
-  if ((display_as ?? []).some((segment) => known(SEGMENTS, segment) && !SEGMENTS[segment.type](segment)))
+  if (!(content ?? []).every(isItem)) return "content has a malformed item";
+  if (!isAbsent(display_as) && !(Array.isArray(display_as) && display_as.every(isSegment)))
     return "display_as has a malformed segment";
   if (!isAbsent(subscription) && !isFlag(subscription)) return "subscription must be a boolean";
   return idFault(message);
