@@ -2,11 +2,13 @@
 
 import html
 import re
+from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
 
+HERE = Path(__file__).parent / "node"
 PATCH = "--- a\n+++ a\n@@ -1 +1 @@\n-dry\n+wet\n"
 PIXEL = "image/png"
 
@@ -20,6 +22,20 @@ def follow(page_url, link):
     page = urlopen(page_url).read().decode()  # noqa: S310 -- a page on loopback
     target = html.unescape(re.search(rf'href="([^"]+)">{link}<', page)[1])
     return urlopen(target).status  # noqa: S310 -- a page on loopback
+
+
+def test_the_programs_stand_on_node_alone_and_stay_small():
+    for module in sorted(HERE.rglob("*.mjs")):
+        text = module.read_text(encoding="utf-8")
+        places = re.findall(r'from "([^"]+)"', text)
+        assert [place for place in places if not place.startswith(("node:", "./", "../"))] == []
+        assert len(text.splitlines()) < 300
+
+
+def test_neither_side_knows_the_other():
+    for side, other in (("provider", "runtime"), ("runtime", "provider")):
+        for module in [HERE / f"{side}.mjs", *(HERE / side).glob("*.mjs")]:
+            assert f"/{other}/" not in module.read_text(encoding="utf-8"), module.name
 
 
 def test_a_plain_call_is_acknowledged_and_answered(pair):
