@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-BOUND_S = 30
+BOUND_S = 60
 NODE_PROGRAMS = Path(__file__).parent / "node"
 
 

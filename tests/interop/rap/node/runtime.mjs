@@ -27,7 +27,7 @@ const { values: given } = parseArgs({
     attempts: { type: "string", default: "5" },
     "first-delay": { type: "string", default: "500" },
     cap: { type: "string", default: "30000" },
-    timeout: { type: "string", default: "5000" },
+    timeout: { type: "string", default: "15000" },
     faults: { type: "string", default: "" },
   },
 });

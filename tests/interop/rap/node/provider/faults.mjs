@@ -147,7 +147,7 @@ export class Faults {
   }
 
   #raw(call, what, bytes, label) {
-    const options = { timeout: 5000, headers: { "Content-Type": label } };
+    const options = { timeout: 15_000, headers: { "Content-Type": label } };
     return this.#once(call, what, () => request("POST", call.invocation.callback_url, bytes, options));
   }
 

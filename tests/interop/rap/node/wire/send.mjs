@@ -21,11 +21,11 @@ export function isLoopback(text) {
 }
 
 /** RAP-001: every body is labeled. A redirect is a reply like any other and never followed (RAP-409). */
-export function post(url, object, { timeout = 5000, headers = {} } = {}) {
+export function post(url, object, { timeout = 15_000, headers = {} } = {}) {
   return request("POST", url, encode(object), { timeout, headers: { "Content-Type": "application/json", ...headers } });
 }
 
-export function get(url, { timeout = 5000, headers = {} } = {}) {
+export function get(url, { timeout = 15_000, headers = {} } = {}) {
   return request("GET", url, null, { timeout, headers: { Accept: "application/json", ...headers } });
 }
 
