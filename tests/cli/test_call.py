@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from agenttool.cli.call import read_arguments
+
 TOOLS = '''
 import asyncio
 import time
@@ -69,6 +71,11 @@ def test_a_tool_is_called_with_words_or_json(folder, words):
     assert (done.returncode, done.stdout) == (0, "9\n")
 
 
+@pytest.mark.parametrize("text", ['1, "b": 2', '1,"value":2', "{a", "two words", '"quoted" twice'])
+def test_a_word_that_only_begins_like_json_is_text(text):
+    assert read_arguments([f"text={text}"], None, None) == {"text": text}
+
+
 def test_arguments_may_come_from_a_file(folder):
     (folder / "arguments.json").write_text('{"a": 40}')
     done = command(folder, "call", "math.add", "b=2", "--args-file", "arguments.json", "--from", "pantry:add", "--json")
@@ -97,7 +104,9 @@ def test_where_nobody_can_be_asked_a_risky_call_is_denied_and_a_rule_allows_it(f
         (["add", "--from", "nowhere"], "module 'nowhere' cannot be imported"),
         (["add", "--from", "json"], "holds no tool"),
         (["add", "a", "--from", "pantry"], "KEY=VALUE"),
-        (["add", "--args", "[1]", "--from", "pantry"], "JSON object"),
+        (["add", "--args", "[1]", "--from", "pantry"], "--args must be a JSON object, got list"),
+        (["add", "--args", "{bad", "--from", "pantry"], "--args must be JSON"),
+        (["add", "--args-file", "pantry.py", "--from", "pantry"], "what 'pantry.py' holds must be JSON"),
         (["add", "--args-file", "gone.json", "--from", "pantry"], "gone.json"),
         (["add", "--settings", "gone.toml", "--from", "pantry"], "gone.toml"),
     ],

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.codec import from_json, read, read_any, read_lines, to_json, write
+from agenttool.codec import from_json, parse_value, read, read_any, read_lines, to_json, write
 from agenttool.errors import RecordError
 from agenttool.records import RECORD_TYPES, ToolEvent, ToolNamespace, ToolProgress, ToolResult
 from agenttool.testing.strategies import json_values, records
@@ -91,3 +91,9 @@ def test_a_log_with_a_strangers_line_keeps_it_and_one_with_a_broken_line_is_refu
     assert [to_json(each) for each in read_lines(ours + b"\n\n" + theirs + b"\n", ToolNamespace)][1]["x-acme"] == 1
     with pytest.raises(RecordError):
         read_lines(ours + b"\n{", ToolNamespace)
+
+
+def test_a_value_that_is_no_object_is_read_as_what_it_is_and_nothing_may_follow_it():
+    assert parse_value('[1, {"a": null}]') == [1, {"a": None}]
+    with pytest.raises(RecordError, match="it must be JSON"):
+        parse_value('1,"value":2', what="it")

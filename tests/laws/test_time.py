@@ -216,3 +216,36 @@ def test_a_tool_that_reports_without_end_does_not_fill_the_journal(run, opened):
     assert result.status == "succeeded"
     assert [each.sequence for each in told] == list(range(1, len(told) + 1))
     assert 100 < len(told) < 400
+
+
+@pytest.mark.parametrize("before", [0.0, 4.0])
+@pytest.mark.parametrize("behaviour", [{}, {"idle_timeout_ms": 7000}], ids=["cap", "idle"])
+@pytest.mark.parametrize("deciders", [1, 2])
+def test_the_time_of_a_call_stands_still_while_a_person_is_asked_about_one_it_made(
+    run, opened, before, behaviour, deciders
+):
+    """A person who takes a minute does not cost the tool its ten seconds; what it takes itself does."""
+
+    async def story(after):
+        async def work(job):
+            if before:
+                await asyncio.sleep(before)
+            await asyncio.gather(*[job.call("inner", {"n": n}) for n in range(deciders)])
+            job.report("answered")
+            await asyncio.sleep(after)
+
+        outer = scripted_tool("outer", work)
+        profile = replace(outer.execution_profile, timeout_ms=10_000, timeout_behavior=behaviour)
+        outer = dataclasses.replace(outer, execution_profile=profile)
+        rules = [*ALLOW, Rule(ref="ask", behavior=Behavior.ASK, source=RuleSource.CLI_ARG, tools=("test.inner",))]
+        async with opened([outer, scripted_tool("inner")], rules=rules) as rt:
+            calling = asyncio.ensure_future(call(rt, "outer"))
+            for _ in range(deciders):
+                await asyncio.sleep(60.0)
+                await rt.decide((await rt.approvals())[0].approval_id, "allow")
+            result = await calling
+            return result.status, now()
+
+    asked = 60.0 * deciders
+    assert run(story(after=5.0)) == ("succeeded", asked + 5.0)
+    assert run(story(after=50.0)) == ("timed_out", asked + min(7.0 if behaviour else 10.0, 10.0 - before))

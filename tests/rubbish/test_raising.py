@@ -91,9 +91,8 @@ async def test_what_a_tool_raises_in_its_thread_interrupts_nobody_else(once, fla
     assert type(crash).__name__ in result.error.message
 
 
-@pytest.mark.parametrize("crash", [KeyboardInterrupt(), GeneratorExit()], ids=named)
-def test_an_interruption_of_the_program_goes_on_once_the_result_is_written(allow, sound, crash):
-    written = []
+def test_an_interruption_of_the_program_goes_on_once_the_result_is_written(allow, sound):
+    crash, written = KeyboardInterrupt(), []
 
     async def main():
         async with Runtime.open(tools=[explode("coroutine", crash)], rules=allow) as runtime:
@@ -108,9 +107,14 @@ def test_an_interruption_of_the_program_goes_on_once_the_result_is_written(allow
     assert written == ["canceled"]
 
 
-@pytest.mark.parametrize("crash", [Alien("from afar"), BaseExceptionGroup("b", [SystemExit(1)])], ids=named)
-async def test_an_exception_of_another_tree_is_a_result_too(once, crash):
-    assert (await once(explode("coroutine", crash), {})).error.error_class == "execution_failed"
+@pytest.mark.parametrize("flavour", ["coroutine", "later", "stream"])
+@pytest.mark.parametrize(
+    "crash", [GeneratorExit(), Alien("from afar"), BaseExceptionGroup("b", [SystemExit(1)])], ids=named
+)
+async def test_an_exception_of_another_tree_is_a_result_too(once, flavour, crash):
+    result = await once(explode(flavour, crash), {})
+    assert (result.status, result.error.error_class) == ("failed", "execution_failed")
+    assert type(crash).__name__ in result.error.message
 
 
 @pytest.mark.parametrize("flavour", ["coroutine", "later", "stream"])

@@ -210,3 +210,61 @@ async def test_hooks_and_approvers_see_the_normalized_copy_and_each_has_one_of_t
     assert told.invocation["observable_input"] == {"path": "a.txt"}
     assert told.invocation["model_input"] == {"path": "./a.txt"}
     assert told.result["model_facing_content"][0]["text"] == "a.txt"
+
+
+DECISIONS = {
+    "by a rule": ("allow", None, "allow", "succeeded"),
+    "by a person": ("ask", {"answer": "allow"}, "allow", "succeeded"),
+    "with edits": ("ask", {"answer": "allow", "updated_input": {"n": 2}}, "allow", "succeeded"),
+    "denied by a rule": ("deny", None, "deny", "denied"),
+    "denied by a person": ("ask", {"answer": "deny"}, "deny", "rejected"),
+}
+
+
+@pytest.mark.requirement("AT-HOOK-03")
+@pytest.mark.parametrize("how", DECISIONS)
+async def test_hooks_at_the_decision_are_told_what_it_was(asked_questions, call, hook, rule, story, how):
+    behavior, answer, told_behavior, status = DECISIONS[how]
+    questions, probe = [], scripted_tool("probe")
+    listening = hook(questions.append, "permission_decision")
+    async with Runtime.open(tools=[probe], rules=[rule(behavior, "*")], hooks=[listening]) as rt:
+        calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
+        if answer is not None:
+            (question,) = await asked_questions(rt)
+            await rt.decide(question.approval_id, **answer)
+        told = await story(rt, await calling)
+    (heard,) = questions
+    assert (heard.details, told.result["status"]) == ({"behavior": told_behavior}, status)
+    assert probe.executor.inputs == ([] if told_behavior == "deny" else [heard.input])
+    begins = told.told.index("hook.pre.started")
+    assert told.told.index("permission.decided") < begins < told.told.index("result.created")
+
+
+@pytest.mark.parametrize("answer", [{"stop": "I object"}, {"no such member": 1}], ids=["stop", "fault"])
+async def test_what_is_refused_stays_refused_whatever_a_hook_says_to_that(call, error, hook, rule, story, answer):
+    hooks = [hook(answer, "permission_decision")]
+    async with Runtime.open(tools=[scripted_tool("probe")], rules=[rule("deny", "*")], hooks=hooks) as rt:
+        result = await call(rt, "probe", {})
+        told = await story(rt, result)
+    assert (error(result), len(told.hooks)) == ("permission_denied", 1)
+
+
+async def test_a_hook_cannot_move_what_it_was_not_shown(allow, call, error, hook):
+    """Of a list that grew nobody knows which item is which: the secret of one must not become that of another."""
+    got = []
+
+    @tool(sensitive=["/users/*/pin"])
+    async def enroll(users: list[dict[str, str]]) -> str:
+        """Enroll users. Not for guests."""
+        got.extend(users)
+        return "done"
+
+    def insert(question):
+        users = question.input["users"]
+        return {"updated_input": {"users": [{"name": "eve", "pin": "[redacted]"}, *users]}}
+
+    async with Runtime.open(tools=[enroll], rules=allow, hooks=[hook(insert)]) as rt:
+        result = await call(rt, "enroll", {"users": [{"name": "ada", "pin": "4711-0815"}]})
+    assert (error(result), got) == ("hook_failed", [])
+    assert "cannot be moved" in result.error.message
+    assert "/users/0/pin" in result.error.message

@@ -100,7 +100,8 @@ def _given(words: list[str], message: str | None, edited: str | None, remember: 
     if is_deny:
         return Given(ApprovalId(words[1]), Deny(message=message), None)
     if edited is not None:
-        return Given(ApprovalId(words[1]), Edit(updated_input=parse_object(edited), feedback=message), None)
+        updated = parse_object(edited, what="--input")
+        return Given(ApprovalId(words[1]), Edit(updated_input=updated, feedback=message), None)
     return Given(ApprovalId(words[1]), Allow(feedback=message), remember)
 
 

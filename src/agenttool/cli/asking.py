@@ -123,7 +123,7 @@ async def _answer(
         return remembered(question, int(rest) if rest.isdecimal() else 1)
     if word in ("e", "edit"):
         text = rest or await terminal.edited(json.dumps(question.shown, indent=2, ensure_ascii=False) + "\n")
-        return None if text is None else Edit(updated_input=parse_object(text))
+        return None if text is None else Edit(updated_input=parse_object(text, what="an edited input"))
     terminal.console.print(
         "y runs it as shown; n refuses, and words after it are told to the model; e changes the input; "
         "r runs it and asks no more for what the rule covers" + ("; s leaves it open" if can_leave else ""),

@@ -13,7 +13,7 @@ from agenttool.cli.ending import show_result, what_stopped
 from agenttool.cli.loading import load_tools, refuse, settings_file, store_file, store_place
 from agenttool.cli.terminal import Terminal
 from agenttool.cli.watching import Watch
-from agenttool.codec import json_bytes, parse_object, to_json
+from agenttool.codec import json_bytes, parse_object, parse_value, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.records import Json, JsonObject, ToolInvocation, ToolResult
 
@@ -75,11 +75,11 @@ def read_arguments(words: list[str], args: str | None, file: Path | None) -> Jso
     arguments: JsonObject = {}
     try:
         if file is not None:
-            arguments |= parse_object(file.read_bytes())
+            arguments |= parse_object(file.read_bytes(), what=f"what {str(file)!r} holds")
     except OSError as error:
         raise RecordError(f"arguments cannot be read: {str(file)!r}: {error.strerror}; name another file") from error
     if args is not None:
-        arguments |= parse_object(args)
+        arguments |= parse_object(args, what="--args")
     for word in words:
         key, separator, value = word.partition("=")
         if not separator or not key:
@@ -90,7 +90,7 @@ def read_arguments(words: list[str], args: str | None, file: Path | None) -> Jso
 
 def _value(text: str) -> Json:
     try:
-        return parse_object(f'{{"value":{text}}}')["value"]
+        return parse_value(text)
     except RecordError:
         return text
 

@@ -4,7 +4,16 @@ from agenttool.codec.canonical import canonical_json, digest_of, digest_of_any, 
 from agenttool.codec.depth import SHALLOW, is_too_deep
 from agenttool.codec.flat import FlatReader, flat_reader, flat_values
 from agenttool.codec.own import read_own, write_own
-from agenttool.codec.read import UNREADABLE, from_json, parse_object, read, read_any, read_lines, read_object
+from agenttool.codec.read import (
+    UNREADABLE,
+    from_json,
+    parse_object,
+    parse_value,
+    read,
+    read_any,
+    read_lines,
+    read_object,
+)
 from agenttool.codec.strangers import strangers
 from agenttool.codec.write import json_bytes, sorted_json, to_json, write
 
@@ -22,6 +31,7 @@ __all__ = [
     "is_too_deep",
     "json_bytes",
     "parse_object",
+    "parse_value",
     "read",
     "read_any",
     "read_lines",

@@ -95,20 +95,24 @@ def parse_object(data: bytes | str, *, what: str = "a record") -> JsonObject:
     try:
         return read_object(data)
     except UNREADABLE:
-        raise _unreadable(data, what) from None
+        got = type(parse_value(data, what=what)).__name__
+    raise RecordError(f"{what} must be a JSON object, got {got}; wrap the value in an object")
 
 
-def _unreadable(data: bytes | str, what: str) -> RecordError:
-    """Say why something is no JSON object."""
+def parse_value(data: bytes | str, *, what: str = "a value") -> Json:
+    """Read any JSON value; see `parse_object`.
+
+    Raises:
+        RecordError: it is not JSON.
+    """
     try:
-        value = cast("Json", msgspec.json.decode(data))
+        return cast("Json", msgspec.json.decode(data))
     except RecursionError:
-        return RecordError(f"{what} must not be nested too deeply; flatten it")
+        raise RecordError(f"{what} must not be nested too deeply; flatten it") from None
     except UnicodeDecodeError:
-        return RecordError(f"{what} must be UTF-8, and some of the bytes are not; re-encode them")
+        raise RecordError(f"{what} must be UTF-8, and some of the bytes are not; re-encode them") from None
     except msgspec.DecodeError as error:
-        return RecordError(f"{what} must be JSON: {error}; complete or repair it")
-    return RecordError(f"{what} must be a JSON object, got {type(value).__name__}; wrap the value in an object")
+        raise RecordError(f"{what} must be JSON: {error}; complete or repair it") from None
 
 
 _PLACE = re.compile(r" - at `\$(?P<path>[^`]*)`$")

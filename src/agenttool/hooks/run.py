@@ -25,7 +25,11 @@ class World(Protocol):
         ...
 
     def restored(self, value: JsonObject, before: JsonObject) -> JsonObject:
-        """Put back what was not shown, where a hook left the mark that stood for it."""
+        """Put back what was not shown, where a hook left the mark that stood for it.
+
+        Raises:
+            RecordError: the mark stands where it was not shown.
+        """
         ...
 
     async def attempt(
@@ -90,17 +94,18 @@ async def _ask(hook: Hook, question: HookQuestion, world: World) -> HookRun:
         output=deepcopy(question.output),
         details=deepcopy(question.details),
     )
-    answer, fault = await world.attempt(lambda: _answer(hook, own), timeout_s=hook.timeout_s)
+
+    async def answered() -> HookReply:
+        said = read_reply(await hook.runner.run(own), own.hook_event)
+        if said.updated_input is None or hook.is_trusted:
+            return said
+        return replace(said, updated_input=world.restored(said.updated_input, question.input))
+
+    answer, fault = await world.attempt(answered, timeout_s=hook.timeout_s)
     if fault is None:
         reply = cast("HookReply", answer)
-        if reply.updated_input is not None and not hook.is_trusted:
-            reply = replace(reply, updated_input=world.restored(reply.updated_input, question.input))
     words = None if fault is None else f"hook {hook.name!r} failed: {type(fault).__name__}: {words_of(fault)}"
     return HookRun(hook=hook, reply=reply, started_ns=started, ended_ns=world.now_ns(), fault=words)
-
-
-async def _answer(hook: Hook, question: HookQuestion) -> HookReply:
-    return read_reply(await hook.runner.run(question), question.hook_event)
 
 
 def _own_copy(value: JsonObject) -> JsonObject:

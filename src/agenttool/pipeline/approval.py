@@ -4,7 +4,7 @@ import asyncio
 from typing import cast
 
 from agenttool.codec import json_bytes, parse_object
-from agenttool.errors import ConfigError, ToolFailure
+from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
@@ -15,6 +15,7 @@ from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.held import Point, hold, settle
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.rejudge import Replacement, replaced
+from agenttool.pipeline.standstill import standstill
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.answers import answer_record, edit_stands, expiry_record, rejection
@@ -33,7 +34,7 @@ from agenttool.records import (
     SuggestedUpdate,
     replace,
 )
-from agenttool.results.redaction import misplaced, restored
+from agenttool.results.redaction import refuse_misplaced, restored
 from agenttool.scheduler.drive import Drive, Stopped
 
 
@@ -80,11 +81,12 @@ def misfit_of(core: Core, question: Question, words: Answer) -> Refused | None:
     """Refuse an edit that moves what its author was not shown."""
     if not isinstance(words, Edit) or not _hides(core, question):
         return None
-    place = misplaced(words.updated_input, question.shown)
-    if place is None:
-        return None
-    told = f"what was redacted cannot be moved to {place!r}; leave it where it was shown, or write a value there"
-    return Refused(approval_id=question.approval_id, reason=RefusalReason.BAD_INPUT, message=told)
+    try:
+        refuse_misplaced(words.updated_input, question.shown)
+    except RecordError as error:
+        reason = RefusalReason.BAD_INPUT
+        return Refused(approval_id=question.approval_id, reason=reason, message=str(error))
+    return None
 
 
 def _hides(core: Core, question: Question) -> bool:
@@ -179,7 +181,8 @@ async def _wait(call: Call, question: Question) -> Answered | None:
     call.drive = drive = Drive(core.patience)
     call.come_to_rest()
     try:
-        answered = await drive.run(_result_of(future))
+        with standstill(call):
+            answered = await drive.run(_result_of(future))
     finally:
         core.deadlines.cancel(expiry)
         del core.waiting[question.approval_id]

@@ -67,6 +67,7 @@ class Call(Live, eq=False):
         gate: that of the batch it belongs to, which it passes before the runtime's.
         goes_on_until: when the work that nobody could stop ends; until then its turns are not given to others.
         cap_at: the moment on the loop's clock at which its time is over, retries included.
+        pauses: how many of the calls that it led to wait for a person; its time stands still meanwhile.
         children: the calls under way that its tool made.
         wanted_changes: what its tool wants to change in the shared context; deferred ones wait for the batch's end.
         fault: what was wrong with the arguments before they could even be written down.
@@ -108,6 +109,7 @@ class Call(Live, eq=False):
     deadline: Deadline | None = None
     limit: TimeLimit | None = None
     cap_at: float = 0.0
+    pauses: int = 0
     abort_reason: AbortReason | None = None
     cancellation: Cancellation | None = None
     is_cancel_told: bool = False
@@ -278,11 +280,13 @@ class Call(Live, eq=False):
         deadlines = self.core.deadlines
         if seconds is not None and not self.cap_at:
             self.cap_at = deadlines.now() + seconds
-        if idle is not None:
+        if idle is not None or (self.pauses and seconds is not None):
             left = None if seconds is None else self.cap_at - deadlines.now()
-            self.limit = TimeLimit(deadlines, self._run_out, cap=left, idle=idle)
+            self.limit = TimeLimit(deadlines, self.run_out, cap=left, idle=idle)
+            if self.pauses:
+                self.limit.pause()
         elif seconds is not None:
-            self.deadline = deadlines.arm(self.cap_at, self._run_out)
+            self.deadline = deadlines.arm(self.cap_at, self.run_out)
 
     def stop_clocks(self) -> None:
         """Let its time stop: the tool has ended."""
@@ -291,7 +295,8 @@ class Call(Live, eq=False):
         elif self.limit is not None:
             self.limit.end()
 
-    def _run_out(self, expiry: Expiry = Expiry.CAP) -> None:
+    def run_out(self, expiry: Expiry = Expiry.CAP) -> None:
+        """Stop the call: its time is over."""
         if self.abort_reason is None:
             self.abort_reason = AbortReason.TIMEOUT
         if self.drive is not None:

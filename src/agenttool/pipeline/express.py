@@ -6,12 +6,10 @@ allows it, and nobody is in its way. Whatever is not plain leaves no trace here 
 by phase, which is what this file must never differ from: a test holds the two side by side.
 """
 
-from asyncio import CancelledError
-
 from agenttool.codec import SHALLOW, UNREADABLE, flat_values, is_too_deep, read_object
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.outlast import outlast
-from agenttool.pipeline.started import Waiting, end_canceled
+from agenttool.pipeline.started import ENDED_EARLY, Waiting, end_early
 from agenttool.pipeline.tool import Tool
 from agenttool.records import Behavior, Phase
 
@@ -67,8 +65,8 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a
     except BaseException as error:
         core.gate.leave(turn)
         call.tell_launch()
-        if isinstance(error, CancelledError):
-            return end_canceled(call, error)
+        if isinstance(error, ENDED_EARLY):
+            return end_early(call, error)
         raise
     call.tell_launch()
     return run

@@ -7,7 +7,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.tool import Tool
 from agenttool.records import AbortReason, JsonObject
-from agenttool.results.redaction import MARKER, restored
+from agenttool.results.redaction import MARKER, refuse_misplaced, restored
 from agenttool.scheduler.drive import Drive, Stopped
 
 GRACE_S = 0.5
@@ -36,9 +36,14 @@ class HookWorld:
         return redacted if isinstance(redacted, dict) else dict.fromkeys(value, MARKER)
 
     def restored(self, value: JsonObject, before: JsonObject) -> JsonObject:
-        """Put back what a hook was not shown and left standing."""
+        """Put back what a hook was not shown and left standing.
+
+        Raises:
+            RecordError: it moved what it was not shown, so that nobody knows what it means.
+        """
         if self._redactor is None:
             return value
+        refuse_misplaced(value, self.shown(before))
         return {name: restored(member, before.get(name)) for name, member in value.items()}
 
     async def attempt(

@@ -18,6 +18,7 @@ from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import conclude
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
+from agenttool.pipeline.decision_hooks import told_to_hooks
 from agenttool.pipeline.evidence import Request
 from agenttool.pipeline.failed import error_of_interruption, failed
 from agenttool.pipeline.held import Held, Point, hold, kept, settle
@@ -126,7 +127,8 @@ async def _go_on(call: Call, tool: Tool, held: Held, call_input: JsonObject, ans
         raise ToolFailure(_nobody_waits(call))
     if call.status is InvocationStatus.AWAITING_APPROVAL:
         _refuse_again(call)
-        call_input = await conclude(call, tool, call_input, question, answered)
+        concluding = conclude(call, tool, call_input, question, answered)
+        call_input = await told_to_hooks(call, tool, call_input, concluding)
     else:
         _look_again(call, tool, call_input, held, question)
     await schedule(call, tool, call_input)

@@ -9,7 +9,10 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.stopping import acknowledge, failure_of_stop, stop
 from agenttool.records import AbortReason, ErrorClass, Live
 from agenttool.results.failure import guided
-from agenttool.scheduler.drive import Drive, Stopped
+from agenttool.scheduler.drive import CLOSED_ITSELF, Drive, Stopped
+
+ENDED_EARLY = (CancelledError, GeneratorExit)
+"""What a tool may raise that means something else when it comes from above."""
 
 
 class Waiting(Live, eq=False, gc=False):
@@ -29,18 +32,21 @@ def start(call: Call, work: Coroutine[object, object, object]) -> object:
         return Waiting(work, work.send(None))
     except StopIteration as end:
         return end.value
-    except CancelledError as canceled:
-        return end_canceled(call, canceled)
+    except ENDED_EARLY as error:
+        return end_early(call, error)
 
 
-def end_canceled(call: Call, canceled: CancelledError) -> object:
+def end_early(call: Call, error: CancelledError | GeneratorExit) -> object:
     """End a call whose tool was canceled, or raised that itself, before it waited for anything.
 
     Raises:
         ToolFailure: canceled.
+        RuntimeError: the tool says that it was closed, which nobody did.
     """
-    drive = Drive(call.core.patience)
-    return _ended(call, drive, drive.end_canceled(canceled))
+    if isinstance(error, CancelledError):
+        drive = Drive(call.core.patience)
+        return _ended(call, drive, drive.end_canceled(error))
+    raise RuntimeError(CLOSED_ITSELF) from error
 
 
 async def carry(call: Call, run: Waiting, release: Callable[[Call], None] | None = None) -> object:

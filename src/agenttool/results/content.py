@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import cast
 
-from agenttool.codec import parse_object
+from agenttool.codec import parse_value
 from agenttool.errors import RecordError
 from agenttool.ports.output import Media, NativeOutput
 from agenttool.records import UNSET, ContentClass, ContentItem, Json, replace, text_item
@@ -117,7 +117,7 @@ def spelled_json(text: str) -> Json:
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
-        return parse_object(f'{{"value":{text}}}')["value"]
+        return parse_value(text)
     except RecordError:
         return None
 

@@ -148,16 +148,21 @@ def restored(after: Json, before: Json) -> Json:
     return after
 
 
-def misplaced(after: Json, shown: Json) -> str | None:
-    """Give the first place of a changed value with a marker that was not shown there: nobody knows what it would mean.
+def refuse_misplaced(after: Json, shown: Json) -> None:
+    """Refuse a changed value with a marker where none was shown: nobody knows what it would mean.
 
     What is no JSON has no such place; whoever reads it will say what is wrong with it.
+
+    Raises:
+        RecordError: names the first such place.
     """
     try:
         own = parse_object(json_bytes(after))
     except RecordError:
-        return None
-    return next((pointer_of(steps) for steps in _misplaced(own, shown, ())), None)
+        return
+    for steps in _misplaced(own, shown, ()):
+        told = "what was redacted cannot be moved; leave it where it was shown, or write a value there"
+        raise RecordError(told, pointer=pointer_of(steps))
 
 
 def _misplaced(after: Json, shown: Json, steps: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:

@@ -75,9 +75,9 @@ class Deadlines:
             self._sweep()
 
     def move(self, deadline: Deadline, at: float) -> None:
-        """Put a deadline off or forward. Putting it off costs nothing until the old moment has come."""
+        """Put a deadline off or forward, unless it is over. Putting it off costs nothing until its moment has come."""
         deadline.at = at
-        if at < deadline.queued_at:
+        if at < deadline.queued_at and deadline.callback is not None:
             self._queue(deadline)
 
     def close(self) -> None:

@@ -20,6 +20,9 @@ from agenttool.scheduler.awaiting import answer_to, may_refuse
 
 T = TypeVar("T")
 
+CLOSED_ITSELF = "GeneratorExit: the tool ended as if closed, though nobody closed it"
+"""What is said of a tool that raises this itself; it is meant for whoever waits only where it comes from above."""
+
 
 class Timer(Protocol):
     """What `loop.call_later` gives back."""
@@ -105,6 +108,8 @@ class Drive:
             return cast("T", end.value)
         except CancelledError as canceled:
             return self.end_canceled(canceled)
+        except GeneratorExit as error:
+            raise RuntimeError(CLOSED_ITSELF) from error
         carrying = cast("Generator[object, None, T | Stopped]", self.carry(tool, awaited))
         del awaited  # it may come to hold an error that knows this frame
         return (yield from carrying)
@@ -160,7 +165,10 @@ class Drive:
                     self._hear_of(answer)
                     if may_refuse(awaited) and awaited.cancel():  # pyright: ignore[reportUnknownArgumentType] -- any future
                         continue  # as in asyncio, the tool hears of it once the other task has ended
-                awaited = tool.send(None) if answer is None else tool.throw(answer)
+                try:
+                    awaited = tool.send(None) if answer is None else tool.throw(answer)
+                except GeneratorExit as error:
+                    raise RuntimeError(CLOSED_ITSELF) from error
                 if self._timer is not None:
                     self._forgive()
         except StopIteration as end:

@@ -47,6 +47,11 @@ class TimeLimit:
         self._paused_at = 0.0
         self._deadline = deadlines.arm(min(self._cap_at, self._idle_at), self._ring)
 
+    @property
+    def cap_at(self) -> float:
+        """The moment at which the time is over altogether, as it stands."""
+        return self._cap_at
+
     def progress(self) -> None:
         """Take a sign of life; it counts also while the clocks stand still."""
         if self._idle is not None:

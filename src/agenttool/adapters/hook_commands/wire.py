@@ -43,7 +43,7 @@ def answer_of(ended: Ended, clean: Callable[[str], str]) -> JsonObject | None:
     if not ended.out.strip():
         return None
     try:
-        return parse_object(ended.out)
+        return parse_object(ended.out, what="it")
     except RecordError as error:
         raise RecordError(f"stdout must hold one JSON object or nothing: {error}") from error
 

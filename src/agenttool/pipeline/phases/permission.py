@@ -7,6 +7,7 @@ from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.consult import consult
+from agenttool.pipeline.decision_hooks import told_to_hooks
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.tool import Tool
@@ -24,24 +25,24 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
         ToolFailure: permission_denied, policy_blocked, approval_rejected, or the failure of a hook that stands here.
     """
     call.phase = _PHASE
-    hooks = tool.hooks.by_event
-    if HookEvent.PERMISSION_REQUEST in hooks:
-        await _side_hooks(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
+    if HookEvent.PERMISSION_REQUEST in tool.hooks.by_event:
+        rounds = await hook_round(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
+        refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
+    return await told_to_hooks(call, tool, proposed, _decide(call, tool, proposed))
+
+
+async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
     if call.core.advisers:
         await consult(call, tool, proposed)
     verdict = judge(call, tool, proposed)
     if verdict.behavior is Behavior.ALLOW:
         call.note(steps.JUDGED, call.decided(verdict, _spelled(call, proposed)))
         call.allowed_until = verdict.expires_at
-        call_input = proposed
-    elif verdict.behavior is Behavior.DENY:
+        return proposed
+    if verdict.behavior is Behavior.DENY:
         call.note(steps.REFUSED, call.decided(verdict, _spelled(call, proposed)))
         raise ToolFailure(refusal(verdict))
-    else:
-        call_input = await ask(call, tool, proposed, verdict)
-    if HookEvent.PERMISSION_DECISION in hooks:
-        await _side_hooks(call, tool, HookEvent.PERMISSION_DECISION, call_input, {"behavior": verdict.behavior.value})
-    return call_input
+    return await ask(call, tool, proposed, verdict)
 
 
 def has_expired(call: Call) -> bool:
@@ -51,10 +52,3 @@ def has_expired(call: Call) -> bool:
 
 def _spelled(call: Call, proposed: JsonObject) -> bytes:
     return call.request.model_input if not call.mutations else json_bytes(proposed)
-
-
-async def _side_hooks(
-    call: Call, tool: Tool, event: HookEvent, value: JsonObject, details: JsonObject | None = None
-) -> None:
-    rounds = await hook_round(call, tool, event, value, details=details)
-    refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)

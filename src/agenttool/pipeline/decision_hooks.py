@@ -1,0 +1,37 @@
+"""Tell the hooks that stand at the permission decision what it was: allowed, or refused by a rule or a person."""
+
+from collections.abc import Awaitable
+
+from agenttool.errors import ToolFailure
+from agenttool.hooks.run import HookRuns
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
+from agenttool.pipeline.tool import Tool
+from agenttool.records import Behavior, ErrorClass, HookEvent, JsonObject
+
+_EVENT = HookEvent.PERMISSION_DECISION
+_REFUSALS = frozenset({ErrorClass.PERMISSION_DENIED, ErrorClass.POLICY_BLOCKED, ErrorClass.APPROVAL_REJECTED})
+
+
+async def told_to_hooks(call: Call, tool: Tool, proposed: JsonObject, deciding: Awaitable[JsonObject]) -> JsonObject:
+    """Wait for the decision about a call, tell hooks what it was, and give the input that may run.
+
+    Raises:
+        ToolFailure: whatever the decision raised: what is refused stays refused, whatever a hook says to that; or a
+            hook stopped what was allowed, or went wrong.
+    """
+    if _EVENT not in tool.hooks.by_event:
+        return await deciding
+    try:
+        call_input = await deciding
+    except ToolFailure as refused:
+        if refused.error.error_class in _REFUSALS:
+            await _tell(call, tool, proposed, Behavior.DENY)
+        raise
+    rounds = await _tell(call, tool, call_input, Behavior.ALLOW)
+    refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
+    return call_input
+
+
+async def _tell(call: Call, tool: Tool, value: JsonObject, behavior: Behavior) -> HookRuns:
+    return await hook_round(call, tool, _EVENT, value, details={"behavior": behavior.value})
