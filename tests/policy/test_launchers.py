@@ -74,6 +74,19 @@ def hit(pattern, line):
         "coproc rm x",
         "time coproc rm x",
         "time A=1 rm x",
+        "env --split-string='rm x'",
+        "env -S'rm x'",
+        "taskset 1 rm x",
+        "screen -dm rm x",
+        "tmux new-session 'rm x'",
+        "hash -p /bin/rm ls; ls x",
+        "mapfile -C 'rm x' -c 1 < file",
+        "alias ls=rm; ls x",
+        "source <(echo rm x)",
+        ". /dev/stdin <<< 'rm x'",
+        "bash /proc/self/fd/0 <<< 'rm x'",
+        "BASH_ENV=<(echo rm x) bash -c :",
+        "LD_PRELOAD=./rm.so ls",
     ],
 )
 def test_a_deny_finds_the_command_behind_every_launcher(text):
@@ -81,7 +94,19 @@ def test_a_deny_finds_the_command_behind_every_launcher(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["git rm x", "echo rm", "ls -rm", "env ls", "bash -c 'ls'", "find . -name x", "bash script.sh"]
+    "text",
+    [
+        "git rm x",
+        "echo rm",
+        "ls -rm",
+        "env ls",
+        "bash -c 'ls'",
+        "find . -name x",
+        "bash script.sh",
+        ". ./settings.sh",
+        "LANG=C ls",
+        "alias.sh",
+    ],
 )
 def test_a_deny_does_not_find_what_is_not_there(text):
     assert not hit("rm", list_commands(text))

@@ -10,6 +10,8 @@ from itertools import pairwise
 
 from tree_sitter import Node
 
+from agenttool.policy.words import word_of
+
 WORDS = frozenset(
     """
     word number string raw_string ansi_c_string translated_string concatenation simple_expansion expansion
@@ -25,7 +27,7 @@ _TEXT = re.compile(
       (?<![ \t])\\\n | \\\n(?![ \t]*[^\s\\])        # a line joined anywhere but between two words
     | \n[ \t]*\\                                    # an escape that begins a line
     | (?<![\w./-])\\[ \t] | \\[ \t](?![\w./-])      # an escaped space that begins or ends a word
-    | \$(?=[\s;&|()<>]|$)                           # a dollar that stands alone
+    | \$(?=[\s;&|)<>]|$|\(\()                        # a dollar that stands alone, or before two brackets
     | \#[^\n]*\\\n                                  # a comment that looks as if it went on
     | [\r\0]
     """,
@@ -82,7 +84,7 @@ def _spans_lines(node: Node) -> bool:
 
 
 def _is_odd_heredoc(node: Node) -> bool:
-    """Tell whether a text inside the text may end elsewhere than the grammar thinks."""
+    """Tell whether a text inside the text may end elsewhere than the grammar thinks, or run what it does not see."""
     parts = {child.type: child for child in node.children}
     start, end, operator = (parts.get(name) for name in ("heredoc_start", "heredoc_end", "<<"))
     operator = operator or parts.get("<<-")
@@ -92,7 +94,20 @@ def _is_odd_heredoc(node: Node) -> bool:
     touched = any(child.start_byte == start.end_byte for child in node.children)
     after = node.next_sibling
     goes_on = after is not None and after.is_named and after.start_byte == node.end_byte
-    return name is None or touched or goes_on or (end.text or b"").strip() != name["name"]
+    ends_elsewhere = name is None or touched or goes_on or (end.text or b"").strip() != name["name"]
+    return ends_elsewhere or _runs_unseen(start, parts.get("heredoc_body"))
+
+
+def _runs_unseen(start: Node, body: Node | None) -> bool:
+    """Tell whether a shell would run something in a text that the grammar takes for nothing but text."""
+    if body is None or re.search(rb"[\"'\\]", start.text or b""):
+        return False
+    rest = bytearray(body.text or b"")
+    for seen in body.children:
+        if seen.type != "heredoc_content":
+            here = slice(seen.start_byte - body.start_byte, seen.end_byte - body.start_byte)
+            rest[here] = b"x" * (here.stop - here.start)
+    return b"`" in rest or b"$(" in rest
 
 
 def _is_odd_comment(node: Node) -> bool:
@@ -116,16 +131,37 @@ def _says(pattern: bytes) -> Callable[[Node], bool]:
     return lambda node: found.search(node.text or b"") is not None
 
 
+_SUBSCRIPT = re.compile(r"\[[^\]]*(?:\$\(|\$\{|`)")
+_RUNS_SUBSCRIPT = "it has a subscript that a shell may run"
+
+
+def _hides_subscript(node: Node) -> bool:
+    """Tell whether a quoted text looks like `a[$(command)]`: wherever a shell takes it for a variable, it runs that."""
+    word = word_of(node)
+    return word.is_plain and _SUBSCRIPT.search(word.text) is not None
+
+
+def _is_odd_word(node: Node) -> bool:
+    return re.search(rb"(?<!\\)\s", node.text or b"") is not None or _hides_subscript(node)
+
+
+def _is_odd_concatenation(node: Node) -> bool:
+    return _has_gap(node) or _hides_subscript(node)
+
+
 _ODD: dict[str, tuple[Callable[[Node], bool], str]] = {
     "command": (_is_odd_command, "something stands between the words of a command"),
     "declaration_command": (_spans_lines, "a line ends in the middle of a command"),
     "unset_command": (_spans_lines, "a line ends in the middle of a command"),
     "test_command": (_says(rb"^\[(?!\[)[^\n&|;<>()]*[\n&|;<>()]"), "a test has more in it than a test"),
     "file_redirect": (_touches, "two words after a redirection touch"),
-    "concatenation": (_has_gap, "a word has a gap"),
-    "word": (_says(rb"(?<!\\)\s"), "a word has a space"),
+    "concatenation": (_is_odd_concatenation, "a word has a gap, or a subscript that a shell may run"),
+    "word": (_is_odd_word, "a word has a space, or a subscript that a shell may run"),
+    "raw_string": (_hides_subscript, _RUNS_SUBSCRIPT),
+    "string": (_hides_subscript, _RUNS_SUBSCRIPT),
+    "ansi_c_string": (_hides_subscript, _RUNS_SUBSCRIPT),
     "variable_assignment": (_is_odd_assignment, "it sets what is no variable"),
-    "heredoc_redirect": (_is_odd_heredoc, "it is unclear where a text inside it ends"),
+    "heredoc_redirect": (_is_odd_heredoc, "it is unclear where a text inside it ends, or what that runs"),
     "comment": (_is_odd_comment, "a comment touches what stands before it"),
     "file_descriptor": (_says(rb"^(?![0-9]+$|\{[A-Za-z_][A-Za-z0-9_]*\}$)"), "it redirects what is no file"),
     "compound_statement": (_says(rb"^\{\S"), "a brace has no space after it"),

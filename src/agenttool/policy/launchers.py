@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 
 from agenttool.policy.commands import RESERVED, CommandLine, Subcommand, parse_commands
+from agenttool.policy.paths import split
 from agenttool.policy.words import Certainty, Word
 
 MAX_LAUNCHES = 6
@@ -21,14 +22,21 @@ MAX_TAILS = 200
 # Shells that read text as our grammar does; `zsh` and `fish` have tricks of their own, so they are launchers.
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash"})
 _SYSTEM = frozenset({"/bin", "/usr/bin"})
-_INTERPRETED = frozenset({"eval", "trap"})
+_SOURCES = frozenset({"source", "."})
+_INTERPRETED = frozenset({"eval", "trap", "alias"})
 _LAUNCHERS = frozenset(
     """
-    sudo doas su runuser pkexec chroot unshare nsenter setpriv firejail bwrap systemd-run find fd fdfind ssh parallel
-    watch flock script strace ltrace gdb rlwrap entr at batch busybox toybox zsh fish mksh time env nice nohup timeout
-    stdbuf setsid ionice command builtin exec xargs
+    sudo doas su sg runuser pkexec chroot unshare nsenter setpriv capsh firejail bwrap systemd-run systemd-inhibit
+    start-stop-daemon fakeroot faketime eatmydata cgexec cpulimit prlimit taskset chrt numactl setarch linux32 linux64
+    find gfind fd fdfind ssh mosh parallel watch flock script strace ltrace gdb valgrind perf rlwrap unbuffer expect
+    entr at batch busybox toybox screen tmux xterm xvfb-run dbus-run-session torsocks torify proxychains proxychains4
+    npx pnpx bunx uvx caffeinate time env genv nice gnice nohup timeout gtimeout stdbuf setsid ionice
+    command builtin exec xargs gxargs hash complete jobs mapfile readarray bind enable
+    zsh fish mksh rbash csh tcsh yash elvish nu pwsh
     """.split()  # noqa: SIM905 -- a list of words reads best as words
 )
+_RUNNING = frozenset({"BASH_ENV", "PROMPT_COMMAND", "LD_PRELOAD", "LD_AUDIT"})
+_STREAMS = (("dev",), ("proc",))
 _SHELL_FLAGS = re.compile(r"^-[ceuxlvnaf]*c[ceuxlvnaf]*$")
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
 
@@ -77,6 +85,7 @@ def _expanded(line: CommandLine, launches: int) -> CommandLine:
     doubts = dict.fromkeys(line.doubts)
     suspicions = dict.fromkeys(line.suspicions)
     for subcommand in line.subcommands:
+        doubts |= {f"{name} runs what it names": None for name in _RUNNING & _variables(subcommand)}
         inner = _launched(subcommand)
         found.append(replace(subcommand, is_wrapper=subcommand.is_wrapper or inner.adds_nothing))
         if launches == 0 and inner.line.subcommands:
@@ -87,6 +96,10 @@ def _expanded(line: CommandLine, launches: int) -> CommandLine:
         doubts |= dict.fromkeys(below.doubts)
         suspicions |= dict.fromkeys(below.suspicions)
     return CommandLine(subcommands=tuple(found), doubts=tuple(doubts), suspicions=tuple(suspicions))
+
+
+def _variables(subcommand: Subcommand) -> set[str]:
+    return {word.text.partition("=")[0] for word in subcommand.assignments}
 
 
 _NOTHING = CommandLine()
@@ -126,6 +139,8 @@ def _interpreted(name: str, subcommand: Subcommand) -> _Launch | None:
     """Read a command that runs text; nothing if it is no such command."""
     if name in _SHELLS:
         return _shell(subcommand)
+    if name in _SOURCES:
+        return _file(subcommand.words[1:])
     return _doubtful(f"{name} runs text that is made when it runs") if name in _INTERPRETED else None
 
 
@@ -138,7 +153,13 @@ def _shell(subcommand: Subcommand) -> _Launch:
         return _Launch(line=parse_commands(words[1].text), adds_nothing=True)
     if not words or words[0].text.startswith(("-", "+")):
         return _doubtful("a shell runs text that it reads")
-    return _Launch()
+    return _file(words)
+
+
+def _file(words: tuple[Word, ...]) -> _Launch:
+    """Read a shell that is given a file: what that holds is not ours to know, but a stream has just been written."""
+    is_stream = any(not word.is_plain or split(word.text)[:1] in _STREAMS for word in words[:1])
+    return _doubtful("a shell runs text that it reads") if is_stream else _Launch()
 
 
 def _understood(name: str, subcommand: Subcommand) -> _Launch | None:
@@ -191,6 +212,12 @@ def _option_length(wrapper: _Wrapper, option: str) -> int | None:
     return 1 if attached and not option.startswith("--") else None
 
 
+def _texts_in(word: str) -> list[str]:
+    """Give what of a word may be a command with its arguments: all of it, or the value of an option."""
+    found = [word] if not word.startswith("-") else [word, word[2:], word.partition("=")[2]]
+    return [text for text in found if re.search(r"\s", text)]
+
+
 def _everything_after(subcommand: Subcommand) -> CommandLine:
     """List, for a deny alone, every command that might begin at a word or stand inside one."""
     words = subcommand.words[1:]
@@ -201,7 +228,7 @@ def _everything_after(subcommand: Subcommand) -> CommandLine:
         for index, word in enumerate(words)
         if not (word.is_plain and word.text.startswith("-"))
     ]
-    texts = [parse_commands(word.text) for word in words if word.is_plain and re.search(r"\s", word.text)]
+    texts = [parse_commands(text) for word in words if word.is_plain for text in _texts_in(word.text)]
     for tail in tails:
         text = _interpreted((tail.name or "").rpartition("/")[2], tail)
         texts += [] if text is None else [_expanded(text.line, 1)]
