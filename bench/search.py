@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.index import Index
-from agenttool.catalog.search.words import REQUEST_WORDS
+from agenttool.catalog.search.request_words import REQUEST_WORDS
 from agenttool.records import ToolId, replace
 from agenttool.testing.fakes import scripted_tool
 from bench.figure import Figure, below, seconds, told

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search.index import FEW, Index
+from agenttool.catalog.search import shelf
+from agenttool.catalog.search.document import document_of
+from agenttool.catalog.search.index import Index
+from agenttool.catalog.search.shelf import FEW
 from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
 
@@ -114,3 +117,18 @@ def test_an_index_that_followed_many_changes_answers_like_one_made_anew(changes)
 def test_no_query_is_too_odd(query):
     index, known = filled(CROWD[:3])
     assert all(0 < each.score <= 1 for each in index.find(query, known, 10))
+
+
+def test_one_tool_more_or_less_leaves_what_was_read_alone(monkeypatch):
+    index, known = filled(CROWD)
+    read = []
+    monkeypatch.setattr(shelf, "document_of", lambda each, alphabet: read.append(each) or document_of(each, alphabet))
+    more = [entry("paint_zebra", "Paint a zebra."), entry("paint_gnu", "Paint a gnu.")]
+    for each in more:
+        known[each.tool_id] = each
+        index.put(each)
+    index.remove(CROWD[0].tool_id)
+    assert not index.catch_up(10)
+    assert read == more
+    assert ids(index.find("paint a zebra", known, 1)) == ["tool_test.paint_zebra"]
+    assert CROWD[0].tool_id not in ids(index.find("chore", known, len(known)))

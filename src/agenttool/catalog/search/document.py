@@ -1,11 +1,10 @@
-"""What can be found of one tool: its words, field by field, as search weighs them."""
+"""What can be found of one tool: the signs of its words, field by field, as search weighs them."""
 
-from dataclasses import dataclass
 from enum import IntEnum
-from itertools import chain
+from typing import NewType
 
 from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search.words import words_of
+from agenttool.catalog.search.alphabet import BETWEEN, Alphabet
 
 
 class Field(IntEnum):
@@ -15,41 +14,38 @@ class Field(IntEnum):
     ALIAS = 1
     HINT = 2
     DESCRIPTION = 3
-    PARAMETER = 4
-    NAMESPACE = 5
+    DETAILS = 4
+    PARAMETER = 5
+    NAMESPACE = 6
 
 
-WEIGHTS = (3.0, 2.0, 2.0, 1.0, 0.8, 1.5)
+WEIGHTS = (3.0, 2.0, 2.0, 1.0, 0.5, 0.8, 1.5)
 """How much a word tells by its field, in the order of the fields."""
 
+LEAD = 30
+"""So many words of a description say what a tool does; what follows are details."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Document:
-    """The words of one tool, one tuple per field."""
-
-    fields: tuple[tuple[str, ...], ...]
-
-    @property
-    def name(self) -> tuple[str, ...]:
-        """The words of the bare name."""
-        return self.fields[Field.NAME]
-
-    def words(self) -> frozenset[str]:
-        """Give every word once."""
-        return frozenset(chain.from_iterable(self.fields))
+Document = NewType("Document", str)
+"""The signs of a tool's words, `BETWEEN` every two fields."""
 
 
-def document_of(entry: Entry) -> Document:
+def document_of(entry: Entry, alphabet: Alphabet) -> Document:
     """Read the words of a tool."""
     declaration = entry.tool.declaration
-    schema = (declaration.input_contract and declaration.input_contract.model_input_schema) or {}
+    contract = declaration.input_contract
+    schema = (contract and contract.model_input_schema) or {}
     properties = schema.get("properties")
-    texts = (
-        declaration.name,
-        " ".join(declaration.aliases or ()),
-        " ".join(filter(None, (declaration.search_hint, declaration.title))),
-        declaration.description,
-        " ".join(properties) if isinstance(properties, dict) else "",
-        declaration.namespace,
+    parameters = " ".join(properties) if isinstance(properties, dict) else ""
+    hint, title = declaration.search_hint, declaration.title
+    read = alphabet.read
+    description = read(declaration.description)
+    fields = (
+        read(declaration.name),
+        read(" ".join(declaration.aliases)) if declaration.aliases else "",
+        read(f"{hint or ''} {title or ''}") if hint or title else "",
+        description[:LEAD],
+        description[LEAD:],
+        read(parameters),
+        read(declaration.namespace),
     )
-    return Document(tuple(words_of(text) if text else () for text in texts))
+    return Document(BETWEEN.join(fields))

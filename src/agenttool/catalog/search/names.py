@@ -3,50 +3,66 @@
 from collections.abc import Iterator
 
 from agenttool.catalog.catalog import Entry
+from agenttool.records import ToolId
 
 
 class Names:
-    """Bare names and aliases of tools; a qualified name is found by its last part, an id by itself."""
+    """Bare names and aliases of tools; a qualified name is found by its last part.
+
+    Most names have one owner, so that those who share one are kept apart.
+    """
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._by_name: dict[str, list[Entry]] = {}
-        self._by_id: dict[str, Entry] = {}
+        self._owner: dict[str, Entry] = {}
+        self._sharing: dict[str, dict[ToolId, Entry]] = {}
 
     def add(self, entry: Entry) -> None:
         """Add a tool."""
-        self._by_id[entry.tool_id] = entry
         for name in _keys(entry):
-            self._by_name.setdefault(name, []).append(entry)
+            if self._owner.setdefault(name, entry) is not entry:
+                self._sharing.setdefault(name, {})[entry.tool_id] = entry
 
     def remove(self, entry: Entry) -> None:
         """Forget a tool."""
-        del self._by_id[entry.tool_id]
         for name in _keys(entry):
-            self._by_name[name].remove(entry)
-            if not self._by_name[name]:
-                del self._by_name[name]
+            sharing = self._sharing.get(name, {})
+            if self._owner[name] is not entry:
+                del sharing[entry.tool_id]
+            elif sharing:
+                self._owner[name] = sharing.pop(next(iter(sharing)))
+            else:
+                del self._owner[name]
+            if not sharing:
+                self._sharing.pop(name, None)
 
     def find(self, name: str) -> tuple[Entry, ...]:
-        """Find those who answer to a name: its owner by id or qualified name, else all who share it."""
-        if name in self._by_id:
-            return (self._by_id[name],)
+        """Find those who answer to a name: its owner by qualified name, else all who share it."""
         folded = name.casefold()
-        owners = tuple(self._qualified(folded))
-        sharing = owners or tuple(self._by_name.get(folded, ()))
-        exact = tuple(each for each in sharing if name in _spellings(each))
-        return exact or sharing
+        answering = tuple(self._qualified(folded)) or tuple(self._bare(folded))
+        exact = tuple(each for each in answering if name in _spellings(each))
+        return exact or answering
+
+    def _bare(self, folded: str) -> Iterator[Entry]:
+        if folded in self._owner:
+            yield self._owner[folded]
+            yield from self._sharing.get(folded, {}).values()
 
     def _qualified(self, folded: str) -> Iterator[Entry]:
         """Find by namespace and name; either may have dots of its own."""
         rest = folded
         while "." in rest:
             rest = rest.partition(".")[2]
-            yield from (each for each in self._by_name.get(rest, ()) if each.qualified_name.casefold() == folded)
+            yield from (each for each in self._bare(rest) if each.qualified_name.casefold() == folded)
 
 
-def _keys(entry: Entry) -> frozenset[str]:
-    return frozenset(name.casefold() for name in (entry.name, *(entry.tool.declaration.aliases or ())))
+def _keys(entry: Entry) -> tuple[str, ...]:
+    """Give the folded names; one that is folded already is not held twice."""
+    name, aliases = entry.name, entry.tool.declaration.aliases
+    folded = name.casefold()
+    if folded == name:
+        folded = name
+    return (folded, *({each.casefold() for each in aliases} - {folded})) if aliases else (folded,)
 
 
 def _spellings(entry: Entry) -> tuple[str, ...]:

@@ -1,0 +1,85 @@
+"""The documents of a catalog by number, and what is known of all of them: their words, how rare, and how many."""
+
+from math import log
+from typing import TYPE_CHECKING
+
+from agenttool.catalog.catalog import Entry
+from agenttool.catalog.search.alphabet import BETWEEN, Alphabet
+from agenttool.catalog.search.document import Document, Field, document_of
+from agenttool.catalog.search.spellings import Spellings
+
+if TYPE_CHECKING:
+    from agenttool.catalog.search.candidates import Candidates
+
+FEW = 500
+"""So many documents are looked through one by one; of more there is a full-text index."""
+
+
+class Shelf:
+    """Documents that come and go; one more or less costs only that one."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.alphabet = Alphabet()
+        self.spellings = Spellings()
+        self.candidates: Candidates | None = None
+        self._documents: dict[int, Document] = {}
+        self._lengths = [0] * len(Field)
+
+    def __getitem__(self, number: int) -> Document:
+        """Give the document with this number."""
+        return self._documents[number]
+
+    def __contains__(self, number: int) -> bool:
+        """Tell whether there is a document with this number."""
+        return number in self._documents
+
+    def put(self, number: int, entry: Entry) -> None:
+        """Read a tool; its number is free."""
+        document = document_of(entry, self.alphabet)
+        self._documents[number] = document
+        self._measure(document, 1)
+        if self.candidates is not None:
+            self.candidates.add(number, document)
+        elif len(self._documents) > FEW:
+            self.candidates = self._full_text()
+
+    def remove(self, number: int) -> None:
+        """Forget a document, if it is there."""
+        document = self._documents.pop(number, None)
+        if document is not None:
+            self._measure(document, -1)
+            if self.candidates is not None:
+                self.candidates.remove(number)
+
+    def _measure(self, document: Document, by: int) -> None:
+        lengths = self._lengths
+        for field, signs in enumerate(document.split(BETWEEN)):
+            if signs:
+                lengths[field] += by * len(signs)
+
+    def _full_text(self) -> "Candidates":
+        from agenttool.catalog.search.candidates import Candidates  # noqa: PLC0415 -- only large catalogs pay for it
+
+        candidates = Candidates()
+        for number, document in self._documents.items():
+            candidates.add(number, document)
+        return candidates
+
+    def settle(self) -> None:
+        """Make words that are new known to those who look for a spelling."""
+        self.spellings.learn(self.alphabet.words)
+
+    def having(self, sign: str) -> int:
+        """Count the documents that have a word; of many, removed ones may count until their place is used again."""
+        if self.candidates is not None:
+            return min(self.candidates.having(sign), len(self._documents))
+        return sum(sign in document for document in self._documents.values())
+
+    def rarity(self, having: int) -> float:
+        """Weigh a word that so many documents have: the fewer, the more it tells."""
+        return log(1 + (len(self._documents) - having + 0.5) / (having + 0.5))
+
+    def usual_length(self, field: Field) -> float:
+        """Give how many words a field has on average."""
+        return max(1.0, self._lengths[field] / max(1, len(self._documents)))
