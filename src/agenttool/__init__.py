@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from agenttool.errors import StoreError as StoreError
     from agenttool.errors import ToolFailure as ToolFailure
     from agenttool.hooks.match import Hook as Hook
-    from agenttool.pipeline.batch import ToolCall as ToolCall
     from agenttool.ports.advice import Advice as Advice
     from agenttool.ports.advice import Adviser as Adviser
+    from agenttool.ports.calls import ToolCall as ToolCall
     from agenttool.ports.limits import RateLimit as RateLimit
     from agenttool.ports.output import Media as Media
     from agenttool.records.result import ToolResult as ToolResult
@@ -51,7 +51,7 @@ _DOOR = {
     "Runtime": "agenttool.assemble",
     "Sensitive": "agenttool.schema.markers",
     "StoreError": "agenttool.errors",
-    "ToolCall": "agenttool.pipeline.batch",
+    "ToolCall": "agenttool.ports.calls",
     "ToolFailure": "agenttool.errors",
     "ToolResult": "agenttool.records",
     "ToolSurface": "agenttool.records",

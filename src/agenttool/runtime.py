@@ -22,7 +22,7 @@ from agenttool.journal.reading import follow, result_in
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.asked import all_are, chosen_within, names_in, scope_of
-from agenttool.pipeline.batch import BatchItem, ToolCall, make_batch
+from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.detached import Detached
@@ -30,6 +30,7 @@ from agenttool.pipeline.discover import search_tools
 from agenttool.pipeline.export import records_in
 from agenttool.pipeline.keeper import Keeper
 from agenttool.pipeline.nested import run_nested
+from agenttool.pipeline.offering import offered_on
 from agenttool.pipeline.parking import let_end
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.read_back import READ_BACK_ID, digest_in, read_back_tool
@@ -43,7 +44,9 @@ from agenttool.policy.decide import Policy
 from agenttool.policy.mode import PermissionMode
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.ports.advice import Adviser
+from agenttool.ports.calls import ToolCall
 from agenttool.ports.limits import RateLimit
+from agenttool.ports.offer import OfferedTool
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     AbortReason,
@@ -231,6 +234,10 @@ class Runtime(Detached):
         before = self._surfaces.made(surface)
         chosen = Known.on(before, self._within).to_load(self._index, names_in(names))
         return self._keep(grown(self._core, before, chosen, self._within)) if chosen else before.record
+
+    def offered(self, surface: ToolSurface) -> tuple[OfferedTool, ...]:
+        """List the tools of a surface that was made here as a model may be shown them, deferred ones included."""
+        return offered_on(self._core, self._surfaces.made(surface))
 
     def _keep(self, built: Surface) -> ToolSurface:
         self._surfaces.add(built, frozenset(call.request.surface_id for call in self._under_way()))

@@ -19,9 +19,9 @@ from typing import TypedDict, TypeVar, Unpack
 from agenttool.assemble import Runtime, Tool
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
-from agenttool.pipeline.batch import ToolCall
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.rules import Rule
+from agenttool.ports.calls import ToolCall
 from agenttool.records import ApprovalId, InvocationId, JsonObject, Record, ToolInvocation, ToolResult, ToolSurface
 
 _T = TypeVar("_T")

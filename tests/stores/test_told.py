@@ -17,8 +17,8 @@ from agenttool.hooks.match import Hook
 from agenttool.journal import steps
 from agenttool.journal.fold import events_of, invocation_of, records_of
 from agenttool.journal.steps import STEPS
-from agenttool.pipeline.batch import ToolCall
 from agenttool.policy.rules import Rule
+from agenttool.ports.calls import ToolCall
 from agenttool.ports.facts import Fact
 from agenttool.records import Behavior, HookEvent, RuleSource
 from agenttool.stores.sqlite.store import SqliteStore

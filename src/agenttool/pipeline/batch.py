@@ -12,9 +12,9 @@ from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.run_evidence import BatchPlanned, Progressed
 from agenttool.pipeline.stopping import request_cancel
+from agenttool.ports.calls import ToolCall
 from agenttool.records import (
     AbortReason,
-    JsonObject,
     ResultStatus,
     SchedulerPolicy,
     ToolProgress,
@@ -28,16 +28,6 @@ from agenttool.scheduler.siblings import Readiness, Siblings, siblings_of
 
 START_AT_ONCE = 16
 """How many calls of a batch are readied before the event loop turns."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """One call of a batch; `depends_on` names earlier calls by their place in it."""
-
-    name: str
-    arguments: JsonObject | str | bytes
-    native_call_id: str | None = None
-    depends_on: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +128,14 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
         needed = tuple(calls[other].invocation_id for other in depends_on[index])
         call.scheduler_policy = policy
         call.gate = gate
-        call.is_special = call.is_special or gate is not None
-        call.request = replace(call.request, depends_on=needed or None, scheduler_policy_ref=policy.scheduler_policy_id)
+        call.fault = call.fault or wanted[index].fault
+        call.is_special = call.is_special or gate is not None or call.fault is not None
+        call.request = replace(
+            call.request,
+            depends_on=needed or None,
+            scheduler_policy_ref=policy.scheduler_policy_id,
+            mapping=wanted[index].mapping,
+        )
     for call in calls[:1]:
         call.core.journal.note_apart(steps.BATCH_PLANNED, BatchPlanned(complete_policy(policy)))
     return Batch(calls, policy, siblings)

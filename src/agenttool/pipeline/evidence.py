@@ -14,6 +14,7 @@ from agenttool.ports.facts import Fact
 from agenttool.records import (
     DecisionId,
     EventType,
+    FunctionMapping,
     HookEvent,
     HookId,
     InputMutation,
@@ -74,6 +75,7 @@ class Request(Plain, frozen=True):
     depends_on: tuple[InvocationId, ...] | None = None
     scheduler_policy_ref: SchedulerPolicyId | None = None
     redactor: Redactor | None = None
+    mapping: FunctionMapping | None = None
 
     def with_redactor(self, redactor: Redactor) -> "Request":
         """Give the same with what is sensitive in it."""
@@ -92,6 +94,7 @@ class Request(Plain, frozen=True):
             "parent_invocation_id": self.parent_invocation_id,
             "depends_on": self.depends_on,
             "scheduler_policy_ref": self.scheduler_policy_ref,
+            "external_mappings": None if self.mapping is None else (self.mapping,),
         }
         given = {name: value for name, value in fields.items() if value is not None}
         return {**given, "model_input": shown(self.model_input, self.redactor)}

@@ -53,6 +53,7 @@ class Tool:
     entry: Entry
     tool_id: ToolId
     name: str
+    model_schema: JsonObject
     check_model: Checker
     check_runtime: Checker
     defaults: JsonObject | None
@@ -135,6 +136,7 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         entry=entry,
         tool_id=entry.tool_id,
         name=entry.qualified_name,
+        model_schema=model_schema,
         check_model=check_model,
         check_runtime=check_runtime,
         defaults=contract.defaults or None,

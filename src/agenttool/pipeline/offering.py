@@ -1,0 +1,33 @@
+"""The tools of a surface as a model may be shown them."""
+
+from agenttool.catalog.surface import Surface
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.tool import Tool
+from agenttool.ports.offer import OfferedTool
+from agenttool.records import InputContract
+
+
+def offered_on(core: Core, surface: Surface) -> tuple[OfferedTool, ...]:
+    """List what a surface shows, what was offered on it since it was made, and what it defers."""
+    since = set(surface.entries.values()).difference(surface.tools)
+    shown = [core.tools[entry] for entry in (*surface.loaded.values(), *sorted(since, key=lambda each: each.tool_id))]
+    deferred = [core.tools[entry] for entry in surface.deferred.values()]
+    return (
+        *(_offered(tool, is_deferred=False) for tool in shown),
+        *(_offered(tool, is_deferred=True) for tool in deferred),
+    )
+
+
+def _offered(tool: Tool, *, is_deferred: bool) -> OfferedTool:
+    declared = tool.entry.tool
+    contract = declared.declaration.input_contract or InputContract()
+    said = (declared.interface.strict, contract.strict)
+    return OfferedTool(
+        tool_id=tool.tool_id,
+        namespace=declared.declaration.namespace,
+        name=declared.declaration.name,
+        description=declared.declaration.description,
+        input_schema=tool.model_schema,
+        strict=False if False in said else True if True in said else None,
+        is_deferred=is_deferred,
+    )
