@@ -16,9 +16,7 @@ from agenttool.catalog.surfaces import Surfaces
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.journal import steps
-from agenttool.journal.fold import invocation_of
 from agenttool.journal.moments import timestamp
-from agenttool.journal.reading import follow, result_in
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.asked import all_are, chosen_within, names_in, scope_of
@@ -27,13 +25,13 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.detached import Detached
 from agenttool.pipeline.discover import search_tools
-from agenttool.pipeline.export import records_in
 from agenttool.pipeline.keeper import Keeper
+from agenttool.pipeline.ledger import Ledger
 from agenttool.pipeline.nested import run_nested
 from agenttool.pipeline.offering import offered_on
 from agenttool.pipeline.parking import let_end
 from agenttool.pipeline.plan import plan
-from agenttool.pipeline.read_back import READ_BACK_ID, digest_in, read_back_tool
+from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
 from agenttool.pipeline.surfacing import grown, new_surface
@@ -53,13 +51,9 @@ from agenttool.records import (
     ApprovalId,
     InvocationId,
     JsonObject,
-    Record,
-    Ref,
     SchedulerPolicy,
     SchedulerPolicyId,
-    ToolEvent,
     ToolId,
-    ToolInvocation,
     ToolResult,
     ToolSearchResult,
     ToolSurface,
@@ -69,7 +63,7 @@ from agenttool.results.preview import READ_RESULT
 __all__ = ["Runtime", "World"]
 
 
-class Runtime(Detached):
+class Runtime(Detached, Ledger):
     """Governed tool calls. Belongs to one event loop; every call gives a result, never an exception."""
 
     def __init__(  # noqa: PLR0913 -- the parts of a runtime
@@ -362,41 +356,6 @@ class Runtime(Detached):
             return await self._keeper.answer(approval_id, words, by=by)
         return take_answer(self._core, approval_id, words, by=by)
 
-    async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
-        """Give a call as it stands; none if it is not known."""
-        return invocation_of(self._core.journal.log.facts_of(invocation_id))
-
-    async def result(self, invocation_id: InvocationId) -> ToolResult | None:
-        """Give the result of a call that has ended, also one that ended in another process; none if it has not."""
-        return result_in(self._core.journal.log.facts_of(invocation_id))
-
-    async def payload(self, payload: str | Ref, start: int = 0, length: int | None = None) -> bytes | None:
-        """Give stored bytes by their digest, id or ref, or a range of them; none if they are not there (any more).
-
-        Raises:
-            StoreError: they cannot be read, or are not the ones that were stored.
-        """
-        digest = digest_in(payload)
-        return None if digest is None else await self._core.payloads.get(digest, start=start, length=length)
-
     async def resume(self) -> int:
         """Take up the calls of processes that died, now rather than soon; tell how many."""
         return 0 if self._keeper is None else await self._keeper.take_up()
-
-    async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
-        """Follow the log from any point, for ever; each event comes with the position to come back to; -1 is the end.
-
-        Raises:
-            ConfigError: it is no position.
-        """
-        if type(after) is not int:
-            raise ConfigError(f"after must be a position that an event came with, got {after!r}; begin with 0")
-        async with aclosing(follow(self._core.journal, after)) as events:
-            async for position, event in events:
-                yield position, event
-
-    async def export(self) -> AsyncIterator[Record]:
-        """Give every record: declarations with their profiles, surfaces, calls and all that became of them."""
-        surfaces = [each.record for each in self._surfaces]
-        for record in records_in(self._core, tuple(self._catalog), surfaces):
-            yield record

@@ -1,0 +1,57 @@
+"""The part of the public face for those who look: calls, results, stored bytes, the log and everything on record."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from agenttool.catalog.catalog import Catalog
+from agenttool.catalog.surfaces import Surfaces
+from agenttool.errors import ConfigError
+from agenttool.journal.fold import invocation_of
+from agenttool.journal.reading import follow, result_in
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.export import records_in
+from agenttool.pipeline.read_back import digest_in
+from agenttool.records import InvocationId, Record, Ref, ToolEvent, ToolInvocation, ToolResult
+
+
+class Ledger:
+    """What is on record, and nothing that changes it; a `Runtime` is one of these, and more."""
+
+    _core: Core
+    _catalog: Catalog
+    _surfaces: Surfaces
+
+    async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
+        """Give a call as it stands; none if it is not known."""
+        return invocation_of(self._core.journal.log.facts_of(invocation_id))
+
+    async def result(self, invocation_id: InvocationId) -> ToolResult | None:
+        """Give the result of a call that has ended, also one that ended in another process; none if it has not."""
+        return result_in(self._core.journal.log.facts_of(invocation_id))
+
+    async def payload(self, payload: str | Ref, start: int = 0, length: int | None = None) -> bytes | None:
+        """Give stored bytes by their digest, id or ref, or a range of them; none if they are not there (any more).
+
+        Raises:
+            StoreError: they cannot be read, or are not the ones that were stored.
+        """
+        digest = digest_in(payload)
+        return None if digest is None else await self._core.payloads.get(digest, start=start, length=length)
+
+    async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
+        """Follow the log from any point, for ever; each event comes with the position to come back to; -1 is the end.
+
+        Raises:
+            ConfigError: it is no position.
+        """
+        if type(after) is not int:
+            raise ConfigError(f"after must be a position that an event came with, got {after!r}; begin with 0")
+        async with aclosing(follow(self._core.journal, after)) as events:
+            async for position, event in events:
+                yield position, event
+
+    async def export(self) -> AsyncIterator[Record]:
+        """Give every record: declarations with their profiles, surfaces, calls and all that became of them."""
+        surfaces = [each.record for each in self._surfaces]
+        for record in records_in(self._core, tuple(self._catalog), surfaces):
+            yield record
