@@ -54,8 +54,9 @@ def test_a_schema_that_says_more_is_left_to_the_checker() -> None:
     properties = {"a": {"type": "integer"}}
     flat: JsonObject = {"type": "object", "properties": properties, "required": ["a"], "additionalProperties": False}
     assert flat_kinds(flat) == {"a": int}
+    assert flat_kinds({**flat, "properties": {"a": {"type": "integer", "default": 1}}, "required": []}) == {"a": int}
     for more in (
-        {"required": []},
+        {"required": ["b"]},
         {"additionalProperties": True},
         {"minProperties": 1},
         {"properties": {"a": {"type": "integer", "minimum": 0}}},

@@ -124,7 +124,6 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
     asks = (
         buckets,
         repeatability.supports_retries,
-        contract.defaults,
         contract.internal_only_fields,
         declared.check_values,
         declared.preflight,
@@ -165,7 +164,8 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
             supports_artifacts=bool(profile.supports_artifacts),
         ),
         persistence=persistence,
-        plain_facts=safety.static if is_plain else None,
+        # Defaults that a model left out are filled in, and that is a change to be told.
+        plain_facts=safety.static if is_plain and (read_flat is not None or not contract.defaults) else None,
         is_silent=declared.is_silent,
         direct=None if read_flat is None or declared.direct is None else declared.direct.function,
         read_flat=read_flat,
