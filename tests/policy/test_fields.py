@@ -1,34 +1,11 @@
-import pytest
-
-from agenttool.policy.fields import MatchingField, field_named, fields_of
+from agenttool.policy.field_names import MatchingField
+from agenttool.policy.fields import fields_of
 
 PATH, COMMAND, URL, RESOURCE = MatchingField
 
 
 def schema(**properties):
     return {"type": "object", "properties": properties}
-
-
-@pytest.mark.parametrize(
-    ("name", "field"),
-    [
-        ("path", PATH),
-        ("filePath", PATH),
-        ("source-file", PATH),
-        ("paths", PATH),
-        ("cwd", PATH),
-        ("command", COMMAND),
-        ("cmd", COMMAND),
-        ("targetUrl", URL),
-        ("uri", URL),
-        ("resource_id", RESOURCE),
-        ("query", None),
-        ("profile", None),
-        ("s", None),
-    ],
-)
-def test_an_argument_is_what_it_is_called(name, field):
-    assert field_named(name) is field
 
 
 def test_the_schema_tells_what_names_do_not():

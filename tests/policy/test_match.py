@@ -315,3 +315,32 @@ def test_an_address_must_be_covered_wherever_the_call_names_one(tool, decided):
     assert decided(subject, {"urls": ["https://api.example.com/v1/a", "https://evil.example"]}, rule) == "ask"
     assert decided(subject, {"urls": []}, rule) == "ask"
     assert decided(tool("web.get", ("url",)), {"url": "https://e.org/file:///etc"}, rule) == "ask"
+
+
+EVERYTHING = {"behavior": "allow", "tool": "*"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "arguments"),
+    [
+        ({"path": "secrets"}, {"path": "secrets/a"}),
+        ({"path": "secrets"}, {"options": {"targets": [{"file": "secrets/a"}]}}),
+        ({"path": "secrets"}, {"outputPath": ["src/a", "secrets/a"]}),
+        ({"command": "rm"}, {"run": {"command": "ls; rm x"}}),
+        ({"command": "rm"}, {"cmd": "rm", "args": ["x"]}),
+        ({"url": "evil.example"}, {"callback_url": "https://evil.example/"}),
+        ({"resource": "repo:acme/*"}, {"resource": "repo:acme/x"}),
+    ],
+)
+def test_a_deny_looks_at_arguments_that_the_schema_leaves_room_for(tool, decided, condition, arguments):
+    """A server that says as little as it can about its tools must not get around rules by it."""
+    untold = tool("acme.do", {})
+    assert decided(untold, arguments, EVERYTHING, {"behavior": "deny", **condition}) == "deny"
+    assert decided(untold, {"query": "secrets rm"}, EVERYTHING, {"behavior": "deny", **condition}) == "allow"
+
+
+def test_an_allow_is_not_sure_of_a_call_with_more_in_it_than_its_tool_says(tool, decided):
+    allow = {"behavior": "allow", "tool": "files.read", "path": "src"}
+    assert decided(tool("files.read"), {"path": "src/a"}, allow) == "allow"
+    assert decided(tool("files.read"), {"path": "src/a", "other_path": "secrets/a"}, allow) == "ask"
+    assert decided(tool("files.read"), {"path": "src/a", "command": "rm x"}, allow) == "ask"

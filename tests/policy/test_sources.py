@@ -56,12 +56,12 @@ def test_a_rule_that_does_not_keep_an_example_is_refused():
 
 
 def test_an_example_of_a_known_tool_is_judged_as_that_tool(tool):
-    subject = tool("files.read", {"x": {"format": "path"}, "path": {"type": "object"}})
+    subject = tool("files.read", {"x": {"format": "path"}, "y": {"type": "object"}})
     call = {"tool": "files.read", "arguments": {"x": "secrets/key"}}
     read({**SECRETS, "must_match": [call]}, subjects={"files.read": subject})
     with pytest.raises(ConfigError):
         read(
-            {**SECRETS, "must_match": [{"tool": "files.read", "arguments": {"path": "secrets"}}]},
+            {**SECRETS, "must_match": [{"tool": "files.read", "arguments": {"y": "secrets"}}]},
             subjects={"files.read": subject},
         )
 

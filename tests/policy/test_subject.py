@@ -1,6 +1,6 @@
 import pytest
 
-from agenttool.policy.fields import MatchingField
+from agenttool.policy.field_names import MatchingField
 from agenttool.policy.subject import Facts, subject_of
 from agenttool.records import (
     A2aMapping,

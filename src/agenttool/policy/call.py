@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from agenttool.policy.commands import CommandLine, Subcommand
-from agenttool.policy.fields import MatchingField
+from agenttool.policy.field_names import MatchingField, field_named
 from agenttool.policy.launchers import list_argv, list_commands
 from agenttool.policy.paths import MAX_PATH, Place, Workspace, place_of, word_place
-from agenttool.policy.pointers import flat, texts_in, values_at
+from agenttool.policy.pointers import flat, places_in, texts_in, values_at
 from agenttool.policy.subject import Subject
 from agenttool.policy.urls import Url, url_of
 from agenttool.policy.words import Certainty, Word
@@ -38,8 +38,23 @@ class Call:
         fields = self.subject.fields
         if field in fields.anywhere:
             return [*texts_in(self.arguments)]
-        found = [value for steps in fields.places.get(field, ()) for value in values_at(self.arguments, steps)]
+        found = [value for steps in self._places(field) for value in values_at(self.arguments, steps)]
         return [value for value in found if value is not None]
+
+    def _places(self, field: MatchingField) -> tuple[tuple[str, ...], ...]:
+        declared = self.subject.fields.places.get(field, ())
+        return (*declared, *self._named.get(field, ())) if self.subject.fields.is_open else declared
+
+    @cached_property
+    def _named(self) -> dict[MatchingField, list[tuple[str, ...]]]:
+        """Where members stand that are called like a field, in arguments that may hold more than the tool says."""
+        found: dict[MatchingField, list[tuple[str, ...]]] = {}
+        for steps in places_in(self.arguments):
+            field = field_named(steps[-1])
+            declared = () if field is None else self.subject.fields.places.get(field, ())
+            if field is not None and not any(_leads_to(place, steps) for place in declared):
+                found.setdefault(field, []).append(steps)
+        return found
 
     def is_sure_of(self, field: MatchingField) -> bool:
         """Tell whether the tool said where a field is; if not, every text may be it and no allow can rely on any."""
@@ -72,7 +87,7 @@ class Call:
             return tuple(list_commands(text) for text in texts_in(self.arguments))
         return tuple(
             line
-            for steps in self.subject.fields.places.get(MatchingField.COMMAND, ())
+            for steps in self._places(MatchingField.COMMAND)
             for outer in values_at(self.arguments, steps[:-1])
             for line in _lines(outer, steps[-1:])
         )
@@ -134,6 +149,10 @@ class Call:
         words = {word: None for subcommand in self.subcommands for word in subcommand.words[1:]}
         hidden = (Url(text="a command that cannot be known"),) if self.is_suspicious else ()
         return (*(url for word in words for url in _word_urls(word)), *hidden)
+
+
+def _leads_to(place: tuple[str, ...], steps: tuple[str, ...]) -> bool:
+    return len(place) == len(steps) and all(mine in ("*", yours) for mine, yours in zip(place, steps, strict=True))
 
 
 _UNTOLD = CommandLine(doubts=("it is neither a text nor a list of texts",))

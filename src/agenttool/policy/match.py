@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agenttool.policy.call import Call
 from agenttool.policy.commands import Subcommand
-from agenttool.policy.fields import MatchingField
+from agenttool.policy.field_names import MatchingField
 from agenttool.policy.paths import all_covered
 from agenttool.policy.rules import Rule
 from agenttool.policy.subject import Subject
@@ -61,7 +61,13 @@ def missing_fields(rule: Rule, subject: Subject) -> tuple[str, ...]:
         MatchingField.URL: rule.urls,
         MatchingField.RESOURCE: rule.resources,
     }
-    missing = [str(field) for field, patterns in wanted.items() if patterns and not subject.fields.has(field)]
+    # What may be there although the tool does not say so is no reason for a deny or an ask to look away.
+    may_have_more = subject.fields.is_open and rule.behavior != Behavior.ALLOW
+    missing = [
+        str(field)
+        for field, patterns in wanted.items()
+        if patterns and not subject.fields.has(field) and not may_have_more
+    ]
     if subject.arguments is not None:
         missing += [test.pointer for test in rule.arguments if test.steps[:1] and _is_missing(test.steps[0], subject)]
     return tuple(missing)
@@ -138,7 +144,7 @@ def covers_around(rule: Rule, call: Call) -> bool:
     """Tell whether an allow is sure of everything in a call except its single commands."""
     if not all(test.covers(call.arguments) for test in rule.arguments):
         return False
-    has_commands = call.subject.fields.has_commands
+    has_commands = call.subject.fields.has_commands or bool(call.lines)
     if has_commands and not rule.commands and (rule.paths or rule.urls or rule.resources):
         # Of a command's paths and addresses only some are known, so they alone prove nothing.
         return False

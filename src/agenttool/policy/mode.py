@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from agenttool.policy.call import Call
-from agenttool.policy.fields import MatchingField
+from agenttool.policy.field_names import MatchingField
 from agenttool.policy.paths import is_inside
 from agenttool.policy.subject import Facts, Subject
 from agenttool.policy.verdict import BELOW_RULES, Voice, Weight
@@ -44,7 +44,8 @@ def _listed() -> str:
 
 def looks_at_paths(mode: PermissionMode, subject: Subject, facts: Facts) -> bool:
     """Tell whether what a mode says depends on the arguments of a call."""
-    return (_is_harmless(subject, facts) or _is_edit(mode, subject, facts)) and _touches_files(subject)
+    may_touch_files = _touches_files(subject) or subject.fields.is_open
+    return (_is_harmless(subject, facts) or _is_edit(mode, subject, facts)) and may_touch_files
 
 
 def mode_allows(mode: PermissionMode, subject: Subject, facts: Facts, call: Call | None) -> Voice | None:
@@ -55,7 +56,7 @@ def mode_allows(mode: PermissionMode, subject: Subject, facts: Facts, call: Call
         weight, why = Weight.ALLOW_HINT, "the tool is declared to be harmless: read-only, closed, low risk, no approval"
     else:
         return None
-    if _touches_files(subject):
+    if _touches_files(subject) or (call is not None and call.paths):
         outside = _outside(call)
         if outside is not None:
             path = None if subject.hides_fields else outside

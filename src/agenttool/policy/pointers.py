@@ -54,3 +54,18 @@ def texts_in(value: Json) -> list[str]:
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [text for each in inner for text in texts_in(each)]
+
+
+def places_in(value: Json) -> list[tuple[str, ...]]:
+    """Give the steps to every member of an object, at any depth, that is a text or a list."""
+    found: list[tuple[str, ...]] = []
+    todo: list[tuple[Json, tuple[str, ...]]] = [(value, ())]
+    while todo:
+        outer, steps = todo.pop()
+        inner = outer.items() if isinstance(outer, dict) else enumerate(outer) if isinstance(outer, list) else ()
+        for name, each in inner:
+            here = (*steps, str(name))
+            if isinstance(outer, dict) and isinstance(each, str | list):
+                found.append(here)
+            todo.append((each, here))
+    return found

@@ -32,7 +32,8 @@ from dataclasses import replace
 
 from agenttool.errors import ConfigError
 from agenttool.policy.call import Call
-from agenttool.policy.fields import Fields, MatchingField
+from agenttool.policy.field_names import MatchingField
+from agenttool.policy.fields import Fields
 from agenttool.policy.match import matches
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Example, Rule

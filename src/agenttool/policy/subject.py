@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agenttool.codec import digest_of_bytes, sorted_json, to_json
-from agenttool.policy.fields import Fields, MatchingField, fields_of
+from agenttool.policy.field_names import MatchingField
+from agenttool.policy.fields import Fields, fields_of
 from agenttool.policy.pointers import steps_of
 from agenttool.records import (
     UNREADABLE_FACT,

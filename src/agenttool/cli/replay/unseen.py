@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from agenttool.cli.replay.tools import Seen
 from agenttool.policy.call import Call
-from agenttool.policy.fields import MatchingField
+from agenttool.policy.field_names import MatchingField
 from agenttool.policy.match import matches
 from agenttool.policy.paths import Workspace
 from agenttool.policy.pointers import texts_in, values_at
