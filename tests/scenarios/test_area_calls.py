@@ -153,21 +153,26 @@ async def test_a_profile_has_a_listed_risk_and_keeps_its_hints(changed, sound_ex
 
 
 @pytest.mark.requirement("AT-PERM-28")
-async def test_an_approval_that_expires_in_the_queue_is_asked_for_again(bench, begun, rule, asked_questions):
+@pytest.mark.parametrize("given_by", ["a person", "a rule that ends"])
+async def test_a_permission_that_expires_in_the_queue_is_decided_anew(
+    bench, begun, rule, asked_questions, story, given_by
+):
     release = asyncio.Event()
 
     async def block(job):
         await release.wait()
 
-    probe = scripted_tool("probe")
-    rules = [rule("allow", "*.blocker"), rule("ask", "*.probe")]
+    probe, ends_at = scripted_tool("probe"), "2026-05-08T01:00:00Z"
+    own = rule("ask", "*.probe") if given_by == "a person" else rule("allow", "*.probe", expires_at=ends_at)
+    rules = [rule("allow", "*.blocker"), own]
     async with bench.open([probe, scripted_tool("blocker", block)], rules=rules) as rt:
         surface = await rt.surface()
         blocking = asyncio.ensure_future(rt.call("blocker", {}, surface=surface))
         await begun(rt)
         calling = asyncio.ensure_future(rt.call("probe", {}, surface=surface))
-        (question,) = await asked_questions(rt)
-        await rt.decide(question.approval_id, "allow")
+        if given_by == "a person":
+            (question,) = await asked_questions(rt)
+            await rt.decide(question.approval_id, "allow")
         await begun(rt, "tool.invocation.queued", tool_id="tool_test.probe")
         bench.clock.advance(365 * 86_400)
         release.set()
@@ -175,10 +180,13 @@ async def test_an_approval_that_expires_in_the_queue_is_asked_for_again(bench, b
         for _ in range(10):
             await asyncio.sleep(0)
         asked_again = await rt.approvals()
-        ran = list(probe.executor.inputs)
-        calling.cancel()
-        await asyncio.gather(calling, return_exceptions=True)
-    assert (len(asked_again), ran) == (1, [])
+        assert probe.executor.inputs == []
+        await rt.decide(asked_again[0].approval_id, "allow")
+        told = await story(rt, await calling)
+    assert (told.result["status"], len(probe.executor.inputs)) == ("succeeded", 1)
+    before = ["ask", "allow"] if given_by == "a person" else ["allow"]
+    assert [each["behavior"] for each in told.decisions] == [*before, "ask", "allow"]
+    assert told.decisions[-2]["decided_at"] > told.decisions[0]["decided_at"]
 
 
 @pytest.mark.requirement("AT-EXEC-12")

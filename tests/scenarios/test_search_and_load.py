@@ -6,7 +6,7 @@ import pytest
 
 from agenttool import ConfigError, Runtime
 from agenttool.codec import to_json
-from agenttool.records import Lifecycle, replace
+from agenttool.records import Lifecycle, McpMapping, replace
 from agenttool.testing.fakes import scripted_tool
 
 
@@ -151,6 +151,18 @@ async def test_no_name_of_a_deferred_tool_reaches_its_executor(name, allow):
     assert refused.error.error_class == "schema_not_loaded"
     assert "select:tracker.create_issue" in refused.error.message
     assert TOOLS[1].executor.inputs == []
+
+
+@pytest.mark.requirement("AT-DEFER-16")
+async def test_the_native_name_of_a_deferred_tool_reaches_no_executor_either(allow, changed):
+    native = McpMapping(server_id="tracker", tool_name="createIssue")
+    probe = changed(TOOLS[1], declaration={"external_mappings": (native,)})
+    async with Runtime.open(tools=[probe], rules=allow) as rt:
+        surface = await rt.surface()
+        assert [ref.tool_id for ref in surface.deferred_tools] == ["tool_tracker.create_issue"]
+        refused = [await rt.call(name, {}, surface=surface) for name in ("createIssue", "tracker/createIssue")]
+    assert {each.error.error_class for each in refused} == {"unknown_tool"}
+    assert probe.executor.inputs == []
 
 
 HIDDEN = (
