@@ -11,8 +11,8 @@ from agenttool.catalog.search.document import Document
 HEAP_BYTES = 60_000_000
 """What the writer may hold before it makes a segment: a search in one large segment is twice as fast as in eight."""
 
-NAMING_COUNTS = 3
-"""How often the words before the description are written down, so that they count for more."""
+NAME_COUNTS, NAMESPACE_COUNTS = 3, 2
+"""How often these words are written down, so that they count for more."""
 
 
 class Candidates:
@@ -31,10 +31,11 @@ class Candidates:
 
     def add(self, number: int, document: Document) -> None:
         """Add a document; it is found from the next search on."""
-        naming, _, rest = document.partition(BETWEEN)
+        name, _, rest = document.partition(BETWEEN)
+        rest, _, namespace = rest.rpartition(BETWEEN)
         page = Page()
         page.add_integer("number", number)
-        page.add_text("words", naming * NAMING_COUNTS + rest)
+        page.add_text("words", name * NAME_COUNTS + namespace * NAMESPACE_COUNTS + rest)
         self._writer.add_document(page)
         self._has_news = True
 

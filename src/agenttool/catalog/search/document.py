@@ -19,10 +19,10 @@ class Field(IntEnum):
     NAMESPACE = 6
 
 
-WEIGHTS = (3.0, 2.0, 2.0, 1.0, 0.5, 0.8, 1.5)
+WEIGHTS = (2.5, 2.0, 2.0, 1.0, 0.6, 0.8, 2.0)
 """How much a word tells by its field, in the order of the fields."""
 
-LEAD = 30
+LEAD = 35
 """So many words of a description say what a tool does; what follows are details."""
 
 Document = NewType("Document", str)

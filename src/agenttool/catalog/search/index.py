@@ -3,7 +3,8 @@
 from collections import deque
 from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
-from heapq import nsmallest
+from heapq import nlargest, nsmallest
+from operator import itemgetter
 
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.document import Document
@@ -15,6 +16,9 @@ from agenttool.records import ToolId
 
 BROUGHT = 100
 """How many tools of a large catalog are scored, at least."""
+
+BRINGING = 32
+"""How many words bring them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class Index:
             numbers = ((each, self._numbers.get(each)) for each in known)
             yield from ((each, self._shelf[at]) for each, at in numbers if at is not None and at in self._shelf)
             return
-        signs = [(answer.sign, answer.likeness) for each in asked for answer in each.answers]
+        signs = _loudest(asked)
         wanted, seen, given = max(BROUGHT, 2 * limit), 0, 0
         ahead = wanted
         while signs and given < wanted:
@@ -118,3 +122,10 @@ class Index:
             if len(brought) < ahead:
                 return
             seen, ahead = ahead, ahead * 8
+
+
+def _loudest(asked: tuple[Asked, ...]) -> list[tuple[str, float]]:
+    """Give the signs that tell most, each with how loud it was said."""
+    answers = [(each.weight * answer.likeness, each, answer) for each in asked for answer in each.answers]
+    loudest = nlargest(BRINGING, answers, key=itemgetter(0))
+    return [(answer.sign, each.loudness * answer.likeness) for _, each, answer in loudest]

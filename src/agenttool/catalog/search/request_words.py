@@ -16,7 +16,7 @@ within without won would yes yet you your yours yourself
 
 _ASKING = """
 able actually additionally advance appreciate ask asked asking asks assist assistance basically best better bit bunch
-certain certainly considering currently curious dear decided desire eager ensure exactly excited feel figure finally
+certain certainly considering curious currently dear decided desire eager ensure exactly excited feel figure finally
 glad good great guess happen happy hello help helped helpful helping helps hey hi hope hopefully hoping ideally
 imagine important including interested interesting keen kind kindly kinds knowing lastly later like liked likely
 little luck mean means mention mind moreover need needed needing needs nice particular perform performed performs
@@ -28,10 +28,14 @@ wondering
 """
 
 _SAID_OF_BOTH = """
-back best check down find found first friend get gets getting give given gives giving go goes going got keep know last
-learn long look looked looking looks love make makes making manage name named new next obtain plan planning provide
-provided provides providing put right say see seen show showing start started take takes taking tell tells time today
-tomorrow tonight work working works
+afternoon ago always april august back believe best big boss busy call called check colleague colleagues company dad
+day days deal december down early end evening everybody family february find first found friday friend get gets
+getting give given gives giving go goes going got home hour hours husband issue january july june keep kids know last
+late learn live lives living long look looked looking looks love make makes making manage march minute minutes missed
+mom monday month months morning name named new next night november obtain october old people person place plan
+planning problem project provide provided provides providing put question right saturday say see seen september show
+showing small start started sunday take takes taking talk talking team tell tells thursday time today told tomorrow
+tonight tuesday wednesday week weekend weeks wife work working works year years yesterday
 """
 
 REQUEST_WORDS = frozenset((_LITTLE + _ASKING).split())

@@ -5,9 +5,11 @@ from agenttool.catalog.search.document import WEIGHTS, Document, Field
 from agenttool.catalog.search.query import Answer, Asked
 from agenttool.catalog.search.shelf import Shelf
 
-SATURATION = 1.2
+SATURATION = 0.7
+"""How slowly a word gains by standing in better places or more often; being there at all is most of it."""
+
 LENGTH_MATTERS = 0.5
-NAME_SHARE = 0.3
+NAME_SHARE = 0.1
 """How much of a score is earned by naming the tool, rather than by sharing words with it."""
 
 _SAYS = {
@@ -26,30 +28,31 @@ class Scorer:
 
     def __init__(self, asked: tuple[Asked, ...], shelf: Shelf) -> None:
         """Take the query and the words it is weighed by."""
-        self._asked = asked
+        self._asked = [each for each in asked if each.answers]
         self._whole = sum(each.weight for each in asked) or 1.0
         self._slopes = [LENGTH_MATTERS / shelf.usual_length(field) for field in Field]
 
     def score(self, document: Document) -> float:
-        """Score one tool: rare words in telling fields, and the more so if they are most of its name."""
+        """Score one tool: rare words in telling fields, and the more so if they are much of its name."""
         fields = document.split(BETWEEN)
         name = fields[Field.NAME]
         text = named = 0.0
-        mentioned: set[str] = set()
+        mentioned = 0
         for each in self._asked:
-            best = 0.0
+            best = likest = 0.0
             for answer in each.answers:
                 sign = answer.sign
                 if sign in document:
                     amount = self._amount(sign, fields)
                     best = max(best, answer.likeness * amount / (SATURATION + amount))
                     if sign in name:
-                        mentioned.add(sign)
-                        named += each.weight * answer.likeness
+                        likest = max(likest, answer.likeness)
             text += each.weight * best
-        share = len(mentioned) / len(set(name)) if mentioned else 0.0
-        naming = share * min(1.0, named / self._whole)
-        return (1 - NAME_SHARE) * text / self._whole + NAME_SHARE * naming
+            if likest:
+                named += each.weight * likest
+                mentioned += 1
+        share = min(1.0, mentioned / len(set(name))) if mentioned else 0.0
+        return ((1 - NAME_SHARE) * text + NAME_SHARE * share * named) / self._whole
 
     def _amount(self, sign: str, fields: list[str]) -> float:
         """Weigh how often a word stands where; a word in a long field tells less."""

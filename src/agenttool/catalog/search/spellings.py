@@ -1,19 +1,27 @@
-"""Which words of a catalog are written like another, by slips of the pen or by descent."""
+"""Which words of a catalog are written like another, by descent or by a slip of the pen."""
 
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
-from heapq import nlargest
 
-ALIKE = 0.75
-"""How alike two words must be, from 0 to 1, for one to stand for the other."""
+RELATED = 0.55
+"""How many of the trigrams of two words must be the same for them to be relatives, such as `mail` and `email`."""
 
+SLIPPED = 0.8
+"""How alike, letter by letter, a word that nobody has must be to one that somebody has to be a slip of the pen."""
+
+SLIP_COUNTS = 0.9
 SHORTEST = 4
 """A shorter word has too many that are like it."""
 
-COMPARED = 20
-"""How many of the words that share most trigrams are compared letter by letter."""
+COMPARED, MAX_ALIKE = 20, 3
+"""How many words that share most trigrams are compared, and how many of them are taken."""
+
+TELLING = 1000
+"""A trigram that more words have tells nothing."""
+
+Alike = tuple[tuple[str, float], ...]
 
 
 class Spellings:
@@ -24,36 +32,67 @@ class Spellings:
         self._words: Sequence[str] = ()
         self._learned = 0
         self._having: dict[str, array[int]] = {}
+        self._related: dict[str, Alike] = {}
 
     def learn(self, words: Sequence[str]) -> None:
         """Take what was added to the list of words since the last time."""
+        if len(words) == self._learned:
+            return
         self._words = words
+        self._related.clear()
+        having = self._having
         for place in range(self._learned, len(words)):
-            for trigram in trigrams(words[place]):
-                if trigram not in self._having:
-                    self._having[trigram] = array("I")
-                self._having[trigram].append(place)
+            for trigram in _trigrams(words[place]):
+                if trigram not in having:
+                    having[trigram] = array("I")
+                having[trigram].append(place)
         self._learned = len(words)
 
-    def like(self, word: str) -> Iterable[tuple[str, float]]:
-        """Give the words that are written most like this one, and how alike they are."""
-        if len(word) < SHORTEST:
-            return
-        shared: Counter[int] = Counter()
-        for trigram in trigrams(word):
-            shared.update(self._having.get(trigram, ()))
-        size = len(word)
-        near = nlargest(COMPARED, ((count / (size + len(self._words[at])), at) for at, count in shared.items()))
-        for _, at in near:
-            other = self._words[at]
-            likeness = SequenceMatcher(None, word, other, autojunk=False).ratio()
-            if likeness >= ALIKE and other != word:
+    def relatives(self, word: str) -> Alike:
+        """Give the words most related to one that the catalog has, and how closely."""
+        if word not in self._related:
+            self._related[word] = _best(self._related_to(word))
+        return self._related[word]
+
+    def meant_by(self, word: str) -> Alike:
+        """Give the words most related to one that the catalog has not, and those it may be a slip for."""
+        found = dict(self._related_to(word))
+        for other in self._near(word):
+            if other[0] == word[0] and len(other) >= SHORTEST:
+                likeness = SequenceMatcher(None, word, other, autojunk=False).ratio()
+                if likeness >= SLIPPED:
+                    found[other] = max(found.get(other, 0.0), SLIP_COUNTS * likeness)
+        return _best(found.items())
+
+    def _related_to(self, word: str) -> Iterable[tuple[str, float]]:
+        mine = _trigrams(word)
+        for other in self._near(word):
+            theirs = _trigrams(other)
+            likeness = 2 * len(mine & theirs) / (len(mine) + len(theirs))
+            if likeness >= RELATED:
                 yield other, likeness
 
+    def _near(self, word: str) -> list[str]:
+        """Find the words that share most trigrams with this one."""
+        if len(word) < SHORTEST:
+            return []
+        shared: Counter[int] = Counter()
+        for trigram in _trigrams(word):
+            places = self._having.get(trigram, ())
+            if len(places) <= TELLING:
+                shared.update(places)
+        words = self._words
+        near = sorted(shared, key=lambda at: (-shared[at] / (len(word) + len(words[at])), words[at]))
+        return [words[at] for at in near[:COMPARED] if words[at] != word]
 
-def trigrams(word: str) -> frozenset[str]:
+
+def _best(found: Iterable[tuple[str, float]]) -> Alike:
+    return tuple(sorted(found, key=lambda each: (-each[1], each[0]))[:MAX_ALIKE])
+
+
+def _trigrams(word: str) -> frozenset[str]:
     """Cut a word into overlapping threes; a number is never a slip of the pen, and has none."""
-    if not word.isalpha() or len(word) < SHORTEST - 1:
+    if not word.isalpha():
         return frozenset()
     edged = f"^{word}$"
-    return frozenset(edged[at : at + 3] for at in range(len(edged) - 2))
+    return frozenset(edged[at : at + 3] for at in range(max(1, len(edged) - 2)))
