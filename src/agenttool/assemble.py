@@ -6,6 +6,7 @@ from pathlib import Path
 from random import random
 from typing import Self, TypeVar, cast
 
+from agenttool.adapters.function_calling.menu import Wishes
 from agenttool.adapters.hook_commands.process import Program
 from agenttool.adapters.hook_commands.program import find_program
 from agenttool.adapters.hook_commands.run import CommandHook
@@ -24,6 +25,8 @@ from agenttool.policy.written import WrittenRule
 from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import DeclaredTool
+from agenttool.providers import ModelTools
+from agenttool.records import ToolSurface
 from agenttool.results.scrub import compile_scrubber
 from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
@@ -121,6 +124,39 @@ class Runtime(_Runtime):
             rate_limits=rate_limits,
             advisers=_all_of("advisers", advisers, Adviser),
         )
+
+    async def tools_for(
+        self,
+        provider: str,
+        *,
+        surface: ToolSurface | None = None,
+        tool_choice: str | None = None,
+        parallel_tool_calls: bool | None = None,
+        strict: bool = True,
+        native_search: bool = True,
+    ) -> ModelTools:
+        """Give the tools of a surface in the format of a model's provider, for one conversation.
+
+        Args:
+            provider: `openai` (chat completions), `openai_responses`, `anthropic` or `gemini`.
+            surface: one that was made here; a new one for the session if left out.
+            tool_choice: `auto`, `none`, `required`, or the name of a tool; the surface's own if left out.
+            parallel_tool_calls: whether a model may ask for several calls at once.
+            strict: strict schemas where they can be had without changing what is accepted.
+            native_search: let the provider's own tool search find deferred tools, where there is one.
+
+        Raises:
+            ConfigError: there is no such format or surface.
+        """
+        chosen = await self.surface("session") if surface is None else surface
+        default = chosen.default_tool_choice if isinstance(chosen.default_tool_choice, str) else None
+        wishes = Wishes(
+            tool_choice=tool_choice or default,
+            parallel_tool_calls=parallel_tool_calls,
+            strict=strict,
+            native_search=native_search,
+        )
+        return ModelTools(self, chosen, provider, wishes)
 
 
 def _place_of(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:

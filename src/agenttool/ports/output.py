@@ -1,6 +1,7 @@
 """What an executor hands back, before anyone has mapped it: a plain value, or this when there is more to say."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agenttool.records import (
     UNSET,
@@ -17,7 +18,13 @@ from agenttool.records import (
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image, a sound, a film or a file: it becomes a ref with a digest, and never text."""
+    """An image, a sound, a film or a file: it becomes a ref with a digest, and never text.
+
+    Attributes:
+        is_content: a function that returns this returns content, which no schema describes.
+    """
+
+    is_content: ClassVar[bool] = True
 
     data: bytes
     media_type: str | None = None

@@ -31,6 +31,7 @@ def read_output(callee: Callee) -> JsonObject | None:
         callee.flavour in {Flavour.GENERATOR, Flavour.ASYNC_GENERATOR}
         or returns in _TEXT_OR_NOTHING
         or _is_stream(returns)
+        or _holds_content(returns)
     ):
         return None
     try:
@@ -57,6 +58,11 @@ def _awaited(annotation: object) -> object:
 def _is_stream(annotation: object) -> bool:
     kind = get_origin(annotation) or annotation
     return isinstance(kind, type) and issubclass(kind, (Iterator, AsyncIterable))
+
+
+def _holds_content(annotation: object) -> bool:
+    """Tell whether what is returned is, or holds, something that goes to the model as it is, such as an image."""
+    return getattr(annotation, "is_content", False) is True or any(map(_holds_content, get_args(annotation)))
 
 
 def _is_structured(schema: JsonObject, definitions: JsonObject) -> bool:

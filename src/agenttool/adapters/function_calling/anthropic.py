@@ -1,0 +1,186 @@
+"""The Messages API of Anthropic."""
+
+import re
+from collections.abc import Sequence
+
+from agenttool.adapters.function_calling.content import INTERRUPTED, Answer, base64_of
+from agenttool.adapters.function_calling.dialect import ANTHROPIC
+from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
+from agenttool.adapters.function_calling.reply import (
+    CUT_OFF,
+    CallReader,
+    Reply,
+    name_of_choice,
+    object_in,
+    objects_at,
+)
+from agenttool.errors import ConfigError
+from agenttool.ports.output import Media
+from agenttool.records import UNSET, Json, JsonObject
+
+SEARCH = "tool_search_tool_bm25"
+
+LIMITS = Limits(
+    dialect=ANTHROPIC,
+    max_tools=10_000,
+    max_strict_tools=20,
+    max_optionals=24,
+    max_unions=16,
+    has_search=True,
+    reserved=frozenset({SEARCH}),
+    property_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
+)
+
+MAX_IMAGE_BYTES = 3_900_000
+"""Five megabytes is the most that an image may have once it is spelled in base64."""
+
+_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+def request(menu: Menu) -> JsonObject:
+    """Give the arguments of `messages.create` that are about tools."""
+    tools: list[Json] = [_tool(each) for each in menu.shown.values()]
+    if menu.has_deferred:
+        tools.insert(0, {"type": f"{SEARCH}_20251119", "name": SEARCH})
+    if not tools:
+        return {}
+    choice = tool_choice(menu)
+    return {"tools": tools} if choice is None else {"tools": tools, "tool_choice": choice}
+
+
+def tool_choice(menu: Menu) -> JsonObject | None:
+    """Spell the choice; here it is also what says that calls come one at a time.
+
+    Raises:
+        ConfigError: it names a tool that is not sent.
+    """
+    wish, is_serial = menu.wishes.tool_choice, menu.wishes.parallel_tool_calls is False
+    if wish is None and not is_serial:
+        return None
+    serial: JsonObject = {"disable_parallel_tool_use": True} if is_serial else {}
+    match wish:
+        case "none":
+            return {"type": "none"}
+        case "auto" | None:
+            return {"type": "auto"} | serial
+        case "required":
+            return {"type": "any"} | serial
+        case _:
+            name = name_of_choice(menu, wish)
+            if name is None:
+                raise ConfigError(f"tool_choice names {wish!r}, which is not sent; name a tool of the surface")
+            return {"type": "tool", "name": name} | serial
+
+
+def read(reply: object, menu: Menu) -> Reply:
+    """Read a message."""
+    message = object_in(reply)
+    blocks = objects_at(message, "content")
+    sent = tool_choice(menu)
+    reader = CallReader(menu, "anthropic", message, UNSET if sent is None else sent)
+    is_cut = message.get("stop_reason") in ("max_tokens", "model_context_window_exceeded")
+    last = blocks[-1] if blocks else None
+    calls = [
+        reader.read(
+            each.get("name"), each.get("input"), each.get("id"), fault=CUT_OFF if is_cut and each is last else None
+        )
+        for each in blocks
+        if each.get("type") == "tool_use"
+    ]
+    ids = iter(calls)
+    echo = [_echo(each, next(ids).call_id) if each.get("type") == "tool_use" else each for each in blocks]
+    return Reply(
+        echo=({"role": "assistant", "content": [*echo]},) if echo else (),
+        calls=tuple(calls),
+        found=tuple(_found(blocks)),
+        is_final=not calls and message.get("stop_reason") != "pause_turn",
+    )
+
+
+def write(answers: Sequence[Answer]) -> list[JsonObject]:
+    """Put all results into one message, as the API wants them."""
+    return _as_message([_result(each) for each in answers])
+
+
+def settle(messages: Sequence[object]) -> list[object]:
+    """Give a conversation in which every call has a result; those that had none were interrupted."""
+    settled: list[object] = []
+    for message in messages:
+        missing = _missing(settled, message)
+        if missing and object_in(message).get("role") == "user":
+            settled.append(_joined(object_in(message), missing))
+        else:
+            settled += [*_as_message(missing), message]
+    return settled + _as_message(_missing(settled, None))
+
+
+def _missing(before: Sequence[object], message: object) -> list[Json]:
+    """Make results for the calls of the last message before this one that this one does not answer."""
+    asked = objects_at(object_in(before[-1]), "content") if before else []
+    answered = [each.get("tool_use_id") for each in objects_at(object_in(message), "content")]
+    ids = [each.get("id") for each in asked if each.get("type") == "tool_use"]
+    return [_interrupted(call_id) for call_id in ids if call_id not in answered]
+
+
+def _joined(message: JsonObject, missing: list[Json]) -> JsonObject:
+    """Add results to what a user says: results come first."""
+    said = message.get("content")
+    blocks = objects_at(message, "content") or [{"type": "text", "text": said}]
+    results = [each for each in blocks if each.get("type") == "tool_result"]
+    return {**message, "content": [*results, *missing, *(each for each in blocks if each not in results)]}
+
+
+def _as_message(results: list[Json]) -> list[JsonObject]:
+    return [{"role": "user", "content": results}] if results else []
+
+
+def _tool(shown: ShownTool) -> JsonObject:
+    tool: JsonObject = {"name": shown.name, "description": shown.description, "input_schema": shown.schema}
+    if shown.is_strict:
+        tool["strict"] = True
+    if shown.tool.is_deferred:
+        tool["defer_loading"] = True
+    return tool
+
+
+def _echo(block: JsonObject, call_id: str) -> JsonObject:
+    """Repeat a call so that the API takes it, whatever the model made of it."""
+    written = block.get("input")
+    name = block.get("name")
+    return {
+        **block,
+        "id": call_id,
+        "name": name if isinstance(name, str) and name else "unknown",
+        "input": written if isinstance(written, dict) else {},
+    }
+
+
+def _found(blocks: Sequence[JsonObject]) -> list[str]:
+    results = (object_in(each.get("content")) for each in blocks if each.get("type") == "tool_search_tool_result")
+    names = (each.get("tool_name") for result in results for each in objects_at(result, "tool_references"))
+    return [name for name in names if isinstance(name, str)]
+
+
+def _result(answer: Answer) -> JsonObject:
+    result: JsonObject = {
+        "type": "tool_result",
+        "tool_use_id": answer.asked.call_id,
+        "content": [each for piece in answer.pieces for each in (_block(piece),) if each is not None]
+        or [{"type": "text", "text": answer.text}],
+    }
+    return result | ({"is_error": True} if answer.is_error else {})
+
+
+def _block(piece: str | Media) -> JsonObject | None:
+    if isinstance(piece, str):
+        return {"type": "text", "text": piece}
+    source: JsonObject = {"type": "base64", "media_type": piece.media_type, "data": base64_of(piece)}
+    if piece.media_type in _IMAGES and len(piece.data) <= MAX_IMAGE_BYTES:
+        return {"type": "image", "source": source}
+    if piece.media_type == "application/pdf":
+        return {"type": "document", "source": source, "title": piece.name or "output.pdf"}
+    return None
+
+
+def _interrupted(call_id: Json) -> JsonObject:
+    return {"type": "tool_result", "tool_use_id": call_id, "content": INTERRUPTED, "is_error": True}

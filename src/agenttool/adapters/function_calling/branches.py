@@ -1,0 +1,128 @@
+"""Telling the branches of a union apart, by what a value is or by a member that says which one is meant."""
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from agenttool.records import Json, JsonObject
+from agenttool.schema.traverse import members
+
+_KIND_OF: dict[object, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+
+
+def resolved(node: Json, root: JsonObject) -> JsonObject:
+    """Follow a schema to where it is written down: through references and an `allOf` of one; empty if nowhere."""
+    seen: set[str] = set()
+    while isinstance(node, dict):
+        target, wrapped = node.get("$ref"), node.get("allOf")
+        if isinstance(target, str):
+            if target in seen:
+                return {}
+            seen.add(target)
+            node = definition(target, root)
+        elif isinstance(wrapped, list) and len(wrapped) == 1 and "type" not in node:
+            node = wrapped[0]
+        else:
+            return node
+    return {}
+
+
+def definition(target: str, root: JsonObject) -> Json:
+    """Find what a reference to a definition of the schema itself, or to its whole, points at; nothing for any other."""
+    match target.split("/"):
+        case ["#"]:
+            return root
+        case ["#", ("$defs" | "definitions") as keyword, name]:
+            return members(root, keyword).get(name.replace("~1", "/").replace("~0", "~"))
+        case _:
+            return None
+
+
+def branches_of(node: JsonObject) -> list[Json]:
+    """List the branches of a union; none if it is no union."""
+    for keyword in ("anyOf", "oneOf"):
+        found = node.get(keyword)
+        if isinstance(found, list):
+            return found
+    return []
+
+
+def are_apart(branches: list[Json], root: JsonObject) -> bool:
+    """Tell whether no value can fit two of these schemas."""
+    chosen = [resolved(each, root) for each in branches]
+    return all(_cannot_meet(first, second, root) for first, second in combinations(chosen, 2))
+
+
+def could_be(value: Json, branch: Json, root: JsonObject) -> bool:
+    """Tell whether a value is of the kind that a schema describes, as far as it takes to tell branches apart."""
+    node = resolved(branch, root)
+    choices = _choices(node)
+    if choices is not None:
+        return _spelled(value) in choices
+    if _kind(value) not in _kinds(node):
+        return False
+    if not isinstance(value, dict):
+        return True
+    return all(
+        name in value and _spelled(value[name]) in allowed for name, allowed in _discriminators(node, root).items()
+    )
+
+
+def _cannot_meet(first: JsonObject, second: JsonObject, root: JsonObject) -> bool:
+    if not _kinds(first) & _kinds(second):
+        return True
+    some, others = _choices(first), _choices(second)
+    if some is not None and others is not None:
+        return not some & others
+    if not _kinds(first) & _kinds(second) <= {"object"}:
+        return False
+    mine, theirs = _discriminators(first, root), _discriminators(second, root)
+    return any(not mine[name] & theirs[name] for name in mine.keys() & theirs.keys())
+
+
+def _discriminators(node: JsonObject, root: JsonObject) -> dict[str, frozenset[str]]:
+    """Find the members that must be there and can only have a few values."""
+    required = node.get("required")
+    found = {
+        name: _choices(resolved(inner, root))
+        for name, inner in members(node, "properties").items()
+        if isinstance(required, list) and name in required
+    }
+    return {name: choices for name, choices in found.items() if choices is not None}
+
+
+def _choices(node: JsonObject) -> frozenset[str] | None:
+    if "const" in node:
+        return frozenset({_spelled(node["const"])})
+    listed = node.get("enum")
+    return frozenset(map(_spelled, listed)) if isinstance(listed, list) else None
+
+
+def _kinds(node: JsonObject) -> frozenset[str]:
+    """Name the kinds of value that a schema lets through; all of them if it does not say."""
+    said = node.get("type")
+    words = [said] if isinstance(said, str) else said if isinstance(said, list) else list(_own_kinds(node))
+    return frozenset("number" if word == "integer" else str(word) for word in words)
+
+
+def _own_kinds(node: JsonObject) -> Iterator[str]:
+    listed = [node["const"]] if "const" in node else node.get("enum")
+    yield from map(_kind, listed) if isinstance(listed, list) else _KIND_OF.values()
+
+
+def _kind(value: Json) -> str:
+    return _KIND_OF[type(value)]
+
+
+def _spelled(value: Json) -> str:
+    """Spell a value so that 1 and True differ, and 1 and 1.0 do not."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"{_kind(value)}:{value!r}"

@@ -1,0 +1,212 @@
+"""The Gemini API, `generate_content`, of Google."""
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from agenttool.adapters.function_calling.content import INTERRUPTED, Answer
+from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
+from agenttool.adapters.function_calling.reply import CUT_OFF, AskedCall, CallReader, Reply, name_of_choice, plain
+from agenttool.errors import ConfigError
+from agenttool.ports.output import Media
+from agenttool.records import UNSET, Json, JsonObject
+from agenttool.schema.traverse import members, rebuild
+
+LIMITS = Limits(max_tools=128)
+
+_KEYWORDS = frozenset(
+    [
+        *("$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum"),
+        *("items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf"),
+        *("properties", "additionalProperties", "required"),
+    ]
+)
+"""What the API documents of JSON Schema; the runtime enforces the rest."""
+
+_SHOWN = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
+_CUT = ("MAX_TOKENS",)
+_UNREADABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
+
+
+def request(menu: Menu) -> JsonObject:
+    """Give the members of `config` that are about tools; calls are ours to run, not the SDK's."""
+    tools: list[Json] = [_tool(each) for each in menu.shown.values()]
+    if not tools:
+        return {}
+    config: JsonObject = {
+        "tools": [{"function_declarations": tools}],
+        "automatic_function_calling": {"disable": True},
+    }
+    choice = tool_choice(menu)
+    return config if choice is None else {**config, "tool_config": {"function_calling_config": choice}}
+
+
+def tool_choice(menu: Menu) -> JsonObject | None:
+    """Spell the choice.
+
+    Raises:
+        ConfigError: it names a tool that is not sent.
+    """
+    match menu.wishes.tool_choice:
+        case None:
+            return None
+        case "auto" | "none" as word:
+            return {"mode": word.upper()}
+        case "required":
+            return {"mode": "ANY"}
+        case wish:
+            name = name_of_choice(menu, wish)
+            if name is None:
+                raise ConfigError(f"tool_choice names {wish!r}, which is not sent; name a tool of the surface")
+            return {"mode": "ANY", "allowed_function_names": [name]}
+
+
+def read(reply: object, menu: Menu) -> Reply:
+    """Read the first candidate of a response."""
+    response = _object(reply)
+    candidate = (_objects(response, "candidates") or [_object(None)])[0]
+    content = _object(candidate.get("content"))
+    parts = _objects(content, "parts")
+    reason = _word(_member(candidate, "finish_reason"))
+    sent = tool_choice(menu)
+    reader = CallReader(menu, "gemini", response, UNSET if sent is None else sent)
+    asked = [_object(_member(part, "function_call")) for part in parts]
+    calls = [
+        reader.read(
+            each.get("name"),
+            each.get("args", {}),
+            each.get("id"),
+            fault=CUT_OFF if reason in _CUT and each is asked[-1] else None,
+        )
+        for each in asked
+        if each
+    ]
+    if not parts and reason in _UNREADABLE:
+        return Reply(echo=(_said_in_vain(candidate),), calls=(), is_final=False)
+    ids = iter(calls)
+    repeated: list[Json] = [_echo(part, next(ids)) if call else part for part, call in zip(parts, asked, strict=True)]
+    echo: JsonObject = {**content, "role": "model", "parts": repeated}
+    return Reply(echo=(echo,) if parts else (), calls=tuple(calls), is_final=not calls)
+
+
+def write(answers: Sequence[Answer]) -> list[JsonObject]:
+    """Put all results into one content, in the order of the calls."""
+    return _as_content([_response(each) for each in answers])
+
+
+def settle(contents: Sequence[object]) -> list[object]:
+    """Give a conversation in which every call has a result; those that had none were interrupted."""
+    settled: list[object] = []
+    for content in contents:
+        missing = _missing(settled, content)
+        if missing and _object(content).get("role") == "user":
+            parts: list[Json] = [*_objects(_object(content), "parts")]
+            results = [part for part in parts if _member(cast("JsonObject", part), "function_response")]
+            rest = [part for part in parts if part not in results]
+            settled.append({**_object(content), "parts": [*results, *missing, *rest]})
+        else:
+            settled += [*_as_content(missing), content]
+    return settled + _as_content(_missing(settled, None))
+
+
+def _missing(before: Sequence[object], content: object) -> list[Json]:
+    """Make results for the calls of the last content that this one does not answer; not every call has an id."""
+    asked = _members(before[-1], "function_call") if before else []
+    answered = _members(content, "function_response")
+    for each in answered:
+        match = next((call for call in asked if _is_same(call, each)), None)
+        asked = [call for call in asked if call is not match]
+    return [_part_of(each, {"error": INTERRUPTED}) for each in asked]
+
+
+def _is_same(call: JsonObject, response: JsonObject) -> bool:
+    return (call.get("id"), call.get("name")) == (response.get("id"), response.get("name"))
+
+
+def _tool(shown: ShownTool) -> JsonObject:
+    schema = rebuild(shown.schema, _documented)
+    return {"name": shown.name, "description": shown.description, "parameters_json_schema": schema}
+
+
+def _documented(node: JsonObject, *, alone: bool) -> None:
+    """Keep what the API knows of a schema; definitions have one place there, and a reference stands alone."""
+    if "const" in node:
+        node["enum"] = [node["const"]]
+    if "definitions" in node:
+        node["$defs"] = {**members(node, "definitions"), **members(node, "$defs")}
+    for keyword in [each for each in node if each not in _KEYWORDS]:
+        del node[keyword]
+    target = node.get("$ref")
+    if isinstance(target, str):
+        reference: JsonObject = {"$ref": target.replace("#/definitions/", "#/$defs/", 1)}
+        del node["$ref"]
+        node |= {"anyOf": [reference]} if node else reference
+
+
+def _echo(part: JsonObject, asked: AskedCall) -> JsonObject:
+    """Repeat a part so that the API takes it; but for an id that two calls share, nothing that fits is changed."""
+    call = _object(_member(part, "function_call"))
+    args: Json = call.get("args")
+    whole = {**call, "args": args if isinstance(args, dict) else {}}
+    whole |= {"id": asked.call_id} if asked.came_with_id else {}
+    others = {key: value for key, value in part.items() if key not in ("function_call", "functionCall")}
+    return {**others, "function_call": whole}
+
+
+def _response(answer: Answer) -> JsonObject:
+    said: JsonObject = {"error" if answer.is_error else "output": answer.text}
+    shown: list[Json] = [_blob(each) for each in answer.media if _is_shown(each)]
+    call_id = answer.asked.call_id if answer.asked.came_with_id else None
+    return _part_of({"id": call_id, "name": answer.asked.function_name}, said, shown)
+
+
+def _blob(media: Media) -> JsonObject:
+    return {"inline_data": {"mime_type": media.media_type, "data": cast("Json", media.data)}}
+
+
+def _is_shown(media: Media) -> bool:
+    return media.media_type in _SHOWN or (media.media_type or "").startswith(("audio/", "video/"))
+
+
+def _part_of(call: JsonObject, said: JsonObject, shown: list[Json] | None = None) -> JsonObject:
+    response: JsonObject = {key: call[key] for key in ("id", "name") if call.get(key)}
+    response["response"] = said
+    if shown:
+        response["parts"] = shown
+    return {"function_response": response}
+
+
+def _as_content(parts: list[Json]) -> list[JsonObject]:
+    return [{"role": "user", "parts": parts}] if parts else []
+
+
+def _said_in_vain(candidate: JsonObject) -> JsonObject:
+    why = _member(candidate, "finish_message")
+    told = f"The last function call could not be read{f': {why}' if isinstance(why, str) else ''}. Make it again."
+    return {"role": "user", "parts": [{"text": told}]}
+
+
+def _object(value: object) -> JsonObject:
+    """Take an object in whatever form it comes, with its bytes as bytes: they must go back as they came."""
+    found = plain(value, as_json=False)
+    return dict(cast("Mapping[str, Json]", found)) if isinstance(found, Mapping) else {}
+
+
+def _objects(value: JsonObject, key: str) -> list[JsonObject]:
+    found = value.get(key)
+    return [_object(each) for each in found] if isinstance(found, list) else []
+
+
+def _members(content: object, key: str) -> list[JsonObject]:
+    found = (_object(_member(part, key)) for part in _objects(_object(content), "parts"))
+    return [each for each in found if each]
+
+
+def _member(value: JsonObject, key: str) -> Json:
+    """Find a member under its name here or on the wire, where it is written in camel case."""
+    head, *tail = key.split("_")
+    return value.get(key, value.get(head + "".join(map(str.capitalize, tail))))
+
+
+def _word(value: object) -> str:
+    """Read a word that may have come as a member of an enum."""
+    return str(getattr(value, "value", value) or "")

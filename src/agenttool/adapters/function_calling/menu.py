@@ -1,0 +1,161 @@
+"""The tools of a surface as one provider will be shown them, each with its name, its schema and its reasons."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agenttool.adapters.function_calling.budget import StrictBudget
+from agenttool.adapters.function_calling.dialect import Dialect
+from agenttool.adapters.function_calling.loose import loose_form
+from agenttool.adapters.function_calling.names import named
+from agenttool.adapters.function_calling.strict import NotStrict, strict_form
+from agenttool.ports.offer import OfferedTool
+from agenttool.records import AbsenceReason, AbsentTool, JsonObject
+from agenttool.schema.traverse import members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What a request says about its tools.
+
+    Attributes:
+        tool_choice: `auto`, `none`, `required`, or the name of a tool; none leaves it to the provider.
+        strict: strict schemas where they can be had.
+        native_search: let the provider's own tool search find deferred tools, if it has one.
+    """
+
+    tool_choice: str | None = None
+    parallel_tool_calls: bool | None = None
+    strict: bool = True
+    native_search: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a provider takes.
+
+    Attributes:
+        dialect: its strict mode, if it has one.
+        reserved: names that are its own.
+        property_names: what the names of arguments must look like.
+    """
+
+    dialect: Dialect | None = None
+    max_tools: int | None = None
+    max_description: int | None = None
+    max_strict_tools: int | None = None
+    max_optionals: int | None = None
+    max_unions: int | None = None
+    has_search: bool = False
+    reserved: frozenset[str] = frozenset()
+    property_names: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownTool:
+    """A tool as it is sent.
+
+    Attributes:
+        null_is_absent: a null may stand for a member that is left out.
+        note: what could not be had, and why.
+    """
+
+    name: str
+    tool: OfferedTool
+    description: str
+    schema: JsonObject
+    is_strict: bool = False
+    null_is_absent: bool = False
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Menu:
+    """What is sent, by the names that the provider knows, and what is not, and why."""
+
+    shown: Mapping[str, ShownTool]
+    left_out: tuple[AbsentTool, ...]
+    wishes: Wishes
+
+    @property
+    def has_deferred(self) -> bool:
+        """Tell whether something on it is found by the provider's own search."""
+        return any(each.tool.is_deferred for each in self.shown.values())
+
+
+def make_menu(offered: Iterable[OfferedTool], limits: Limits, wishes: Wishes) -> Menu:
+    """Put together what a provider is sent; a tool that it would refuse is left out, and costs none of the others."""
+    names = named(offered, limits.reserved)
+    budget = StrictBudget(limits.max_strict_tools, limits.max_optionals, limits.max_unions)
+    shown: dict[str, ShownTool] = {}
+    left_out: list[AbsentTool] = []
+    searches = limits.has_search and wishes.native_search
+    for name, tool in sorted(names.items(), key=lambda each: each[1].is_deferred):
+        if tool.is_deferred and not searches:
+            continue
+        reason = _why_not(tool, limits, len(shown))
+        if reason is None:
+            shown[name] = _shown(name, tool, limits, wishes, budget)
+        else:
+            left_out.append(_absent(tool, *reason))
+    return Menu(shown=shown, left_out=tuple(left_out), wishes=wishes)
+
+
+def _why_not(tool: OfferedTool, limits: Limits, before: int) -> tuple[str, str] | None:
+    """Say why a tool cannot be sent, and what would change that."""
+    if limits.max_tools is not None and before >= limits.max_tools:
+        return f"a request takes at most {limits.max_tools} tools", "defer some tools, or ask for fewer"
+    pattern = limits.property_names
+    strange = [name for name in members(tool.input_schema, "properties") if pattern and not pattern.fullmatch(name)]
+    if strange:
+        return f"the provider takes no argument named {strange[0]!r}", "rename the argument"
+    return None
+
+
+def _shown(name: str, tool: OfferedTool, limits: Limits, wishes: Wishes, budget: StrictBudget) -> ShownTool:
+    strict = _strict(tool, limits, wishes, budget)
+    if isinstance(strict, dict):
+        return ShownTool(
+            name=name,
+            tool=tool,
+            description=_cut(tool.description, limits),
+            schema=strict,
+            is_strict=True,
+            null_is_absent=limits.dialect is not None and limits.dialect.all_required,
+        )
+    loose = loose_form(tool.input_schema)
+    told = tool.description if loose.remark is None else f"{tool.description}\n{loose.remark}"
+    return ShownTool(
+        name=name,
+        tool=tool,
+        description=_cut(told, limits),
+        schema=loose.schema,
+        note=None if strict is None else f"not strict: {strict.reason}",
+    )
+
+
+def _strict(tool: OfferedTool, limits: Limits, wishes: Wishes, budget: StrictBudget) -> JsonObject | NotStrict | None:
+    if limits.dialect is None or not wishes.strict:
+        return None
+    if tool.strict is False:
+        return NotStrict("its author does not want it")
+    spelled = strict_form(tool.input_schema, limits.dialect)
+    if isinstance(spelled, NotStrict):
+        return spelled
+    return spelled if budget.take(spelled) else NotStrict("a request takes only so many strict schemas")
+
+
+def _cut(description: str, limits: Limits) -> str:
+    most = limits.max_description
+    return description if most is None or len(description) <= most else f"{description[: most - 1]}…"
+
+
+def _absent(tool: OfferedTool, message: str, change: str) -> AbsentTool:
+    return AbsentTool(
+        tool_id=tool.tool_id,
+        name=tool.qualified_name,
+        reason=AbsenceReason.MODEL_UNSUPPORTED,
+        message=message,
+        may_change=True,
+        would_change=change,
+    )

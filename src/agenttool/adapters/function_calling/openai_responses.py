@@ -1,0 +1,128 @@
+"""The Responses API of OpenAI."""
+
+from collections.abc import Sequence
+
+from agenttool.adapters.function_calling.content import INTERRUPTED, Answer, data_url
+from agenttool.adapters.function_calling.dialect import OPENAI
+from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
+from agenttool.adapters.function_calling.openai_chat import IMAGES, choices, chosen_name
+from agenttool.adapters.function_calling.reply import CUT_OFF, CallReader, Reply, object_in, objects_at
+from agenttool.ports.output import Media
+from agenttool.records import UNSET, Json, JsonObject
+
+LIMITS = Limits(dialect=OPENAI, max_tools=128, max_description=1024, has_search=True)
+
+_ONLY_IN_REPLIES = ("parsed_arguments", "created_by")
+
+
+def request(menu: Menu) -> JsonObject:
+    """Give the arguments of `responses.create` that are about tools."""
+    tools: list[Json] = [_tool(each) for each in menu.shown.values()]
+    if menu.has_deferred:
+        tools.append({"type": "tool_search"})
+    return {"tools": tools, **choices(menu, tool_choice(menu))} if tools else {}
+
+
+def tool_choice(menu: Menu) -> Json:
+    """Spell the choice.
+
+    Raises:
+        ConfigError: it names a tool that is not sent.
+    """
+    name = chosen_name(menu)
+    return menu.wishes.tool_choice if name is None else {"type": "function", "name": name}
+
+
+def read(reply: object, menu: Menu) -> Reply:
+    """Read a response."""
+    response = object_in(reply)
+    items = objects_at(response, "output")
+    sent = tool_choice(menu)
+    reader = CallReader(menu, "openai", response, UNSET if sent is None else sent)
+    is_cut = response.get("status") == "incomplete"
+    calls = [
+        reader.read(
+            each.get("name"),
+            each.get("arguments"),
+            each.get("call_id"),
+            fault=CUT_OFF if each.get("status") == "incomplete" or (is_cut and each is items[-1]) else None,
+        )
+        for each in items
+        if each.get("type") == "function_call"
+    ]
+    ids = iter(calls)
+    echo = [
+        _echo(each, next(ids).call_id) if each.get("type") == "function_call" else _repeated(each) for each in items
+    ]
+    return Reply(echo=tuple(echo), calls=tuple(calls), found=tuple(_found(items)), is_final=not calls)
+
+
+def write(answers: Sequence[Answer]) -> list[JsonObject]:
+    """Give one item per result; a result with nothing but text is plain text."""
+    return [
+        {"type": "function_call_output", "call_id": each.asked.call_id, "output": _output(each)} for each in answers
+    ]
+
+
+def settle(items: Sequence[object]) -> list[object]:
+    """Give a conversation in which every call has a result; those that had none were interrupted."""
+    found = [object_in(each) for each in items]
+    answered = [each.get("call_id") for each in found if each.get("type") == "function_call_output"]
+    settled: list[object] = []
+    missing: list[JsonObject] = []
+    for item, read_item in zip(items, found, strict=True):
+        is_call = read_item.get("type") == "function_call"
+        if not is_call:
+            settled += missing
+            missing = []
+        settled.append(item)
+        if is_call and read_item.get("call_id") not in answered:
+            missing.append(_interrupted(read_item.get("call_id")))
+    return settled + missing
+
+
+def _tool(shown: ShownTool) -> JsonObject:
+    tool: JsonObject = {"type": "function", "name": shown.name, "description": shown.description}
+    tool |= {"parameters": shown.schema, "strict": shown.is_strict}
+    return {**tool, "defer_loading": True} if shown.tool.is_deferred else tool
+
+
+def _echo(item: JsonObject, call_id: str) -> JsonObject:
+    name, arguments = item.get("name"), item.get("arguments")
+    return {
+        **_repeated(item),
+        "call_id": call_id,
+        "name": name if isinstance(name, str) and name else "unknown",
+        "arguments": arguments if isinstance(arguments, str) else "",
+    }
+
+
+def _repeated(item: JsonObject) -> JsonObject:
+    return {key: value for key, value in item.items() if key not in _ONLY_IN_REPLIES}
+
+
+def _found(items: Sequence[JsonObject]) -> list[str]:
+    """List the functions that a search has loaded, those inside of namespaces included."""
+    outputs = [tool for each in items if each.get("type") == "tool_search_output" for tool in objects_at(each, "tools")]
+    inner = [tool for each in outputs for tool in objects_at(each, "tools")]
+    names = [each.get("name") for each in (*outputs, *inner) if each.get("type") == "function"]
+    return [name for name in names if isinstance(name, str)]
+
+
+def _output(answer: Answer) -> Json:
+    parts: list[Json] = [part for piece in answer.pieces for part in (_part(piece),) if part is not None]
+    return parts if answer.media and parts else answer.text
+
+
+def _part(piece: str | Media) -> JsonObject | None:
+    if isinstance(piece, str):
+        return {"type": "input_text", "text": piece}
+    if piece.media_type in IMAGES:
+        return {"type": "input_image", "image_url": data_url(piece), "detail": "auto"}
+    if piece.media_type == "application/pdf":
+        return {"type": "input_file", "filename": piece.name or "output.pdf", "file_data": data_url(piece)}
+    return None
+
+
+def _interrupted(call_id: Json) -> JsonObject:
+    return {"type": "function_call_output", "call_id": call_id, "output": INTERRUPTED}

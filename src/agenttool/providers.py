@@ -1,0 +1,156 @@
+"""The tools of a surface in the hands of a model: what to send, what to answer, and nothing left unanswered.
+
+```python
+tools = await rt.tools_for("anthropic")
+while True:
+    reply = await client.messages.create(model=..., max_tokens=1024, messages=messages, **tools.request())
+    turn = await tools.answer(reply)
+    messages += turn.messages
+    if turn.is_final:
+        break
+```
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agenttool.adapters.function_calling.content import answers_of, refs_in
+from agenttool.adapters.function_calling.formats import format_named
+from agenttool.adapters.function_calling.menu import Menu, Wishes, make_menu
+from agenttool.errors import StoreError
+from agenttool.ports.calls import ToolCall
+from agenttool.ports.offer import OfferedTool
+from agenttool.records import AbsentTool, Digest, JsonObject, Ref, ToolResult, ToolSurface
+from agenttool.runtime import Runtime
+
+__all__ = ["ModelTools", "Turn"]
+
+MAX_MEDIA_BYTES = 20_000_000
+"""A piece of media larger than this stays where it is: no provider takes it inside of a message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One answer of a model and what became of it.
+
+    Attributes:
+        said: the model's answer, as the next request must repeat it.
+        answers: the messages with the results of its calls.
+        is_final: the model wants nothing more.
+    """
+
+    said: tuple[JsonObject, ...]
+    answers: tuple[JsonObject, ...]
+    calls: tuple[ToolCall, ...]
+    results: tuple[ToolResult, ...]
+    is_final: bool
+
+    @property
+    def messages(self) -> list[JsonObject]:
+        """What to add to the conversation; calls and results come together or not at all."""
+        return [*self.said, *self.answers]
+
+
+class ModelTools:
+    """The tools of a surface, as the models of one provider know them. Belongs to one conversation.
+
+    Attributes:
+        surface: the surface in force; it grows when the provider's own search finds deferred tools.
+    """
+
+    def __init__(self, runtime: Runtime, surface: ToolSurface, provider: str, wishes: Wishes) -> None:
+        """Take the runtime, a surface that it made, and the name of a format.
+
+        Raises:
+            ConfigError: there is no such format.
+        """
+        self.surface = surface
+        self._runtime = runtime
+        self._format = format_named(provider)
+        self._wishes = wishes
+        self._offered: tuple[OfferedTool, ...] | None = None
+        self._known = make_menu((), self._format.limits, wishes)
+
+    def request(self) -> JsonObject:
+        """Give the part of a request that is about tools: its tools, and what it says about choosing among them.
+
+        Ask anew for every request: a turn may have brought tools to the surface.
+
+        Raises:
+            ConfigError: the tool choice names a tool that is not sent.
+        """
+        return self._format.request(self._menu())
+
+    @property
+    def left_out(self) -> tuple[AbsentTool, ...]:
+        """The tools that this provider would refuse, each with its reason; they cost the others nothing."""
+        return self._menu().left_out
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What could not be had for a tool that is sent, by its qualified name, such as why it is not strict."""
+        return {each.tool.qualified_name: each.note for each in self._menu().shown.values() if each.note is not None}
+
+    async def answer(self, reply: object) -> Turn:
+        """Run what a model asks for, all at once as far as the tools allow, and give what to send back.
+
+        The reply may be the SDK's object or plain JSON. Whatever is wrong with a call is its result.
+
+        Raises:
+            asyncio.CancelledError: the caller was canceled; as no message was added, no call is left open.
+        """
+        menu = self._menu()
+        read = self._format.read(reply, menu)
+        await self._load_found(menu, read.found)
+        calls = tuple(each.call for each in read.calls)
+        results = await self._runtime.batch(calls, surface=self.surface) if calls else []
+        payloads = await self._payloads(refs_in(results))
+        return Turn(
+            said=read.echo,
+            answers=tuple(self._format.write(answers_of(read.calls, results, payloads))),
+            calls=calls,
+            results=tuple(results),
+            is_final=read.is_final,
+        )
+
+    def settle(self, messages: Sequence[object]) -> list[object]:
+        """Give a conversation in which every call has a result; calls that had none are told to be interrupted.
+
+        For conversations that others kept, or that ended with a process; what `answer` gives needs it never.
+        """
+        return self._format.settle(messages)
+
+    async def load(self, names: Iterable[str]) -> None:
+        """Show deferred tools from the next request on.
+
+        Raises:
+            ConfigError: a name leads to no tool on this surface.
+        """
+        self.surface = await self._runtime.load(self.surface, names)
+
+    def _menu(self) -> Menu:
+        offered = self._runtime.offered(self.surface)
+        if offered != self._offered:
+            self._offered, self._known = offered, make_menu(offered, self._format.limits, self._wishes)
+        return self._known
+
+    async def _load_found(self, menu: Menu, found: Iterable[str]) -> None:
+        """Load what the provider's own search has shown to its model, so that it may be called."""
+        shown = [menu.shown[name].tool for name in found if name in menu.shown]
+        names = [tool.qualified_name for tool in shown if tool.is_deferred]
+        if names:
+            await self.load(names)
+
+    async def _payloads(self, refs: Iterable[Ref]) -> dict[Digest, bytes]:
+        """Fetch the media that a model is to be shown; what cannot be had is told by its caption alone."""
+        found: dict[Digest, bytes] = {}
+        for ref in refs:
+            if ref.digest is None or ref.digest in found or (ref.size_bytes or 0) > MAX_MEDIA_BYTES:
+                continue
+            try:
+                data = await self._runtime.payload(ref)
+            except StoreError:
+                continue
+            if data is not None:
+                found[ref.digest] = data
+        return found

@@ -1,0 +1,336 @@
+"""A model's turn through the public door, in every provider's format."""
+
+import asyncio
+import base64
+import json
+
+import pytest
+
+from agenttool import ConfigError, Media, Runtime, tool
+from agenttool.records import ErrorClass, FunctionMapping
+from agenttool.testing.replies import Asked, reply
+
+PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
+PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 20
+
+
+@tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False)
+async def stock(article: str, place: str | None = None, least: int = 0) -> str:
+    """Count what is left of an article. Not for prices."""
+    return f"{article}: 7, {place}, {least}"
+
+
+@tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False)
+async def photo(article: str) -> Media:
+    """Show an article. Not for words."""
+    return Media(PNG, "image/png", "soap.png")
+
+
+@tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False, should_defer=True)
+async def weigh(article: str) -> int:
+    """Weigh an article. Not for prices."""
+    return 12
+
+
+@tool(namespace="shop", read_only=True, open_world=False, name="stock")
+async def other_stock(article: str) -> str:
+    """Count elsewhere. Not for prices."""
+    return "elsewhere"
+
+
+def turn(provider, *calls, tools=(stock, photo, weigh), **options):
+    """Let a model take one turn; give the turn, the request before it, and the invocations."""
+    said = options.pop("said", None) or reply(provider, *calls, **options.pop("reply", {}))
+
+    async def run():
+        async with Runtime.open(tools=tools) as rt:
+            model = await rt.tools_for(provider, **options)
+            request = model.request()
+            taken = await model.answer(said)
+            return taken, request, [await rt.invocation(each.invocation_id) for each in taken.results]
+
+    return asyncio.run(run())
+
+
+def ids_answered(provider, messages):
+    """List the ids that results came back under, in the provider's own words."""
+    match provider:
+        case "openai":
+            return [each["tool_call_id"] for each in messages if each["role"] == "tool"]
+        case "openai_responses":
+            return [each["call_id"] for each in messages if each["type"] == "function_call_output"]
+        case "anthropic":
+            return [each["tool_use_id"] for message in messages for each in message["content"]]
+        case "gemini":
+            return [part["function_response"].get("id") for message in messages for part in message["parts"]]
+
+
+def names_in(provider, request):
+    """List the names of the tools in a request."""
+    tools = request["tools"]
+    match provider:
+        case "openai":
+            return [each["function"]["name"] for each in tools]
+        case "gemini":
+            return [each["name"] for each in tools[0]["function_declarations"]]
+        case _:
+            return [each["name"] for each in tools if "name" in each]
+
+
+@pytest.mark.requirement("AT-INTEROP-FUNC-02")
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_parallel_calls_come_back_each_under_its_own_id(provider):
+    asked = [Asked(name="stock", arguments={"article": word}, call_id=f"call_{word}") for word in ("soap", "salt")]
+    taken, _, invocations = turn(provider, *asked)
+    assert ids_answered(provider, taken.answers) == ["call_soap", "call_salt"]
+    assert [each.model_facing_content[0].text for each in taken.results] == ["soap: 7, None, 0", "salt: 7, None, 0"]
+    assert [each.native_call_id for each in invocations] == ["call_soap", "call_salt"]
+    assert taken.messages == [*taken.said, *taken.answers]
+    assert not taken.is_final
+
+
+@pytest.mark.requirement("AT-INTEROP-FUNC-01")
+@pytest.mark.requirement("AT-INTEROP-FUNC-03")
+@pytest.mark.parametrize(
+    ("provider", "choice", "strict"),
+    [
+        ("openai", {"type": "function", "function": {"name": "stock"}}, True),
+        ("openai_responses", {"type": "function", "name": "stock"}, True),
+        ("anthropic", {"type": "tool", "name": "stock", "disable_parallel_tool_use": True}, True),
+        ("gemini", {"mode": "ANY", "allowed_function_names": ["stock"]}, False),
+    ],
+)
+def test_an_invocation_keeps_the_six_words_of_its_provider(provider, choice, strict):
+    asked = Asked(name="stock", arguments={"article": "soap"}, call_id="call_1")
+    taken, _, (invocation,) = turn(provider, asked, tool_choice="stock", parallel_tool_calls=False)
+    assert invocation.external_mappings == (
+        FunctionMapping(
+            provider=provider.partition("_")[0],
+            tool_call_id="call_1",
+            function_name="stock",
+            tool_choice=choice,
+            parallel_tool_calls=False,
+            strict=strict,
+            defer_loading=False,
+        ),
+    )
+    assert invocation.native_call_id == "call_1"
+    assert invocation.invocation_id == taken.results[0].invocation_id != "call_1"
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_model_that_asks_for_nothing_is_done(provider):
+    taken, _, _ = turn(provider, reply={"text": "Seven."})
+    assert taken.is_final
+    assert taken.calls == taken.results == taken.answers == ()
+    assert "Seven." in json.dumps(taken.said)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_an_unknown_name_is_a_result(provider):
+    taken, _, _ = turn(provider, Asked(name="no such tool", arguments={}, call_id="call_1"))
+    assert taken.results[0].error.error_class is ErrorClass.UNKNOWN_TOOL
+    assert ids_answered(provider, taken.answers) == ["call_1"]
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai_responses"])
+@pytest.mark.parametrize("arguments", ["", "{", '{"article": "so', "null", "[]", '"text"', "\x00", "\ud800"])
+def test_arguments_that_are_no_object_are_a_result(provider, arguments):
+    taken, _, _ = turn(provider, Asked(name="stock", arguments=arguments, call_id="call_1"))
+    assert taken.results[0].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED
+    assert ids_answered(provider, taken.answers) == ["call_1"]
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "gemini"])
+@pytest.mark.parametrize("arguments", ["text", [1], 7])
+def test_an_input_that_is_no_object_is_a_result_and_is_not_repeated(provider, arguments):
+    taken, _, _ = turn(provider, Asked(name="stock", arguments=arguments, call_id="call_1"))
+    assert taken.results[0].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED
+    written = taken.said[0]
+    block = written["content"][0]["input"] if provider == "anthropic" else written["parts"][0]["function_call"]["args"]
+    assert block == {}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_calls_with_missing_or_repeated_ids_are_told_apart(provider):
+    asked = [Asked(name="stock", arguments={"article": word}, call_id=call_id)
+             for word, call_id in [("a", "call_1"), ("b", "call_1"), ("c", None)]]  # fmt: skip
+    taken, _, invocations = turn(provider, *asked)
+    assert [each.is_error for each in taken.results] == [False] * 3
+    assert len({each.native_call_id for each in invocations}) == 3
+    answered = ids_answered(provider, taken.answers)
+    assert answered[0] == "call_1"
+    assert len(set(answered)) == 3
+    repeated = json.dumps(taken.said)
+    assert all(json.dumps(each) in repeated for each in answered if each is not None)
+    assert (answered[2] is None) == (provider == "gemini")
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("said", [None, {}, [], "text", 7, {"content": None}, {"choices": []}, {"output": [None]},
+                                  {"candidates": [{}]}, {"content": [{"type": "tool_use"}]}])  # fmt: skip
+def test_a_reply_that_is_none_asks_for_nothing_and_breaks_nothing(provider, said):
+    taken, _, _ = turn(provider, said=said or {"content": []})
+    assert len(taken.results) == len(taken.calls)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_call_that_was_cut_off_does_not_run_and_the_ones_before_it_do(provider):
+    whole = Asked(name="stock", arguments={"article": "soap"}, call_id="call_1")
+    cut = Asked(
+        name="stock", arguments={"article": "sa"} if provider != "openai" else '{"article": "sa', call_id="call_2"
+    )
+    taken, _, _ = turn(provider, whole, cut, reply={"cut_off": True})
+    assert not taken.results[0].is_error
+    assert taken.results[1].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED
+    assert ids_answered(provider, taken.answers) == ["call_1", "call_2"]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_an_image_reaches_the_model_as_an_image(provider):
+    taken, _, _ = turn(provider, Asked(name="photo", arguments={"article": "soap"}, call_id="call_1"))
+    spelled = base64.b64encode(PNG).decode()
+    url = f"data:image/png;base64,{spelled}"
+    match provider:
+        case "openai":
+            assert taken.answers[1]["content"][1] == {"type": "image_url", "image_url": {"url": url}}
+        case "openai_responses":
+            assert {"type": "input_image", "image_url": url, "detail": "auto"} in taken.answers[0]["output"]
+        case "anthropic":
+            source = {"type": "base64", "media_type": "image/png", "data": spelled}
+            assert {"type": "image", "source": source} in taken.answers[0]["content"][0]["content"]
+        case "gemini":
+            (blob,) = taken.answers[0]["parts"][0]["function_response"]["parts"]
+            assert blob == {"inline_data": {"mime_type": "image/png", "data": PNG}}
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai_responses"])
+def test_what_strict_mode_writes_as_null_reaches_the_tool_as_left_out(provider):
+    asked = Asked(name="stock", arguments={"article": "soap", "place": None, "least": None}, call_id="call_1")
+    taken, _, (invocation,) = turn(provider, asked)
+    assert taken.results[0].model_facing_content[0].text == "soap: 7, None, 0"
+    assert invocation.model_input == {"article": "soap"}
+
+
+@pytest.mark.requirement("AT-IFACE-23")
+def test_a_tool_that_does_not_say_is_strict_where_the_provider_can_be():
+    requests = {provider: turn(provider)[1] for provider in PROVIDERS}
+    assert requests["openai"]["tools"][0]["function"]["strict"] is True
+    assert requests["openai_responses"]["tools"][0]["strict"] is True
+    assert next(each for each in requests["anthropic"]["tools"] if each["name"] == "stock")["strict"] is True
+    assert "strict" not in json.dumps(requests["gemini"])
+    assert turn("openai", strict=False)[1]["tools"][0]["function"]["strict"] is False
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_two_tools_with_one_name_are_called_each_by_its_own(provider):
+    _, request, _ = turn(provider, tools=[stock, other_stock])
+    assert names_in(provider, request) == ["depot__stock", "shop__stock"]
+    asked = Asked(name="shop__stock", arguments={"article": "soap"}, call_id="call_1")
+    taken, _, _ = turn(provider, asked, tools=[stock, other_stock])
+    assert taken.results[0].model_facing_content[0].text == "elsewhere"
+
+
+SEARCHED = {
+    "anthropic": {
+        "role": "assistant",
+        "stop_reason": "tool_use",
+        "content": [
+            {"type": "server_tool_use", "id": "srv_1", "name": "tool_search_tool_bm25", "input": {"query": "weigh"}},
+            {
+                "type": "tool_search_tool_result",
+                "tool_use_id": "srv_1",
+                "content": {
+                    "type": "tool_search_tool_search_result",
+                    "tool_references": [{"type": "tool_reference", "tool_name": "weigh"}],
+                },
+            },
+            {"type": "tool_use", "id": "call_1", "name": "weigh", "input": {"article": "soap"}},
+        ],
+    },
+    "openai_responses": {
+        "status": "completed",
+        "output": [
+            {"type": "tool_search_call", "id": "ts_1", "execution": "server", "arguments": {}, "status": "completed"},
+            {"type": "tool_search_output", "id": "to_1", "tools": [{"type": "function", "name": "weigh"}]},
+            {"type": "function_call", "call_id": "call_1", "name": "weigh", "arguments": '{"article": "soap"}'},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("provider", SEARCHED)
+def test_a_tool_that_the_providers_own_search_found_is_loaded_and_runs(provider):
+    async def run():
+        async with Runtime.open(tools=[stock, weigh]) as rt:
+            model = await rt.tools_for(provider)
+            before, request = model.surface, model.request()
+            taken = await model.answer(SEARCHED[provider])
+            events = [event.event_type async for _, event in _until_now(rt)]
+            invocation = await rt.invocation(taken.results[0].invocation_id)
+            return before, request, taken, model.surface, events, invocation, model.request()
+
+    before, request, taken, after, events, invocation, later = asyncio.run(run())
+    deferred = [each for each in request["tools"] if each.get("defer_loading")]
+    assert [each["name"] for each in deferred] == ["weigh"]
+    assert any(each["type"].startswith("tool_search") for each in request["tools"] if "type" in each)
+    assert taken.results[0].model_facing_content[0].text == "12"
+    assert (len(before.deferred_tools), len(after.deferred_tools)) == (1, 0)
+    assert {"tool.deferred.loaded", "tool.surface.updated"} <= set(events)
+    assert invocation.external_mappings[0].defer_loading is True
+    assert not [each for each in later["tools"] if each.get("defer_loading")]
+
+
+async def _until_now(rt):
+    async for position, event in rt.events():
+        yield position, event
+        if event.event_type == "tool.invocation.completed" or event.event_type.endswith(".succeeded"):
+            return
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_deferred_tool_that_nobody_found_does_not_run(provider):
+    taken, _, _ = turn(provider, Asked(name="weigh", arguments={"article": "soap"}, call_id="call_1"))
+    assert taken.results[0].error.error_class is ErrorClass.SCHEMA_NOT_LOADED
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_deferred_tools_stay_out_of_a_request_without_a_search(provider):
+    _, request, _ = turn(provider, native_search=False)
+    assert names_in(provider, request) == ["stock", "photo"]
+
+
+def test_a_canceled_turn_leaves_no_call_open():
+    @tool(namespace="depot", read_only=True, open_world=False)
+    async def wait() -> str:
+        """Wait for ever. Not for the impatient."""
+        started.set()
+        await asyncio.Event().wait()
+        return ""
+
+    async def run():
+        async with Runtime.open(tools=[wait]) as rt:
+            model = await rt.tools_for("openai")
+            messages = [{"role": "user", "content": "wait"}]
+
+            async def step():
+                messages.extend(
+                    (await model.answer(reply("openai", Asked(name="wait", arguments={}, call_id="c")))).messages
+                )
+
+            async with asyncio.timeout(10):
+                task = asyncio.ensure_future(step())
+                await started.wait()
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            return messages
+
+    started = asyncio.Event()
+    assert asyncio.run(run()) == [{"role": "user", "content": "wait"}]
+
+
+def test_wrong_words_are_refused_with_the_right_ones():
+    with pytest.raises(ConfigError, match="use one of anthropic, gemini, openai, openai_responses"):
+        turn("mistral", said={"content": []})
+    with pytest.raises(ConfigError, match="name a tool of the surface"):
+        turn("anthropic", tool_choice="nobody")
