@@ -1,0 +1,191 @@
+"""The law of strict schemas: what they accept, spelled back, is exactly what the schema itself accepts."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttool.adapters.function_calling.branches import branches_of, could_be, resolved
+from agenttool.adapters.function_calling.dialect import ANTHROPIC, OPENAI
+from agenttool.adapters.function_calling.restore import restored
+from agenttool.adapters.function_calling.strict import NotStrict, strict_form
+from agenttool.schema.compile import compile_schema
+
+NAMES = ["a", "b", "kind", "next"]
+SCALARS = [None, True, False, 0, 1, 2.5, -3, "", "x", "yes"]
+
+
+def an_object(properties, required, *, is_open=False, **more):
+    closed = {} if is_open else {"additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": required, **closed, **more}
+
+
+@st.composite
+def objects(draw, inner):
+    properties = draw(st.dictionaries(st.sampled_from(NAMES), inner, max_size=3))
+    required = [name for name in properties if draw(st.booleans())]
+    return an_object(properties, required, is_open=draw(st.integers(0, 19)) == 0)
+
+
+def unions(inner):
+    tagged = st.lists(inner, min_size=1, max_size=2).map(
+        lambda each: [an_object({"kind": {"const": place}, "a": schema}, ["kind"]) for place, schema in enumerate(each)]
+    )
+    branches = st.one_of(st.lists(inner, min_size=1, max_size=3), tagged)
+    return st.builds(lambda keyword, each: {keyword: each}, st.sampled_from(["anyOf", "oneOf"]), branches)
+
+
+good = st.one_of(
+    st.sampled_from([{"type": each} for each in ("string", "integer", "number", "boolean", "null")]),
+    st.sampled_from([{"type": "integer", "minimum": 1}, {"type": "string", "default": "x", "description": "words"}]),
+    st.sampled_from([{"type": ["integer", "null"], "default": None}, {"$ref": "#/$defs/N"}]),
+    st.lists(st.sampled_from(SCALARS), min_size=1, max_size=3).map(lambda each: {"enum": each}),
+    st.sampled_from(SCALARS).map(lambda each: {"const": each}),
+)
+bad = st.sampled_from(
+    [{}, True, {"not": {"type": "null"}}, {"type": "string", "minLength": 1}, {"type": ["string", "null"]}]
+)
+leaves = st.integers(0, 19).flatmap(lambda each: good if each else bad)
+nodes = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        objects(inner),
+        unions(inner),
+        st.builds(lambda items: {"type": "array", "items": items}, inner),
+        st.builds(lambda each: {"allOf": [each], "description": "wrapped"}, inner),
+    ),
+    max_leaves=6,
+)
+DEFINITIONS = {"N": an_object({"a": {"type": "integer"}, "next": {"$ref": "#/$defs/N"}}, ["a"])}
+roots = objects(nodes).map(lambda schema: {**schema, "$defs": DEFINITIONS})
+values = st.recursive(
+    st.sampled_from(SCALARS),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from(NAMES), inner, max_size=3)),
+    max_leaves=8,
+)
+
+
+@st.composite
+def fitting(draw, schema, root, depth=0):
+    """Draw a value that is meant to fit a schema, with nulls where something may be left out; it need not fit."""
+    node = resolved(schema, root) if isinstance(schema, dict) else {}
+    branches = branches_of(node)
+    if branches:
+        return draw(fitting(draw(st.sampled_from(branches)), root, depth))
+    if "const" in node or "enum" in node:
+        return draw(st.sampled_from([node["const"]] if "const" in node else node["enum"]))
+    kind = node.get("type")
+    kind = draw(st.sampled_from(kind)) if isinstance(kind, list) else kind
+    if kind == "object":
+        chosen = {
+            name: draw(st.none()) if name not in node["required"] and (depth > 3 or draw(st.booleans())) else
+            draw(fitting(inner, root, depth + 1))
+            for name, inner in node["properties"].items()
+        }  # fmt: skip
+        extra = {} if node.get("additionalProperties") is False else {"more": 1}
+        return extra | {name: value for name, value in chosen.items() if value is not None or draw(st.integers(0, 3))}
+    if kind == "array":
+        return draw(st.lists(fitting(node["items"], root, depth + 1), max_size=2))
+    kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None)}
+    likely = [each for each in SCALARS if kind is None or isinstance(each, kinds[kind])]
+    return draw(
+        st.sampled_from([each for each in likely if kind == "boolean" or not isinstance(each, bool)] or SCALARS)
+    )
+
+
+def filled(value, schema, root):
+    """Spell what is left out as null, the way a model must under OpenAI's strict mode."""
+    node = resolved(schema, root) if isinstance(schema, dict) else {}
+    branch = next((each for each in branches_of(node) if could_be(value, each, root)), None)
+    if branch is not None:
+        return filled(value, branch, root)
+    if isinstance(value, dict):
+        properties = node.get("properties", {})
+        whole = {name: filled(inner, properties.get(name), root) for name, inner in value.items()}
+        return {**dict.fromkeys(properties), **whole}
+    return [filled(each, node.get("items"), root) for each in value] if isinstance(value, list) else value
+
+
+def in_short(value, schema, root):
+    """Leave out the nulls that mean the same as nothing, because the schema says that null is the default."""
+    node = resolved(schema, root) if isinstance(schema, dict) else {}
+    branch = next((each for each in branches_of(node) if could_be(value, each, root)), None)
+    if branch is not None:
+        return in_short(value, branch, root)
+    if isinstance(value, dict):
+        properties, required = node.get("properties", {}), node.get("required", ())
+        same = {name for name, inner in properties.items() if name not in required and inner.get("default", 0) is None}
+        kept = {name: inner for name, inner in value.items() if inner is not None or name not in same}
+        return {name: in_short(inner, properties.get(name), root) for name, inner in kept.items()}
+    return [in_short(each, node.get("items"), root) for each in value] if isinstance(value, list) else value
+
+
+@given(st.data())
+def test_what_openais_strict_form_accepts_is_exactly_what_the_schema_accepts(data):
+    schema = data.draw(roots)
+    strict = strict_form(schema, OPENAI)
+    if isinstance(strict, NotStrict):
+        return
+    fits, fits_strict = compile_schema(schema).accepts, compile_schema(strict).accepts
+    value = data.draw(st.one_of(fitting(schema, schema), values))
+    if fits_strict(value):
+        assert fits(restored(value, schema, schema))
+    if fits(value) and isinstance(value, dict):
+        written = filled(value, schema, schema)
+        assert fits_strict(written)
+        assert restored(written, schema, schema) == in_short(value, schema, schema)
+
+
+@given(st.data())
+def test_anthropics_strict_form_accepts_the_very_same_values(data):
+    schema = data.draw(roots)
+    strict = strict_form(schema, ANTHROPIC)
+    if isinstance(strict, NotStrict):
+        return
+    value = data.draw(st.one_of(fitting(schema, schema), values))
+    if isinstance(value, dict):
+        assert compile_schema(strict).accepts(value) == compile_schema(schema).accepts(value)
+
+
+@given(roots)
+def test_a_strict_form_closes_every_object_and_names_every_member(schema):
+    strict = strict_form(schema, OPENAI)
+    pending = [] if isinstance(strict, NotStrict) else [strict]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            if node.get("type") == "object":
+                assert node["additionalProperties"] is False
+                assert node["required"] == list(node["properties"])
+            pending += node.values()
+        elif isinstance(node, list):
+            pending += node
+
+
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        ({"type": "string", "minLength": 1}, "uses minLength"),
+        ({}, "does not say its type"),
+        (True, "lets any value through"),
+        ({"type": "object", "properties": {}}, "takes members that it does not name"),
+        ({"type": "array"}, "does not say what its items are"),
+        ({"enum": [{"a": 1}]}, "no plain values"),
+        ({"oneOf": [{"type": "string"}, {"enum": ["a"]}]}, "cannot be told apart"),
+        ({"$ref": "#/properties/a"}, "other than a definition"),
+        ({"allOf": [{"type": "string"}, {"type": "string"}]}, "uses allOf"),
+    ],
+)
+def test_a_schema_without_a_strict_form_says_what_stands_in_the_way(node, why):
+    found = strict_form(an_object({"a": node}, ["a"]), OPENAI)
+    assert isinstance(found, NotStrict)
+    assert why in found.reason
+    assert "/properties/a" in found.reason
+
+
+def test_what_may_be_left_out_and_may_be_null_is_strict_only_if_that_is_the_same():
+    nullable = {"type": ["string", "null"]}
+    told_apart = strict_form(an_object({"a": nullable}, []), OPENAI)
+    assert "does not say that this is the same" in told_apart.reason
+    same = strict_form(an_object({"a": {**nullable, "default": None}}, []), OPENAI)
+    assert same["properties"]["a"] == nullable
+    assert strict_form(an_object({"a": nullable}, []), ANTHROPIC)["required"] == []
