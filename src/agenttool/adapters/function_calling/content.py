@@ -76,7 +76,7 @@ def _pieces(result: ToolResult, payloads: Mapping[Digest, bytes]) -> Iterator[st
     is_empty = True
     for item in _read_by_model(result):
         media = _media(item, payloads)
-        words = item.text or ("" if media is not None else _pointer(item))
+        words = _pointer(item) if item.text is None and media is None else item.text
         if words:
             yield words
         if media is not None:

@@ -1,4 +1,4 @@
-"""Schemas as providers take them without strict mode: nothing that a model may send is shut out.
+"""Schemas as providers take them without strict mode: no member that a model may send is shut out.
 
 A provider that refuses one schema refuses the whole request. What they refuse is mostly a matter of spelling; where it
 is not, the rest is said in words, and the runtime holds the input to the schema itself in any case.
@@ -24,7 +24,7 @@ class Loose:
 
 
 def loose_form(schema: JsonObject) -> Loose:
-    """Spell a schema so that every provider takes it; it accepts at least what it did."""
+    """Spell a schema so that every provider takes it; what a branch of its root says of a member is shown as a hint."""
     whole = {**{key: schema[key] for key in _DEFINITIONS if key in schema}, **resolved(schema, schema)}
     apart: JsonObject = {key: whole.pop(key) for key in _NOT_AT_ROOT if key in whole}
     whole.pop("$schema", None)

@@ -71,13 +71,13 @@ def settle(items: Sequence[object]) -> list[object]:
     settled: list[object] = []
     missing: list[JsonObject] = []
     for item, read_item in zip(items, found, strict=True):
-        is_call = read_item.get("type") == "function_call"
-        if not is_call:
+        kind, call_id = read_item.get("type"), read_item.get("call_id")
+        if kind not in ("function_call", "function_call_output"):
             settled += missing
             missing = []
         settled.append(item)
-        if is_call and read_item.get("call_id") not in answered:
-            missing.append(_interrupted(read_item.get("call_id")))
+        if kind == "function_call" and call_id not in answered:
+            missing.append(_interrupted(call_id))
     return settled + missing
 
 

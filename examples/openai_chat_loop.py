@@ -1,0 +1,32 @@
+"""An agent loop with OpenAI's chat completions: every call governed, every call answered."""
+
+import asyncio
+
+from openai import AsyncOpenAI
+
+from agenttool import Runtime, tool
+
+
+@tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False)
+async def stock(article: str, place: str = "north") -> str:
+    """Count what is left of an article in a depot. Not for prices."""
+    return f"{len(article)} {article} in the {place}"
+
+
+async def main(question: str) -> str:
+    """Let a model use the tools until it has an answer."""
+    client = AsyncOpenAI()
+    messages = [{"role": "user", "content": question}]
+    async with Runtime.open(tools=[stock]) as rt:
+        tools = await rt.tools_for("openai")
+        for _ in range(10):
+            reply = await client.chat.completions.create(model="gpt-5", messages=messages, **tools.request())
+            turn = await tools.answer(reply)
+            messages += turn.messages
+            if turn.is_final:
+                return reply.choices[0].message.content
+    return "no answer after ten turns"
+
+
+if __name__ == "__main__":
+    print(asyncio.run(main("How much soap and how much salt is left?")))

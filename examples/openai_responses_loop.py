@@ -1,0 +1,32 @@
+"""An agent loop with OpenAI's responses: every call governed, every call answered."""
+
+import asyncio
+
+from openai import AsyncOpenAI
+
+from agenttool import Runtime, tool
+
+
+@tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False)
+async def stock(article: str, place: str = "north") -> str:
+    """Count what is left of an article in a depot. Not for prices."""
+    return f"{len(article)} {article} in the {place}"
+
+
+async def main(question: str) -> str:
+    """Let a model use the tools until it has an answer."""
+    client = AsyncOpenAI()
+    items = [{"role": "user", "content": question}]
+    async with Runtime.open(tools=[stock]) as rt:
+        tools = await rt.tools_for("openai_responses")
+        for _ in range(10):
+            reply = await client.responses.create(model="gpt-5", input=items, **tools.request())
+            turn = await tools.answer(reply)
+            items += turn.messages
+            if turn.is_final:
+                return reply.output_text
+    return "no answer after ten turns"
+
+
+if __name__ == "__main__":
+    print(asyncio.run(main("How much soap and how much salt is left?")))

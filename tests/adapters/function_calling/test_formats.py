@@ -1,0 +1,157 @@
+"""Every payload fits the types of the provider's own SDK, and every reply of an SDK is read like the JSON it came as."""
+
+import asyncio
+import importlib
+
+import pytest
+
+from agenttool import Media, Runtime, tool
+from agenttool.adapters.function_calling.formats import FORMATS
+from agenttool.testing.replies import Asked, reply
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 20
+PDF = b"%PDF-1.4 none"
+WAV = b"RIFF\x00\x00\x00\x00WAVEfmt "
+
+
+@tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False)
+async def stock(article: str, least: int = 0, where: dict[str, str] | None = None) -> str:
+    """Count what is left of an article. Not for prices."""
+    return "7"
+
+
+@tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False)
+async def gallery(article: str) -> list[Media]:
+    """Show all there is of an article. Not for words."""
+    return [Media(PNG, "image/png", "a.png"), Media(PDF, "application/pdf", "a.pdf"), Media(WAV, "audio/wav", "a.wav")]
+
+
+@tool(namespace="depot", read_only=True, open_world=False, should_defer=True)
+async def weigh(article: str) -> int:
+    """Weigh an article. Not for prices."""
+    return 12
+
+
+@tool(namespace="depot", read_only=True, open_world=False)
+async def fail() -> int:
+    """Fail. Not for success."""
+    raise ValueError("no")
+
+
+ASKED = [
+    Asked(name="stock", arguments={"article": "soap"}, call_id="call_1"),
+    Asked(name="gallery", arguments={"article": "soap"}, call_id="call_2"),
+    Asked(name="fail", arguments={}, call_id="call_3"),
+    Asked(name="nobody", arguments={}, call_id="call_4"),
+]
+
+
+def turn(provider, said, **options):
+    async def run():
+        async with Runtime.open(tools=[stock, gallery, weigh, fail]) as rt:
+            model = await rt.tools_for(provider, **options)
+            return model.request(), await model.answer(said)
+
+    return asyncio.run(run())
+
+
+def types_of(provider):
+    """Give the SDK's type of a request's tools, its tool choice and its messages, and that of a reply."""
+    match provider:
+        case "openai":
+            chat = importlib.import_module("openai.types.chat")
+            return (
+                list[chat.ChatCompletionToolParam],
+                chat.ChatCompletionToolChoiceOptionParam,
+                list[chat.ChatCompletionMessageParam],
+                chat.ChatCompletion,
+            )
+        case "openai_responses":
+            responses = importlib.import_module("openai.types.responses")
+            params = importlib.import_module("openai.types.responses.response_create_params")
+            return list[responses.ToolParam], params.ToolChoice, responses.ResponseInputParam, responses.Response
+        case "anthropic":
+            types = importlib.import_module("anthropic.types")
+            return list[types.ToolUnionParam], types.ToolChoiceParam, list[types.MessageParam], types.Message
+        case "gemini":
+            types = importlib.import_module("google.genai.types")
+            return (
+                types.GenerateContentConfigDict,
+                types.ToolConfigDict,
+                list[types.ContentDict],
+                types.GenerateContentResponse,
+            )
+
+
+@pytest.mark.parametrize("choice", [None, "auto", "none", "required", "stock"])
+@pytest.mark.parametrize("provider", FORMATS)
+def test_a_request_fits_the_types_of_the_sdk(provider, choice, fits):
+    request, _ = turn(provider, reply(provider), tool_choice=choice, parallel_tool_calls=False)
+    of_tools, of_choice, _, _ = types_of(provider)
+    if provider == "gemini":
+        genai = importlib.import_module("google.genai.types")
+        read = genai.GenerateContentConfig.model_validate(request)
+        assert read.model_dump(exclude_unset=True, mode="json") == request
+        assert all(
+            set(each) <= set(genai.FunctionDeclaration.model_fields)
+            for each in request["tools"][0]["function_declarations"]
+        )
+    else:
+        fits(of_tools, request["tools"])
+        fits(of_choice, request.get("tool_choice", "auto" if provider != "anthropic" else {"type": "auto"}))
+        assert request.keys() <= {"tools", "tool_choice", "parallel_tool_calls"}
+
+
+@pytest.mark.parametrize("provider", FORMATS)
+def test_a_turn_with_words_images_files_and_failures_fits_the_types_of_the_sdk(provider, fits):
+    _, taken = turn(provider, reply(provider, *ASKED, text="Let me look."))
+    if provider == "gemini":
+        genai = importlib.import_module("google.genai.types")
+        for message in taken.answers:
+            read = genai.Content.model_validate(message)
+            assert read.model_dump(exclude_unset=True, mode="python") == message
+        genai.Content.model_validate(taken.said[0])
+    else:
+        fits(types_of(provider)[2], taken.messages)
+
+
+@pytest.mark.parametrize("provider", FORMATS)
+def test_a_settled_conversation_fits_the_types_of_the_sdk(provider, fits):
+    _, taken = turn(provider, reply(provider, *ASKED))
+    settled = FORMATS[provider].settle(taken.said)
+    assert len(str(settled).split("the turn was interrupted")) == 1 + len(ASKED)
+    if provider == "gemini":
+        genai = importlib.import_module("google.genai.types")
+        assert [genai.Content.model_validate(each).role for each in settled] == ["model", "user"]
+    else:
+        fits(types_of(provider)[2], settled)
+
+
+@pytest.mark.parametrize("provider", FORMATS)
+def test_an_object_of_the_sdk_is_read_like_the_json_it_came_as(provider, fits):
+    said = reply(provider, *ASKED, text="Let me look.")
+    read = types_of(provider)[3].model_validate(said)
+    (_, one), (_, other) = turn(provider, said), turn(provider, read)
+    assert one.calls == other.calls
+    assert one.answers == other.answers
+    if provider != "gemini":
+        fits(types_of(provider)[2], other.messages)
+
+
+def test_a_thought_signature_goes_back_as_it_came():
+    genai = importlib.import_module("google.genai.types")
+    part = genai.Part(
+        function_call=genai.FunctionCall(name="stock", args={"article": "a"}), thought_signature=b"\xff\x00"
+    )
+    content = genai.Content(role="model", parts=[part])
+    said = genai.GenerateContentResponse(candidates=[genai.Candidate(content=content)])
+    _, taken = turn("gemini", said)
+    assert genai.Content.model_validate(taken.said[0]) == content
+
+
+def test_a_member_that_the_sdk_does_not_know_would_be_noticed(fits):
+    of_tools = types_of("openai")[0]
+    with pytest.raises(AssertionError):
+        fits(of_tools, [{"type": "function", "function": {"name": "a", "defer": True}}])

@@ -1,0 +1,67 @@
+"""What a provider is sent: a tool that it would refuse is left out with its reason, and costs none of the others."""
+
+import re
+
+import pytest
+
+from agenttool.adapters.function_calling.dialect import ANTHROPIC, OPENAI
+from agenttool.adapters.function_calling.formats import FORMATS
+from agenttool.adapters.function_calling.menu import Limits, Wishes, make_menu
+from agenttool.ports.offer import OfferedTool
+from agenttool.records import AbsenceReason
+
+CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+def offered(name, schema=CLOSED, **more):
+    words = {"tool_id": f"tool_{name}", "namespace": "test", "description": f"Do {name}.", **more}
+    return OfferedTool(name=name, input_schema=schema, **words)
+
+
+def test_one_bad_tool_never_costs_the_others():
+    bad = offered("bad", {"type": "object", "properties": {"what is it?": {"type": "string"}}})
+    menu = make_menu([offered("one"), bad, offered("two")], FORMATS["anthropic"].limits, Wishes())
+    assert list(menu.shown) == ["one", "two"]
+    (absent,) = menu.left_out
+    assert (absent.name, absent.reason, absent.may_change) == ("test.bad", AbsenceReason.MODEL_UNSUPPORTED, True)
+    assert absent.message == "the provider takes no argument named 'what is it?'"
+
+
+def test_more_tools_than_a_request_takes_are_left_out_and_deferred_ones_first():
+    tools = [offered("late", is_deferred=True), *(offered(f"t{number}") for number in range(3))]
+    menu = make_menu(tools, Limits(max_tools=3, has_search=True), Wishes())
+    assert list(menu.shown) == ["t0", "t1", "t2"]
+    assert [each.message for each in menu.left_out] == ["a request takes at most 3 tools"]
+
+
+def test_a_schema_that_cannot_be_strict_is_sent_as_it_is_and_says_so():
+    menu = make_menu(
+        [offered("strict"), offered("loose", OPEN), offered("no", strict=False)], Limits(dialect=OPENAI), Wishes()
+    )
+    assert [each.is_strict for each in menu.shown.values()] == [True, False, False]
+    assert menu.shown["loose"].note == "not strict: / takes members that it does not name"
+    assert menu.shown["no"].note == "not strict: its author does not want it"
+    assert menu.shown["loose"].schema == OPEN
+
+
+def test_strictness_is_given_out_as_far_as_it_lasts():
+    optional = {**CLOSED, "required": []}
+    limits = Limits(dialect=ANTHROPIC, max_strict_tools=3, max_optionals=1)
+    menu = make_menu([offered(name, optional) for name in "ab"] + [offered(name) for name in "cde"], limits, Wishes())
+    assert [each.is_strict for each in menu.shown.values()] == [True, False, True, True, False]
+    assert menu.shown["e"].note == "not strict: a request takes only so many strict schemas"
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_the_names_of_a_menu_are_the_same_for_every_provider(format_name):
+    tools = [offered("files.read/it"), offered("x" * 100), offered("tool_search"), offered("9lives", is_deferred=True)]
+    menu = make_menu(tools, FORMATS[format_name].limits, Wishes())
+    assert [name for name in menu.shown if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name)] == []
+    assert next(iter(menu.shown)) == "files_read_it"
+
+
+def test_a_name_that_is_the_providers_own_is_given_to_no_tool():
+    menu = make_menu([offered("tool_search_tool_bm25")], FORMATS["anthropic"].limits, Wishes())
+    (name,) = menu.shown
+    assert re.fullmatch(r"tool_search_tool_bm25_[0-9a-f]{8}", name)
