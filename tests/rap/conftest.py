@@ -37,9 +37,9 @@ def _in_a_hurry(monkeypatch):
 
 
 @asynccontextmanager
-async def served(app):
+async def served(app, port=0):
     """Serve an ASGI app over a real socket; gives its base URL."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, lifespan="on", timeout_graceful_shutdown=1))
     task = asyncio.get_running_loop().create_task(server.serve())
     while not server.started:
         await asyncio.sleep(0.005)
@@ -138,7 +138,8 @@ def serving(tmp_path):
     @asynccontextmanager
     async def serving(provider, inbox=None):
         inbox = inbox or Inbox()
-        async with served(inbox) as inbox.url, served(provider) as base:
+        port = int(inbox.url.rpartition(":")[2] or 0)  # a runtime that comes back is where it was
+        async with served(inbox, port) as inbox.url, served(provider) as base:
             client = Client(base, inbox)
             yield client
             await client.courier.close()

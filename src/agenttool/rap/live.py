@@ -98,20 +98,19 @@ class Live:
     async def cancel(self, caller: str, thread: str, call_id: str) -> None:
         """Stop a call or end a subscription, if it is the caller's; nothing tells whether there was one."""
         if not self._notices.wait_of(caller):
-            await self._stop(await self._store.perform(calls.cancel, caller, thread, call_id))
+            self._stop(await self._store.perform(calls.cancel, caller, thread, call_id))
 
     async def close_thread(self, caller: str, thread: str) -> None:
         """End what a closed thread cannot use any more, and let the author clean up."""
         if self._notices.wait_of(caller):
             return
-        await self._stop(await self._store.perform(calls.close_thread, caller, thread))
+        self._stop(await self._store.perform(calls.close_thread, caller, thread))
         for clean_up in self.settings.on_close:
             self._tasks.start(clean_up(thread))
 
-    async def _stop(self, numbers: list[int]) -> None:
+    def _stop(self, numbers: list[int]) -> None:
         for number in numbers:
-            if not self._runs.cancel(number):
-                await self._subscriptions.cancel(number)
+            self._runs.cancel(number)
 
     async def migrate(self, request: Migrate) -> str | None:
         """Move a session to another host; gives why not, once it is clear, and nothing once everything is there.
@@ -202,8 +201,7 @@ class Live:
 
     async def _tidy(self) -> None:
         while True:
-            for number in await self._subscriptions.expire():
-                self._runs.cancel(number)
+            self._stop(await self._subscriptions.expire())
             await self._store.perform(calls.forget, time.time_ns() - int(self.settings.limits.keep_s * 1e9))
             await asyncio.sleep(TIDY_EVERY_S)
 

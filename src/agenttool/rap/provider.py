@@ -1,6 +1,7 @@
 """`Provider`: functions in, a RAP tool server out."""
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TypeVar, Unpack, overload
 
@@ -9,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap.credentials import Credential
 from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.errors import ConfigError
 from agenttool.rap.app import Door, make_app
 from agenttool.rap.declare import RapTool, RapToolOptions, declare
@@ -151,6 +153,33 @@ class Provider:
             ToolFailure: the value is nothing that could be sent.
         """
         return await self._door.live.publish(topic, Event(value=value, associative=associative, final=final))
+
+    @property
+    def name(self) -> str:
+        """The name of the toolset."""
+        return self._settings.name
+
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """What the manifest says of each tool."""
+        return tuple(tool.definition for tool in self._settings.tools.values())
+
+    @property
+    def store(self) -> Path:
+        """The file that keeps calls."""
+        return self._settings.store
+
+    def keep_in(self, store: str | Path) -> None:
+        """Keep calls in another file; before the provider runs, and not after."""
+        self._settings.store = Path(store)
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Run the provider without a server of its own, as `async with`: the app takes requests meanwhile.
+
+        Raises (on entering):
+            ConfigError: there is no tool, or the store cannot be used.
+        """
+        return self._door.lifespan(self.app)
 
     @property
     def app(self) -> Starlette:

@@ -37,15 +37,16 @@ class Run:
         self.kept = kept
         self.call: Call | None = None
         self.clock: asyncio.Timeout | None = None
-        self.is_canceled = False
+        self.is_canceled = kept.is_canceled
+        self.has_begun = False
         self.is_over = False
         self.task: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:
-        """Stop the work, once; what is being written down already is written."""
-        if self.task is not None and not (self.is_canceled or self.is_over):
-            self.is_canceled = True
+        """Stop the work, once; what has not begun is not begun, and what is being written down is written."""
+        if self.task is not None and self.has_begun and not (self.is_canceled or self.is_over):
             self.task.cancel()
+        self.is_canceled = True
 
 
 class Runs:
@@ -83,13 +84,11 @@ class Runs:
         run = self._under_way[kept.number] = Run(kept)  # at once, so that a cancellation finds it
         run.task = self._tasks.start(self._carry(run, line))
 
-    def cancel(self, number: int) -> bool:
-        """Stop a call; false if it is not under way."""
+    def cancel(self, number: int) -> None:
+        """Stop a call, if it is under way."""
         run = self._under_way.get(number)
-        if run is None:
-            return False
-        run.cancel()
-        return True
+        if run is not None:
+            run.cancel()
 
     @asynccontextmanager
     async def paused(self, call: Call) -> AsyncGenerator[None]:
@@ -110,7 +109,7 @@ class Runs:
 
     async def _carry(self, run: Run, line: Line) -> None:
         """Bring a call to its end; only the end of this process leaves it where it is."""
-        kept = run.kept
+        kept, run.has_begun = run.kept, True
         try:
             body = await self._attempt(run, line)
         except asyncio.CancelledError:
@@ -134,8 +133,8 @@ class Runs:
             ToolFailure: the call makes no sense, or its tool says why not.
         """
         kept = run.kept
-        if kept.is_canceled:
-            raise Declined(CANCELED)
+        if run.is_canceled:
+            raise asyncio.CancelledError
         await self._courier.judge(kept.callback_url)  # before any work is done for somebody who hides
         invocation = read(kept.body, Invocation)
         tool = self._tool_of(invocation)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agenttool.codec import json_bytes
-from agenttool.rap.keeping import messages
+from agenttool.rap.keeping import messages, subscriptions
 from agenttool.rap.keeping.messages import Kind, Outgoing
 
 
@@ -136,7 +136,7 @@ def cancel(connection: sqlite3.Connection, caller: str, thread: str, call_id: st
         " WHERE thread = ? AND id = ? AND caller = ? AND state <> 'settled' RETURNING number",
         (thread, call_id, caller),
     )
-    return [number for (number,) in rows.fetchall()]
+    return _stopped(connection, rows)
 
 
 def close_thread(connection: sqlite3.Connection, caller: str, thread: str) -> list[int]:
@@ -146,7 +146,15 @@ def close_thread(connection: sqlite3.Connection, caller: str, thread: str) -> li
         " WHERE thread = ? AND caller = ? AND state IN ('asking', 'subscribed') RETURNING number",
         (thread, caller),
     )
-    return [number for (number,) in rows.fetchall()]
+    return _stopped(connection, rows)
+
+
+def _stopped(connection: sqlite3.Connection, rows: sqlite3.Cursor) -> list[int]:
+    """End the subscriptions among calls that nobody wants any more; the others are for whoever runs them to stop."""
+    numbers = [number for (number,) in rows.fetchall()]
+    for number in numbers:
+        subscriptions.cancel(connection, number)
+    return numbers
 
 
 def open_calls(connection: sqlite3.Connection) -> list[KeptCall]:

@@ -56,15 +56,21 @@ def next_of(connection: sqlite3.Connection, call: int) -> Outgoing | None:
 
 
 def done(connection: sqlite3.Connection, message: Outgoing) -> Outgoing | None:
-    """Let go of a message and give the next; after the very last one, the call's secrets go, too."""
+    """Let go of a message, and give the next."""
     connection.execute("DELETE FROM messages WHERE number = ?", (message.number,))
     following = next_of(connection, message.call)
     if following is None:
-        connection.execute(
-            "UPDATE calls SET body = NULL, callback_url = NULL, base_url = NULL WHERE number = ? AND state = 'settled'",
-            (message.call,),
-        )
+        forget_if_told(connection, message.call)
     return following
+
+
+def forget_if_told(connection: sqlite3.Connection, call: int) -> None:
+    """Let go of a call's secrets once it is settled and nothing more is to be sent; what is left tells a repetition."""
+    connection.execute(
+        "UPDATE calls SET body = NULL, callback_url = NULL, base_url = NULL WHERE number = ?1 AND state = 'settled'"
+        " AND NOT EXISTS (SELECT 1 FROM messages WHERE call = ?1)",
+        (call,),
+    )
 
 
 def withdraw(connection: sqlite3.Connection, call: int, kind: Kind) -> None:

@@ -75,3 +75,4 @@ def _end(connection: sqlite3.Connection, call: int) -> None:
         "UPDATE calls SET state = 'settled', changed_at = ? WHERE number = ? AND state = 'subscribed'",
         (time.time_ns(), call),
     )
+    messages.forget_if_told(connection, call)

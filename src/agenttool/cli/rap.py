@@ -1,0 +1,109 @@
+"""`agenttool rap`: the Reactive Agent Protocol from the terminal."""
+
+import asyncio
+import importlib
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvicorn
+from rich.console import Console
+
+from agenttool.cli.loading import refuse
+from agenttool.codec import json_bytes
+from agenttool.errors import ConfigError
+from agenttool.rap import Provider
+
+app = typer.Typer(add_completion=False)
+
+GRACE_S = 5
+"""How long requests under way may take once the server is asked to stop."""
+
+LOOK_EVERY_S = 0.01
+
+
+@app.callback()
+def rap() -> None:
+    """Serve and use tools over the Reactive Agent Protocol; each command takes --json."""
+
+
+@app.command()
+def serve(
+    place: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="Where the provider is")],
+    *,
+    host: Annotated[str, typer.Option(help="The address to listen at")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen at; 0 for any that is free")] = 8123,
+    store: Annotated[Path | None, typer.Option(metavar="FILE", help="Keep calls there")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help='Print one line such as {"port": 8123} once it takes calls, and nothing else')
+    ] = False,
+) -> None:
+    """Serve a provider's tools over the Reactive Agent Protocol
+
+    What was accepted is kept in the store, so that a server that was stopped or
+    killed goes on where it was when it is started again.
+    """  # noqa: D415 -- as in the table of commands
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        provider = load_provider(place)
+        if store is not None:
+            provider.keep_in(store)
+        asyncio.run(_serve(provider, host, port, as_json=as_json))
+    except ConfigError as error:
+        refuse(error)
+
+
+def load_provider(place: str) -> Provider:
+    """Import the module and take its provider.
+
+    Raises:
+        ConfigError: there is no such module or provider, or importing it failed.
+    """
+    sys.path.insert(0, str(Path.cwd()))
+    name, _, attribute = place.partition(":")
+    try:
+        module = importlib.import_module(name)
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"module {name!r} cannot be imported: {told}; correct it") from error
+    provider: object = getattr(module, attribute or "provider", None)
+    if not isinstance(provider, Provider):
+        raise ConfigError(f"{place!r} names no Provider; write MODULE:NAME of one")
+    return provider
+
+
+async def _serve(provider: Provider, host: str, port: int, *, as_json: bool) -> None:
+    config = uvicorn.Config(
+        provider,
+        host=host,
+        port=port,
+        lifespan="off",  # run out here, where its errors can be told
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    async with provider.running():
+        server = uvicorn.Server(config)
+        try:
+            listening = config.bind_socket()
+        except SystemExit:
+            raise ConfigError(f"cannot listen at {host}:{port}; another server may, so choose another port") from None
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(server.serve(sockets=[listening]))
+            while not server.started:  # noqa: ASYNC110 -- the library has nothing to wait for
+                await asyncio.sleep(LOOK_EVERY_S)
+            _tell(provider, host, listening.getsockname()[1], as_json=as_json)
+
+
+def _tell(provider: Provider, host: str, port: int, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json_bytes({"port": port}).decode())
+        return
+    tools = ", ".join(tool.name for tool in provider.definitions)
+    console = Console(highlight=False)
+    console.print(f"[bold]{provider.name}[/] serves {tools}", soft_wrap=True)
+    console.print(f"base URL [cyan]http://{host}:{port}[/]   calls are kept in {provider.store}", soft_wrap=True)
+    console.print("[dim]Ctrl-C stops it; what waits goes on when it is started again[/]")

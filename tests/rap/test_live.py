@@ -1,0 +1,200 @@
+"""Cancellation, closure, migration, and what a restart finds."""
+
+import asyncio
+
+import pytest
+
+from agenttool.errors import ConfigError
+from agenttool.rap import Call, Declined
+
+CANCEL = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
+
+
+def working(make, **options):
+    """Make a provider whose tools wait at a gate, and the list of what they did."""
+    provider, gate, done = make(), asyncio.Event(), []
+
+    @provider.tool(**options)
+    async def work(number: int) -> str:
+        """Work."""
+        done.append(("began", number))
+        await gate.wait()
+        done.append(("ended", number))
+        return f"worked {number}"
+
+    return provider, gate, done
+
+
+@pytest.mark.requirement("RAP-142", "RAP-286", "RAP-287", "RAP-288", "RAP-051", "RAP-291")
+async def test_a_running_call_is_stopped_and_still_ends_in_a_result(make, serving):
+    provider, _, done = working(make)
+    async with serving(provider) as client:
+        await client.invoke("work", {"number": 1})
+        while not done:
+            await asyncio.sleep(0)
+        replies = [
+            await client.courier.post(f"{client.base}/cancel_tool_call", body)
+            for body in (b'{"thread_id":"thread-1","tool_call_id":"tc-1"}', b'{"thread_id":"x","tool_call_id":"../y"}')
+        ]
+        assert (await client.result())["text"].startswith("Error: the call was canceled on request")
+        assert await client.post("/cancel_tool_call", CANCEL) == 200
+    assert [(reply.status, reply.body) for reply in replies] == [(200, b"")] * 2
+    assert done == [("began", 1)]
+
+
+async def test_a_cancellation_right_behind_its_call_finds_it(make, serving):
+    provider, gate, done = working(make, idempotent=True)
+    async with serving(provider) as client:
+        both = await asyncio.gather(client.invoke("work", {"number": 1}), client.post("/cancel_tool_call", CANCEL))
+        assert both == [200, 200]
+        await client.post("/cancel_tool_call", CANCEL)
+        assert (await client.result())["text"].startswith("Error: the call was canceled")
+        gate.set()
+    assert ("ended", 1) not in done
+
+
+@pytest.mark.requirement("RAP-292")
+async def test_a_cancellation_after_the_end_changes_nothing(make, serving):
+    provider, gate, _ = working(make)
+    gate.set()
+    async with serving(provider) as client:
+        await client.invoke("work", {"number": 1})
+        await client.result()
+        assert await client.post("/cancel_tool_call", CANCEL) == 200
+        assert await client.invoke("work", {"number": 1}) == 200
+    assert [each["text"] for each in client.inbox.messages] == ["worked 1"]
+
+
+@pytest.mark.requirement("RAP-303", "RAP-304", "RAP-305", "RAP-308")
+async def test_a_closure_is_answered_at_once_and_cleaned_up_behind(make, serving, caplog):
+    provider, gate, _ = working(make)
+    closed = asyncio.Queue()
+
+    @provider.on_close
+    async def clean_up(thread_id):
+        closed.put_nowait(thread_id)
+        if thread_id == "bad":
+            raise OSError("no space on /srv/disk")
+
+    async with serving(provider) as client:
+        await client.invoke("work", {"number": 1})
+        for thread in ("thread-1", "bad", "../../etc"):
+            reply = await client.courier.post(f"{client.base}/close_thread", f'{{"thread_id":"{thread}"}}'.encode())
+            assert (reply.status, reply.body) == (200, b"")
+        assert [await closed.get() for _ in range(3)] == ["thread-1", "bad", "../../etc"]
+        gate.set()
+        assert (await client.result())["text"] == "worked 1"  # work that was under way comes to its end
+    assert "OSError" in caplog.text
+
+
+@pytest.mark.requirement("RAP-320", "RAP-323", "RAP-324", "RAP-326", "RAP-329")
+async def test_a_migration_is_answered_when_it_is_done_or_with_why_not(make, serving, tmp_path):
+    provider, _, _ = working(make)
+    moved, may_end = [], asyncio.Event()
+
+    @provider.on_migrate
+    async def move(session_id, destination_url):
+        await may_end.wait()
+        if session_id == "declined":
+            raise Declined("the session still has open files; close them")
+        if session_id == "broken":
+            raise KeyError("/srv/secret")
+        moved.append((session_id, destination_url))
+
+    async with serving(provider) as client:
+        manifest = (await client.get("/.well-known/rap-toolset")).body
+        assert b'"needsMigration":true' in manifest
+
+        def migrate(session, destination):
+            body = f'{{"session_id":"{session}","destination_url":"{destination}"}}'.encode()
+            return client.courier.post(f"{client.base}/migrate", body)
+
+        nobody = await migrate("plot-9", client.inbox.url + "/nothing-here:9")
+        going = asyncio.ensure_future(migrate("plot-9", client.base))
+        await asyncio.sleep(0.05)
+        assert not going.done()
+        may_end.set()
+        replies = [await going, await migrate("declined", client.base), await migrate("broken", client.base)]
+    assert nobody.status == 502 or moved  # the inbox answers everything with 200
+    assert [reply.status for reply in replies] == [200, 502, 502]
+    assert b"open files" in replies[1].body
+    assert b"secret" not in replies[2].body
+    assert ("plot-9", client.base) in moved
+
+
+async def test_a_destination_that_does_not_answer_gets_nothing(make, serving):
+    provider, _, _ = working(make)
+    moved = []
+
+    @provider.on_migrate
+    async def move(session_id, destination_url):
+        moved.append(session_id)
+
+    async with serving(provider) as client:
+        assert await client.post("/migrate", {"session_id": "s", "destination_url": "http://127.0.0.1:1"}) == 502
+    assert moved == []
+
+
+@pytest.mark.requirement("RAP-061", "RAP-051")
+async def test_a_call_that_may_have_acted_is_not_run_again_and_says_so(make, serving):
+    provider, _, done = working(make)
+    async with serving(provider) as client:
+        await client.invoke("work", {"number": 1})
+        while not done:
+            await asyncio.sleep(0)
+        inbox = client.inbox
+    provider, _, again = working(make)
+    async with serving(provider, inbox) as client:
+        result = await client.result()
+    assert result["text"].startswith("Error: the tool's server was restarted while the tool ran")
+    assert again == []
+
+
+@pytest.mark.requirement("RAP-061")
+@pytest.mark.parametrize("options", [{"idempotent": True}, {"read_only": True}])
+async def test_a_call_that_may_run_twice_is_run_again(make, serving, options):
+    provider, _, done = working(make, **options)
+    async with serving(provider) as client:
+        await client.invoke("work", {"number": 1})
+        while not done:
+            await asyncio.sleep(0)
+        inbox = client.inbox
+    provider, gate, again = working(make, **options)
+    gate.set()
+    async with serving(provider, inbox) as client:
+        assert (await client.result())["text"] == "worked 1"
+    assert again == [("began", 1), ("ended", 1)]
+
+
+async def test_two_providers_do_not_share_a_store(make, serving):
+    provider, _, _ = working(make)
+    other, _, _ = working(make)
+    async with serving(provider):
+        with pytest.raises(ConfigError, match="another provider uses"):
+            async with other.app.router.lifespan_context(other.app):
+                pass
+
+
+async def test_what_is_no_store_of_a_provider_is_left_alone(make, tmp_path):
+    provider, _, _ = working(make)
+    (tmp_path / "calls.db").write_bytes(b"a letter to grandmother, and nothing else, really nothing at all" * 20)
+    with pytest.raises(ConfigError, match=r"calls\.db"):
+        async with provider.app.router.lifespan_context(provider.app):
+            pass
+    assert (tmp_path / "calls.db").read_bytes().startswith(b"a letter")
+
+
+async def test_a_function_in_a_thread_may_report_and_knows_its_key(make, serving):
+    provider = make()
+
+    @provider.tool
+    def work(call: Call) -> str:
+        """Work in a thread."""
+        call.report("working", percent=10)
+        return call.idempotency_key
+
+    async with serving(provider) as client:
+        await client.invoke("work")
+        assert len((await client.result())["text"]) == 64
+        views = await client.inbox.wait(2, "view_update")
+    assert {each["view_type"] for each in views} == {"progress/tc-1"}
