@@ -153,3 +153,9 @@ def make(tmp_path):
     return lambda name="greenhouse", **options: Provider(
         name, store=tmp_path / "calls.db", **{"allow": ["127.0.0.0/8"], **options}
     )
+
+
+@pytest.fixture
+def serve_app():
+    """Serve any ASGI app."""
+    return served

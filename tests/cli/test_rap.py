@@ -1,0 +1,63 @@
+"""`agenttool rap serve`, as a program of its own."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+MODULE = '''
+from agenttool.rap import Provider
+
+provider = Provider("bells", allow=["127.0.0.1"])
+
+@provider.tool
+async def ring() -> str:
+    """Ring."""
+    return "rung"
+'''
+
+
+@pytest.fixture
+def serve(tmp_path):
+    (tmp_path / "bells.py").write_text(MODULE)
+
+    def serve(*words):
+        program = [sys.executable, "-m", "agenttool", "rap", "serve", *words]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(program, cwd=tmp_path, text=True, **pipes)
+
+    return serve
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_listens_and_stops_when_it_is_asked_to(serve, by):
+    with serve("bells:provider", "--port", "0", "--json", "--store", "kept.db") as server:
+        port = json.loads(server.stdout.readline())["port"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/.well-known/rap-toolset", timeout=60) as reply:
+            manifest = json.load(reply)
+        server.send_signal(by)
+        out, _ = server.communicate(timeout=90)
+    assert manifest["endpoint"] == f"http://127.0.0.1:{port}/invoke"
+    assert [tool["name"] for tool in manifest["tools"]] == ["ring"]
+    assert out == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["bells:nothing"], "names no Provider"),
+        (["nowhere:provider"], "cannot be imported"),
+        (["bells", "--store", "no/such/folder/kept.db"], "make its folder first"),
+    ],
+)
+def test_what_cannot_be_served_is_told_in_a_line(serve, words, told):
+    with serve(*words) as server:
+        _, err = server.communicate(timeout=90)
+    assert server.returncode == 2
+    assert told in err
+    assert "Traceback" not in err

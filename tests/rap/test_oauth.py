@@ -1,0 +1,214 @@
+"""Authorization: the user grants, the tool goes on, and no token or code is told to anybody else."""
+
+import base64
+import hashlib
+import json
+from urllib.parse import parse_qs, parse_qsl, urlsplit
+
+import pytest
+
+from agenttool.errors import ConfigError
+from agenttool.rap import Call, OAuthClient
+
+
+class Authority:
+    """An authorization server's token endpoint."""
+
+    def __init__(self):
+        self.forms = []
+        self.reply = {"access_token": "at-1", "refresh_token": "rt-1", "expires_in": 3600}
+        self.status = 200
+
+    async def __call__(self, scope, receive, send):
+        if scope["type"] == "lifespan":
+            while True:
+                kind = (await receive())["type"]
+                await send({"type": f"{kind}.complete"})
+                if kind.endswith("shutdown"):
+                    return
+        body = (await receive())["body"]
+        self.forms.append(dict(parse_qsl(body.decode())))
+        await send({"type": "http.response.start", "status": self.status, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(self.reply).encode()})
+
+
+@pytest.fixture
+def listing(make):
+    """Serve a provider whose tool needs a token, beside an authority."""
+
+    def listing(authority_url, **options):
+        hub = OAuthClient(
+            name="hub",
+            authorize_url="https://id.example.test/authorize",
+            token_url=f"{authority_url}/token",
+            client_id="gh",
+            client_secret="client-secret",
+            scopes=("read",),
+        )
+        provider, used = make(clients=[hub]), []
+
+        @provider.tool(requires_auth="hub")
+        async def list_issues(call: Call) -> str:
+            """List issues."""
+            used.append(await call.authorize(**options))
+            return "2 issues"
+
+        return provider, used
+
+    return listing
+
+
+@pytest.mark.requirement("RAP-167", "RAP-220", "RAP-221", "RAP-226", "RAP-229", "RAP-230")
+async def test_a_user_grants_and_the_call_goes_on_with_a_token_that_nobody_else_sees(
+    listing, serving, serve_app, caplog
+):
+    caplog.set_level("DEBUG", logger="agenttool")
+    authority = Authority()
+    async with serve_app(authority) as url:
+        provider, used = listing(url)
+        async with serving(provider) as client:
+            await client.invoke("list_issues", user_id="ann", call_id="m-1")
+            [asked] = await client.inbox.wait(1, "oauth")
+            assert (asked["id"], asked["group_id"], asked["call_id"]) == ("tc-1", "thread-1", "m-1")
+            page = urlsplit(asked["auth_url"])
+            query = {name: values[0] for name, values in parse_qs(page.query).items()}
+            assert (page.scheme, page.netloc, query["client_id"], query["scope"]) == (
+                "https",
+                "id.example.test",
+                "gh",
+                "read",
+            )
+            assert query["redirect_uri"] == f"{client.base}/oauth/hub"
+            forged = await client.get(f"{query['redirect_uri']}?state=forged&code=stolen")
+            assert (forged.status, authority.forms) == (400, [])
+            back = await client.get(f"{query['redirect_uri']}?state={query['state']}&code=code-1")
+            assert back.status == 200
+            assert (await client.result())["text"] == "2 issues"
+            again = await client.get(f"{query['redirect_uri']}?state={query['state']}&code=code-1")
+            assert again.status == 400
+            await client.invoke("list_issues", user_id="ann", id="tc-2")
+            await client.result(2)
+            manifest = (await client.get("/.well-known/rap-toolset")).body
+    [form] = authority.forms
+    challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=").decode()
+    assert challenge == query["code_challenge"]
+    assert (form["code"], form["grant_type"], form["redirect_uri"]) == (
+        "code-1",
+        "authorization_code",
+        query["redirect_uri"],
+    )
+    assert used == ["at-1", "at-1"]
+    assert b'"requiresAuth":"hub"' in manifest
+    told = json.dumps(client.inbox.messages) + caplog.text + back.body.decode()
+    assert not [
+        secret for secret in ("at-1", "rt-1", "code-1", "client-secret", form["code_verifier"]) if secret in told
+    ]
+
+
+@pytest.mark.requirement("RAP-227")
+@pytest.mark.parametrize("ending", ["error=access_denied", "code=bad", ""])
+async def test_a_refused_or_failed_authorization_is_an_error(listing, serving, serve_app, ending):
+    authority = Authority()
+    authority.status, authority.reply = 400, {"error": "invalid_grant", "error_description": "internal detail"}
+    async with serve_app(authority) as url:
+        provider, used = listing(url)
+        async with serving(provider) as client:
+            await client.invoke("list_issues", user_id="ann")
+            [asked] = await client.inbox.wait(1, "oauth")
+            state = parse_qs(urlsplit(asked["auth_url"]).query)["state"][0]
+            assert (await client.get(f"/oauth/hub?state={state}&{ending}")).status == 200
+            text = (await client.result())["text"]
+    assert text == "Error: the authorization was refused or failed; nothing was done"
+    assert used == []
+
+
+@pytest.mark.requirement("RAP-228")
+async def test_an_authorization_that_nobody_gives_ends_in_an_error(listing, serving, serve_app):
+    async with serve_app(Authority()) as url:
+        provider, used = listing(url, limit_s=0.1)
+        async with serving(provider) as client:
+            await client.invoke("list_issues", user_id="ann")
+            assert (await client.result())["text"].startswith("Error: nobody granted the authorization in time")
+    assert used == []
+
+
+@pytest.mark.requirement("RAP-055", "RAP-220")
+async def test_tokens_belong_to_their_user_and_a_call_without_one_gets_none(listing, serving, serve_app):
+    async with serve_app(Authority()) as url:
+        provider, used = listing(url)
+        async with serving(provider) as client:
+            await client.invoke("list_issues", id="a")
+            assert "on behalf of a user" in (await client.result())["text"]
+            await client.invoke("list_issues", id="b", user_id="ann")
+            [asked] = await client.inbox.wait(1, "oauth")
+            state = parse_qs(urlsplit(asked["auth_url"]).query)["state"][0]
+            await client.get(f"/oauth/hub?state={state}&code=x")
+            await client.result(2)
+            await client.invoke("list_issues", id="c", user_id="bob")
+            assert (await client.inbox.wait(2, "oauth"))[1]["id"] == "c"
+    assert used == ["at-1"]
+
+
+async def test_a_token_at_its_end_is_refreshed_and_asked_for_anew_when_it_cannot_be(
+    listing, serving, serve_app, monkeypatch
+):
+    authority = Authority()
+    async with serve_app(authority) as url:
+        provider, used = listing(url)
+        async with serving(provider) as client:
+            await client.invoke("list_issues", user_id="ann", id="a")
+            [asked] = await client.inbox.wait(1, "oauth")
+            state = parse_qs(urlsplit(asked["auth_url"]).query)["state"][0]
+            await client.get(f"/oauth/hub?state={state}&code=x")
+            await client.result()
+            monkeypatch.setattr("agenttool.rap.oauth.EARLY_S", 7200.0)
+            authority.reply = {"access_token": "at-2", "expires_in": 36000}
+            await client.invoke("list_issues", user_id="ann", id="b")
+            await client.result(2)
+            monkeypatch.setattr("agenttool.rap.oauth.EARLY_S", 10.0**6)
+            authority.status = 400
+            await client.invoke("list_issues", user_id="ann", id="c")
+            assert len(await client.inbox.wait(2, "oauth")) == 2
+    assert used == ["at-1", "at-2"]
+    assert authority.forms[1]["refresh_token"] == "rt-1"
+
+
+async def test_an_authorization_outlives_its_server(listing, serving, serve_app):
+    async with serve_app(Authority()) as url:
+        provider, _ = listing(url)
+        async with serving(provider) as client:
+            await client.invoke("list_issues", user_id="ann")
+            [asked] = await client.inbox.wait(1, "oauth")
+            inbox = client.inbox
+        state = parse_qs(urlsplit(asked["auth_url"]).query)["state"][0]
+        provider, used = listing(url)
+        async with serving(provider, inbox) as client:
+            await client.get(f"/oauth/hub?state={state}&code=x")
+            assert (await client.result())["text"] == "2 issues"
+    assert used == ["at-1"]
+    assert [each["type"] for each in inbox.messages] == ["oauth", "tool_result"]
+
+
+@pytest.mark.requirement("RAP-221")
+def test_an_authorization_page_must_be_reached_over_https():
+    with pytest.raises(ConfigError, match="https"):
+        OAuthClient(name="hub", authorize_url="http://id.test/a", token_url="https://id.test/t", client_id="c")
+    with pytest.raises(ConfigError, match="https"):
+        OAuthClient(name="hub", authorize_url="https://id.test/a", token_url="http://id.test/t", client_id="c")
+    hub = OAuthClient(
+        name="hub",
+        authorize_url="https://id.test/a",
+        token_url="https://id.test/t",
+        client_id="c",
+        client_secret="hidden",
+    )
+    assert "hidden" not in repr(hub)
+
+
+def test_a_tool_cannot_require_a_client_that_there_is_not(make):
+    with pytest.raises(ConfigError, match="requires the OAuth client"):
+        make().tool(requires_auth="hub", description="x")(_nothing)
+
+
+async def _nothing() -> None:
+    return None
