@@ -1,5 +1,8 @@
-"""What every test may use: the requirement mark, and the project's ledgers when they are at hand."""
+"""What every test may use: the requirement mark, a loop for coroutines, and the project's ledgers when at hand."""
 
+import asyncio
+import gc
+import inspect
 from pathlib import Path
 
 import pytest
@@ -11,8 +14,30 @@ settings.load_profile("project")
 
 pytest_plugins = ["agenttool.conformance.pytest_plugin"]
 
+BOUND_S = 60
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NOT_COMPARED = "packaged data was not compared with the project's ledgers: no folder 'shared' beside the repository"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine test in a loop of its own; nothing may be left in it, and nothing may have gone unheard."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    unheard = []
+
+    async def bounded() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+        async with asyncio.timeout(BOUND_S):
+            await pyfuncitem.obj(**arguments)
+        await asyncio.sleep(0)  # a task that was just canceled ends now
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks were left running"
+
+    asyncio.run(bounded())
+    gc.collect(1)
+    assert unheard == [], "something failed and nobody was told"
+    return True
 
 
 @pytest.fixture(scope="session")

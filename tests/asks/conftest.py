@@ -1,7 +1,6 @@
 """What users asked for, met as they would meet it: through the public door, in bounded time."""
 
 import asyncio
-import inspect
 import os
 import subprocess
 import sys
@@ -14,22 +13,6 @@ from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
 BOUND_S = 60
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    """Run a coroutine test in a loop of its own; no task may be left in it."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def bounded():
-        async with asyncio.timeout(BOUND_S):
-            await pyfuncitem.obj(**arguments)
-        assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks were left running"
-
-    asyncio.run(bounded())
-    return True
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """What tests of processes that die share: the tools in `living.py`, children that run it, and a survivor's view."""
 
 import asyncio
-import inspect
 import io
 import json
 import signal
@@ -22,21 +21,6 @@ from agenttool.schema.record_schemas import SCHEMA_FILES
 BOUND_S = 20
 HERE = Path(__file__).parent
 SCHEMAS = HERE.resolve().parents[2] / "shared" / "schemas"
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    """Run a coroutine test in a loop of its own, and end it within a bound."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def bounded():
-        async with asyncio.timeout(BOUND_S):
-            await pyfuncitem.obj(**arguments)
-
-    asyncio.run(bounded())
-    return True
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,5 @@
-"""Rubbish in, an explained end out: every test here is bounded in time and leaves nothing running behind."""
+"""Rubbish in, an explained end out."""
 
-import asyncio
-import gc
-import inspect
 import io
 
 import pytest
@@ -13,29 +10,7 @@ from agenttool.conformance.validate.run import Validation
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
-BOUND_S = 60
 ALLOW = (Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",)),)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    """Run a coroutine test in a loop of its own; nothing may be left in it, and nothing may have gone unheard."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    unheard = []
-
-    async def bounded():
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
-        async with asyncio.timeout(BOUND_S):
-            await pyfuncitem.obj(**arguments)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        assert left == set(), "tasks were left running"
-
-    asyncio.run(bounded())
-    gc.collect(1)
-    assert unheard == [], "something failed and nobody was told"
-    return True
 
 
 async def findings_of(runtime):

@@ -74,6 +74,25 @@ async def test_a_tool_without_an_end_is_ended_by_its_time(once, endless):
     await ended()
 
 
+@pytest.mark.parametrize("where", ["waiting", "between two yields"])
+async def test_a_generator_that_is_stopped_has_cleaned_up_before_its_result_is_there(once, where):
+    cleaned = []
+
+    @tool(timeout_s=0.02)
+    async def stream():
+        """Yield for ever, and clean up. Not for results."""
+        try:
+            while True:
+                yield "drop"
+                await asyncio.sleep(60 if where == "waiting" else 0)
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(asyncio.current_task())
+
+    result = await once(stream, {})
+    assert (result.status, cleaned) == ("timed_out", [asyncio.current_task()])
+
+
 async def test_a_tool_that_blocks_its_thread_is_left_behind_and_holds_nobody_up(once, gate):
     @tool(timeout_s=0.02)
     def block() -> str:

@@ -1,6 +1,5 @@
-"""What stories of calls share: a loop for coroutine tests, one way to call, and one way to read what was left behind."""
+"""What stories of calls share: one way to call, and one way to read what was left behind."""
 
-import asyncio
 import dataclasses
 import inspect
 import io
@@ -23,23 +22,7 @@ from agenttool.schema.record_schemas import SCHEMA_FILES
 from agenttool.stores.memory import MemoryLog, MemoryPayloads
 from agenttool.testing.fakes import CountingIds, FakeClock
 
-BOUND_S = 60
 SCHEMAS = Path(__file__).resolve().parents[3] / "shared" / "schemas"
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    """Run a coroutine test in a loop of its own, and end it within a bound."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def bounded():
-        async with asyncio.timeout(BOUND_S):
-            await pyfuncitem.obj(**arguments)
-
-    asyncio.run(bounded())
-    return True
 
 
 def _rule(behavior, *tools, source=RuleSource.PROJECT_SETTINGS, ref=None, **conditions):

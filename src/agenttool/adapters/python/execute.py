@@ -2,7 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import cast
 
@@ -101,12 +102,26 @@ def _exhaust(function: Callable[..., object], arguments: dict[str, object], job:
 
 async def _generate_async(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
     last, count = _Last(job), 0
-    async for item in cast("AsyncIterator[object]", executor.function(**arguments)):
-        last.take(item)
-        count += 1
-        if not count % BREATHE_EVERY:
-            await asyncio.sleep(0)
+    produced = cast("AsyncIterator[object]", executor.function(**arguments))
+    try:
+        async for item in produced:
+            last.take(item)
+            count += 1
+            if not count % BREATHE_EVERY:
+                await asyncio.sleep(0)
+    finally:
+        await _close(produced)
     return last.value
+
+
+async def _close(produced: AsyncIterator[object]) -> None:
+    """Let a generator clean up now, in the call's own task, and not whenever it is collected.
+
+    Whatever it says to that, the call has ended in the way it did.
+    """
+    if isinstance(produced, AsyncGenerator):
+        with suppress(Exception):
+            await produced.aclose()
 
 
 class _Last:
