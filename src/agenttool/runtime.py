@@ -296,12 +296,12 @@ class Runtime(Detached, Ledger):
             async for item in items:
                 yield item
 
-    async def cancel(self, invocation_id: InvocationId) -> bool:
-        """Ask a call to stop; tell whether it will. A tool that cannot stop goes on, and the request is noted."""
+    async def cancel(self, invocation_id: InvocationId, *, reason: AbortReason = AbortReason.USER_INTERRUPTION) -> bool:
+        """Ask a call to stop; tell whether it will. By `fallback` its request was thrown away, and so is its result."""
         call = self._core.calls.get(invocation_id)
         if call is not None:
-            return request_cancel(cast("Call", call), AbortReason.USER_INTERRUPTION)
-        return self._late is not None and await self._late.cancel(invocation_id, AbortReason.USER_INTERRUPTION)
+            return request_cancel(cast("Call", call), AbortReason(reason))
+        return self._late is not None and await self._late.cancel(invocation_id, AbortReason(reason))
 
     def interrupt(self) -> None:
         """Interrupt the turn: calls that wait are stopped, and of those that run the ones whose tools allow it.

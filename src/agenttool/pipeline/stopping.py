@@ -15,7 +15,7 @@ from agenttool.records import (
     replace,
 )
 from agenttool.results.failure import guided
-from agenttool.results.synthetic import canceled_by_user, stopped_by_shutdown
+from agenttool.results.synthetic import canceled_by_user, discarded_by_fallback, stopped_by_shutdown
 from agenttool.scheduler.cancel import TOO_LATE, UNSUPPORTED, stops_on_interrupt
 
 _OVER = frozenset({Phase.MAP_RESULT, Phase.POST_HOOKS, Phase.PERSIST_RESULT, Phase.EMIT_TERMINAL})
@@ -112,6 +112,8 @@ def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
         return stopped_by_shutdown(call.phase)
     if reason is AbortReason.USER_INTERRUPTION and not call.is_parked:
         return canceled_by_user(call.phase)
+    if reason is AbortReason.FALLBACK and call.parent is None:
+        return discarded_by_fallback(call.phase)
     error_class = _CLASSES.get(reason, ErrorClass.CANCELED)
     message = _why_stopped(call, reason, abandoned=abandoned)
     return guided(error_class, phase=call.phase, message=message, abort_reason=reason)
