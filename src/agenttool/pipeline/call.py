@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from math import isnan
 from types import MappingProxyType
-from typing import cast
 
 from agenttool.catalog.surface import Surface, Unresolved
 from agenttool.codec import json_bytes, parse_object
@@ -13,7 +12,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, Launched, Request
 from agenttool.pipeline.parts import keep_part
-from agenttool.pipeline.run_evidence import Ended, Progressed, native_ids
+from agenttool.pipeline.run_evidence import Ended, Progressed, counters, native_ids
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
@@ -359,7 +358,7 @@ class Call(Live, eq=False):
             None if percent is None or isnan(percent) else min(max(percent, 0.0), 100.0),
             scrub.text(step) if scrub and step else step,
             (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
-            cast("JsonObject", dict(facts)) if facts else None,
+            counters(facts, scrub) if facts else None,
             keep_part(self.core, self.tool, partial, scrub) if is_partial else None,
         )
         self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, update)

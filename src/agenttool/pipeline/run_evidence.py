@@ -91,6 +91,25 @@ class Progressed(Plain, frozen=True):
         )
 
 
+_COUNTERS = frozenset(
+    """
+    current_step_index total_steps timeout_ms bytes_read bytes_written stdout_bytes stderr_bytes line_count exit_code
+    """.split()  # noqa: SIM905 -- a list of words reads best as words
+)
+_MOST = 2**63
+
+
+def counters(facts: Mapping[str, int | str], scrubber: Scrubber | None) -> JsonObject:
+    """Take what a tool counted, as far as an update has a place for it; one odd count must not spoil the record."""
+    found: JsonObject = {
+        name: value for name, value in facts.items() if name in _COUNTERS and type(value) is int and abs(value) < _MOST
+    }
+    task = facts.get("task_id")
+    if isinstance(task, str):
+        found["task_id"] = scrubber.text(task) if scrubber else task
+    return found
+
+
 class NativeIds(Plain, frozen=True):
     """Ids under which the native side knows this run (G-64)."""
 
