@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from agenttool.ports.calls import ToolCall as ToolCall
     from agenttool.ports.limits import RateLimit as RateLimit
     from agenttool.ports.output import Media as Media
+    from agenttool.ports.surfacing import Circumstances as Circumstances
+    from agenttool.ports.surfacing import ModelCapabilities as ModelCapabilities
+    from agenttool.ports.surfacing import Role as Role
+    from agenttool.ports.surfacing import SurfacePolicy as SurfacePolicy
     from agenttool.records.result import ToolResult as ToolResult
     from agenttool.records.surface import ToolSurface as ToolSurface
     from agenttool.schema.markers import CommandArg as CommandArg
@@ -37,6 +41,7 @@ _DOOR = {
     "Advice": "agenttool.ports.advice",
     "Adviser": "agenttool.ports.advice",
     "AgentToolError": "agenttool.errors",
+    "Circumstances": "agenttool.ports.surfacing",
     "CommandArg": "agenttool.schema.markers",
     "ConfigError": "agenttool.errors",
     "Context": "agenttool.adapters.python.context",
@@ -44,13 +49,16 @@ _DOOR = {
     "Hook": "agenttool.hooks.match",
     "Internal": "agenttool.schema.markers",
     "Media": "agenttool.ports.output",
+    "ModelCapabilities": "agenttool.ports.surfacing",
     "PathArg": "agenttool.schema.markers",
     "Progress": "agenttool.adapters.python.context",
     "RateLimit": "agenttool.ports.limits",
     "RecordError": "agenttool.errors",
+    "Role": "agenttool.ports.surfacing",
     "Runtime": "agenttool.assemble",
     "Sensitive": "agenttool.schema.markers",
     "StoreError": "agenttool.errors",
+    "SurfacePolicy": "agenttool.ports.surfacing",
     "ToolCall": "agenttool.ports.calls",
     "ToolFailure": "agenttool.errors",
     "ToolResult": "agenttool.records",
@@ -63,6 +71,7 @@ __all__ = [
     "Advice",
     "Adviser",
     "AgentToolError",
+    "Circumstances",
     "CommandArg",
     "ConfigError",
     "Context",
@@ -70,13 +79,16 @@ __all__ = [
     "Hook",
     "Internal",
     "Media",
+    "ModelCapabilities",
     "PathArg",
     "Progress",
     "RateLimit",
     "RecordError",
+    "Role",
     "Runtime",
     "Sensitive",
     "StoreError",
+    "SurfacePolicy",
     "ToolCall",
     "ToolFailure",
     "ToolResult",

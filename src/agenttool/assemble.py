@@ -11,7 +11,7 @@ from agenttool.adapters.hook_commands.process import Program
 from agenttool.adapters.hook_commands.program import find_program
 from agenttool.adapters.hook_commands.run import CommandHook
 from agenttool.adapters.python.declare import FunctionTool, declare_function
-from agenttool.config import Config, Setting, StoreSetting, environment, read_config
+from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.hooks.written import read_hook
@@ -24,6 +24,7 @@ from agenttool.policy.sources import read_rules
 from agenttool.policy.written import WrittenRule
 from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
+from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.providers import ModelTools
 from agenttool.records import ToolSurface
@@ -63,6 +64,8 @@ class Runtime(_Runtime):
         interactive: bool | None = None,
         lease_s: float = 6.0,
         thread: str | None = None,
+        surface: SurfacePolicy | None = None,
+        circumstances: Circumstances | None = None,
     ) -> Self:
         """Make a runtime for the running event loop.
 
@@ -70,7 +73,7 @@ class Runtime(_Runtime):
             store: where the journal is kept: `memory:`, or `sqlite:PATH`, which outlives this process; if left out,
                 where the settings file says, and else in memory.
             payloads: a folder or an object store's URL for large results; a folder beside the file if left out.
-            config: a settings file with `[[rules]]`, `[[hooks]]` and `[store]`.
+            config: a settings file with `[[rules]]`, `[[hooks]]`, `[store]` and `[surface]`.
             tools: decorated functions, plain functions, or tools declared by records.
             rules: besides those of the settings file; or the settings file itself.
             hooks: in the order they are asked; those of the settings file come after them.
@@ -80,6 +83,8 @@ class Runtime(_Runtime):
             interactive: whether anybody can be asked; if not, a question is a deny.
             lease_s: on a store that outlives this process, how soon after its death others take up its calls.
             thread: the name of the conversation that calls are made in; a fresh one if left out.
+            surface: how many tools a surface shows before they wait to be searched for; a hundred if left out.
+            circumstances: which credentials, gates, skills and the like there are to begin with; `change` tells more.
 
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong.
@@ -123,6 +128,8 @@ class Runtime(_Runtime):
             policy=policy,
             rate_limits=rate_limits,
             advisers=_all_of("advisers", advisers, Adviser),
+            surface_policy=_surface_policy(settings.surface) if surface is None else _one(surface, SurfacePolicy),
+            circumstances=None if circumstances is None else _one(circumstances, Circumstances),
         )
 
     async def tools_for(
@@ -157,6 +164,33 @@ class Runtime(_Runtime):
             native_search=native_search,
         )
         return ModelTools(self, chosen, provider, wishes)
+
+
+def _surface_policy(setting: SurfaceSetting | None) -> SurfacePolicy:
+    """Read how much surfaces show; what settings do not say is as if there were none."""
+    usual = SurfacePolicy()
+    if setting is None:
+        return usual
+
+    def limit(said: int | None, otherwise: int | None) -> int | None:
+        return otherwise if said is None else None if said is False else said
+
+    return SurfacePolicy(
+        max_tools=limit(setting.max_tools, usual.max_tools),
+        max_tokens=limit(setting.max_tokens, usual.max_tokens),
+        hide_denied=bool(setting.hide_denied),
+    )
+
+
+def _one(given: _T, kind: type[_T]) -> _T:
+    """Take one thing of a kind.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    if not isinstance(cast("object", given), kind):
+        raise ConfigError(f"a {kind.__name__} was wanted, got {given!r}; make one of it")
+    return given
 
 
 def _place_of(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:

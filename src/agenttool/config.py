@@ -15,6 +15,8 @@ _TABLES = ("rules", "hooks")
 _KNOWN = {"rules", "hooks", "permissions", "sources", "store", "surface", "server", "telemetry"}
 _PERMISSIONS = {"mode", "interactive", "workspace"}
 _STORE = {"url", "payloads"}
+_LIMITS = ("max_tools", "max_tokens")
+_SURFACE = {*_LIMITS, "hide_denied"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,15 @@ class StoreSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SurfaceSetting:
+    """How much surfaces show, as far as the file says; a limit of `false` is none."""
+
+    max_tools: int | bool | None = None
+    max_tokens: int | bool | None = None
+    hide_denied: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """What settings files say. Several files make one configuration; nothing in one hides what another says."""
 
@@ -52,6 +63,7 @@ class Config:
     interactive: bool | None = None
     workspace: tuple[str, ...] = ()
     store: StoreSetting | None = None
+    surface: SurfaceSetting | None = None
 
 
 def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SETTINGS) -> Config:
@@ -73,7 +85,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         raise ConfigError(f"{path}: no setting is called {unknown[0]!r}; use one of {', '.join(sorted(_KNOWN))}")
     permissions = _permissions(str(path), settings.get("permissions", {}))
     tables = {name: _tables(name, settings.get(name, []), text, str(path), source) for name in _TABLES}
-    for name in ("sources", "surface", "server", "telemetry"):
+    for name in ("sources", "server", "telemetry"):
         if name in settings:
             raise ConfigError(f"{path}: [{name}] is not understood yet; take it out")
     mode, interactive = permissions.get("mode"), permissions.get("interactive")
@@ -88,19 +100,45 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         interactive=interactive if isinstance(interactive, bool) else None,
         workspace=_workspace(str(path), permissions.get("workspace", [])),
         store=_store(file, settings["store"], text) if "store" in settings else None,
+        surface=_surface(file, settings["surface"], text) if "surface" in settings else None,
     )
 
 
-def _store(file: Path, table: object, text: str) -> StoreSetting:
-    heading = re.compile(r"^\s*\[\s*store\s*\]")
+def _surface(file: Path, table: object, text: str) -> SurfaceSetting:
+    place = _place(file, "surface", text)
+    members = _members(table, place, "surface", _SURFACE)
+    for name in _LIMITS:
+        limit = members.get(name, False)
+        if limit is not False and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+            raise ConfigError(f"{place}: {name} must be a whole number or false, got {limit!r}; false is no limit")
+    if not isinstance(members.get("hide_denied", False), bool):
+        raise ConfigError(f"{place}: hide_denied must be true or false, got {members['hide_denied']!r}; write one")
+    return SurfaceSetting(
+        max_tools=cast("int | bool | None", members.get("max_tools")),
+        max_tokens=cast("int | bool | None", members.get("max_tokens")),
+        hide_denied=cast("bool | None", members.get("hide_denied")),
+    )
+
+
+def _place(file: Path, name: str, text: str) -> str:
+    heading = re.compile(rf"^\s*\[\s*{name}\s*\]")
     line = next((number for number, line in enumerate(text.splitlines(), 1) if heading.match(line)), 1)
-    place = f"{file}:{line}"
+    return f"{file}:{line}"
+
+
+def _members(table: object, place: str, name: str, known: set[str]) -> JsonObject:
     if not isinstance(table, dict):
-        raise ConfigError(f"{place}: store must be a table; write [store]")
+        raise ConfigError(f"{place}: {name} must be a table; write [{name}]")
     members = cast("JsonObject", table)
-    unknown = sorted(members.keys() - _STORE)
+    unknown = sorted(members.keys() - known)
     if unknown:
-        raise ConfigError(f"{place}: [store] has no {unknown[0]!r}; use one of {', '.join(sorted(_STORE))}")
+        raise ConfigError(f"{place}: [{name}] has no {unknown[0]!r}; use one of {', '.join(sorted(known))}")
+    return members
+
+
+def _store(file: Path, table: object, text: str) -> StoreSetting:
+    place = _place(file, "store", text)
+    members = _members(table, place, "store", _STORE)
     for name, value in members.items():
         if not isinstance(value, str) or not value:
             raise ConfigError(f"{place}: {name} must be text, got {value!r}; write it in quotes")

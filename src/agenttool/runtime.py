@@ -10,31 +10,27 @@ from weakref import WeakSet
 
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import Index
-from agenttool.catalog.search.known import Known
 from agenttool.catalog.surface import Surface
-from agenttool.catalog.surfaces import Surfaces
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
-from agenttool.pipeline.asked import all_are, chosen_within, names_in, scope_of
+from agenttool.pipeline.asked import all_are
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.core import Core
 from agenttool.pipeline.detached import Detached
-from agenttool.pipeline.discover import search_tools
 from agenttool.pipeline.keeper import Keeper
 from agenttool.pipeline.ledger import Ledger
 from agenttool.pipeline.nested import run_nested
-from agenttool.pipeline.offering import offered_on
 from agenttool.pipeline.parking import let_end
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
-from agenttool.pipeline.surfacing import grown, new_surface
+from agenttool.pipeline.surfaced import Surfaced
+from agenttool.pipeline.surfacing import Shop, Surfacing
 from agenttool.pipeline.tool import Tool, compile_tool
 from agenttool.pipeline.world import World, make_core
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
@@ -44,7 +40,7 @@ from agenttool.policy.rules import Rule, RuleBook
 from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.limits import RateLimit
-from agenttool.ports.offer import OfferedTool
+from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     AbortReason,
@@ -55,7 +51,6 @@ from agenttool.records import (
     SchedulerPolicyId,
     ToolId,
     ToolResult,
-    ToolSearchResult,
     ToolSurface,
 )
 from agenttool.results.preview import READ_RESULT
@@ -63,7 +58,7 @@ from agenttool.results.preview import READ_RESULT
 __all__ = ["Runtime", "World"]
 
 
-class Runtime(Detached, Ledger):
+class Runtime(Surfaced, Detached, Ledger):
     """Governed tool calls. Belongs to one event loop; every call gives a result, never an exception."""
 
     def __init__(  # noqa: PLR0913 -- the parts of a runtime
@@ -76,6 +71,8 @@ class Runtime(Detached, Ledger):
         default_timeout_s: float | None = 600.0,
         rate_limits: Mapping[str, RateLimit] | None = None,
         advisers: Iterable[Adviser] = (),
+        surface_policy: SurfacePolicy | None = None,
+        circumstances: Circumstances | None = None,
     ) -> None:
         """Join the parts; must be called inside a running event loop.
 
@@ -87,8 +84,9 @@ class Runtime(Detached, Ledger):
         self._core.default_timeout_s = default_timeout_s
         self._catalog = Catalog()
         self._index = Index()
-        self._surfaces = Surfaces()
-        self._within: frozenset[str] | None = None
+        shop = Shop(self._catalog, self._index, surface_policy or SurfacePolicy(), self.declare)
+        self._surfacing = Surfacing(self._core, shop, circumstances or Circumstances())
+        self._surfaces = self._surfacing.surfaces
         self._children: WeakSet[Runtime] = WeakSet()
         self._end_world = world.close
         self._keeper: Keeper | None = None
@@ -145,34 +143,22 @@ class Runtime(Detached, Ledger):
             ConfigError: the surface was not made here, or the runtime is closed.
         """
         self._refuse_if_closed()
-        found = (
-            self._surfaces.by_id.get(surface.surface_id) if isinstance(cast("object", surface), ToolSurface) else None
-        )
-        if found is None:
-            raise ConfigError("a sub-agent gets a surface that was made here; make one with `surface(...)`")
         book = None if rules is None else RuleBook(rules)
         policy = self._core.policy.for_child(book=book, mode=mode, interactive=interactive)
         child = copy(self)
-        child._bind(replace_core(self._core, policy=policy, parent=self._core), found)  # noqa: SLF001 -- one of ours
+        child._bind(self._surfacing.for_child(replace_core(self._core, policy=policy, parent=self._core), surface))  # noqa: SLF001 -- one of ours
         self._children.add(child)
         return child
 
-    def _bind(self, core: Core, found: Surface) -> None:
+    def _bind(self, surfacing: Surfacing) -> None:
         """Become the runtime of a sub-agent, which has no surface but the one it was given and those it makes."""
-        self._core = core
-        self._within = frozenset(entry.qualified_name for entry in found.entries.values())
-        self._surfaces = Surfaces()
-        self._surfaces.add(found)
+        self._core, self._surfacing, self._surfaces = surfacing.core, surfacing, surfacing.surfaces
         self._children = WeakSet()
 
     def _close(self) -> None:
         self._surfaces.close()
         for child in tuple(self._children):
             child._close()  # noqa: SLF001 -- one of ours
-
-    def _refuse_if_closed(self) -> None:
-        if self._surfaces.is_closed:
-            raise ConfigError("this runtime is closed; open another one")
 
     def declare(self, tool: DeclaredTool) -> None:
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
@@ -196,46 +182,6 @@ class Runtime(Detached, Ledger):
             entry = self._catalog.find(READ_BACK_ID)
         if entry is not None and surface is not None:
             surface.offer(entry)
-
-    async def surface(self, scope: str = "turn", *, only: Iterable[str] | None = None) -> ToolSurface:
-        """Make the surface of one context: which tools are loaded, deferred or absent, and why.
-
-        Raises:
-            ConfigError: the scope or the choice of tools is none, or the runtime is closed.
-        """
-        self._refuse_if_closed()
-        chosen = chosen_within(self._within, only)
-        return self._keep(new_surface(self._core, self._catalog, scope_of(scope), chosen))
-
-    async def search(self, query: str, *, surface: ToolSurface, limit: int = 10) -> ToolSearchResult:
-        """Find tools that a surface offers or defers: by words, or exactly, as in `select:name,other_name`.
-
-        Raises:
-            ConfigError: there is no such surface, the query is no text, or the runtime is closed.
-        """
-        self._refuse_if_closed()
-        found = self._surfaces.made(surface)
-        known = Known.on(found, self._within)
-        return await search_tools(self._core, self._index, known, query, limit, found.record.surface_id)
-
-    async def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
-        """Make a surface that shows the named tools besides; the same one, if it shows them all.
-
-        Raises:
-            ConfigError: there is no such surface, a name leads to no tool there, or the runtime is closed.
-        """
-        self._refuse_if_closed()
-        before = self._surfaces.made(surface)
-        chosen = Known.on(before, self._within).to_load(self._index, names_in(names))
-        return self._keep(grown(self._core, before, chosen, self._within)) if chosen else before.record
-
-    def offered(self, surface: ToolSurface) -> tuple[OfferedTool, ...]:
-        """List the tools of a surface that was made here as a model may be shown them, deferred ones included."""
-        return offered_on(self._core, self._surfaces.made(surface))
-
-    def _keep(self, built: Surface) -> ToolSurface:
-        self._surfaces.add(built, frozenset(call.request.surface_id for call in self._under_way()))
-        return built.record
 
     def call(
         self,

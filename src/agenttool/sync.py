@@ -19,10 +19,23 @@ from typing import TypedDict, TypeVar, Unpack
 from agenttool.assemble import Runtime, Tool
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
+from agenttool.pipeline.asked_surface import SurfaceContext
+from agenttool.pipeline.changes import Changes
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.rules import Rule
 from agenttool.ports.calls import ToolCall
-from agenttool.records import ApprovalId, InvocationId, JsonObject, Record, ToolInvocation, ToolResult, ToolSurface
+from agenttool.ports.surfacing import Circumstances, SurfacePolicy
+from agenttool.records import (
+    ApprovalId,
+    InvocationId,
+    JsonObject,
+    Record,
+    SurfaceId,
+    ToolInvocation,
+    ToolResult,
+    ToolSearchResult,
+    ToolSurface,
+)
 
 _T = TypeVar("_T")
 
@@ -37,6 +50,8 @@ class OpenOptions(TypedDict, total=False):
     hooks: Iterable[Hook]
     mode: str | None
     interactive: bool | None
+    surface: SurfacePolicy | None
+    circumstances: Circumstances | None
 
 
 class SyncRuntime:
@@ -47,9 +62,27 @@ class SyncRuntime:
         self._runtime = runtime
         self._loop = loop
 
-    def surface(self, scope: str = "turn", *, only: Iterable[str] | None = None) -> ToolSurface:
+    def surface(
+        self, scope: str = "turn", *, only: Iterable[str] | None = None, **context: Unpack[SurfaceContext]
+    ) -> ToolSurface:
         """Make the surface of one context."""
-        return self._wait(self._runtime.surface(scope, only=only))
+        return self._wait(self._runtime.surface(scope, only=only, **context))
+
+    def search(self, query: str, *, surface: ToolSurface, limit: int = 10) -> ToolSearchResult:
+        """Find tools that a surface offers or defers."""
+        return self._wait(self._runtime.search(query, surface=surface, limit=limit))
+
+    def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
+        """Make a surface that shows the named tools besides."""
+        return self._wait(self._runtime.load(surface, names))
+
+    def current(self, surface: ToolSurface) -> ToolSurface:
+        """Give the surface that took the place of this one."""
+        return self._wait(self._runtime.current(surface))
+
+    def change(self, **changes: Unpack[Changes]) -> dict[SurfaceId, ToolSurface]:
+        """Say that something changed under the surfaces."""
+        return self._wait(self._runtime.change(**changes))
 
     def call(self, name: str, arguments: JsonObject | str | bytes, *, surface: ToolSurface | None = None) -> ToolResult:
         """Call a tool by name and wait for its result."""

@@ -2,30 +2,10 @@ from dataclasses import replace as changed
 
 import pytest
 
-from agenttool.catalog.catalog import Catalog, Entry
-from agenttool.catalog.filters import Situation
-from agenttool.catalog.surface import Unresolved, build_surface
-from agenttool.codec import to_json
+from agenttool.catalog.catalog import Entry
+from agenttool.catalog.unresolved import Unresolved
 from agenttool.records import Lifecycle, replace
-from agenttool.schema.compile import compile_schema
-from agenttool.schema.record_schemas import schema_of
 from agenttool.testing.fakes import scripted_tool
-
-
-def surface(*tools, loaded=frozenset(), **situation):
-    catalog = Catalog()
-    for tool in tools:
-        catalog.declare(tool)
-    made = build_surface(
-        catalog,
-        Situation(**situation),
-        surface_id="srf_1",
-        scope="turn",
-        created_at="2026-05-08T00:00:00Z",
-        loaded=loaded,
-    )
-    assert compile_schema(schema_of("tool_surface")).misfits(to_json(made.record)) == []
-    return made
 
 
 def declared(name, **fields):
@@ -40,14 +20,14 @@ def code(found):
 
 
 @pytest.mark.requirement("AT-DECL-06")
-def test_a_tool_is_found_by_name_qualified_name_id_and_alias():
+def test_a_tool_is_found_by_name_qualified_name_id_and_alias(surface):
     made = surface(declared("search", aliases=("find", "lookup")))
     found = {made.resolve(name) for name in ("search", "test.search", "tool_test.search", "find", "lookup")}
     assert len(found) == 1
     assert isinstance(found.pop(), Entry)
 
 
-def test_ask_1_a_name_that_two_servers_share_leads_to_neither_and_lists_both():
+def test_ask_1_a_name_that_two_servers_share_leads_to_neither_and_lists_both(surface):
     made = surface(scripted_tool("search", namespace="web"), scripted_tool("search", namespace="files"))
     unresolved = made.resolve("search")
     assert code(unresolved) == ("unknown_tool", "ambiguous_name")
@@ -56,12 +36,12 @@ def test_ask_1_a_name_that_two_servers_share_leads_to_neither_and_lists_both():
     assert made.resolve("web.search").qualified_name == "web.search"
 
 
-def test_an_alias_never_hides_a_primary_name():
+def test_an_alias_never_hides_a_primary_name(surface):
     made = surface(declared("search"), declared("grep", aliases=("search",)))
     assert made.resolve("search").name == "search"
 
 
-def test_two_tools_with_one_alias_are_ambiguous():
+def test_two_tools_with_one_alias_are_ambiguous(surface):
     made = surface(declared("a", aliases=("go",)), declared("b", aliases=("go",)))
     assert code(made.resolve("go")) == ("unknown_tool", "ambiguous_name")
 
@@ -76,18 +56,18 @@ def test_two_tools_with_one_alias_are_ambiguous():
         (Lifecycle.DEFERRED, ("schema_not_loaded", "schema_not_loaded")),
     ],
 )
-def test_a_lifecycle_that_forbids_calls_says_so(lifecycle, outcome):
+def test_a_lifecycle_that_forbids_calls_says_so(surface, lifecycle, outcome):
     assert code(surface(declared("search", lifecycle=lifecycle)).resolve("search")) == outcome
 
 
-def test_a_deprecated_tool_answers_but_is_not_offered():
+def test_a_deprecated_tool_answers_but_is_not_offered(surface):
     made = surface(declared("old", lifecycle=Lifecycle.DEPRECATED), declared("new"))
     assert made.resolve("old").name == "old"
     assert made.record.loaded_tools == ("tool_test.new",)
     assert made.record.tool_refs == ("tool_test.new",)
 
 
-def test_a_deferred_tool_can_be_loaded_and_is_then_callable():
+def test_a_deferred_tool_can_be_loaded_and_is_then_callable(surface):
     tool = scripted_tool("search", should_defer=True)
     assert code(surface(tool).resolve("search")) == ("schema_not_loaded", "schema_not_loaded")
     loaded = surface(tool, loaded=frozenset({"tool_test.search"}))
@@ -95,11 +75,11 @@ def test_a_deferred_tool_can_be_loaded_and_is_then_callable():
     assert loaded.record.deferred_tools == ()
 
 
-def test_always_load_beats_should_defer():
+def test_always_load_beats_should_defer(surface):
     assert surface(scripted_tool("search", should_defer=True, always_load=True)).resolve("search").name == "search"
 
 
-def test_ask_18_every_tool_that_is_not_there_says_why_and_what_would_change_it():
+def test_ask_18_every_tool_that_is_not_there_says_why_and_what_would_change_it(surface):
     made = surface(declared("a", lifecycle=Lifecycle.REQUIRES_SETUP), scripted_tool("b"), allows_writes=False)
     told = {
         tool.name: (tool.reason.value, tool.may_change, bool(tool.would_change)) for tool in made.record.blocked_tools
@@ -107,15 +87,15 @@ def test_ask_18_every_tool_that_is_not_there_says_why_and_what_would_change_it()
     assert told == {"test.a": ("setup_required", True, True), "test.b": ("policy_blocked", True, True)}
 
 
-def test_a_tool_that_says_it_only_reads_stays_in_read_only_mode():
+def test_a_tool_that_says_it_only_reads_stays_in_read_only_mode(surface):
     made = surface(scripted_tool("read", is_read_only=True), scripted_tool("write"), allows_writes=False)
     assert made.record.loaded_tools == ("tool_test.read",)
 
 
-def test_an_unknown_name_is_told_apart_from_a_blocked_one():
+def test_an_unknown_name_is_told_apart_from_a_blocked_one(surface):
     assert code(surface(scripted_tool("a")).resolve("b")) == ("unknown_tool", "unknown_tool")
 
 
-def test_a_blocked_tool_does_not_make_the_name_of_another_ambiguous():
+def test_a_blocked_tool_does_not_make_the_name_of_another_ambiguous(surface):
     made = surface(scripted_tool("search", namespace="web"), declared("search", lifecycle=Lifecycle.DISABLED))
     assert made.resolve("search").qualified_name == "web.search"

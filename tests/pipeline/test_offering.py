@@ -26,7 +26,8 @@ def test_a_surface_offers_what_it_shows_and_what_it_defers_without_internal_fiel
         async with Runtime.open(tools=[price, refund]) as rt:
             return rt.offered(await rt.surface())
 
-    shown, deferred = asyncio.run(run())
+    shown, finder, deferred = asyncio.run(run())
+    assert (finder.qualified_name, finder.is_deferred) == ("agenttool.tool_search", False)
     assert (shown.qualified_name, shown.is_deferred, shown.strict) == ("shop.price", False, True)
     assert set(shown.input_schema["properties"]) == {"article"}
     assert (deferred.qualified_name, deferred.is_deferred) == ("shop.refund", True)

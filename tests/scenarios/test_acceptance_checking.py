@@ -35,8 +35,8 @@ async def test_01_a_declaration_is_discovered_without_loading_every_tool_into_th
         found = await rt.search("open a pull request", surface=surface)
         exported = await sound_export(rt)
     assert found.matches[0].name == "code.create_pull_request"
-    assert surface.loaded_tools == ("tool_files.read_file",)
-    assert len([each for each in exported if each["record_type"] == "tool_declaration"]) == 1002
+    assert surface.loaded_tools == ("tool_files.read_file", "tool_agenttool.tool_search")
+    assert len([each for each in exported if each["record_type"] == "tool_declaration"]) == 1003
 
 
 @pytest.mark.requirement("AT-ACC-02")

@@ -73,7 +73,8 @@ async def test_only_what_its_lifecycle_allows_can_be_called_and_every_identity_s
     }
     ran = [state.value for state, each in tools.items() if each.executor.inputs]
     assert ran == ["available", "deprecated"]
-    assert surface.loaded_tools == ("tool_test.available",), "a deprecated tool is not offered"
+    shown = ("tool_test.available", "tool_agenttool.tool_search")
+    assert surface.loaded_tools == shown, "a deprecated tool is not offered"
     assert refused.error.error_class == "blocked_tool"
     assert "tool_test.available" in still_known
     assert known == still_known

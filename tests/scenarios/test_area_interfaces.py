@@ -46,7 +46,7 @@ async def test_a_tool_that_defers_waits_and_one_that_is_always_loaded_does_not()
     eager = scripted_tool("eager", should_defer=True, always_load=True, search_hint="now")
     async with Runtime.open(tools=[*crowd, eager]) as rt:
         surface = await rt.surface()
-    assert surface.loaded_tools == ("tool_test.eager",)
+    assert surface.loaded_tools == ("tool_test.eager", "tool_agenttool.tool_search")
     assert len(surface.deferred_tools) == 100
 
 
@@ -70,7 +70,7 @@ async def test_an_internal_tool_is_on_no_models_list():
 async def test_a_surface_says_what_a_tool_lacks(facts, reason):
     async with Runtime.open(tools=[scripted_tool("probe", **facts)]) as rt:
         surface = await rt.surface()
-    assert [absent.reason for absent in surface.blocked_tools] == [reason]
+    assert [absent.reason for absent in (*surface.blocked_tools, *surface.excluded_tools)] == [reason]
 
 
 @pytest.mark.requirement("AT-IFACE-02")

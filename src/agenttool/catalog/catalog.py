@@ -1,40 +1,15 @@
 """Everything that was declared, by id and by name; nothing wins silently."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from agenttool.catalog.complete import completed
+from agenttool.catalog.entry import Entry
+from agenttool.catalog.register import Register
+from agenttool.catalog.roster import Roster
 from agenttool.codec import read, write
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import Lifecycle, ToolId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Entry:
-    """One tool of the catalog."""
-
-    tool: DeclaredTool
-
-    @property
-    def tool_id(self) -> ToolId:
-        """The stable id."""
-        return self.tool.declaration.tool_id
-
-    @property
-    def name(self) -> str:
-        """The bare name, unique only within its namespace."""
-        return self.tool.declaration.name
-
-    @property
-    def qualified_name(self) -> str:
-        """The name that no other tool has."""
-        return f"{self.tool.declaration.namespace}.{self.tool.declaration.name}"
-
-    @property
-    def lifecycle(self) -> Lifecycle:
-        """Where the declaration stands."""
-        return self.tool.declaration.lifecycle
+from agenttool.records import ToolId
 
 
 class Catalog:
@@ -44,6 +19,7 @@ class Catalog:
         """Begin with nothing."""
         self._entries: dict[ToolId, Entry] = {}
         self._owners: dict[str, ToolId] = {}
+        self._register = Register()
 
     def __iter__(self) -> Iterator[Entry]:
         """Go through the tools in the order they were declared."""
@@ -88,7 +64,12 @@ class Catalog:
             del self._owners[before.qualified_name]
         self._owners[entry.qualified_name] = entry.tool_id
         self._entries[entry.tool_id] = entry
+        self._register.put(entry)
         return entry
+
+    def roster(self) -> Roster:
+        """Give all tools as they are now, for surfaces."""
+        return self._register.roster()
 
 
 def _whole(tool: DeclaredTool) -> None:

@@ -1,124 +1,233 @@
 """Why a tool is not on a surface: one small function per reason."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from agenttool.catalog.catalog import Entry
-from agenttool.records import AbsenceReason, AbsentTool, Lifecycle, SchemaVisibility, ToolKind, acted_on
+from agenttool.catalog.traits import Traits
+from agenttool.ports.surfacing import Circumstances, ModelCapabilities, Role
+from agenttool.records import AbsenceReason, Lifecycle, SchemaVisibility, ToolKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """The context a surface is built for; `credentials` are the refs of those that can be had."""
+    """The context a surface is built for.
+
+    Attributes:
+        is_child: the agent was started by another.
+        model: the one that this surface is for; none if nobody says which.
+        only: the names that the surface was asked for; none for all.
+    """
 
     allows_writes: bool = True
     is_interactive: bool = True
     is_child: bool = False
-    credentials: frozenset[str] = frozenset()
+    circumstances: Circumstances = field(default_factory=Circumstances)
+    model: ModelCapabilities | None = None
+    role: Role | None = None
     only: frozenset[str] | None = None
 
 
-Filter = Callable[[Entry, Situation], AbsentTool | None]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """One reason for any number of tools.
+
+    Attributes:
+        change: what would change it; none if nothing would.
+        is_excluded: it was never considered here; else it was, and is refused as things stand (G-35).
+    """
+
+    reason: AbsenceReason
+    message: str
+    change: str | None
+    is_excluded: bool = False
+    policy_refs: tuple[str, ...] | None = None
+
+
+Filter = Callable[[Traits, Situation], Absence | None]
 
 _BY_LIFECYCLE = {
-    Lifecycle.DRAFT: (AbsenceReason.FEATURE_DISABLED, "still a draft", "make it available"),
-    Lifecycle.DISABLED: (AbsenceReason.FEATURE_DISABLED, "disabled", "enable it"),
-    Lifecycle.REQUIRES_SETUP: (AbsenceReason.SETUP_REQUIRED, "not set up", "finish its setup"),
-    Lifecycle.RETIRED: (AbsenceReason.FEATURE_DISABLED, "retired", "use its successor"),
+    Lifecycle.DRAFT: ("it is still a draft", "make it available"),
+    Lifecycle.DISABLED: ("it is disabled", "enable it"),
+    Lifecycle.RETIRED: ("it is retired", None),
 }
+_COMMANDS = frozenset({ToolKind.SHELL_COMMAND, ToolKind.CODE_EXECUTION})
 
 
-def by_lifecycle(entry: Entry, situation: Situation) -> AbsentTool | None:
+def by_lifecycle(traits: Traits, situation: Situation) -> Absence | None:
     """Leave out what is not (or no longer) meant to be called."""
-    found = _BY_LIFECYCLE.get(entry.lifecycle)
-    if found is None:
-        return None
-    reason, message, change = found
-    return _absent(entry, reason, message, change if entry.lifecycle is not Lifecycle.RETIRED else None)
+    found = _BY_LIFECYCLE.get(traits.lifecycle)
+    return found and _excluded(AbsenceReason.FEATURE_DISABLED, *found)
 
 
-def by_switch(entry: Entry, situation: Situation) -> AbsentTool | None:
+def by_switch(traits: Traits, situation: Situation) -> Absence | None:
     """Leave out what its own interface says is off."""
-    if entry.tool.interface.is_enabled is not False:
+    if traits.is_enabled:
         return None
-    return _absent(entry, AbsenceReason.FEATURE_DISABLED, "its interface says it is not enabled", "enable it")
+    return _excluded(AbsenceReason.FEATURE_DISABLED, "its interface says it is not enabled", "enable it")
 
 
-def by_visibility(entry: Entry, situation: Situation) -> AbsentTool | None:
+def by_visibility(traits: Traits, situation: Situation) -> Absence | None:
     """Leave out what no model may be shown (AT-IFACE-04)."""
-    if entry.tool.interface.schema_visibility != SchemaVisibility.INTERNAL:
+    if traits.visibility != SchemaVisibility.INTERNAL:
         return None
-    return _absent(entry, AbsenceReason.ROLE_NOT_ALLOWED, "it is internal, and no model is shown it", None)
+    return _excluded(AbsenceReason.ROLE_NOT_ALLOWED, "it is internal, and no model is shown it", None)
 
 
-def by_setup(entry: Entry, situation: Situation) -> AbsentTool | None:
+def by_gates(traits: Traits, situation: Situation) -> Absence | None:
+    """Leave out what stands behind a feature gate that nobody opened."""
+    shut = sorted(traits.gates - situation.circumstances.gates)
+    if not shut:
+        return None
+    told = ", ".join(shut)
+    return _excluded(AbsenceReason.FEATURE_DISABLED, f"the feature gate {told} is closed", f"open the gate {told}")
+
+
+def by_recursion(traits: Traits, situation: Situation) -> Absence | None:
+    """Leave out what would start an agent inside an agent that is itself a child."""
+    if not situation.is_child or traits.kind != ToolKind.PEER_AGENT_TOOL:
+        return None
+    told = "it starts an agent, and a sub-agent may not start another"
+    return _excluded(AbsenceReason.RECURSIVE_TOOL_FORBIDDEN, told, "let the agent above call it")
+
+
+def by_model(traits: Traits, situation: Situation) -> Absence | None:
+    """Leave out what the model cannot support; of a model that nobody described, nothing is assumed."""
+    if situation.model is None or not traits.needs:
+        return None
+    lacking = ", ".join(sorted(traits.needs - situation.model.words()))
+    if not lacking:
+        return None
+    told = f"it needs {lacking}, which the model does not support"
+    return _excluded(AbsenceReason.MODEL_UNSUPPORTED, told, f"use a model that supports {lacking}")
+
+
+def by_skill(traits: Traits, situation: Situation) -> Absence | None:
+    """Leave out the tools of skills that are not active."""
+    active = situation.circumstances.skills
+    if active is None or traits.kind != ToolKind.SKILL_TOOL or traits.owner in active:
+        return None
+    told = f"its skill {traits.owner} is not active"
+    return _excluded(AbsenceReason.FEATURE_DISABLED, told, f"activate the skill {traits.owner}")
+
+
+def by_peer(traits: Traits, situation: Situation) -> Absence | None:
+    """Leave out the tools of peer agents that cannot be reached."""
+    reachable = situation.circumstances.peers
+    if reachable is None or traits.kind != ToolKind.PEER_AGENT_TOOL or traits.owner in reachable:
+        return None
+    told = f"the peer agent {traits.owner} cannot be reached"
+    return _excluded(AbsenceReason.SETUP_REQUIRED, told, f"connect to {traits.owner}")
+
+
+def by_browser(traits: Traits, situation: Situation) -> Absence | None:
+    """Leave out browser actions while there is no browser."""
+    if situation.circumstances.has_browser is not False or traits.kind != ToolKind.BROWSER_ACTION:
+        return None
+    return _excluded(AbsenceReason.SETUP_REQUIRED, "no browser session exists", "open a browser session")
+
+
+def by_platform(traits: Traits, situation: Situation) -> Absence | None:
+    """Leave out commands and code where the sandbox or the platform forbids them."""
+    if situation.circumstances.allows_shell is not False or traits.kind not in _COMMANDS:
+        return None
+    told = "the sandbox or the platform forbids commands and code"
+    return _excluded(AbsenceReason.POLICY_BLOCKED, told, "run it where commands are allowed")
+
+
+def by_setup(traits: Traits, situation: Situation) -> Absence | None:
     """Leave out what says that it is not set up yet."""
-    if not entry.tool.interface.requires_setup:
+    if not traits.needs_setup and traits.lifecycle is not Lifecycle.REQUIRES_SETUP:
         return None
-    return _absent(entry, AbsenceReason.SETUP_REQUIRED, "not set up", "finish its setup")
+    return _blocked(AbsenceReason.SETUP_REQUIRED, "it is not set up", "finish its setup")
 
 
-def by_credentials(entry: Entry, situation: Situation) -> AbsentTool | None:
+def by_credentials(traits: Traits, situation: Situation) -> Absence | None:
     """Leave out what needs a credential that nobody has."""
-    missing = [each for each in entry.tool.interface.required_credentials or () if each not in situation.credentials]
+    missing = ", ".join(sorted(traits.credentials - situation.circumstances.credentials))
     if not missing:
         return None
-    told = f"it needs the credential {', '.join(missing)}, which is not there"
-    return _absent(entry, AbsenceReason.CREDENTIAL_MISSING, told, "provide the credential")
+    told = f"it needs the credential {missing}, which is not there"
+    return _blocked(AbsenceReason.CREDENTIAL_MISSING, told, f"provide the credential {missing}")
 
 
-def by_mode(entry: Entry, situation: Situation) -> AbsentTool | None:
+def by_mode(traits: Traits, situation: Situation) -> Absence | None:
     """Leave out what writes while only reading is allowed; a tool that does not say that it only reads, writes."""
-    if situation.allows_writes or acted_on(entry.tool.interface, "is_read_only") is True:
+    if situation.allows_writes or traits.only_reads:
         return None
-    return _absent(
-        entry, AbsenceReason.POLICY_BLOCKED, "it may write, and only reading is allowed", "leave read-only mode"
-    )
+    told = "it may write, and only reading is allowed"
+    return _blocked(AbsenceReason.POLICY_BLOCKED, told, "leave read-only mode")
 
 
-def by_interaction(entry: Entry, situation: Situation) -> AbsentTool | None:
+def by_interaction(traits: Traits, situation: Situation) -> Absence | None:
     """Leave out what needs a person while nobody is there."""
-    if situation.is_interactive or not entry.tool.interface.requires_user_interaction:
+    in_background = situation.role is not None and situation.role.is_background
+    if not traits.needs_person or (situation.is_interactive and not in_background):
         return None
-    return _absent(entry, AbsenceReason.POLICY_BLOCKED, "it needs a person, and nobody is there", "run interactively")
-
-
-def by_recursion(entry: Entry, situation: Situation) -> AbsentTool | None:
-    """Leave out what would start an agent inside an agent that is itself a child."""
-    if not situation.is_child or entry.tool.declaration.tool_kind is not ToolKind.PEER_AGENT_TOOL:
-        return None
-    return _absent(entry, AbsenceReason.RECURSIVE_TOOL_FORBIDDEN, "a child may not start agents", None)
-
-
-def by_choice(entry: Entry, situation: Situation) -> AbsentTool | None:
-    """Leave out what the caller did not choose."""
-    if situation.only is None or {entry.tool_id, entry.name, entry.qualified_name} & situation.only:
-        return None
-    return _absent(
-        entry, AbsenceReason.ROLE_NOT_ALLOWED, "not among the tools this surface was asked for", "ask for it"
-    )
+    return _blocked(AbsenceReason.POLICY_BLOCKED, "it needs a person, and nobody is there", "run interactively")
 
 
 FILTERS: tuple[Filter, ...] = (
     by_lifecycle,
     by_switch,
     by_visibility,
-    by_choice,
+    by_gates,
+    by_recursion,
+    by_model,
+    by_skill,
+    by_peer,
+    by_browser,
+    by_platform,
     by_setup,
     by_credentials,
     by_mode,
     by_interaction,
-    by_recursion,
 )
 """In this order; the first reason found is the one that is told."""
 
+NOT_ASKED_FOR = Absence(
+    reason=AbsenceReason.ROLE_NOT_ALLOWED,
+    message="it is not among the tools this surface was asked for",
+    change="ask for it",
+    is_excluded=True,
+)
 
-def _absent(entry: Entry, reason: AbsenceReason, message: str, change: str | None) -> AbsentTool:
-    return AbsentTool(
-        tool_id=entry.tool_id,
-        name=entry.qualified_name,
-        reason=reason,
-        message=message,
-        may_change=change is not None,
-        would_change=change,
+NOT_HANDED_ON = Absence(
+    reason=AbsenceReason.ROLE_NOT_ALLOWED,
+    message="whoever started this sub-agent did not hand it on",
+    change="let the agent above load it before it starts a sub-agent",
+    is_excluded=True,
+)
+
+NOTHING_TO_FIND = Absence(
+    reason=AbsenceReason.FEATURE_DISABLED,
+    message="it finds deferred tools, and none is deferred here",
+    change="defer a tool",
+    is_excluded=True,
+)
+
+
+def not_for(role: Role) -> Absence:
+    """Say that a tool is not for a role."""
+    told = f"the role {role.name} may not use it"
+    return _excluded(AbsenceReason.ROLE_NOT_ALLOWED, told, "let somebody in another role use it")
+
+
+def denied_by(rules: tuple[str, ...]) -> Absence:
+    """Say that rules deny a tool, whatever its arguments."""
+    told = f"the rule {', '.join(rules)} denies it" if rules else "no rule and no mode lets it run"
+    return Absence(
+        reason=AbsenceReason.POLICY_BLOCKED, message=told, change="change the rule", policy_refs=rules or None
     )
+
+
+def first_absence(traits: Traits, situation: Situation) -> Absence | None:
+    """Give the first reason why such tools are not there; none if they are."""
+    return next((found for each in FILTERS if (found := each(traits, situation))), None)
+
+
+def _excluded(reason: AbsenceReason, message: str, change: str | None) -> Absence:
+    return Absence(reason=reason, message=message, change=change, is_excluded=True)
+
+
+def _blocked(reason: AbsenceReason, message: str, change: str | None) -> Absence:
+    return Absence(reason=reason, message=message, change=change)

@@ -1,216 +1,206 @@
-"""Declarations to the surface of one context, and from a name back to a declaration."""
+"""A surface as the runtime uses it: from a name to the tool that it means there, or to the reason why there is none."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from agenttool.catalog.catalog import Entry
-from agenttool.catalog.filters import FILTERS, Situation
-from agenttool.records import (
-    AbsenceReason,
-    AbsentTool,
-    DeferredToolRef,
-    ErrorClass,
-    Lifecycle,
-    LoadingState,
-    SchemaVisibility,
-    SurfaceId,
-    SurfaceScope,
-    Timestamp,
-    ToolId,
-    ToolSurface,
+from agenttool.catalog.entry import BUILT_IN, Entry
+from agenttool.catalog.fates import CALLABLE, LOADABLE, SHOWN, Fate, Fates
+from agenttool.catalog.filters import Absence, Situation, first_absence
+from agenttool.catalog.request import SurfaceRequest
+from agenttool.catalog.roster import Numbers, Roster
+from agenttool.catalog.unresolved import (
+    Unresolved,
+    ambiguous,
+    blocked,
+    loaded_elsewhere,
+    not_loaded,
+    pending,
+    unavailable,
+    unknown,
 )
-
-MAX_TOLD = 200
-"""How many characters of a name that leads nowhere are told."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unresolved:
-    """Why a name leads to no tool that may run, for a program and for a person."""
-
-    error_class: ErrorClass
-    code: str
-    message: str
+from agenttool.ports.surfacing import ProviderState
+from agenttool.records import ToolId, ToolSurface
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Members(Mapping[ToolId, Entry]):
+    """The tools of a surface that met certain fates."""
+
+    def __init__(self, fates: Fates, wanted: frozenset[Fate]) -> None:
+        """Take where to look, and for what."""
+        self._fates = fates
+        self._wanted = wanted
+
+    def __contains__(self, tool_id: object) -> bool:
+        """Tell whether a tool is one of them."""
+        number = self._fates.roster.numbers.get(tool_id)  # pyright: ignore[reportArgumentType] -- a stranger is not found
+        return number is not None and self._fates.codes[number] in self._wanted
+
+    def __getitem__(self, tool_id: ToolId) -> Entry:
+        """Give a tool that is one of them."""
+        if tool_id not in self:
+            raise KeyError(tool_id)
+        roster = self._fates.roster
+        return roster.entries[roster.numbers[tool_id]]
+
+    def __iter__(self) -> Iterator[ToolId]:
+        """Go through their ids, in the order they were declared."""
+        return map(self._fates.roster.ids.__getitem__, self._fates.numbers(self._wanted))
+
+    def __len__(self) -> int:
+        """Count them."""
+        return self._fates.count(self._wanted)
+
+
+class Entries(dict[str, "Entry | None"]):
+    """What names mean on a surface; each is worked out when it is first called, and remembered if it means a tool."""
+
+    def __init__(self, surface: "Surface") -> None:
+        """Take the surface."""
+        super().__init__()
+        self._surface = surface
+
+    def __missing__(self, name: str) -> Entry | None:
+        """Work out what a name means."""
+        found = self._surface.resolve(name)
+        if isinstance(found, Unresolved):
+            return None
+        self[name] = found
+        return found
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
 class Surface:
-    """A surface as the runtime uses it: the record that everyone may read, and every name that leads somewhere.
+    """A surface as the runtime uses it. What it shows never changes; what may be called on it can only become less.
 
     Attributes:
-        loaded: the tools that are shown.
-        deferred: the tools that can be found, and loaded on a later surface.
-        tools: what it was built from, absent ones included.
-        only: the tools that it was asked for; none if for all.
+        record: what everyone may read.
+        situation: what it was made in.
+        loaded: deferred tools that were asked for.
+        now: what holds now, if something about the world changed since.
+        newer: the surface that took its place.
+        extra: tools that can be called whatever the surface was asked for.
     """
 
     record: ToolSurface
-    entries: dict[str, Entry]
-    absences: dict[str, Unresolved] = field(default_factory=dict[str, Unresolved])
-    loaded: dict[ToolId, Entry] = field(default_factory=dict[ToolId, Entry])
-    deferred: dict[ToolId, Entry] = field(default_factory=dict[ToolId, Entry])
-    tools: tuple[Entry, ...] = ()
-    only: frozenset[str] | None = None
+    fates: Fates
+    request: SurfaceRequest
+    situation: Situation
+    loaded: frozenset[ToolId] = frozenset()
+    now: Situation | None = None
+    newer: "Surface | None" = None
+    extra: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    entries: Entries = field(init=False)
+    """For the path of a call, which looks here and nowhere else."""
 
-    def resolve(self, name: str) -> Entry | Unresolved:
-        """Find a tool by qualified name, bare name or alias; a name that several share leads to none of them."""
-        return self.entries.get(name) or self.absence_of(name)
+    def __post_init__(self) -> None:
+        """Begin with no name worked out."""
+        self.entries = Entries(self)
+
+    @property
+    def roster(self) -> Roster:
+        """What it was made from."""
+        return self.fates.roster
+
+    @property
+    def shown(self) -> Members:
+        """The tools that a caller sees."""
+        return Members(self.fates, SHOWN)
+
+    @property
+    def loadable(self) -> Members:
+        """The tools that can be found, and loaded on a later surface."""
+        return Members(self.fates, LOADABLE)
+
+    @property
+    def findable(self) -> Members:
+        """The tools that a search by words may find."""
+        return Members(self.fates, SHOWN | {Fate.DISCOVERABLE})
+
+    @property
+    def callable(self) -> Members:
+        """The tools that may be called."""
+        return Members(self.fates, CALLABLE)
+
+    @property
+    def pending_providers(self) -> tuple[str, ...]:
+        """Name the providers that are still connecting; where only some tools may be known, only those of such."""
+        situation = self.now or self.situation
+        states = situation.circumstances.providers.items()
+        connecting = sorted(name for name, state in states if state is ProviderState.CONNECTING)
+        if situation.only is None and situation.role is None:
+            return tuple(connecting)
+        waiting = Members(self.fates, frozenset({Fate.PENDING})).values()
+        known = {each.tool.declaration.namespace for each in waiting}
+        return tuple(each for each in connecting if each in known)
 
     def offer(self, entry: Entry) -> None:
         """Let a tool be called whatever this surface was asked for; names that lead elsewhere stay as they are."""
         for name in (entry.name, entry.qualified_name, entry.tool_id):
-            if self.entries.setdefault(name, entry) is entry:
-                self.absences.pop(name, None)
+            self.extra.setdefault(name, entry)
 
-    def absence_of(self, name: str) -> Unresolved:
-        """Say why a name leads nowhere."""
-        return self.absences.get(name) or Unresolved(
-            error_class=ErrorClass.UNKNOWN_TOOL,
-            code="unknown_tool",
-            message=f"no tool on this surface is named {_shortened(name)!r}; call one that is listed, or search for it",
-        )
+    def narrow(self, situation: Situation) -> None:
+        """Let nothing be called that is not there in a new situation, though it was there when this was made."""
+        self.now = situation
+        self.entries.clear()
 
+    def resolve(self, name: str) -> Entry | Unresolved:
+        """Find a tool by qualified name, bare name, alias or id; a name that several share leads to none of them.
 
-def _shortened(name: str) -> str:
-    """Cut a name that is none, such as a whole paragraph, to a length that can be read."""
-    return name if len(name) <= MAX_TOLD else f"{name[:MAX_TOLD]}…"
+        A primary name hides an alias, and a qualified name has one owner (G-42).
+        """
+        for numbers in self._meanings(name):
+            callable_here = [each for each in numbers if self.fates.codes[each] in CALLABLE]
+            if len(callable_here) > 1:
+                callable_here = [each for each in callable_here if self.roster.refs[each].namespace != BUILT_IN]
+            if len(callable_here) > 1:
+                return ambiguous(name, [self.roster.names[each] for each in callable_here])
+            if callable_here:
+                return self._still_there(callable_here[0])
+        return self.extra.get(name) or self._why_not(name)
 
+    def _meanings(self, name: str) -> Iterator[Numbers]:
+        roster = self.roster
+        owner, number = roster.owners.get(name), roster.numbers.get(ToolId(name))
+        yield () if owner is None else (owner,)
+        yield roster.bearers.get(name, ())
+        yield roster.aliases.get(name, ())
+        yield () if number is None else (number,)
 
-NO_SURFACE = Unresolved(
-    error_class=ErrorClass.UNKNOWN_TOOL,
-    code="no_surface",
-    message="a call without a surface reaches no tool; make one with `surface(...)` and pass it along",
-)
+    def _still_there(self, number: int) -> Entry | Unresolved:
+        if self.now is not None:
+            absence = first_absence(self.roster.traits[self.roster.kinds[number]], self.now)
+            if absence is not None:
+                return blocked(self.roster.names[number], absence)
+            provider = self.roster.entries[number].tool.declaration.namespace
+            if self.now.circumstances.providers.get(provider, ProviderState.READY) is not ProviderState.READY:
+                return unavailable(self.roster.names[number], provider)
+        return self.roster.entries[number]
 
+    def _why_not(self, name: str) -> Unresolved:
+        meant = [number for numbers in self._meanings(name) for number in numbers]
+        waiting = [each for each in dict.fromkeys(meant) if self.fates.codes[each] in LOADABLE]
+        if waiting:
+            return self._not_loaded([self.roster.names[each] for each in waiting])
+        for number in meant:
+            return self._why_absent(number)
+        return unknown(name)
 
-def build_surface(
-    entries: Iterable[Entry],
-    situation: Situation,
-    *,
-    surface_id: SurfaceId,
-    scope: SurfaceScope,
-    created_at: Timestamp,
-    loaded: frozenset[str] = frozenset(),
-) -> Surface:
-    """Sort every tool into loaded, deferred or absent, and say why; `loaded` are deferred tools that were asked for."""
-    offered: list[Entry] = []
-    callable_only: list[Entry] = []
-    deferred: list[Entry] = []
-    absent: list[tuple[Entry, AbsentTool]] = []
-    tools = tuple(entries)
-    for entry in tools:
-        reason = next((found for each in FILTERS if (found := each(entry, situation))), None)
-        if reason is not None:
-            absent.append((entry, reason))
-        elif _is_deferred(entry) and entry.tool_id not in loaded:
-            deferred.append(entry)
-        elif entry.lifecycle is Lifecycle.DEPRECATED:
-            callable_only.append(entry)
-        else:
-            offered.append(entry)
-    names = _names([*offered, *callable_only])
-    return Surface(
-        record=ToolSurface(
-            surface_id=surface_id,
-            scope=scope,
-            created_at=created_at,
-            producer="agenttool",
-            tool_refs=tuple(entry.tool_id for entry in (*offered, *deferred)),
-            loaded_tools=tuple(entry.tool_id for entry in offered),
-            deferred_tools=tuple(_deferred_ref(entry) for entry in deferred),
-            blocked_tools=tuple(each for _, each in absent if each.reason is not AbsenceReason.ROLE_NOT_ALLOWED),
-            excluded_tools=tuple(each for _, each in absent if each.reason is AbsenceReason.ROLE_NOT_ALLOWED),
-        ),
-        entries={name: found[0] for name, found in names.items() if len(found) == 1},
-        absences=_absences(names, deferred, absent),
-        loaded={entry.tool_id: entry for entry in offered},
-        deferred={entry.tool_id: entry for entry in deferred},
-        tools=tools,
-        only=situation.only,
-    )
+    def _not_loaded(self, names: list[str]) -> Unresolved:
+        latest = self.latest()
+        if len(names) == 1 and latest is not self and isinstance(latest.resolve(names[0]), Entry):
+            return loaded_elsewhere(names[0])
+        return not_loaded(names)
 
+    def _why_absent(self, number: int) -> Unresolved:
+        name, provider = self.roster.names[number], self.roster.entries[number].tool.declaration.namespace
+        if self.fates.codes[number] == Fate.PENDING:
+            return pending(name, provider)
+        absence: Absence | None = self.fates.absence(number)
+        return unavailable(name, provider) if absence is None else blocked(name, absence)
 
-def _is_deferred(entry: Entry) -> bool:
-    interface = entry.tool.interface
-    wants = bool(interface.should_defer) or interface.schema_visibility == SchemaVisibility.DEFERRED
-    return not interface.always_load and (wants or entry.lifecycle is Lifecycle.DEFERRED)
-
-
-def _names(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
-    """Collect who may be meant by a name: a primary name hides an alias, a qualified name has one owner (G-42)."""
-    chosen = list(entries)
-    names: dict[str, list[Entry]] = {}
-    for entry in chosen:
-        names.setdefault(entry.name, []).append(entry)
-    for entry in chosen:
-        for alias in entry.tool.declaration.aliases or ():
-            if alias not in names or entry not in names[alias]:
-                primary = any(other.name == alias for other in names.get(alias, ()))
-                if not primary:
-                    names.setdefault(alias, []).append(entry)
-    for entry in chosen:
-        names[entry.qualified_name] = [entry]
-        names.setdefault(entry.tool_id, [entry])
-    return names
-
-
-def _absences(
-    names: dict[str, list[Entry]], deferred: list[Entry], absent: list[tuple[Entry, AbsentTool]]
-) -> dict[str, Unresolved]:
-    found: dict[str, Unresolved] = {}
-    for entry, reason in absent:
-        for name in _all_names(entry):
-            found.setdefault(name, _blocked(entry, reason))
-    for entry in deferred:
-        for name in _all_names(entry):
-            found[name] = _not_loaded(entry)
-    for name, owners in names.items():
-        if len(owners) > 1:
-            found[name] = _ambiguous(name, owners)
-    return found
-
-
-def _all_names(entry: Entry) -> tuple[str, ...]:
-    return (entry.qualified_name, entry.name, entry.tool_id, *(entry.tool.declaration.aliases or ()))
-
-
-def _blocked(entry: Entry, reason: AbsentTool) -> Unresolved:
-    change = f"; to change that: {reason.would_change}" if reason.would_change else ""
-    return Unresolved(
-        error_class=ErrorClass.BLOCKED_TOOL,
-        code=str(reason.reason),
-        message=f"{entry.qualified_name!r} may not be called here: {reason.message}{change}",
-    )
-
-
-def _not_loaded(entry: Entry) -> Unresolved:
-    return Unresolved(
-        error_class=ErrorClass.SCHEMA_NOT_LOADED,
-        code="schema_not_loaded",
-        message=f"the schema of {entry.qualified_name!r} was not shown yet; "
-        f"search for 'select:{entry.qualified_name}', load it, then call it with arguments that fit",
-    )
-
-
-def _ambiguous(name: str, owners: list[Entry]) -> Unresolved:
-    choices = ", ".join(sorted(repr(owner.qualified_name) for owner in owners))
-    return Unresolved(
-        error_class=ErrorClass.UNKNOWN_TOOL,
-        code="ambiguous_name",
-        message=f"{len(owners)} tools answer to {name!r}; call one of {choices}",
-    )
-
-
-def _deferred_ref(entry: Entry) -> DeferredToolRef:
-    declaration = entry.tool.declaration
-    return DeferredToolRef(
-        tool_id=entry.tool_id,
-        name=declaration.name,
-        namespace=declaration.namespace,
-        search_hint=declaration.search_hint,
-        source=declaration.tool_kind.value,
-        schema_visibility=SchemaVisibility.DEFERRED,
-        loading_state=LoadingState.DISCOVERABLE,
-        reason=AbsenceReason.DEFERRED_UNTIL_DISCOVERED.value,
-        selection_ref=f"select:{entry.qualified_name}",
-    )
+    def latest(self) -> "Surface":
+        """Give the surface that took its place, and the place of that one, up to the current one."""
+        surface = self
+        while surface.newer is not None:
+            surface = surface.newer
+        return surface

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from agenttool.catalog.surface import NO_SURFACE, Surface, Unresolved
+from agenttool.catalog.surface import Surface
+from agenttool.catalog.unresolved import NO_SURFACE, Unresolved
 from agenttool.errors import ConfigError
 from agenttool.records import ErrorClass, SurfaceScope, ToolSurface
 

@@ -5,7 +5,7 @@ from typing import TypeVar, cast
 
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError, RecordError
-from agenttool.records import JsonObject, SurfaceScope
+from agenttool.records import JsonObject
 
 _T = TypeVar("_T")
 
@@ -30,33 +30,13 @@ def spelled(arguments: JsonObject | str | bytes) -> bytes:
 def flaw_of_refs(**refs: object) -> str | None:
     """Say what is wrong with the names that a caller goes by; nothing if they can be written down."""
     for name, ref in refs.items():
-        if ref is not None and not _is_text(ref):
+        if ref is not None and not is_text(ref):
             return f"{name} must be text in Unicode, got {type(ref).__name__}; correct it, or leave it out"
     return None
 
 
-def scope_of(scope: object) -> SurfaceScope:
-    """Read the scope of a surface.
-
-    Raises:
-        ConfigError: it is no word.
-    """
-    if not _is_text(scope) or not scope:
-        raise ConfigError(f"scope must be a word, got {scope!r}; use one of {', '.join(SurfaceScope)}")
-    return SurfaceScope(scope)
-
-
-def chosen_of(only: Iterable[str] | None) -> frozenset[str] | None:
-    """Read which tools a surface is asked for.
-
-    Raises:
-        ConfigError: it is no list of names.
-    """
-    return None if only is None else frozenset(names_in(only, "only"))
-
-
 def names_in(names: Iterable[str], argument: str = "names") -> tuple[str, ...]:
-    """Read names of tools, in order.
+    """Read names of tools or other things, in order.
 
     Raises:
         ConfigError: it is no list of names.
@@ -64,21 +44,9 @@ def names_in(names: Iterable[str], argument: str = "names") -> tuple[str, ...]:
     given = cast("object", names)
     if not isinstance(given, str) and isinstance(given, Iterable):
         found = tuple(cast("Iterable[object]", given))
-        if all(map(_is_text, found)):
+        if all(map(is_text, found)):
             return cast("tuple[str, ...]", found)
-    raise ConfigError(f"{argument} must be a list of names of tools, got {given!r}; put them in brackets")
-
-
-def chosen_within(bounds: frozenset[str] | None, only: Iterable[str] | None) -> frozenset[str] | None:
-    """Keep what a surface is asked for within the bounds of its agent.
-
-    Raises:
-        ConfigError: it is no list of names.
-    """
-    chosen = chosen_of(only)
-    if bounds is None or chosen is None:
-        return chosen if bounds is None else bounds
-    return frozenset(name for name in bounds if chosen & {name, name.rpartition(".")[2]})
+    raise ConfigError(f"{argument} must be a list of names, got {given!r}; put them in brackets")
 
 
 def all_are(kind: type[_T], calls: Sequence[_T]) -> Sequence[_T]:
@@ -93,5 +61,6 @@ def all_are(kind: type[_T], calls: Sequence[_T]) -> Sequence[_T]:
     return calls
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
+    """Tell whether a value is text that can be written down."""
     return isinstance(value, str) and value.encode(errors="replace").decode() == value

@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from math import isnan
 from types import MappingProxyType
 
-from agenttool.catalog.surface import Surface, Unresolved
+from agenttool.catalog.surface import Surface
+from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core

@@ -30,6 +30,10 @@ def _nobody(parent: object, name: str, arguments: JsonObject) -> Coroutine[objec
     raise AssertionError("the runtime says how nested calls are made")
 
 
+async def _nobody_looks(surface: Surface | None, query: str, limit: int) -> JsonObject:
+    raise AssertionError("the runtime says how tools are found")
+
+
 def _no_way_back(surface: Surface | None) -> None:
     """Do nothing: whoever made this core offers no way to read stored output back."""
 
@@ -83,6 +87,8 @@ class Core:
     random: Callable[[], float] = _no_luck
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     run_nested: Callable[..., Coroutine[object, object, ToolResult]] = _nobody
+    find_tools: Callable[..., Coroutine[object, object, JsonObject]] = _nobody_looks
+    """Searches for a model among the tools of the surface that it asks on."""
     offer_read_back: Callable[[Surface | None], None] = _no_way_back
     """Called when output was stored, with the surface that its call was made on."""
     source_buckets: dict[str, Bucket] = field(default_factory=dict[str, Bucket])

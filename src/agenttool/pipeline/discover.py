@@ -1,14 +1,18 @@
 """Looking for tools; what is found leaves a trace in the journal, what was asked does not."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import cast
 
+from agenttool.catalog.entry import Entry
 from agenttool.catalog.search.index import Index
 from agenttool.catalog.search.known import Known
+from agenttool.catalog.unresolved import FINDER
+from agenttool.codec import to_json
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
-from agenttool.records import SearchMatch, SurfaceId, ToolSearchResult
+from agenttool.records import Json, JsonObject, NextAction, SearchMatch, SurfaceId, ToolSearchResult
 
 AT_ONCE = 200
 """How many tools are read between two looks at what else there is to do."""
@@ -36,3 +40,42 @@ async def search_tools(
                 {"tool_id": match.tool_id, "name": match.name, "surface_id": surface_id},
             )
     return result
+
+
+def told_to_model(result: ToolSearchResult, known: Known, loaded: Sequence[Entry], surface_id: SurfaceId) -> JsonObject:
+    """Tell a model what was found, which of it was loaded, and what to do next; schemas of loaded tools included."""
+    matches: list[Json] = [
+        {**to_json(match), "description": _first_line(known[match.tool_id])}
+        for match in result.matches
+        if isinstance(match, SearchMatch)
+    ]
+    told = to_json(result)
+    told |= {"matches": matches, "surface_id": surface_id, "next_step": _next_step(result, loaded)}
+    if not loaded:
+        return told
+    shown: list[Json] = [_definition(each) for each in loaded]
+    return {**told, "loaded": shown, "next_action": NextAction.NONE.value}
+
+
+def _definition(entry: Entry) -> JsonObject:
+    declaration = entry.tool.declaration
+    schema = (declaration.input_contract and declaration.input_contract.model_input_schema) or {}
+    return {"name": entry.qualified_name, "description": declaration.description, "parameters": schema}
+
+
+def _first_line(entry: Entry) -> str:
+    return entry.tool.declaration.description.partition("\n")[0]
+
+
+def _next_step(result: ToolSearchResult, loaded: Sequence[Entry]) -> str:
+    if loaded:
+        return "the loaded tools can be called by name from now on"
+    match result.next_action:
+        case NextAction.LOAD_SCHEMA_THEN_CALL:
+            return f"load what you need: call {FINDER} with the query select:NAME"
+        case NextAction.WAIT_FOR_PROVIDER:
+            return "some providers are still connecting: search again in a moment"
+        case NextAction.NONE:
+            return "these tools are loaded: call them by name"
+        case _:
+            return "nothing fits: use other words, or fewer"

@@ -53,10 +53,16 @@ class SurfaceMade(Plain, frozen=True):
     """The surface of one context; its record is read here once the runtime has forgotten it."""
 
     surface: ToolSurface
+    replaces: str | None = None
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell which."""
-        return {"surface_id": self.surface.surface_id}
+        """Tell which, in whose place, and why."""
+        told: JsonObject = {"surface_id": self.surface.surface_id}
+        if self.replaces is not None:
+            told["replaces"] = self.replaces
+        if self.surface.surface_reason is not None:
+            told["reason"] = self.surface.surface_reason
+        return told
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the surface."""

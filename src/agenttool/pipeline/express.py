@@ -27,7 +27,7 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a
         ToolFailure: canceled; and whatever the tool raises.
     """
     core, surface, request = call.core, call.surface, call.request
-    entry = None if surface is None else surface.entries.get(request.name)
+    entry = None if surface is None else surface.entries[request.name]
     if entry is None or call.is_special or core.advisers:
         return NOT_PLAIN
     tool = core.tools[entry]

@@ -9,9 +9,9 @@ from agenttool.records import InputContract
 
 def offered_on(core: Core, surface: Surface) -> tuple[OfferedTool, ...]:
     """List what a surface shows, what was offered on it since it was made, and what it defers."""
-    since = set(surface.entries.values()).difference(surface.tools)
-    shown = [core.tools[entry] for entry in (*surface.loaded.values(), *sorted(since, key=lambda each: each.tool_id))]
-    deferred = [core.tools[entry] for entry in surface.deferred.values()]
+    since = {each.tool_id: each for each in surface.extra.values() if each.tool_id not in surface.shown}
+    shown = [core.tools[entry] for entry in (*surface.shown.values(), *(since[each] for each in sorted(since)))]
+    deferred = [core.tools[entry] for entry in surface.loadable.values()]
     return (
         *(_offered(tool, is_deferred=False) for tool in shown),
         *(_offered(tool, is_deferred=True) for tool in deferred),

@@ -85,6 +85,7 @@ def read_back_tool(payloads: PayloadStore) -> DeclaredTool:
             is_concurrency_safe=True,
             is_destructive=False,
             is_open_world=False,
+            always_load=True,
             persistence_policy_ref="self_bounding",
         ),
         execution_profile=ExecutionProfile(

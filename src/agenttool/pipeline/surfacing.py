@@ -1,53 +1,261 @@
-"""The surfaces of an agent: made anew, or grown by tools that were asked for; each is noted."""
+"""The surfaces of one agent: made, grown by tools that were asked for, and made anew when the world changes."""
 
-from collections.abc import Iterable
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import cast
+from weakref import WeakSet
 
-from agenttool.catalog.catalog import Entry
+from agenttool.catalog.catalog import Catalog
+from agenttool.catalog.entry import Entry
+from agenttool.catalog.fates import DEFERRED, Wish, decide_fates
 from agenttool.catalog.filters import Situation
-from agenttool.catalog.surface import Surface, build_surface
+from agenttool.catalog.request import SurfaceRequest
+from agenttool.catalog.roster import Roster
+from agenttool.catalog.search.index import Index
+from agenttool.catalog.search.known import Known
+from agenttool.catalog.surface import Surface
+from agenttool.catalog.surface_record import Making, record_of
+from agenttool.catalog.surfaces import Surfaces
+from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.journal.moments import timestamp
-from agenttool.pipeline.asked import chosen_within
+from agenttool.pipeline.asked import names_in
+from agenttool.pipeline.asked_surface import chosen_within
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.changes import Changes, causes_of, changed_circumstances, changed_policy
 from agenttool.pipeline.core import Core
+from agenttool.pipeline.denied import Denied
+from agenttool.pipeline.discover import search_tools, told_to_model
 from agenttool.pipeline.evidence import SurfaceMade
+from agenttool.pipeline.tool_search import FINDER_ID, tool_search_tool
 from agenttool.policy.mode import PermissionMode
-from agenttool.records import SURFACE, SurfaceScope
+from agenttool.ports.surfacing import Circumstances, SurfacePolicy
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import SURFACE, JsonObject, SurfaceId, ToolId, ToolSearchResult, ToolSurface, replace
+
+MOST_RULES = 50
+"""So many rules are named one by one where a surface says what it rests on; of more, only the whole book."""
+
+MOST_REFS = 200
+"""Of so many deferred tools the log keeps all that a surface tells of them; of more, only their ids."""
 
 
-def new_surface(core: Core, tools: Iterable[Entry], scope: SurfaceScope, only: frozenset[str] | None) -> Surface:
-    """Make the surface of a context from all tools."""
-    built = _build(core, tools, scope, only, frozenset())
-    core.journal.note_apart(steps.SURFACE_CREATED, SurfaceMade(built.record))
-    return built
+@dataclass(frozen=True, slots=True, eq=False)
+class Shop:
+    """What all agents of a runtime share: the tools, how they are found, and how one more is declared."""
+
+    catalog: Catalog
+    index: Index
+    policy: SurfacePolicy
+    declare: Callable[[DeclaredTool], None]
 
 
-def grown(core: Core, before: Surface, chosen: Iterable[Entry], within: frozenset[str] | None) -> Surface:
-    """Make a surface anew from the tools of another, with some of its deferred tools loaded, and no others."""
-    chosen = tuple(chosen)
-    loaded = frozenset(entry.tool_id for entry in (*before.entries.values(), *chosen))
-    built = _build(core, before.tools, before.record.scope, chosen_within(within, before.only), loaded)
-    for entry in set(before.entries.values()).difference(before.tools):
-        built.offer(entry)  # as it was offered on the other, after that was made
-    surface_id = built.record.surface_id
-    for entry in chosen:
-        told = {"tool_id": entry.tool_id, "name": entry.qualified_name, "surface_id": surface_id}
-        core.journal.note_apart(steps.DEFERRED_LOADED, {**told})
-    core.journal.note_apart(steps.SURFACE_UPDATED, SurfaceMade(built.record))
-    return built
+class Surfacing:
+    """The surfaces of one agent, and what decides about them."""
+
+    def __init__(
+        self, core: Core, shop: Shop, circumstances: Circumstances, *, parent: "Surfacing | None" = None
+    ) -> None:
+        """Take the agent, and that of whoever started it."""
+        self.surfaces = Surfaces()
+        self.core = core
+        self._shop = shop
+        self._own = circumstances
+        self._parent = parent
+        self._bounds: frozenset[str] | None = None
+        self._denied = Denied(core, shop.policy)
+        self._children: WeakSet[Surfacing] = WeakSet()
+        core.find_tools = self._find_for_model
+
+    def for_child(self, core: Core, given: ToolSurface) -> "Surfacing":
+        """Give the surfaces of a sub-agent: the one that it is handed, without what waits there, and those it makes.
+
+        Raises:
+            ConfigError: the surface was not made here.
+        """
+        found = self.surfaces.by_id.get(given.surface_id) if isinstance(cast("object", given), ToolSurface) else None
+        if found is None:
+            raise ConfigError("a sub-agent gets a surface that was made here; make one with `surface(...)`")
+        child = Surfacing(core, self._shop, self.circumstances, parent=self)
+        child.take(dataclasses.replace(found, fates=found.fates.bounded(), newer=None, extra={**found.extra}))
+        self._children.add(child)
+        return child
+
+    def take(self, handed: Surface) -> None:
+        """Begin with a surface that somebody handed on, and know nothing beyond it."""
+        self._bounds = frozenset(each.qualified_name for each in (*handed.callable.values(), *handed.extra.values()))
+        handed.narrow(self._situation(handed.request))
+        self.surfaces.add(handed)
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """What holds for this agent: nothing beyond what holds for the one above it."""
+        return self._own if self._parent is None else self._own.within(self._parent.circumstances)
+
+    def make(self, request: SurfaceRequest) -> ToolSurface:
+        """Make the surface of a context from all tools."""
+        built = self._built(request)
+        self.core.journal.note_apart(steps.SURFACE_CREATED, SurfaceMade(_brief(built.record)))
+        return self._kept(built)
+
+    def load(self, given: ToolSurface, names: Iterable[str]) -> ToolSurface:
+        """Make a surface that shows the named tools besides; the same one, if it shows them all.
+
+        Raises:
+            ConfigError: there is no such surface, or a name leads to no tool that can be loaded there.
+        """
+        before = self.surfaces.made(given)
+        chosen = Known.on(before).to_load(self._shop.index, names_in(names))
+        return self._grown(before, chosen).record if chosen else before.record
+
+    def current(self, given: ToolSurface) -> ToolSurface:
+        """Give the surface that took the place of another, or that one itself.
+
+        Raises:
+            ConfigError: there is no such surface.
+        """
+        return self.surfaces.made(given).latest().record
+
+    async def search(self, given: ToolSurface, query: str, limit: int) -> ToolSearchResult:
+        """Search among what a surface lets its caller know of.
+
+        Raises:
+            ConfigError: there is no such surface, or the query is none.
+        """
+        found = self.surfaces.made(given)
+        surface_id = found.record.surface_id
+        return await search_tools(self.core, self._shop.index, Known.on(found), query, limit, surface_id)
+
+    async def change(self, changes: Changes) -> dict[SurfaceId, ToolSurface]:
+        """Let something about the world be otherwise from now on; give the surfaces made anew by those they replace.
+
+        Raises:
+            ConfigError: what changes is not what it should be; then nothing has changed.
+        """
+        causes = causes_of(changes)
+        policy, own = changed_policy(self.core.policy, changes), changed_circumstances(self._own, changes)
+        self.core.policy, self._own = policy, own
+        self.narrow()
+        return await self.renew(causes)
+
+    def narrow(self) -> None:
+        """Let old surfaces, and those of sub-agents, offer nothing that is not there any more; at once for all."""
+        for surface in self.surfaces:
+            surface.narrow(self._situation(surface.request))
+        for child in self._children:
+            child.core.policy = dataclasses.replace(child.core.policy, parent=self.core.policy)
+            child.narrow()
+
+    async def renew(self, causes: tuple[str, ...]) -> dict[SurfaceId, ToolSurface]:
+        """Make every surface anew that no other has replaced, one after the other between other work."""
+        renewed: dict[SurfaceId, ToolSurface] = {}
+        reason = f"{' and '.join(causes)} changed"
+        for before in tuple(self.surfaces):
+            if before.newer is None and not self.surfaces.is_closed:
+                built = self._built(before.request, loaded=before.loaded, reason=reason)
+                before.newer = self._put_after(before, built)
+                renewed[before.record.surface_id] = built.record
+                await asyncio.sleep(0)
+        for child in tuple(self._children):
+            renewed.update(await child.renew(causes))
+        return renewed
+
+    def _grown(self, before: Surface, chosen: Iterable[Entry]) -> Surface:
+        """Make a surface anew from the tools of another, with some of its deferred tools loaded, and no others."""
+        chosen = tuple(chosen)
+        loaded = before.loaded.union(each.tool_id for each in chosen)
+        names = ", ".join(each.qualified_name for each in chosen)
+        built = self._built(before.request, loaded=loaded, reason=f"{names} loaded", roster=before.roster)
+        for entry in chosen:
+            told = {"tool_id": entry.tool_id, "name": entry.qualified_name, "surface_id": built.record.surface_id}
+            self.core.journal.note_apart(steps.DEFERRED_LOADED, {**told})
+        return self._put_after(before, built)
+
+    def _put_after(self, before: Surface, built: Surface) -> Surface:
+        built.extra.update(before.extra)
+        replaced = before.record.surface_id
+        self.core.journal.note_apart(steps.SURFACE_UPDATED, SurfaceMade(_brief(built.record), replaced))
+        self._kept(built)
+        return built
+
+    def _built(
+        self,
+        request: SurfaceRequest,
+        *,
+        loaded: frozenset[ToolId] = frozenset(),
+        reason: str | None = None,
+        roster: Roster | None = None,
+    ) -> Surface:
+        situation = self._situation(request)
+        roster = roster or self._shop.catalog.roster()
+        wish = Wish(
+            loaded=loaded
+            if self._bounds is None
+            else loaded.union(map(roster.ids.__getitem__, roster.chosen(self._bounds))),
+            denied=self._denied.among(roster),
+            finder=FINDER_ID,
+            policy=self._shop.policy,
+        )
+        fates = decide_fates(roster, situation, wish)
+        if fates.count(DEFERRED) and FINDER_ID not in roster.numbers:
+            self._shop.declare(tool_search_tool())
+            self._shop.index.remove(FINDER_ID)  # it finds the others, and not itself
+            return self._built(request, loaded=loaded, reason=reason)
+        making = Making(
+            surface_id=self.core.ids.new(SURFACE),
+            created_at=timestamp(self.core.now_ns()),
+            request=request,
+            situation=situation,
+            policy=self._shop.policy,
+            policy_refs=self._policy_refs(),
+            reason=reason,
+        )
+        record = record_of(fates, making)
+        return Surface(record=record, fates=fates, request=request, situation=situation, loaded=loaded)
+
+    def _situation(self, request: SurfaceRequest) -> Situation:
+        line = tuple(self.core.line())
+        circumstances = self.circumstances
+        return Situation(
+            allows_writes=all(each.policy.mode is not PermissionMode.READ_ONLY for each in line),
+            is_interactive=all(each.policy.interactive for each in line),
+            is_child=self._parent is not None,
+            circumstances=circumstances,
+            model=request.model or circumstances.model,
+            role=request.role,
+            only=chosen_within(self._bounds, request.only),
+        )
+
+    def _policy_refs(self) -> tuple[str, ...]:
+        policy = self.core.policy
+        rules = (
+            [rule.ref for rule in policy.book] if len(policy.book) <= MOST_RULES else [f"rules:{policy.book.version}"]
+        )
+        return (f"mode:{policy.mode}", *rules)
+
+    def _kept(self, built: Surface) -> ToolSurface:
+        calls = (cast("Call", call) for call in self.core.calls.values())
+        self.surfaces.add(built, frozenset(call.request.surface_id for call in calls))
+        return built.record
+
+    async def _find_for_model(self, asked_on: Surface, query: str, limit: int) -> JsonObject:
+        """Search for a model; what it selects by name is loaded on a surface that takes the place of its own."""
+        surface = asked_on.latest()
+        known, surface_id = Known.on(surface), surface.record.surface_id
+        result = await search_tools(self.core, self._shop.index, known, query, limit, surface_id)
+        chosen = known.selected(result)
+        if chosen:
+            surface = asked_on.latest()  # another search may have loaded something meanwhile
+            surface.newer = self._grown(surface, chosen)
+            surface = surface.newer
+        return told_to_model(result, known, chosen, surface.record.surface_id)
 
 
-def _build(
-    core: Core, tools: Iterable[Entry], scope: SurfaceScope, only: frozenset[str] | None, loaded: frozenset[str]
-) -> Surface:
-    return build_surface(
-        tools,
-        Situation(
-            allows_writes=core.policy.mode is not PermissionMode.READ_ONLY,
-            is_interactive=core.policy.interactive,
-            only=only,
-        ),
-        surface_id=core.ids.new(SURFACE),
-        scope=scope,
-        created_at=timestamp(core.now_ns()),
-        loaded=loaded,
-    )
+def _brief(record: ToolSurface) -> ToolSurface:
+    """Shorten what the log keeps of a surface on which very many tools wait: the declarations say the rest."""
+    deferred = record.deferred_tools or ()
+    if len(deferred) <= MOST_REFS:
+        return record
+    return replace(record, deferred_tools=tuple(each if isinstance(each, str) else each.tool_id for each in deferred))

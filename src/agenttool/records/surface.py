@@ -84,6 +84,8 @@ class ToolSurface(Record, frozen=True, kw_only=True, tag="tool_surface"):
     deferred_tools: tuple[DeferredToolRef | str, ...] | None = None
     blocked_tools: tuple[AbsentTool, ...] | None = None
     excluded_tools: tuple[AbsentTool, ...] | None = None
+    unoffered_tools: tuple[AbsentTool, ...] | None = None
+    """Ours: tools that answer when they are called, and are shown to nobody."""
     selection_policy: JsonObject | None = None
     default_tool_choice: Json | UnsetType = UNSET
     capability_requirements: tuple[str, ...] | None = None

@@ -51,6 +51,9 @@ class ToolOptions(TypedDict, total=False):
     artifacts: bool
     should_defer: bool
     always_load: bool
+    credentials: Sequence[str]
+    gates: Sequence[str]
+    model_requirements: Sequence[str]
     sensitive: Sequence[str]
     examples: Sequence[dict[str, object]]
     check: Check
@@ -124,7 +127,8 @@ def _object(value: object) -> str | None:
 
 _CHECKS: dict[str, _Check] = {
     **dict.fromkeys(("name", "namespace", "title", "description", "search_hint", "approval_reason"), _text),
-    **dict.fromkeys(("aliases", "sensitive"), _list_of(_text, "texts")),
+    **dict.fromkeys(("aliases", "sensitive", "credentials", "gates"), _list_of(_text, "texts")),
+    "model_requirements": _list_of(_text, "texts"),
     **dict.fromkeys(("read_only", "concurrency_safe", "destructive", "open_world", "requires_user_interaction"), _flag),
     **dict.fromkeys(("idempotent", "approval_required", "should_defer", "always_load"), _flag),
     **dict.fromkeys(("artifacts", "changes_context"), _flag),

@@ -20,13 +20,13 @@ class Known:
 
     loaded: Mapping[ToolId, Entry]
     deferred: Mapping[ToolId, Entry]
+    findable: Mapping[ToolId, Entry]
+    pending_providers: tuple[str, ...] = ()
 
     @classmethod
-    def on(cls, surface: Surface, within: frozenset[str] | None) -> Self:
-        """Take what a surface lets a caller know of; a sub-agent knows nothing beyond its bounds."""
-        if within is None:
-            return cls(surface.loaded, surface.deferred)
-        return cls(_bounded(surface.loaded, within), _bounded(surface.deferred, within))
+    def on(cls, surface: Surface) -> Self:
+        """Take what a surface lets a caller know of."""
+        return cls(surface.shown, surface.loadable, surface.findable, surface.pending_providers)
 
     def __contains__(self, tool_id: object) -> bool:
         """Tell whether the caller may know of a tool."""
@@ -48,7 +48,7 @@ class Known:
         """Search; finding nothing is an answer, too."""
         if query.startswith(SELECT):
             return self._select(index, query)
-        found = index.find(query, self, limit)
+        found = index.find(query, self.findable, limit)
         return self._told(query, QueryType.KEYWORD, found)
 
     def _select(self, index: Index, query: str) -> ToolSearchResult:
@@ -79,16 +79,25 @@ class Known:
             query_type=query_type,
             matches=matches,
             total_deferred_tools=len(self.deferred),
-            pending_providers=(),
+            pending_providers=self.pending_providers,
             missing_names=missing,
-            next_action=self._next(matches),
+            next_action=self._next(matches, missing),
         )
 
-    def _next(self, matches: Sequence[SearchMatch]) -> NextAction:
+    def _next(self, matches: Sequence[SearchMatch], missing: tuple[str, ...]) -> NextAction:
+        if self.pending_providers and (missing or not matches):
+            return NextAction.WAIT_FOR_PROVIDER
         if not matches:
             return NextAction.REFINE_QUERY
         waiting = any(each.tool_id in self.deferred for each in matches)
         return NextAction.LOAD_SCHEMA_THEN_CALL if waiting else NextAction.NONE
+
+    def selected(self, result: ToolSearchResult) -> tuple[Entry, ...]:
+        """Give the deferred tools that a search selected by name; all that share a bare name are."""
+        if result.query_type != QueryType.SELECT:
+            return ()
+        found = (each.tool_id for each in result.matches if isinstance(each, SearchMatch))
+        return tuple(self.deferred[each] for each in found if each in self.deferred)
 
     def to_load(self, index: Index, names: Iterable[str]) -> tuple[Entry, ...]:
         """Give the deferred tools that are named; one that is loaded already needs nothing.
@@ -110,7 +119,3 @@ class Known:
             return f"no tool that can be loaded on this surface is named {name!r}; search for it first"
         choices = ", ".join(sorted(repr(self[each].qualified_name) for each in owners))
         return f"{len(owners)} tools answer to {name!r}; load one of {choices}"
-
-
-def _bounded(entries: Mapping[ToolId, Entry], within: frozenset[str]) -> dict[ToolId, Entry]:
-    return {tool_id: entry for tool_id, entry in entries.items() if entry.qualified_name in within}

@@ -58,7 +58,7 @@ OUR_MEMBERS = {
             " supports_timeout timeout_behavior working_directory_policy"
         ),
         "tool_permission_profile": "non_interactive_prompt",
-        "tool_surface": "scheduler_policy_ref",
+        "tool_surface": "scheduler_policy_ref unoffered_tools",
         "tool_invocation": (
             "approval_request_ref cancellation depends_on external_mappings input_mutation_refs"
             " parent_invocation_id retry_of scheduler"

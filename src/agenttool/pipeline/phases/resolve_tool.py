@@ -1,6 +1,6 @@
 """Phase 1: find the tool by name or alias inside the current surface, and nowhere else."""
 
-from agenttool.catalog.surface import NO_SURFACE, Unresolved
+from agenttool.catalog.unresolved import NO_SURFACE, Unresolved
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
@@ -33,10 +33,12 @@ def resolve_tool(call: Call) -> Tool:
     surface = call.surface
     if call.depth > MAX_DEPTH:
         raise _unresolved(call, TOO_DEEP)
-    entry = None if surface is None else surface.entries.get(call.request.name)
-    if entry is None:
-        raise _unresolved(call, call.lost or NO_SURFACE if surface is None else surface.absence_of(call.request.name))
-    call.tool = tool = call.core.tools[entry]
+    if surface is None:
+        raise _unresolved(call, call.lost or NO_SURFACE)
+    found = surface.entries[call.request.name] or surface.resolve(call.request.name)
+    if isinstance(found, Unresolved):
+        raise _unresolved(call, found)
+    call.tool = tool = call.core.tools[found]
     call.tool_id = tool.tool_id
     if tool.redactor is not None:
         call.request = replace(call.request, redactor=tool.redactor)

@@ -1,0 +1,117 @@
+"""The record of a surface: which tools are loaded, deferred, blocked or excluded, and under which constraints."""
+
+from dataclasses import dataclass
+from itertools import compress
+
+from agenttool.catalog.deferred import held_up
+from agenttool.catalog.fates import DEFERRED, LOADABLE, SHOWN, Fate, Fates
+from agenttool.catalog.filters import Absence, Situation
+from agenttool.catalog.request import SurfaceRequest
+from agenttool.catalog.unresolved import FINDER
+from agenttool.ports.surfacing import ProviderState, SurfacePolicy
+from agenttool.records import (
+    AbsenceReason,
+    AbsentTool,
+    DeferredToolRef,
+    JsonObject,
+    SurfaceId,
+    Timestamp,
+    ToolSurface,
+)
+
+UNOFFERED = Absence(
+    reason=AbsenceReason.FEATURE_DISABLED,
+    message="it is deprecated: it can be called, and is not offered for new work",
+    change=None,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Making:
+    """What a surface was made from and for, besides the fates of its tools."""
+
+    surface_id: SurfaceId
+    created_at: Timestamp
+    request: SurfaceRequest
+    situation: Situation
+    policy: SurfacePolicy
+    policy_refs: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+def record_of(fates: Fates, making: Making) -> ToolSurface:
+    """Write a surface down."""
+    roster, request, situation = fates.roster, making.request, making.situation
+    lists = roster.lists.get(fates.codes)
+    if lists is None:
+        roster.lists.clear()  # one is enough: a surface is mostly made like the one before
+        shown = tuple(compress(roster.ids, fates.mask(SHOWN)))
+        deferred = (*compress(roster.refs, fates.mask(LOADABLE)), *_held_up(fates))
+        considered = (*shown, *compress(roster.ids, fates.mask(LOADABLE)), *(each.tool_id for each in _held_up(fates)))
+        lists = roster.lists[fates.codes] = (considered, shown, deferred)
+    absent = _absent(fates)
+    kinds = frozenset(compress(roster.kinds, fates.mask(SHOWN)))
+    needs = {word for kind in kinds for word in roster.traits[kind].needs}
+    return ToolSurface(
+        surface_id=making.surface_id,
+        scope=request.scope,
+        created_at=making.created_at,
+        producer="agenttool",
+        tool_refs=lists[0],
+        loaded_tools=lists[1],
+        deferred_tools=lists[2],
+        blocked_tools=tuple(each for absence, told in absent if not absence.is_excluded for each in told),
+        excluded_tools=tuple(each for absence, told in absent if absence.is_excluded for each in told),
+        unoffered_tools=tuple(roster.absent(UNOFFERED, fates.numbers(frozenset({Fate.UNOFFERED})))),
+        selection_policy=_selection(fates, making),
+        default_tool_choice=request.tool_choice,
+        capability_requirements=tuple(sorted(needs)),
+        model_capabilities=None if situation.model is None else situation.model.told(),
+        role_constraints=_constraints(situation),
+        surface_reason=making.reason or request.reason,
+        policy_refs=making.policy_refs,
+        runtime_refs=request.refs,
+    )
+
+
+def _held_up(fates: Fates) -> list[DeferredToolRef]:
+    """Tell of the tools whose providers do not answer."""
+    states = {Fate.PENDING: ProviderState.CONNECTING, Fate.UNAVAILABLE: ProviderState.UNAVAILABLE}
+    refs = fates.roster.refs
+    return [
+        held_up(refs[number], state) for fate, state in states.items() for number in fates.numbers(frozenset({fate}))
+    ]
+
+
+def _absent(fates: Fates) -> list[tuple[Absence, list[AbsentTool]]]:
+    """Tell of the tools that are absent, together those that are so for one reason."""
+    kinds, by_kind, apart = fates.roster.kinds, fates.by_kind, fates.apart
+    reasons: dict[int, tuple[Absence, list[int]]] = {}
+    for number in fates.numbers(frozenset({Fate.ABSENT})):
+        absence = by_kind[kinds[number]] or apart[number]
+        known = reasons.get(id(absence)) or reasons.setdefault(id(absence), (absence, []))
+        known[1].append(number)
+    return [(absence, fates.roster.absent(absence, numbers)) for absence, numbers in reasons.values()]
+
+
+def _selection(fates: Fates, making: Making) -> JsonObject:
+    """Say how tools may be selected, what they cost to show, and how the others are come by."""
+    roster, model = fates.roster, making.situation.model
+    told: JsonObject = {
+        "select_from": "loaded_tools",
+        "parallel_calls": model is None or model.parallel_calls,
+        "loaded_tokens": sum(compress(roster.tokens, fates.mask(SHOWN))),
+    }
+    if not fates.count(DEFERRED):
+        return told
+    told["deferred_tokens"] = sum(compress(roster.tokens, fates.mask(DEFERRED)))
+    told["discovery"] = FINDER
+    limits = {"max_tools": making.policy.max_tools, "max_tokens": making.policy.max_tokens}
+    told["deferred_because"] = {"over_limit": {**limits}} if fates.is_crowded else "tools_ask_for_it"
+    return told
+
+
+def _constraints(situation: Situation) -> JsonObject:
+    role = {} if situation.role is None else situation.role.told()
+    told: JsonObject = {**role, "is_sub_agent": True} if situation.is_child else role
+    return {**told, "is_interactive": situation.is_interactive, "allows_writes": situation.allows_writes}

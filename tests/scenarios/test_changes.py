@@ -1,0 +1,173 @@
+"""When something changes under a surface: it is made anew, and the old one offers nothing that is gone."""
+
+import asyncio
+
+import pytest
+
+from agenttool import Circumstances, ConfigError, ModelCapabilities, Runtime
+from agenttool.records import EventType, ToolKind
+from agenttool.testing.fakes import scripted_tool
+
+SAFE = {"is_read_only": True, "is_concurrency_safe": True, "is_destructive": False, "is_open_world": False}
+
+
+def loaded(surface):
+    return {each.removeprefix("tool_test.") for each in surface.loaded_tools}
+
+
+@pytest.fixture(scope="session")
+def kinds(changed):
+    """Make one tool for each thing that can be there or not."""
+
+    def of_kind(name, kind, **facts):
+        return changed(scripted_tool(name, **facts), declaration={"tool_kind": kind, "namespace": f"{name}s"})
+
+    return lambda: [
+        scripted_tool("keyed", required_credentials=("vault:key",)),
+        scripted_tool("gated", feature_gate_refs=("beta",)),
+        scripted_tool("seeing", model_requirements=["media:image"]),
+        scripted_tool("writing"),
+        of_kind("skill", ToolKind.SKILL_TOOL),
+        of_kind("peer", ToolKind.PEER_AGENT_TOOL),
+    ]
+
+
+EVERYTHING = Circumstances(
+    credentials=frozenset({"vault:key"}),
+    gates=frozenset({"beta"}),
+    skills=frozenset({"skills"}),
+    peers=frozenset({"peers"}),
+    model=ModelCapabilities(media=frozenset({"image"})),
+)
+
+EIGHT = {
+    "credentials": ({"credentials": []}, {"test.keyed"}),
+    "gate": ({"gates": []}, {"test.gated"}),
+    "skill": ({"skills": []}, {"skills.skill"}),
+    "peer": ({"peers": []}, {"peers.peer"}),
+    "model": ({"model": ModelCapabilities()}, {"test.seeing"}),
+    "mode": ({"mode": "read_only"}, {"test.keyed", "test.gated", "test.seeing", "test.writing"} | {"skills.skill", "peers.peer"}),
+    "workspace": ({"workspace": ["elsewhere"]}, set()),
+    "policy": ({"rules": []}, set()),
+}  # fmt: skip
+
+
+@pytest.mark.requirement("AT-SURF-17")
+@pytest.mark.parametrize("cause", EIGHT)
+async def test_each_of_the_eight_changes_makes_surfaces_anew_and_is_told(cause, kinds, allow, records):
+    change, gone = EIGHT[cause]
+    async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING) as rt:
+        before = await rt.surface("session")
+        renewed = await rt.change(**change)
+        after = await rt.current(before)
+        events = [each for each in await records(rt, "tool_event") if each["event_type"] == EventType.SURFACE_UPDATED]
+    assert renewed == {before.surface_id: after}
+    assert after.surface_id != before.surface_id
+    assert [(each["data"]["surface_id"], each["data"]["replaces"]) for each in events] == [
+        (after.surface_id, before.surface_id)
+    ]
+    assert after.surface_reason.endswith("changed")
+    absent = {each.name for each in (*after.blocked_tools, *after.excluded_tools)}
+    assert absent == gone
+
+
+@pytest.mark.parametrize("cause", [name for name, (_, gone) in EIGHT.items() if gone])
+async def test_on_an_old_surface_nothing_can_be_called_that_is_not_there_any_more(cause, kinds, allow, error):
+    change, gone = EIGHT[cause]
+    tools = {f"{each.declaration.namespace}.{each.declaration.name}": each for each in kinds()}
+    async with Runtime.open(tools=tools.values(), rules=allow, circumstances=EVERYTHING) as rt:
+        old = await rt.surface("session")
+        for name in tools:
+            assert (await rt.call(name, {}, surface=old)).status == "succeeded"
+        await rt.change(**change)
+        ended = {name: error(await rt.call(name, {}, surface=old)) for name in tools}
+    assert {name for name, ended in ended.items() if ended == "blocked_tool"} == gone
+    assert {name for name, tool in tools.items() if len(tool.executor.inputs) == 1} == gone
+
+
+async def test_what_came_later_is_on_the_current_surface_and_not_on_the_old_one(allow, error):
+    tools = [scripted_tool("keyed", required_credentials=("vault:key",)), scripted_tool("plain")]
+    async with Runtime.open(tools=tools, rules=allow) as rt:
+        old = await rt.surface()
+        await rt.change(credentials=["vault:key"])
+        current = await rt.current(old)
+        assert error(await rt.call("keyed", {}, surface=old)) == "blocked_tool"
+        assert (await rt.call("keyed", {}, surface=current)).status == "succeeded"
+        assert (await rt.call("plain", {}, surface=old)).status == "succeeded"
+    assert (loaded(old), loaded(current)) == ({"plain"}, {"keyed", "plain"})
+
+
+async def test_new_rules_hold_for_the_next_call_on_any_surface(rule, allow, error):
+    async with Runtime.open(tools=[scripted_tool("pay")], rules=allow) as rt:
+        surface = await rt.surface()
+        assert (await rt.call("pay", {}, surface=surface)).status == "succeeded"
+        await rt.change(rules=[rule("deny", "test.pay")])
+        assert error(await rt.call("pay", {}, surface=surface)) == "permission_denied"
+
+
+async def test_a_loaded_tool_stays_loaded_when_the_surface_is_made_anew():
+    tools = [scripted_tool("waiting", should_defer=True), scripted_tool("other", should_defer=True)]
+    async with Runtime.open(tools=tools) as rt:
+        surface = await rt.load(await rt.surface(), ["waiting"])
+        await rt.change(gates=["beta"])
+        current = await rt.current(surface)
+    assert loaded(current) >= {"waiting"}
+    assert [each.name for each in current.deferred_tools] == ["other"]
+
+
+async def test_a_change_above_reaches_the_sub_agents_below(allow, error):
+    tools = [scripted_tool("keyed", required_credentials=("vault:key",)), scripted_tool("writing")]
+    have = Circumstances(credentials=frozenset({"vault:key"}))
+    async with Runtime.open(tools=tools, rules=allow, circumstances=have) as rt:
+        above = await rt.surface()
+        child = rt.child(above)
+        below = await child.surface()
+        await rt.change(credentials=[])
+        assert error(await child.call("keyed", {}, surface=below)) == "blocked_tool"
+        assert error(await child.call("keyed", {}, surface=above)) == "blocked_tool"
+        assert loaded(await child.current(below)) == {"writing"}
+        await child.change(credentials=["vault:key"])
+        assert loaded(await child.current(below)) == {"writing"}
+        await rt.change(mode="read_only")
+        assert error(await child.call("writing", {}, surface=below)) == "blocked_tool"
+
+
+async def test_a_call_under_way_is_not_disturbed(allow):
+    go_on, begun = asyncio.Event(), asyncio.Event()
+
+    async def slow(job):
+        begun.set()
+        await go_on.wait()
+        return "done"
+
+    tool = scripted_tool("keyed", slow, required_credentials=("vault:key",))
+    have = Circumstances(credentials=frozenset({"vault:key"}))
+    async with Runtime.open(tools=[tool], rules=allow, circumstances=have) as rt:
+        calling = asyncio.ensure_future(rt.call("keyed", {}, surface=await rt.surface()))
+        await begun.wait()
+        await rt.change(credentials=[])
+        go_on.set()
+        assert (await calling).status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"credentials": "key"}, "credentials must be a list"),
+        ({"gates": None}, "gates must be a list"),
+        ({"mode": "yolo"}, "no permission mode is called 'yolo'"),
+        ({"rules": ["allow"]}, "rules must hold Rules only"),
+        ({"providers": {"a": "asleep"}}, "no provider can be 'asleep'"),
+        ({"providers": ["a"]}, "providers must be states by namespace"),
+        ({"has_browser": "yes"}, "has_browser must be true, false or none"),
+        ({"model": "gpt"}, "model must be ModelCapabilities"),
+        ({"weather": "rain"}, "nothing called 'weather' can change"),
+    ],
+)
+async def test_a_change_that_is_none_is_refused_and_changes_nothing(changes, told):
+    async with Runtime.open(tools=[scripted_tool("plain", **SAFE)]) as rt:
+        surface = await rt.surface()
+        with pytest.raises(ConfigError, match=told):
+            await rt.change(**{"mode": "read_only", **changes})
+        assert await rt.current(surface) == surface
+        assert (await rt.surface()).role_constraints["allows_writes"] is True
