@@ -9,13 +9,18 @@ from pathlib import Path
 PLACE = Path(".venv-bench")
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 REQUIREMENTS = {
+    "bm25": "bm25s PyStemmer",
     "fastmcp_client": "fastmcp",
+    "fastmcp_search": "fastmcp",
     "langchain_tool": "langchain-core",
     "mcp_session": "mcp",
     "openai_agents": "openai-agents",
     "pydantic_ai_manager": "pydantic-ai-slim",
 }
 """What to install for a contestant; whoever is not named runs in this environment."""
+
+SHARED = {"fastmcp_search": "fastmcp_client"}
+"""Whose environment serves another, too."""
 
 
 class Missing(Exception):
@@ -40,14 +45,14 @@ def interpreter(contestant: str) -> Path:
     requirement = REQUIREMENTS.get(contestant)
     if requirement is None:
         return Path(sys.executable)
-    environment = PLACE / contestant
+    environment = PLACE / SHARED.get(contestant, contestant)
     python, stamp = environment / "bin" / "python", environment / "installed"
     wanted = hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest()
     if not stamp.exists() or stamp.read_text() != wanted:
         shutil.rmtree(environment, ignore_errors=True)
         _run([sys.executable, "-m", "venv", str(environment)])
         install = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install", "-c", str(CONSTRAINTS)]
-        _run([str(python), *install, requirement])
+        _run([str(python), *install, *requirement.split()])
         stamp.write_text(wanted)
     return python
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 ROUNDS = 31
-SCALES = {"µs": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6}
-"""From seconds or bytes, in which figures are kept, to the units in which they are shown."""
+SCALES = {"µs": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6, "%": 100.0}
+"""From seconds, bytes or shares, in which figures are kept, to the units in which they are shown."""
 
 
 @dataclass(frozen=True, kw_only=True)

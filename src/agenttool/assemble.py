@@ -24,6 +24,7 @@ from agenttool.policy.sources import read_rules
 from agenttool.policy.written import WrittenRule
 from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
+from agenttool.ports.meaning import Meaning
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.providers import ModelTools
@@ -66,6 +67,7 @@ class Runtime(_Runtime):
         thread: str | None = None,
         surface: SurfacePolicy | None = None,
         circumstances: Circumstances | None = None,
+        search_model: str | Path | None = None,
     ) -> Self:
         """Make a runtime for the running event loop.
 
@@ -85,6 +87,7 @@ class Runtime(_Runtime):
             thread: the name of the conversation that calls are made in; a fresh one if left out.
             surface: how many tools a surface shows before they wait to be searched for; a hundred if left out.
             circumstances: which credentials, gates, skills and the like there are to begin with; `change` tells more.
+            search_model: the folder of a sentence-embedding model, so that search looks at meanings, too.
 
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong.
@@ -120,6 +123,7 @@ class Runtime(_Runtime):
             random=random,
             lease_s=lease_s,
             thread=thread or "thr_" + UniqueIds().unique(),
+            meaning=_meaning_of(search_model or settings.search_model),
         )
         return cls(
             world,
@@ -191,6 +195,22 @@ def _one(given: _T, kind: type[_T]) -> _T:
     if not isinstance(cast("object", given), kind):
         raise ConfigError(f"a {kind.__name__} was wanted, got {given!r}; make one of it")
     return given
+
+
+def _meaning_of(model: str | Path | None) -> Meaning | None:
+    """Load the model that search is to look at meanings with, if there is to be one.
+
+    Raises:
+        ConfigError: it cannot be used, or the optional extra is not installed.
+    """
+    if model is None:
+        return None
+    from agenttool.adapters.embedding.model import open_model  # noqa: PLC0415 -- only who wants it pays for it
+
+    encode = open_model(Path(model))
+    from agenttool.adapters.embedding.meanings import Meanings  # noqa: PLC0415 -- needs the extra, which is there now
+
+    return Meanings(encode)
 
 
 def _place_of(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:

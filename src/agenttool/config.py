@@ -12,7 +12,7 @@ from agenttool.errors import ConfigError
 from agenttool.records import JsonObject, RuleSource
 
 _TABLES = ("rules", "hooks")
-_KNOWN = {"rules", "hooks", "permissions", "sources", "store", "surface", "server", "telemetry"}
+_KNOWN = {"rules", "hooks", "permissions", "search", "sources", "store", "surface", "server", "telemetry"}
 _PERMISSIONS = {"mode", "interactive", "workspace"}
 _STORE = {"url", "payloads"}
 _LIMITS = ("max_tools", "max_tokens")
@@ -64,6 +64,7 @@ class Config:
     workspace: tuple[str, ...] = ()
     store: StoreSetting | None = None
     surface: SurfaceSetting | None = None
+    search_model: Path | None = None
 
 
 def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SETTINGS) -> Config:
@@ -101,6 +102,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         workspace=_workspace(str(path), permissions.get("workspace", [])),
         store=_store(file, settings["store"], text) if "store" in settings else None,
         surface=_surface(file, settings["surface"], text) if "surface" in settings else None,
+        search_model=_search_model(file, settings["search"]) if "search" in settings else None,
     )
 
 
@@ -118,6 +120,13 @@ def _surface(file: Path, table: object, text: str) -> SurfaceSetting:
         max_tokens=cast("int | bool | None", members.get("max_tokens")),
         hide_denied=cast("bool | None", members.get("hide_denied")),
     )
+
+
+def _search_model(file: Path, table: object) -> Path:
+    model = cast("JsonObject", table).get("model") if isinstance(table, dict) else None
+    if not isinstance(model, str) or not model or len(cast("JsonObject", table)) > 1:
+        raise ConfigError(f'{file}: [search] knows model and nothing else; write model = "FOLDER"')
+    return file.resolve().parent / model
 
 
 def _place(file: Path, name: str, text: str) -> str:

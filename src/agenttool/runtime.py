@@ -83,7 +83,7 @@ class Runtime(Surfaced, Detached, Ledger):
         self._core.run_nested = run_nested
         self._core.default_timeout_s = default_timeout_s
         self._catalog = Catalog()
-        self._index = Index()
+        self._index = Index(world.meaning)
         shop = Shop(self._catalog, self._index, surface_policy or SurfacePolicy(), self.declare)
         self._surfacing = Surfacing(self._core, shop, circumstances or Circumstances())
         self._surfaces = self._surfacing.surfaces

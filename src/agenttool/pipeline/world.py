@@ -12,6 +12,7 @@ from agenttool.policy.decide import Policy
 from agenttool.ports.advice import Adviser
 from agenttool.ports.later import Thread
 from agenttool.ports.limits import RateLimit
+from agenttool.ports.meaning import Meaning
 from agenttool.ports.shelf import Shelf
 from agenttool.ports.stores import EventLog, OpenCalls, PayloadStore
 from agenttool.ports.world import Clock, IdSource
@@ -30,7 +31,7 @@ class World:
     """What a runtime needs from outside; `close` is called when it is closed.
 
     `lease_s` is for how long a process that says nothing is taken for alive; after that others take up its calls.
-    `thread` names the conversation that calls are made in.
+    `thread` names the conversation that calls are made in; `meaning` helps to search, if there is a model for it.
     """
 
     clock: Clock
@@ -43,6 +44,7 @@ class World:
     random: Callable[[], float] = _certain
     lease_s: float = 6.0
     thread: str = "thread"
+    meaning: Meaning | None = None
 
 
 def make_core(

@@ -5,6 +5,7 @@ from typing import NewType
 
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.alphabet import BETWEEN, Alphabet
+from agenttool.catalog.search.words import spaced
 
 
 class Field(IntEnum):
@@ -49,3 +50,10 @@ def document_of(entry: Entry, alphabet: Alphabet) -> Document:
         read(declaration.namespace),
     )
     return Document(BETWEEN.join(fields))
+
+
+def told_in_words(entry: Entry) -> str:
+    """Say what a tool is in one short text, for those who look at meanings."""
+    declaration = entry.tool.declaration
+    name = spaced(f"{declaration.namespace} {declaration.name}")
+    return ". ".join(filter(None, (name, declaration.search_hint, declaration.description)))

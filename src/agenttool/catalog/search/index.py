@@ -7,11 +7,14 @@ from heapq import nlargest, nsmallest
 from operator import itemgetter
 
 from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search.document import Document
+from agenttool.catalog.search.document import told_in_words
+from agenttool.catalog.search.fusion import fused
 from agenttool.catalog.search.names import Names
 from agenttool.catalog.search.query import Asked, read_query
 from agenttool.catalog.search.score import Scorer
 from agenttool.catalog.search.shelf import FEW, Shelf
+from agenttool.catalog.search.words import is_identifier
+from agenttool.ports.meaning import Meaning
 from agenttool.records import ToolId
 
 BROUGHT = 100
@@ -36,8 +39,9 @@ class Index:
     A tool has a number for as long as it is there.
     """
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    def __init__(self, meaning: Meaning | None = None) -> None:
+        """Begin with nothing; with a model, what tools mean counts as much as their words."""
+        self._meaning = meaning
         self._names = Names()
         self._numbers: dict[ToolId, int] = {}
         self._entries: list[Entry | None] = []
@@ -67,6 +71,8 @@ class Index:
         if entry is not None:
             self._names.remove(entry)
         self._shelf.remove(number)
+        if self._meaning is not None:
+            self._meaning.remove(number)
         self._free.append(number)
 
     def catch_up(self, tools: int) -> bool:
@@ -76,6 +82,8 @@ class Index:
             entry = self._entries[number]
             if entry is not None and number not in self._shelf:  # it may have gone since, or wait twice
                 self._shelf.put(number, entry)
+                if self._meaning is not None:
+                    self._meaning.put(number, told_in_words(entry))
         self._shelf.settle()
         return bool(self._waiting)
 
@@ -87,27 +95,48 @@ class Index:
 
     def find(self, query: str, known: Collection[ToolId], limit: int) -> list[Found]:
         """Find the tools that answer a query best; one that is named exactly comes first."""
-        exact = self.named(query.strip(), known)[:limit]
+        exact = self._named_in(query, known)[:limit]
         found = [Found(each, 1.0, "this is its name") for each in exact]
         asked = read_query(query, self._shelf)
         scorer = Scorer(asked, self._shelf)
-        scored = (
-            (-score, tool_id, document)
-            for tool_id, document in self._worth_scoring(asked, known, limit)
-            if tool_id not in exact and (score := scorer.score(document)) > 0
+        scores = {each: scorer.score(self._shelf[each]) for each in self._worth_scoring(asked, known, limit)}
+        if self._meaning is not None:
+            scores = self._with_meaning(self._meaning, query, known, scorer, scores)
+        ranked = (
+            (-score, entry.tool_id, each) for each, score in scores.items() if score and (entry := self._entries[each])
         )
-        for score, tool_id, document in nsmallest(limit - len(found), scored):
-            found.append(Found(tool_id, round(-score, 4), scorer.reason(document)))
+        for score, tool_id, each in nsmallest(limit, ranked):
+            if tool_id not in exact and len(found) < limit:
+                reason = scorer.reason(self._shelf[each]) or "it means much the same"
+                found.append(Found(tool_id, round(-score, 4), reason))
         return found
 
-    def _worth_scoring(
-        self, asked: tuple[Asked, ...], known: Collection[ToolId], limit: int
-    ) -> Iterator[tuple[ToolId, Document]]:
+    def _named_in(self, query: str, known: Container[ToolId]) -> tuple[ToolId, ...]:
+        """Find the tools that a query is the name of, or whose identifiers it mentions among other words."""
+        whole = self.named(query.strip(), known)
+        if whole:
+            return whole
+        mentioned = (word.strip(".,;:!?\"'`()") for word in query.split())
+        return tuple(
+            dict.fromkeys(each for word in mentioned if is_identifier(word) for each in self.named(word, known))
+        )
+
+    def _with_meaning(
+        self, meaning: Meaning, query: str, known: Container[ToolId], scorer: Scorer, scores: dict[int, float]
+    ) -> dict[int, float]:
+        """Add the tools that mean what the query means, and weigh both opinions."""
+        for each in meaning.nearest(query, BROUGHT):
+            entry = self._entries[each]
+            if each not in scores and entry is not None and entry.tool_id in known:
+                scores[each] = scorer.score(self._shelf[each])
+        return fused(scores, meaning.likeness(query, scores))
+
+    def _worth_scoring(self, asked: tuple[Asked, ...], known: Collection[ToolId], limit: int) -> Iterator[int]:
         """Give the tools that may be among the best; looks further as long as too few of them may be known."""
         candidates = self._shelf.candidates
         if candidates is None or len(known) <= FEW:
-            numbers = ((each, self._numbers.get(each)) for each in known)
-            yield from ((each, self._shelf[at]) for each, at in numbers if at is not None and at in self._shelf)
+            numbers = (self._numbers.get(each) for each in known)
+            yield from (each for each in numbers if each is not None and each in self._shelf)
             return
         signs = _loudest(asked)
         wanted, seen, given = max(BROUGHT, 2 * limit), 0, 0
@@ -118,7 +147,7 @@ class Index:
                 entry = self._entries[number]
                 if entry is not None and entry.tool_id in known:
                     given += 1
-                    yield entry.tool_id, self._shelf[number]
+                    yield number
             if len(brought) < ahead:
                 return
             seen, ahead = ahead, ahead * 8

@@ -9,7 +9,10 @@ SATURATION = 0.7
 """How slowly a word gains by standing in better places or more often; being there at all is most of it."""
 
 LENGTH_MATTERS = 0.5
-NAME_SHARE = 0.1
+AGAIN, MAX_TIMES = 0.5, 2.0
+"""What a word gains by standing in a field once more, and the most that it counts; stuffing does not pay."""
+
+NAME_SHARE = 0.05
 """How much of a score is earned by naming the tool, rather than by sharing words with it."""
 
 _SAYS = {
@@ -55,11 +58,12 @@ class Scorer:
         return ((1 - NAME_SHARE) * text + NAME_SHARE * share * named) / self._whole
 
     def _amount(self, sign: str, fields: list[str]) -> float:
-        """Weigh how often a word stands where; a word in a long field tells less."""
+        """Weigh where a word stands; in a long field it tells less, and twice in a field is hardly more than once."""
         amount = 0.0
         for at, field in enumerate(fields):
             if sign in field:
-                amount += WEIGHTS[at] * field.count(sign) / (1 - LENGTH_MATTERS + self._slopes[at] * len(field))
+                often = min(MAX_TIMES, 1 + AGAIN * (field.count(sign) - 1))
+                amount += WEIGHTS[at] * often / (1 - LENGTH_MATTERS + self._slopes[at] * len(field))
         return amount
 
     def reason(self, document: Document) -> str:

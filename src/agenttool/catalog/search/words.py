@@ -69,6 +69,16 @@ def _parts(run: str) -> list[str]:
     return [*parts, "".join(parts)] if len(parts) == 2 else parts  # noqa: PLR2004 -- two
 
 
+def spaced(identifier: str) -> str:
+    """Write an identifier as people write words."""
+    return _HUMP.sub(" ", identifier.replace("_", " ").replace(".", " ").replace("-", " ")).casefold()
+
+
+def is_identifier(word: str) -> bool:
+    """Tell whether a word of a query is written as names of tools are, and as words are not."""
+    return "_" in word or "." in word or (not word.isupper() and _HUMP.search(word) is not None)
+
+
 def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)]
 

@@ -1,0 +1,103 @@
+"""Whether people find what they mean: nDCG@10 and recall@5 on a labelled set, beside peers in one run."""
+
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+from collections.abc import Iterator, Sequence
+from math import log2
+from pathlib import Path
+from typing import cast
+
+from agenttool.catalog.catalog import Catalog
+from agenttool.catalog.search.index import Index
+from agenttool.records import JsonObject, ToolId, replace
+from agenttool.testing.fakes import scripted_tool
+from bench.environments import Missing, interpreter
+from bench.figure import Absent, Figure, told
+from bench.quality import disguises, labelled
+from bench.quality.labelled import Request, Tool
+
+RANKERS = {"bm25": "bm25s", "fastmcp_search": "FastMCP"}
+SHOWN = 10
+Rankings = Sequence[Sequence[int]]
+
+
+def measure(settings: object) -> list[Figure | Absent]:
+    """Measure the set as it is, and in other clothes."""
+    return list(_figures())
+
+
+def _figures() -> Iterator[Figure | Absent]:
+    catalog = labelled.tools()
+    requests = labelled.requests(catalog)
+    for name, tools, asked in (
+        ("as written", catalog, requests),
+        ("wordy tools", disguises.wordy(catalog), requests),
+        ("bare names", disguises.bare(catalog), requests),
+        ("talkative people", catalog, disguises.talkative(requests)),
+        ("slips of the pen", catalog, disguises.misspelt(requests)),
+    ):
+        ours = _ours(tools, asked)
+        for ranker, peer in RANKERS.items():
+            try:
+                rankings = _theirs(ranker, tools, asked)
+            except Missing as error:
+                yield Absent(name=f"nDCG@10, {name}", peer_name=peer, reason=str(error))
+                continue
+            for peer_name, theirs in rankings.items():
+                for measured, mean in (("nDCG@10", gain), ("recall@5", recall)):
+                    pair = mean(ours, asked), mean(theirs, asked)
+                    yield told(f"{measured}, {name}", pair, peer_name=peer_name, unit="%")
+
+
+def gain(rankings: Rankings, requests: Sequence[Request]) -> float:
+    """Give the mean nDCG of the first ten: 1 if whatever helps comes first."""
+    return statistics.fmean(
+        sum(1 / log2(at + 2) for at, place in enumerate(ranking[:SHOWN]) if place in request.wanted)
+        / sum(1 / log2(at + 2) for at in range(min(SHOWN, len(request.wanted))))
+        for ranking, request in zip(rankings, requests, strict=True)
+    )
+
+
+def recall(rankings: Rankings, requests: Sequence[Request]) -> float:
+    """Give the mean share of what helps that is among the first five."""
+    return statistics.fmean(
+        len(request.wanted.intersection(ranking[:5])) / min(5, len(request.wanted))
+        for ranking, request in zip(rankings, requests, strict=True)
+    )
+
+
+def _ours(tools: Sequence[Tool], requests: Sequence[Request]) -> Rankings:
+    index, places = Index(), dict[ToolId, int]()
+    for place, tool in enumerate(tools):
+        schema: JsonObject = {"type": "object", "properties": {each: {} for each in tool.parameters}}
+        declared = scripted_tool(tool.name, namespace=tool.namespace, schema=schema)
+        declaration = replace(declared.declaration, description=tool.description)
+        entry = Catalog().declare(dataclasses.replace(declared, declaration=declaration))
+        index.put(entry)
+        places[entry.tool_id] = place
+    while index.catch_up(1000):
+        pass
+    return [[places[each.tool_id] for each in index.find(asked.query, places, SHOWN)] for asked in requests]
+
+
+def _theirs(ranker: str, tools: Sequence[Tool], requests: Sequence[Request]) -> dict[str, Rankings]:
+    """Let a peer rank in a process of its own.
+
+    Raises:
+        Missing: it cannot run here.
+    """
+    rows = [(tool.namespace, tool.name, tool.description, " ".join(tool.parameters)) for tool in tools]
+    done = subprocess.run(
+        [str(interpreter(ranker)), "-m", f"bench.rankers.{ranker}"],
+        input=json.dumps({"tools": rows, "queries": [each.query for each in requests]}),
+        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise Missing(done.stderr.strip().rpartition("\n")[2])
+    return cast("dict[str, Rankings]", json.loads(done.stdout))

@@ -1,0 +1,1 @@
+"""Rankers: each takes tools and queries, and gives the places of the ten tools it would show for each query."""

@@ -1,0 +1,97 @@
+"""Vectors of texts, made in the background and kept by content."""
+# pyright: basic
+# The library of an optional extra may be missing where types are checked.
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache
+from hashlib import sha256
+from threading import Lock
+
+import numpy as np
+
+from agenttool.adapters.embedding.model import Encode
+
+AT_ONCE = 64
+"""How many texts are put to the model together."""
+
+REMEMBERED = 256
+"""How many queries are remembered."""
+
+
+class Meanings:
+    """Implements `ports.meaning.Meaning` on a model in this process."""
+
+    def __init__(self, encode: Encode) -> None:
+        """Begin with no texts."""
+        self._encode = encode
+        self._of_query = lru_cache(REMEMBERED)(lambda query: np.array(encode([query])[0], np.float32))
+        self._contents: dict[int, bytes] = {}
+        self._waiting: dict[bytes, str] = {}
+        self._vectors: dict[bytes, np.ndarray] = {}
+        self._table: tuple[list[int], np.ndarray] | None = None
+        self._lock = Lock()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="meanings")
+        self._work: Future[None] | None = None
+
+    def put(self, number: int, text: str) -> None:
+        """Take a text; its vector is made in the background, unless its content was met before."""
+        content = sha256(text.encode()).digest()
+        with self._lock:
+            self._contents[number] = content
+            self._table = None
+            if content not in self._vectors:
+                self._waiting[content] = text
+                if self._work is None or self._work.done():
+                    self._work = self._worker.submit(self._make)
+
+    def remove(self, number: int) -> None:
+        """Forget a number; what its text means is remembered, for it may come back."""
+        with self._lock:
+            if self._contents.pop(number, None) is not None:
+                self._table = None
+
+    def _make(self) -> None:
+        while True:
+            with self._lock:
+                texts = dict(list(self._waiting.items())[:AT_ONCE])
+            if not texts:
+                return
+            vectors = self._encode(list(texts.values()))
+            with self._lock:
+                for content, vector in zip(texts, vectors, strict=True):
+                    self._vectors[content] = np.array(vector, np.float32)
+                    del self._waiting[content]
+                self._table = None
+
+    def wait(self) -> None:
+        """Wait until every text that was put is known."""
+        while self._work is not None and (self._waiting or not self._work.done()):
+            self._work.result()
+
+    def nearest(self, query: str, limit: int) -> list[int]:
+        """Compare a query with all texts."""
+        numbers, table = self._known()
+        if not numbers:
+            return []
+        near = table @ self._of_query(query)
+        return [numbers[at] for at in np.argsort(-near, kind="stable")[:limit]]
+
+    def likeness(self, query: str, numbers: Collection[int]) -> Mapping[int, float]:
+        """Compare a query with some texts."""
+        asked = self._of_query(query)
+        with self._lock:
+            known = {each: self._vectors.get(self._contents.get(each, b"")) for each in numbers}
+        return {number: float(vector @ asked) for number, vector in known.items() if vector is not None}
+
+    def _known(self) -> tuple[list[int], np.ndarray]:
+        with self._lock:
+            if self._table is None:
+                numbers = [each for each, content in self._contents.items() if content in self._vectors]
+                rows = [self._vectors[self._contents[each]] for each in numbers]
+                self._table = numbers, np.stack(rows) if rows else np.zeros((0, 1), np.float32)
+            return self._table
+
+    def close(self) -> None:
+        """Let the background end."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
