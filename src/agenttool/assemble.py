@@ -1,7 +1,7 @@
 """Joins everything: settings and tools in, a runtime out. The only file that knows every room."""
 
 import os.path
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from random import random
 from typing import Self, TypeVar, cast
@@ -36,6 +36,7 @@ from agenttool.stores.places import file_of, open_place
 from agenttool.world import SystemClock, UniqueIds
 
 _T = TypeVar("_T")
+Closing = Callable[[], Awaitable[None]]
 
 HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """What every hook command finds in its environment. Anything else could be a secret, and is passed on by name only."""
@@ -112,6 +113,7 @@ class Runtime(_Runtime):
         standing = _with_commands(_all_of("hooks", hooks, Hook), settings)
         place, folder = _place_of(settings, store, payloads)
         kept = open_place(place, STEPS, folder)
+        meaning = _meaning_of(search_model or settings.search_model)
         world = World(
             clock=SystemClock(),
             ids=UniqueIds(),
@@ -119,11 +121,11 @@ class Runtime(_Runtime):
             payloads=kept.payloads,
             open_calls=kept.open_calls,
             shelf=kept.shelf,
-            close=kept.close,
+            close=_closing(kept.close, meaning),
             random=random,
             lease_s=lease_s,
             thread=thread or "thr_" + UniqueIds().unique(),
-            meaning=_meaning_of(search_model or settings.search_model),
+            meaning=meaning,
         )
         return cls(
             world,
@@ -195,6 +197,18 @@ def _one(given: _T, kind: type[_T]) -> _T:
     if not isinstance(cast("object", given), kind):
         raise ConfigError(f"a {kind.__name__} was wanted, got {given!r}; make one of it")
     return given
+
+
+def _closing(close: Closing | None, meaning: Meaning | None) -> Closing:
+    """End what works in the background together with the store."""
+
+    async def both() -> None:
+        if meaning is not None:
+            meaning.close()
+        if close is not None:
+            await close()
+
+    return both
 
 
 def _meaning_of(model: str | Path | None) -> Meaning | None:

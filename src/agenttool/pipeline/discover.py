@@ -32,6 +32,8 @@ async def search_tools(
         raise ConfigError(f"limit must be a whole number above 0, got {limit!r}; leave it out for ten")
     while index.catch_up(AT_ONCE):  # noqa: ASYNC110 -- it is work, not waiting, and lets others have their turn
         await asyncio.sleep(0)
+    if index.meaning is not None:
+        await asyncio.to_thread(index.meaning.settle)
     result = known.answer(index, query, limit)
     for match in result.matches:
         if isinstance(match, SearchMatch) and match.tool_id in known.deferred:

@@ -19,10 +19,18 @@ class Meaning(Protocol):
         """Forget a text, if it is there."""
         ...
 
+    def settle(self) -> None:
+        """Wait for texts that are about to be known, if they are few; blocks for a moment at most."""
+        ...
+
     def nearest(self, query: str, limit: int) -> list[int]:
         """Give the numbers of the texts that mean most nearly what a query means, the nearest first."""
         ...
 
     def likeness(self, query: str, numbers: Collection[int]) -> Mapping[int, float]:
         """Tell how near these texts are to a query, from -1 to 1; of those not known yet, nothing."""
+        ...
+
+    def close(self) -> None:
+        """End the work in the background; what is not known by now never will be."""
         ...

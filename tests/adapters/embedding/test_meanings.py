@@ -1,7 +1,5 @@
 """Vectors are made in the background, once per content, and search finds what shares no word with the query."""
 
-import asyncio
-
 import pytest
 
 from agenttool import Runtime, tool
@@ -15,10 +13,10 @@ def test_the_same_content_is_put_to_the_model_once(static_model):
     meanings = Meanings(lambda texts: seen.extend(texts) or encode(texts))
     for number, text in enumerate(["rain", "song", "rain", "invoice", "song"]):
         meanings.put(number, text)
-        meanings.wait()
+        meanings.settle()
     meanings.remove(0)
     meanings.put(7, "rain")
-    meanings.wait()
+    meanings.settle()
     assert sorted(seen) == ["invoice", "rain", "song"]
     assert set(meanings.nearest("umbrella", 2)) == {2, 7}
     assert set(meanings.likeness("umbrella", [0, 1, 2])) == {1, 2}
@@ -51,11 +49,7 @@ async def test_search_finds_what_shares_no_word_with_the_query(kind, request):
     tools = [tool(each) for each in (check_weather, send_invoice, start_music)]
     async with Runtime.open(tools=tools, search_model=folder) as rt:
         surface = await rt.surface()
-        for _ in range(200):
-            found = await rt.search("umbrella", surface=surface)
-            if found.matches:
-                break
-            await asyncio.sleep(0.02)
+        found = await rt.search("umbrella", surface=surface)
         assert found.matches[0].name.endswith("check_weather")
         assert found.matches[0].reason == "it means much the same"
         exact = await rt.search("send_invoice", surface=surface)

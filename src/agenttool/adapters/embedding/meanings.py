@@ -3,9 +3,10 @@
 # The library of an optional extra may be missing where types are checked.
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import lru_cache
 from hashlib import sha256
+from itertools import islice
 from threading import Lock
 
 import numpy as np
@@ -14,6 +15,9 @@ from agenttool.adapters.embedding.model import Encode
 
 AT_ONCE = 64
 """How many texts are put to the model together."""
+
+WAITED_FOR, PATIENCE_S = 512, 2.0
+"""For so many texts a search waits, and so long at most."""
 
 REMEMBERED = 256
 """How many queries are remembered."""
@@ -42,7 +46,7 @@ class Meanings:
             self._table = None
             if content not in self._vectors:
                 self._waiting[content] = text
-                if self._work is None or self._work.done():
+                if self._work is None:
                     self._work = self._worker.submit(self._make)
 
     def remove(self, number: int) -> None:
@@ -54,20 +58,22 @@ class Meanings:
     def _make(self) -> None:
         while True:
             with self._lock:
-                texts = dict(list(self._waiting.items())[:AT_ONCE])
-            if not texts:
-                return
+                texts = dict(islice(self._waiting.items(), AT_ONCE))
+                if not texts:
+                    self._work = None
+                    return
             vectors = self._encode(list(texts.values()))
             with self._lock:
                 for content, vector in zip(texts, vectors, strict=True):
                     self._vectors[content] = np.array(vector, np.float32)
-                    del self._waiting[content]
+                    self._waiting.pop(content, None)
                 self._table = None
 
-    def wait(self) -> None:
-        """Wait until every text that was put is known."""
-        while self._work is not None and (self._waiting or not self._work.done()):
-            self._work.result()
+    def settle(self) -> None:
+        """Wait a moment for the last few; of more, a search makes do with those that are known."""
+        work = self._work
+        if work is not None and len(self._waiting) <= WAITED_FOR:
+            wait([work], PATIENCE_S)
 
     def nearest(self, query: str, limit: int) -> list[int]:
         """Compare a query with all texts."""
@@ -93,5 +99,7 @@ class Meanings:
             return self._table
 
     def close(self) -> None:
-        """Let the background end."""
+        """End the work in the background; what is not known by now never will be."""
+        with self._lock:
+            self._waiting.clear()
         self._worker.shutdown(wait=False, cancel_futures=True)

@@ -41,7 +41,7 @@ class Index:
 
     def __init__(self, meaning: Meaning | None = None) -> None:
         """Begin with nothing; with a model, what tools mean counts as much as their words."""
-        self._meaning = meaning
+        self.meaning = meaning
         self._names = Names()
         self._numbers: dict[ToolId, int] = {}
         self._entries: list[Entry | None] = []
@@ -71,8 +71,8 @@ class Index:
         if entry is not None:
             self._names.remove(entry)
         self._shelf.remove(number)
-        if self._meaning is not None:
-            self._meaning.remove(number)
+        if self.meaning is not None:
+            self.meaning.remove(number)
         self._free.append(number)
 
     def catch_up(self, tools: int) -> bool:
@@ -82,8 +82,8 @@ class Index:
             entry = self._entries[number]
             if entry is not None and number not in self._shelf:  # it may have gone since, or wait twice
                 self._shelf.put(number, entry)
-                if self._meaning is not None:
-                    self._meaning.put(number, told_in_words(entry))
+                if self.meaning is not None:
+                    self.meaning.put(number, told_in_words(entry))
         self._shelf.settle()
         return bool(self._waiting)
 
@@ -100,8 +100,8 @@ class Index:
         asked = read_query(query, self._shelf)
         scorer = Scorer(asked, self._shelf)
         scores = {each: scorer.score(self._shelf[each]) for each in self._worth_scoring(asked, known, limit)}
-        if self._meaning is not None:
-            scores = self._with_meaning(self._meaning, query, known, scorer, scores)
+        if self.meaning is not None:
+            scores = self._with_meaning(self.meaning, query, known, scorer, scores)
         ranked = (
             (-score, entry.tool_id, each) for each, score in scores.items() if score and (entry := self._entries[each])
         )

@@ -67,12 +67,15 @@ class Scorer:
         return amount
 
     def reason(self, document: Document) -> str:
-        """Say in which fields which words were found."""
-        told: dict[str, dict[str, None]] = {}
+        """Say which words were found, each where it tells most."""
+        told: dict[str, list[str]] = {}
+        seen: set[str] = set()
         for field, signs in zip(Field, document.split(BETWEEN), strict=True):
             here = [_told(each, answer) for each in self._asked for answer in each.answers if answer.sign in signs]
-            if here:
-                told.setdefault(_SAYS[field], {}).update(dict.fromkeys(here))
+            new = [word for word in dict.fromkeys(here) if word not in seen]
+            if new:
+                told.setdefault(_SAYS[field], []).extend(new)
+                seen.update(new)
         return "; ".join(f"{where} says {', '.join(words)}" for where, words in told.items())
 
 
