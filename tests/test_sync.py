@@ -3,6 +3,7 @@ import threading
 import pytest
 
 from agenttool import ConfigError, sync, tool
+from agenttool.testing.replies import Asked, reply
 
 
 @tool(read_only=True, concurrency_safe=True, open_world=False)
@@ -54,3 +55,16 @@ def test_the_thread_ends_with_the_block():
     with sync.open(tools=[add]):
         pass
     assert threading.active_count() <= before
+
+
+def test_a_model_is_given_its_tools_and_answered_without_a_loop():
+    @tool(read_only=True, open_world=False)
+    def double(number: int) -> int:
+        """Double a number. Not for text."""
+        return 2 * number
+
+    with sync.open(tools=[double]) as rt:
+        tools = rt.tools_for("openai", tool_choice="double")
+        assert tools.request()["tool_choice"] == {"type": "function", "function": {"name": "double"}}
+        turn = tools.answer(reply("openai", Asked(name="double", arguments={"number": 21}, call_id="call_1")))
+    assert turn.answers == ({"role": "tool", "tool_call_id": "call_1", "content": "42"},)

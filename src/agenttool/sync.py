@@ -25,6 +25,7 @@ from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.rules import Rule
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
+from agenttool.providers import ModelTools, Turn
 from agenttool.records import (
     ApprovalId,
     InvocationId,
@@ -52,6 +53,16 @@ class OpenOptions(TypedDict, total=False):
     interactive: bool | None
     surface: SurfacePolicy | None
     circumstances: Circumstances | None
+
+
+class ToolOptions(TypedDict, total=False):
+    """What `Runtime.tools_for` takes."""
+
+    surface: ToolSurface | None
+    tool_choice: str | None
+    parallel_tool_calls: bool | None
+    strict: bool
+    native_search: bool
 
 
 class SyncRuntime:
@@ -92,6 +103,10 @@ class SyncRuntime:
         """Call several tools and wait for all results."""
         return self._wait(self._runtime.batch(calls, surface=surface))
 
+    def tools_for(self, provider: str, **options: Unpack[ToolOptions]) -> "SyncModelTools":
+        """Give the tools of a surface in the format of a model's provider."""
+        return SyncModelTools(self._wait(self._runtime.tools_for(provider, **options)), self._loop)
+
     def cancel(self, invocation_id: InvocationId) -> bool:
         """Ask a call to stop."""
         return self._wait(self._runtime.cancel(invocation_id))
@@ -127,6 +142,26 @@ class SyncRuntime:
             work.close()
             raise ConfigError("this runtime is closed; open another one")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class SyncModelTools:
+    """The tools of one conversation, for code without an event loop."""
+
+    def __init__(self, tools: ModelTools, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the tools and the loop that their runtime lives on."""
+        self.tools = tools
+        self._loop = loop
+
+    def request(self) -> JsonObject:
+        """Give the part of a request that is about tools."""
+        return asyncio.run_coroutine_threadsafe(self._requested(), self._loop).result()
+
+    def answer(self, reply: object) -> Turn:
+        """Run what a model asks for, and give what to send back."""
+        return asyncio.run_coroutine_threadsafe(self.tools.answer(reply), self._loop).result()
+
+    async def _requested(self) -> JsonObject:
+        return self.tools.request()
 
 
 @contextmanager
