@@ -12,15 +12,14 @@ while True:
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agenttool.adapters.function_calling.content import answers_of, refs_in
 from agenttool.adapters.function_calling.formats import format_named
 from agenttool.adapters.function_calling.menu import Menu, Wishes, make_menu
 from agenttool.errors import StoreError
 from agenttool.ports.calls import ToolCall
-from agenttool.ports.offer import OfferedTool
-from agenttool.records import AbsentTool, Digest, JsonObject, Ref, ToolResult, ToolSurface
+from agenttool.records import AbsentTool, Digest, JsonObject, Ref, SurfaceId, ToolId, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 
 __all__ = ["ModelTools", "Turn"]
@@ -68,8 +67,8 @@ class ModelTools:
         self._runtime = runtime
         self._format = format_named(provider)
         self._wishes = wishes
-        self._offered: tuple[OfferedTool, ...] | None = None
-        self._known = make_menu((), self._format.limits, wishes)
+        self._found: set[ToolId] = set()
+        self._known: tuple[SurfaceId, Menu] | None = None
 
     def request(self) -> JsonObject:
         """Give the part of a request that is about tools: its tools, and what it says about choosing among them.
@@ -104,6 +103,7 @@ class ModelTools:
         await self._load_found(menu, read.found)
         calls = tuple(each.call for each in read.calls)
         results = await self._runtime.batch(calls, surface=self.surface) if calls else []
+        self._known = None  # a call may have brought tools to the surface, such as the one that reads stored output
         payloads = await self._payloads(refs_in(results))
         return Turn(
             said=read.echo,
@@ -129,17 +129,20 @@ class ModelTools:
         self.surface = await self._runtime.load(self.surface, names)
 
     def _menu(self) -> Menu:
-        offered = self._runtime.offered(self.surface)
-        if offered != self._offered:
-            self._offered, self._known = offered, make_menu(offered, self._format.limits, self._wishes)
-        return self._known
+        """Put together what is sent; what the provider's search found is sent as before, for it is referred to."""
+        if self._known is None or self._known[0] != self.surface.surface_id:
+            offered = self._runtime.offered(self.surface)
+            sent = (replace(each, is_deferred=True) if each.tool_id in self._found else each for each in offered)
+            self._known = self.surface.surface_id, make_menu(sent, self._format.limits, self._wishes)
+        return self._known[1]
 
     async def _load_found(self, menu: Menu, found: Iterable[str]) -> None:
         """Load what the provider's own search has shown to its model, so that it may be called."""
-        shown = [menu.shown[name].tool for name in found if name in menu.shown]
-        names = [tool.qualified_name for tool in shown if tool.is_deferred]
-        if names:
-            await self.load(names)
+        shown = (menu.shown[name].tool for name in found if name in menu.shown)
+        fresh = [tool for tool in shown if tool.is_deferred and tool.tool_id not in self._found]
+        if fresh:
+            await self.load([tool.qualified_name for tool in fresh])
+            self._found.update(tool.tool_id for tool in fresh)
 
     async def _payloads(self, refs: Iterable[Ref]) -> dict[Digest, bytes]:
         """Fetch the media that a model is to be shown; what cannot be had is told by its caption alone."""

@@ -28,11 +28,20 @@ def test_one_bad_tool_never_costs_the_others():
     assert absent.message == "the provider takes no argument named 'what is it?'"
 
 
-def test_more_tools_than_a_request_takes_are_left_out_and_deferred_ones_first():
-    tools = [offered("late", is_deferred=True), *(offered(f"t{number}") for number in range(3))]
-    menu = make_menu(tools, Limits(max_tools=3, has_search=True), Wishes())
+def test_more_tools_than_a_request_takes_are_left_out():
+    menu = make_menu([offered(f"t{number}") for number in range(4)], Limits(max_tools=3), Wishes())
     assert list(menu.shown) == ["t0", "t1", "t2"]
-    assert [each.message for each in menu.left_out] == ["a request takes at most 3 tools"]
+    assert [(each.name, each.message) for each in menu.left_out] == [("test.t3", "a request takes at most 3 tools")]
+
+
+def test_the_providers_search_is_used_only_if_all_that_waits_fits_and_then_ours_is_not():
+    ours = offered("tool_search", namespace="agenttool")
+    tools = [offered("t"), ours, *(offered(f"late{number}", is_deferred=True) for number in range(2))]
+    for limits in (Limits(max_tools=3, has_search=True), Limits(has_search=True, max_deferred=1), Limits()):
+        menu = make_menu(tools, limits, Wishes())
+        assert (list(menu.shown), menu.left_out) == (["t", "tool_search"], ())
+    menu = make_menu(tools, Limits(max_tools=4, has_search=True, max_deferred=2), Wishes())
+    assert list(menu.shown) == ["t", "late0", "late1"]
 
 
 def test_a_schema_that_cannot_be_strict_is_sent_as_it_is_and_says_so():

@@ -58,6 +58,12 @@ def test_tools_with_one_name_are_told_apart_by_their_namespaces():
     assert list(named(tools)) == ["github__search", "jira_cloud__search"]
 
 
+def test_a_tool_that_waits_shares_its_name_already_so_that_loading_it_renames_none():
+    shown, waiting = offered("github", "search"), offered("jira", "search")
+    assert list(named([shown], waiting=[waiting])) == ["github__search"]
+    assert list(named([shown, waiting])) == ["github__search", "jira__search"]
+
+
 def test_a_name_made_to_look_like_another_tools_does_not_become_it():
     plain, spelled = offered("a", "x_y"), offered("b", "x.y")
     table = named([plain, spelled])

@@ -27,6 +27,7 @@ LIMITS = Limits(
     max_optionals=24,
     max_unions=16,
     has_search=True,
+    max_deferred=1000,
     reserved=frozenset({SEARCH}),
     property_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
 )

@@ -1,7 +1,7 @@
 """The tools of a surface as one provider will be shown them, each with its name, its schema and its reasons."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from agenttool.adapters.function_calling.budget import StrictBudget
@@ -12,6 +12,9 @@ from agenttool.adapters.function_calling.strict import NotStrict, strict_form
 from agenttool.ports.offer import OfferedTool
 from agenttool.records import AbsenceReason, AbsentTool, JsonObject
 from agenttool.schema.traverse import members
+
+OUR_SEARCH = "agenttool.tool_search"
+"""The tool by which a model searches here; where the provider has a search of its own, one is enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,7 @@ class Limits:
 
     Attributes:
         dialect: its strict mode, if it has one.
+        max_deferred: how many deferred tools it is sent at most; if more wait, its own search is not used.
         reserved: names that are its own.
         property_names: what the names of arguments must look like.
     """
@@ -47,6 +51,7 @@ class Limits:
     max_optionals: int | None = None
     max_unions: int | None = None
     has_search: bool = False
+    max_deferred: int | None = None
     reserved: frozenset[str] = frozenset()
     property_names: re.Pattern[str] | None = None
 
@@ -85,20 +90,37 @@ class Menu:
 
 def make_menu(offered: Iterable[OfferedTool], limits: Limits, wishes: Wishes) -> Menu:
     """Put together what a provider is sent; a tool that it would refuse is left out, and costs none of the others."""
-    names = named(offered, limits.reserved)
+    chosen = tuple(offered)
+    searches = wishes.native_search and _can_search(chosen, limits)
+    sent = [tool for tool in chosen if _is_sent(tool, searches=searches)]
+    names = named(sent, limits.reserved, waiting=() if searches else (tool for tool in chosen if tool.is_deferred))
     budget = StrictBudget(limits.max_strict_tools, limits.max_optionals, limits.max_unions)
     shown: dict[str, ShownTool] = {}
     left_out: list[AbsentTool] = []
-    searches = limits.has_search and wishes.native_search
-    for name, tool in sorted(names.items(), key=lambda each: each[1].is_deferred):
-        if tool.is_deferred and not searches:
-            continue
+    for name, tool in sorted(names.items(), key=_place):
         reason = _why_not(tool, limits, len(shown))
         if reason is None:
             shown[name] = _shown(name, tool, limits, wishes, budget)
         else:
             left_out.append(_absent(tool, *reason))
     return Menu(shown=shown, left_out=tuple(left_out), wishes=wishes)
+
+
+def _is_sent(tool: OfferedTool, *, searches: bool) -> bool:
+    return tool.qualified_name != OUR_SEARCH if searches else not tool.is_deferred
+
+
+def _place(named_tool: tuple[str, OfferedTool]) -> tuple[bool, str]:
+    """Put what waits behind the rest, in an order of its own, so that finding some does not change a request."""
+    name, tool = named_tool
+    return (True, name) if tool.is_deferred else (False, "")
+
+
+def _can_search(tools: Sequence[OfferedTool], limits: Limits) -> bool:
+    """Tell whether all that waits can be left to the provider's own search; some of it would be worse than none."""
+    waiting = sum(tool.is_deferred for tool in tools)
+    fits = limits.max_tools is None or len(tools) <= limits.max_tools
+    return limits.has_search and 0 < waiting <= (limits.max_deferred or waiting) and fits
 
 
 def _why_not(tool: OfferedTool, limits: Limits, before: int) -> tuple[str, str] | None:

@@ -17,15 +17,18 @@ _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 _FEWEST_DIGITS = 8
 
 
-def named(tools: Iterable[OfferedTool], reserved: Iterable[str] = ()) -> dict[str, OfferedTool]:
+def named(
+    tools: Iterable[OfferedTool], reserved: Iterable[str] = (), *, waiting: Iterable[OfferedTool] = ()
+) -> dict[str, OfferedTool]:
     """Give every tool a name of its own; whoever is called by it is found in the same table.
 
     A name that fits and that no other tool wants stays as it is. Two tools that share a bare name are told apart by
     their namespaces, and where spelling a name anew is not enough, by a digest of the qualified name. The order of the
-    tools does not matter, nor which of them are deferred, so that loading one renames none.
+    tools does not matter. Those that wait to be loaded are given no name, but share theirs already, so that loading
+    one renames none.
     """
     chosen = list(tools)
-    shared = Counter(tool.name for tool in chosen)
+    shared = Counter(tool.name for tool in (*chosen, *waiting))
     wanted = {tool.qualified_name: _wanted(tool, is_shared=shared[tool.name] > 1) for tool in chosen}
     claims = Counter(wanted.values())
     taken = set(reserved)
