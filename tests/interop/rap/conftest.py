@@ -1,13 +1,18 @@
 """What tests with foreign RAP programs share: Node itself, and processes that speak JSON lines."""
 
+import html
 import json
+import os
+import re
 import shutil
 import subprocess
 import threading
 import time
 from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -22,11 +27,17 @@ class Program:
     into one list, in the order of arrival.
     """
 
-    def __init__(self, command):
+    def __init__(self, command, environment):
         self._told = []
         self._news = threading.Condition()
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            env={**os.environ, **environment},
         )
         streams = (self._process.stdout, self._process.stderr)
         self._readers = [threading.Thread(target=self._read, args=(stream,), daemon=True) for stream in streams]
@@ -50,7 +61,10 @@ class Program:
 
     def do(self, name, **members):
         """Give a runtime a command."""
-        self._process.stdin.write(json.dumps({"do": name, **members}) + "\n")
+        self.say(do=name, **members)
+
+    def say(self, **members):
+        self._process.stdin.write(json.dumps(members) + "\n")
 
     def told(self, **wanted):
         """Everything told so far that has all these members."""
@@ -69,9 +83,18 @@ class Program:
                 if left <= 0 or (
                     self._process.poll() is not None and not any(map(threading.Thread.is_alive, self._readers))
                 ):
-                    told = "\n".join(map(str, self._told[-40:]))
+                    told = "\n".join(map(str, self._about(wanted)[-40:]))
                     pytest.fail(f"nothing fits {wanted} {count} times; the last lines told were:\n{told}")
                 self._news.wait(min(left, 0.5))
+
+    def _about(self, wanted):
+        """What was told about the same call, or everything if no call is named."""
+        return [line for line in self._told if "id" not in wanted or line.get("id") in {wanted["id"], None}]
+
+    def exactly(self, count, **wanted):
+        """Wait until so many lines have all these members, and insist that no more do."""
+        self.wait_for(count=count, **wanted)
+        assert len(self.told(**wanted)) == count
 
     def close_stdin(self):
         self._process.stdin.close()
@@ -122,12 +145,18 @@ def node():
 
 
 @pytest.fixture
+def node_programs():
+    """The folder of the programs written in Node."""
+    return NODE_PROGRAMS
+
+
+@pytest.fixture
 def launch():
     """Start a command as a `Program`; whatever still runs at the end of the test is ended."""
     with ExitStack() as stack:
 
-        def start(*command):
-            program = Program([str(part) for part in command])
+        def start(*command, **environment):
+            program = Program([str(part) for part in command], {key: str(value) for key, value in environment.items()})
             stack.callback(program.leave)
             return program
 
@@ -166,3 +195,58 @@ def pair(node_provider, node_runtime):
         return provider, runtime
 
     return start
+
+
+@pytest.fixture
+def follow():
+    """Open the authorization page and click on one of its links."""
+
+    def click(page_url, link):
+        page = urlopen(page_url).read().decode()  # noqa: S310 -- a page on loopback
+        target = html.unescape(re.search(rf'href="([^"]+)">{link}<', page)[1])
+        return urlopen(target).status  # noqa: S310 -- a page on loopback
+
+    return click
+
+
+class Inbox(BaseHTTPRequestHandler):
+    """Takes any POST in, and serves one manifest."""
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.box.messages.append(json.loads(body))
+        self.server.box.arrived.release()
+        self.send_response(200)
+        self.end_headers()
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(self.server.box.manifest).encode())
+
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+class Box:
+    def __init__(self, port):
+        self.url = f"http://127.0.0.1:{port}"
+        self.messages = []
+        self.arrived = threading.Semaphore(0)
+        self.manifest = {}
+
+    def next(self):
+        assert self.arrived.acquire(timeout=20)
+        return self.messages.pop(0)
+
+
+@pytest.fixture
+def inbox():
+    """An address that takes any callback in, and serves any manifest."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Inbox) as server:
+        server.box = Box(server.server_port)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.box
+        server.shutdown()
+        thread.join(20)

@@ -1,10 +1,8 @@
 """The two programs written in Node from the ledger alone, paired with each other: known good before they judge ours."""
 
-import html
 import re
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import pytest
 
@@ -15,13 +13,6 @@ PIXEL = "image/png"
 
 def text_of(result):
     return "".join(item["text"] for item in result["model"] if item["type"] == "text")
-
-
-def follow(page_url, link):
-    """Open the authorization page and click on one of its links."""
-    page = urlopen(page_url).read().decode()  # noqa: S310 -- a page on loopback
-    target = html.unescape(re.search(rf'href="([^"]+)">{link}<', page)[1])
-    return urlopen(target).status  # noqa: S310 -- a page on loopback
 
 
 def test_the_programs_stand_on_node_alone_and_stay_small():
@@ -154,7 +145,7 @@ def test_a_question_that_nobody_answers_ends_in_an_error(pair):
 
 
 @pytest.mark.parametrize(("link", "words"), [("Allow", "one letter"), ("Deny", "Error: the authorization was denied")])
-def test_an_authorization_is_given_or_denied_on_a_page(pair, link, words):
+def test_an_authorization_is_given_or_denied_on_a_page(pair, follow, link, words):
     _, runtime = pair(runtime_options=["--allow-loopback-auth"])
     runtime.do("invoke", thread="s", id="m", tool="read_mail", user_id="gardener")
     page = runtime.wait_for(event="oauth", id="m")["auth_url"]
@@ -162,7 +153,7 @@ def test_an_authorization_is_given_or_denied_on_a_page(pair, link, words):
     assert text_of(runtime.wait_for(event="result", id="m")).startswith(words)
 
 
-def test_a_page_with_tls_is_shown_without_the_development_switch(pair):
+def test_a_page_with_tls_is_shown_without_the_development_switch(pair, follow):
     provider, runtime = pair(["--authorize-at", "https://login.example.test/login/authorize"])
     runtime.do("invoke", thread="s", id="m", tool="read_mail", user_id="gardener")
     page = urlsplit(runtime.wait_for(event="oauth", id="m")["auth_url"])
@@ -170,7 +161,7 @@ def test_a_page_with_tls_is_shown_without_the_development_switch(pair):
     runtime.wait_for(event="result", id="m")
     runtime.do("invoke", thread="s", id="m2", tool="read_mail", user_id="gardener")
     runtime.wait_for(event="result", id="m2")
-    assert len(runtime.told(event="oauth")) == 1
+    runtime.exactly(1, event="oauth")
 
 
 def test_a_page_without_tls_is_shown_to_nobody(pair):

@@ -1,8 +1,6 @@
 """The two Node programs under faults: lost replies, duplicates, garbage, strangers, crashes."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -27,22 +25,24 @@ def test_every_call_ends_once_in_its_own_result_whatever_the_provider_does(pair,
     provider, runtime = pair(["--faults", fault])
     echo_all(runtime, 12)
     provider.wait_for(event="callback", type="tool_result", count=12)
-    assert len(runtime.told(event="result")) == 12
-    assert len(provider.told(event="run")) == 12
+    runtime.exactly(12, event="result")
+    provider.exactly(12, event="run")
 
 
 def test_garbage_is_refused_and_settles_nothing(pair):
     provider, runtime = pair(["--faults", "garbage"])
     echo_all(runtime, 2)
+    provider.wait_for(event="callback", count=2)
     answers = {line["what"]: line["status"] for line in provider.told(event="fault")}
     assert len(answers) > 20
     assert {what: status for what, status in answers.items() if not 400 <= status < 500} == {}
-    assert len(runtime.told(event="result")) == 2
+    runtime.exactly(2, event="result")
 
 
 def test_strangers_are_answered_by_4xx_so_that_they_stop(pair):
     provider, runtime = pair(["--faults", "strangers"])
     echo_all(runtime, 1)
+    provider.wait_for(event="callback")
     assert {line["status"] for line in provider.told(event="fault")} == {404}
     assert runtime.told(event="view") == []
 
@@ -58,8 +58,36 @@ def test_events_outside_of_their_subscription_are_dropped(pair):
 def test_a_5xx_is_tried_again_with_the_same_call(pair):
     provider, runtime = pair(["--faults", "refuse-first"])
     echo_all(runtime, 3)
-    assert len(runtime.told(event="attempt", status=503)) == 3
-    assert len(provider.told(event="run")) == 3
+    runtime.exactly(3, event="attempt", status=503)
+    provider.exactly(3, event="run")
+
+
+@pytest.mark.parametrize("status", [202, 307, 400])
+def test_only_200_takes_a_call_on_and_nothing_else_is_tried_again(pair, status):
+    provider, runtime = pair(["--faults", f"answer-{status}"])
+    runtime.do("invoke", thread="s", id="c", tool="list_beds")
+    assert runtime.wait_for(event="result", id="c")["source"] == "dispatch"
+    provider.exactly(1, event="answered", status=status)
+    assert provider.told(event="followed") == []
+
+
+def test_a_notice_that_fails_is_neither_repeated_nor_waited_for(pair):
+    provider, runtime = pair(["--faults", "deaf"])
+    runtime.do("invoke", thread="s", id="g", tool="grow", arguments={"ms": 60_000})
+    runtime.wait_for(event="attempt", id="g", status=200)
+    runtime.do("cancel", thread="s", id="g")
+    assert runtime.wait_for(event="result", id="g")["source"] == "interrupted"
+    runtime.wait_for(event="notice", status=500)
+    echo_all(runtime, 6)
+    provider.exactly(1, event="ignored")
+
+
+def test_a_result_that_is_rejected_is_not_sent_again(pair):
+    provider, runtime = pair(runtime_options=["--faults", "reject-results"])
+    for n in range(12):
+        runtime.do("invoke", thread="s", id=f"c{n}", tool="grow", arguments={"ms": 50 * n})
+    provider.wait_for(event="callback", status=410, count=12)
+    provider.exactly(12, event="callback")
 
 
 def test_a_provider_that_vanished_gives_an_error_result(pair):
@@ -75,18 +103,19 @@ def test_every_call_ends_once_whatever_the_runtime_does(pair, fault):
     echo_all(runtime, 6)
     runtime.do("invoke", thread="s", id="w", tool="watch", arguments={"bed": 1, "events": 3, "associative": True})
     runtime.wait_for(event="injected", id="w", final=True)
-    assert len(runtime.told(event="result")) == 7
-    assert len(provider.told(event="run")) == 7
+    runtime.exactly(7, event="result")
+    provider.exactly(7, event="run")
 
 
 @pytest.mark.slow
 def test_everything_at_once_changes_no_result(pair):
     provider, runtime = pair(
-        ["--faults", "duplicate,contradict,delay,reorder,garbage,strangers,lose-ack"], ["--faults", "all"]
+        ["--faults", "duplicate,contradict,delay,reorder,garbage,strangers,lose-ack"],
+        ["--faults", "refuse-first,lose-reply,invoke-twice"],
     )
     echo_all(runtime, 24)
-    assert len(runtime.told(event="result")) == 24
-    assert len(provider.told(event="run")) == 24
+    runtime.exactly(24, event="result")
+    provider.exactly(24, event="run")
 
 
 def test_a_crashed_provider_finishes_what_it_had_accepted(pair, node_provider, tmp_path):
@@ -115,7 +144,7 @@ def test_a_crashed_runtime_takes_up_its_calls_at_the_same_address(pair, node_run
     again.do("choose", thread="s", id="v", selected=0)
     assert text_of(again.wait_for(event="result", id="v")) == "picked 0: Open for 2 minutes"
     assert text_of(again.wait_for(event="result", id="g")) == "grown after 300 ms"
-    assert len(provider.told(event="run")) == 2
+    provider.exactly(2, event="run")
 
 
 @pytest.mark.parametrize(
@@ -173,45 +202,3 @@ def test_a_manifest_without_a_fault_is_taken(node_runtime, inbox):
     inbox.manifest = GOOD | {"x-extra": 1, "description": None}
     runtime.do("discover", session="s", servers=[{"url": inbox.url}])
     assert runtime.wait_for(event="tools")["names"] == ["good"]
-
-
-class Inbox(BaseHTTPRequestHandler):
-    """Takes any POST in, and serves one manifest."""
-
-    def do_POST(self):
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.box.messages.append(json.loads(body))
-        self.server.box.arrived.release()
-        self.send_response(200)
-        self.end_headers()
-
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(json.dumps(self.server.box.manifest).encode())
-
-    def log_message(self, *_):
-        """Say nothing."""
-
-
-class Box:
-    def __init__(self, port):
-        self.url = f"http://127.0.0.1:{port}"
-        self.messages = []
-        self.arrived = threading.Semaphore(0)
-        self.manifest = GOOD
-
-    def next(self):
-        assert self.arrived.acquire(timeout=20)
-        return self.messages.pop(0)
-
-
-@pytest.fixture
-def inbox():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Inbox) as server:
-        server.box = Box(server.server_port)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield server.box
-        server.shutdown()
-        thread.join(20)

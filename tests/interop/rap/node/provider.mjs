@@ -1,7 +1,7 @@
 // A RAP tool provider in plain Node, written from the requirement ledger alone.
 //
 //   node provider.mjs [--port N] [--state FILE] [--bearer TOKEN] [--prefix /x] [--migration-key KEY]
-//                     [--authorize-at URL] [--patience MS] [--first-delay MS] [--cap MS] [--faults a,b | all]
+//                     [--authorize-at URL] [--patience MS] [--first-delay MS] [--cap MS] [--faults a,b]
 //
 // It binds loopback, by default at a port chosen by the system, prints one line {"port": N} on stdout (2.16), logs
 // JSON lines on stderr, and ends when stdin closes or on SIGTERM.

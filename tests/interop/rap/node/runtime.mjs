@@ -1,7 +1,7 @@
 // A RAP runtime without a model, in plain Node, written from the requirement ledger alone.
 //
 //   node runtime.mjs [--state FILE] [--blind] [--allow-loopback-auth] [--attempts N] [--first-delay MS] [--cap MS]
-//                    [--timeout MS] [--faults a,b | all]
+//                    [--timeout MS] [--faults a,b]
 //
 // It takes commands as JSON lines on stdin (see runtime/commands.mjs), tells everything that happens as JSON lines on
 // stdout, beginning with {"event":"ready","port":N}, and ends when stdin closes or on SIGTERM. Callback URLs are good

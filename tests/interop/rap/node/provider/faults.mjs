@@ -15,6 +15,10 @@ export const FAULTS = [
   "refuse-first", // 503 to the first attempt of each invocation
   "lose-ack", // accept the first attempt of each invocation, then cut the connection (E20)
   "late-ack", // acknowledge only after the result was delivered (E1)
+  "answer-202", // take no invocation on, and say so with a status that looks like success (A1)
+  "answer-307", // take none on, and send the runtime elsewhere (E46)
+  "answer-400", // take none on (RAP-033)
+  "deaf", // answer notices by 500 and do nothing about them (E26)
 ];
 
 /** Bodies that every runtime must refuse with a 4xx: name to `[bytes, content type]`. */
@@ -92,8 +96,14 @@ export class Faults {
     this.#log = log;
   }
 
-  /** What to do about an invocation instead of taking it: `refuse-first`, `lose-ack`, `late-ack` or nothing. */
+  get isDeaf() {
+    return this.#names.has("deaf");
+  }
+
+  /** What to do about an invocation instead of just taking it on: the name of a fault, or nothing. */
   onInvocation(key) {
+    const always = ["answer-202", "answer-307", "answer-400"].find((name) => this.#names.has(name));
+    if (always) return always;
     const fault = ["refuse-first", "lose-ack"].find((name) => this.#names.has(name));
     if (fault && !this.#refused.has(key)) {
       this.#refused.add(key);
@@ -112,6 +122,7 @@ export class Faults {
     if (this.#names.has("strangers")) {
       for (const [what, stranger] of Object.entries(strangers(call.invocation)))
         await this.#extra(call, what, stranger);
+      await this.#extra(call, "forged URL", call.message("tool_result", { text: "forged" }), forged(call));
     }
     if (this.#names.has("stray-events") && event) await this.#extra(call, "early event", stray(call, "too early"));
     if (this.#names.has("reorder")) await this.#hold();
@@ -142,8 +153,8 @@ export class Faults {
     });
   }
 
-  #extra(call, what, message) {
-    return this.#once(call, what, () => post(call.invocation.callback_url, message));
+  #extra(call, what, message, url = call.invocation.callback_url) {
+    return this.#once(call, what, () => post(url, message));
   }
 
   #raw(call, what, bytes, label) {
@@ -159,5 +170,8 @@ export class Faults {
     this.#log({ event: "fault", what, id: call.invocation.id, status });
   }
 }
+
+/** The callback URL with another last character: whatever it was, it is not the one that was given out. */
+const forged = ({ invocation: { callback_url: url } }) => url.slice(0, -1) + (url.endsWith("0") ? "1" : "0");
 
 const stray = (call, text) => call.message("subscription_event", { text, associative: true });

@@ -12,19 +12,14 @@ export function guard(token) {
 }
 
 export function routes({ prefix, invokePath, guarded, manifest, calls, notes, faults, log }) {
+  const notice = (handle) => guarded(({ body }) => (faults.isDeaf ? ignore(body, log) : handle(body)));
+  const discover = guarded(() => ({ status: 200, body: manifest() }));
   return [
-    {
-      method: "GET",
-      path: `${prefix}/.well-known/rap-toolset`,
-      handle: guarded(() => ({ status: 200, body: manifest() })),
-    }, // RAP-140
+    { method: "GET", path: `${prefix}/.well-known/rap-toolset`, handle: discover }, // RAP-140
     { method: "POST", path: invokePath, handle: guarded(({ body }) => invoke(body, { calls, faults, log })) },
-    { method: "POST", path: `${prefix}/cancel_tool_call`, handle: guarded(({ body }) => cancel(body, { calls, log })) },
-    {
-      method: "POST",
-      path: `${prefix}/close_thread`,
-      handle: guarded(({ body }) => close(body, { calls, notes, log })),
-    },
+    { method: "POST", path: `${prefix}/cancel_tool_call`, handle: notice((body) => cancel(body, { calls, log })) },
+    { method: "POST", path: `${prefix}/close_thread`, handle: notice((body) => close(body, { calls, notes, log })) },
+    { method: "POST", path: "/elsewhere", handle: ({ body }) => followed(body, log) },
   ];
 }
 
@@ -37,12 +32,31 @@ function invoke(body, { calls, faults, log }) {
   if (!isLoopback(body.callback_url)) return { status: 403, body: { error: "callback_url must be on this machine" } };
   const fault = faults.onInvocation(keyOf(body));
   if (fault === "refuse-first") return { status: 503 };
+  if (fault?.startsWith("answer-")) return answerInstead(Number(fault.slice(7)), body, log);
   if (calls.isKnown(body)) return { status: 200 }; // E20
 
+  const { operation, id, call_id, group_id: thread, thread_ancestors: ancestors, user_id } = body;
+  log({ event: "accepted", operation, id, call_id, thread, ancestors, user_id });
   const call = calls.accept(body);
   const run = () => calls.run(call);
   if (fault === "late-ack") return run().then(() => ({ status: 200 }));
   return { status: 200, after: run, hangUp: fault === "lose-ack" };
+}
+
+function answerInstead(status, { id }, log) {
+  log({ event: "answered", id, status });
+  return { status, ...(status === 307 && { headers: { Location: "/elsewhere" } }) };
+}
+
+/** E46, RAP-409: only a runtime that follows a redirect ever comes here. */
+function followed({ id }, log) {
+  log({ event: "followed", id });
+  return { status: 200 };
+}
+
+function ignore({ thread_id, tool_call_id }, log) {
+  log({ event: "ignored", thread: thread_id, id: tool_call_id });
+  return { status: 500 };
 }
 
 /** RAP-286, RAP-291: an empty 200, whatever is known about the call. */

@@ -99,7 +99,10 @@ export class Commands {
   /** Anything at all to any address: what a broken or hostile runtime might send. */
   async raw({ url, body, label = "application/json", headers = {} }) {
     const bytes = isObject(body) ? encode(body) : Buffer.from(String(body), "latin1");
-    const reply = await request("POST", url, bytes, { timeout: 15_000, headers: { "Content-Type": label, ...headers } });
+    const reply = await request("POST", url, bytes, {
+      timeout: 15_000,
+      headers: { "Content-Type": label, ...headers },
+    });
     this.#world.emit({ event: "raw", status: reply.status, reply: reply.bytes.toString() });
   }
 }

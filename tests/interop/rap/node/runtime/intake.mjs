@@ -5,6 +5,7 @@ import { RESERVED } from "./toolsets.mjs";
 
 export const FAULTS = [
   "refuse-first", // 503 to the first delivery of each message
+  "reject-results", // 410 to every result, as if its URL had expired (E23)
   "lose-reply", // take each message in, then cut the connection once (a retry brings it again)
 ];
 
@@ -31,6 +32,7 @@ export class Intake {
     }
     const first = this.#isFirst(body);
     if (first && faults.has("refuse-first")) return { status: 503 };
+    if (body.type === "tool_result" && faults.has("reject-results")) return this.#drop(410, body, "rejected");
     const reply = await this.#take(call, body);
     return first && faults.has("lose-reply") ? { ...reply, hangUp: true } : reply;
   }

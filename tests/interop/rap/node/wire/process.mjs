@@ -13,10 +13,10 @@ export function endOnSignal(end) {
 
 /** `a,b` to a set; anything that `known` lacks is a usage fault. */
 export function choicesOf(text, known) {
-  const names = text === "all" ? known : text.split(",").filter(Boolean);
+  const names = text.split(",").filter(Boolean);
   const unknown = names.filter((name) => !known.includes(name));
   if (unknown.length > 0) {
-    console.error(`unknown: ${unknown.join(", ")}; choose from ${known.join(", ")}, or say all`);
+    console.error(`unknown: ${unknown.join(", ")}; choose from ${known.join(", ")}`);
     process.exit(2);
   }
   return new Set(names);
