@@ -27,7 +27,7 @@ class Program:
     into one list, in the order of arrival.
     """
 
-    def __init__(self, command, environment):
+    def __init__(self, command, environment, cwd):
         self._told = []
         self._news = threading.Condition()
         self._process = subprocess.Popen(
@@ -38,6 +38,7 @@ class Program:
             text=True,
             bufsize=1,
             env={**os.environ, **environment},
+            cwd=cwd,
         )
         streams = (self._process.stdout, self._process.stderr)
         self._readers = [threading.Thread(target=self._read, args=(stream,), daemon=True) for stream in streams]
@@ -155,8 +156,9 @@ def launch():
     """Start a command as a `Program`; whatever still runs at the end of the test is ended."""
     with ExitStack() as stack:
 
-        def start(*command, **environment):
-            program = Program([str(part) for part in command], {key: str(value) for key, value in environment.items()})
+        def start(*command, cwd=None, **environment):
+            given = {key: str(value) for key, value in environment.items()}
+            program = Program([str(part) for part in command], given, cwd)
             stack.callback(program.leave)
             return program
 

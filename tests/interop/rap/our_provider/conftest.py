@@ -20,8 +20,10 @@ def our_provider(launch, tmp_path):
     numbers = itertools.count()
 
     def start(port=0, **environment):
-        environment.setdefault("STORE", tmp_path / f"greenhouse{next(numbers)}.db")
-        return launch(sys.executable, HERE / "serve.py", port, **environment)
+        store = environment.setdefault("STORE", tmp_path / f"greenhouse{next(numbers)}.db")
+        options = ["--json", "--port", port, "--store", store]
+        serve = [sys.executable, "-m", "agenttool", "rap", "serve", "greenhouse:provider"]
+        return launch(*serve, *options, cwd=HERE, **environment)
 
     return start
 

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.slow  # every test starts two programs
+
 CALLS = 12
 BEARER = "a-token-of-sixteen-letters"
 
@@ -45,7 +47,6 @@ def test_work_that_was_asked_for_twice_is_done_once(served):
     runtime.exactly(1, event="view")
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("RAP-058", "RAP-059")
 def test_hundreds_of_calls_never_mix_their_ids(served):
     _, runtime = served()
@@ -100,7 +101,6 @@ def test_a_killed_provider_finishes_what_it_had_accepted(served, our_provider, t
     runtime.exactly(3, event="result")
 
 
-@pytest.mark.slow
 @pytest.mark.requirement("RAP-061", "RAP-110", "RAP-204", "RAP-402")
 def test_a_provider_that_is_killed_again_and_again_loses_nothing_and_repeats_no_result(served, our_provider, tmp_path):
     provider, runtime = served("--faults", "lose-reply", "--attempts", "2000", STORE=tmp_path / "p.db")

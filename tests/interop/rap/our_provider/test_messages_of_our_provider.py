@@ -6,6 +6,8 @@ from urllib.request import urlopen
 
 import pytest
 
+pytestmark = pytest.mark.slow  # every test starts two programs
+
 PATCH = "--- a\n+++ a\n@@ -1 +1 @@\n-dry\n+wet\n"
 
 
