@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agenttool.adapters.python.context import Progress as Progress
     from agenttool.adapters.python.declare import tool as tool
     from agenttool.adapters.python.hook import FunctionHook as FunctionHook
+    from agenttool.adapters.rap.settings import RapSource as RapSource
     from agenttool.assemble import Runtime as Runtime
     from agenttool.errors import AgentToolError as AgentToolError
     from agenttool.errors import ConfigError as ConfigError
@@ -52,6 +53,7 @@ _DOOR = {
     "ModelCapabilities": "agenttool.ports.surfacing",
     "PathArg": "agenttool.schema.markers",
     "Progress": "agenttool.adapters.python.context",
+    "RapSource": "agenttool.adapters.rap.settings",
     "RateLimit": "agenttool.ports.limits",
     "RecordError": "agenttool.errors",
     "Role": "agenttool.ports.surfacing",
@@ -82,6 +84,7 @@ __all__ = [
     "ModelCapabilities",
     "PathArg",
     "Progress",
+    "RapSource",
     "RateLimit",
     "RecordError",
     "Role",

@@ -1,16 +1,19 @@
 """Joins everything: settings and tools in, a runtime out. The only file that knows every room."""
 
 import os.path
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import random
-from typing import Self, TypeVar, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar, cast
 
 from agenttool.adapters.function_calling.menu import Wishes
 from agenttool.adapters.hook_commands.process import Program
 from agenttool.adapters.hook_commands.program import find_program
 from agenttool.adapters.hook_commands.run import CommandHook
 from agenttool.adapters.python.declare import FunctionTool, declare_function
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.written import read_source
 from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
@@ -25,6 +28,7 @@ from agenttool.policy.written import WrittenRule
 from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.meaning import Meaning
+from agenttool.ports.source import Host
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.providers import ModelTools
@@ -34,6 +38,9 @@ from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
 from agenttool.stores.places import file_of, open_place
 from agenttool.world import SystemClock, UniqueIds
+
+if TYPE_CHECKING:
+    from agenttool.adapters.rap.session import Rap
 
 _T = TypeVar("_T")
 Closing = Callable[[], Awaitable[None]]
@@ -48,7 +55,15 @@ Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
 
 
 class Runtime(_Runtime):
-    """Governed tool calls: `async with Runtime.open(tools=[...]) as rt`."""
+    """Governed tool calls: `async with Runtime.open(tools=[...]) as rt`.
+
+    Attributes:
+        rap: what there is of RAP, once the runtime is entered and has such sources.
+    """
+
+    rap: "Rap | None" = None
+    _sources: Sequence[RapSource] = ()
+    _callback_url: str | None = None
 
     @classmethod
     def open(  # noqa: PLR0913 -- the settings of a runtime, each with a default
@@ -69,6 +84,8 @@ class Runtime(_Runtime):
         surface: SurfacePolicy | None = None,
         circumstances: Circumstances | None = None,
         search_model: str | Path | None = None,
+        sources: Iterable[RapSource] = (),
+        callback_url: str | None = None,
     ) -> Self:
         """Make a runtime for the running event loop.
 
@@ -89,6 +106,8 @@ class Runtime(_Runtime):
             surface: how many tools a surface shows before they wait to be searched for; a hundred if left out.
             circumstances: which credentials, gates, skills and the like there are to begin with; `change` tells more.
             search_model: the folder of a sentence-embedding model, so that search looks at meanings, too.
+            sources: servers whose tools are found when the runtime is entered; those of the settings file come first.
+            callback_url: where others reach what serves this runtime; without it, a port of its own on this machine.
 
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong.
@@ -127,7 +146,7 @@ class Runtime(_Runtime):
             thread=thread or "thr_" + UniqueIds().unique(),
             meaning=meaning,
         )
-        return cls(
+        made = cls(
             world,
             tools=chosen,
             hooks=standing,
@@ -137,6 +156,52 @@ class Runtime(_Runtime):
             surface_policy=_surface_policy(settings.surface) if surface is None else _one(surface, SurfacePolicy),
             circumstances=None if circumstances is None else _one(circumstances, Circumstances),
         )
+        made._sources = (*_sources_of(settings), *_all_of("sources", sources, RapSource))
+        made._callback_url = callback_url or (settings.server.url if settings.server is not None else None)
+        _refuse_twins(made._sources)
+        return made
+
+    async def __aenter__(self) -> Self:
+        """Use the runtime: its sources are asked for their tools, and calls of processes that died are taken up.
+
+        Raises:
+            StoreError: the store cannot be written.
+        """
+        if self._sources:
+            await self._open_sources()
+        await super().__aenter__()
+        if self._prompts is not None:
+            await self._prompts.deliver_left()
+        return self
+
+    async def _open_sources(self) -> None:
+        # Loaded only for who has such sources: it brings a client and a server for HTTP.
+        from agenttool.adapters.rap.session import Rap  # noqa: PLC0415 -- see above
+
+        core = self._core
+        if core.shelf is None:
+            raise ConfigError("sources need a store; open the runtime with one")
+        host = Host(
+            door=self,
+            shelf=core.shelf,
+            thread=core.thread,
+            now_ns=core.now_ns,
+            unique=core.ids.unique,
+            secret=core.ids.secret,
+        )
+        self.rap = await Rap.open(self._sources, host, self._callback_url)
+        for tool in self.rap.tools:
+            self.declare(tool)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take no more calls, stop what still runs, and leave what waits to the next process, if the store does."""
+        if self.rap is not None:
+            await self.rap.stop_listening()
+        await super().__aexit__(kind, error, trace)
+        if self.rap is not None and self._core.parent is None:
+            await self.rap.close()
 
     async def tools_for(
         self,
@@ -225,6 +290,28 @@ def _meaning_of(model: str | Path | None) -> Meaning | None:
     from agenttool.adapters.embedding.meanings import Meanings  # noqa: PLC0415 -- needs the extra, which is there now
 
     return Meanings(encode)
+
+
+def _sources_of(settings: Config) -> tuple[RapSource, ...]:
+    """Read the sources of settings.
+
+    Raises:
+        ConfigError: one is wrong; says in which file and line.
+    """
+    found: list[RapSource] = []
+    for setting in settings.sources:
+        try:
+            found.append(read_source(setting.name, setting.members, lambda name: environment((name,)).get(name)))
+        except ConfigError as error:
+            raise ConfigError(f"{setting.place}: {error}") from error
+    return tuple(found)
+
+
+def _refuse_twins(sources: Sequence[RapSource]) -> None:
+    names = [each.name for each in sources]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"two sources are named {twice!r}; rename one of them")
 
 
 def _place_of(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:

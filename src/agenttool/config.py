@@ -17,6 +17,7 @@ _PERMISSIONS = {"mode", "interactive", "workspace"}
 _STORE = {"url", "payloads"}
 _LIMITS = ("max_tools", "max_tokens")
 _SURFACE = {*_LIMITS, "hide_denied"}
+_SOURCE_KINDS = ("rap",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,25 @@ class SurfaceSetting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSetting:
+    """A source of tools, as written."""
+
+    name: str
+    kind: str
+    members: JsonObject
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSetting:
+    """Where this runtime is served, and under which URL others reach it."""
+
+    host: str = "127.0.0.1"
+    port: int = 8642
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """What settings files say. Several files make one configuration; nothing in one hides what another says."""
 
@@ -65,6 +85,8 @@ class Config:
     store: StoreSetting | None = None
     surface: SurfaceSetting | None = None
     search_model: Path | None = None
+    sources: tuple[SourceSetting, ...] = ()
+    server: ServerSetting | None = None
 
 
 def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SETTINGS) -> Config:
@@ -86,7 +108,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         raise ConfigError(f"{path}: no setting is called {unknown[0]!r}; use one of {', '.join(sorted(_KNOWN))}")
     permissions = _permissions(str(path), settings.get("permissions", {}))
     tables = {name: _tables(name, settings.get(name, []), text, str(path), source) for name in _TABLES}
-    for name in ("sources", "server", "telemetry"):
+    for name in ("telemetry",):
         if name in settings:
             raise ConfigError(f"{path}: [{name}] is not understood yet; take it out")
     mode, interactive = permissions.get("mode"), permissions.get("interactive")
@@ -103,6 +125,8 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
         store=_store(file, settings["store"], text) if "store" in settings else None,
         surface=_surface(file, settings["surface"], text) if "surface" in settings else None,
         search_model=_search_model(file, settings["search"]) if "search" in settings else None,
+        sources=_sources(file, settings.get("sources", {}), text),
+        server=_server(_place(file, "server", text), settings["server"]) if "server" in settings else None,
     )
 
 
@@ -127,6 +151,32 @@ def _search_model(file: Path, table: object) -> Path:
     if not isinstance(model, str) or not model or len(cast("JsonObject", table)) > 1:
         raise ConfigError(f'{file}: [search] knows model and nothing else; write model = "FOLDER"')
     return file.resolve().parent / model
+
+
+def _sources(file: Path, tables: object, text: str) -> tuple[SourceSetting, ...]:
+    if not isinstance(tables, dict):
+        raise ConfigError(f"{file}: sources must be tables; write [sources.NAME]")
+    found: list[SourceSetting] = []
+    for name, table in cast("JsonObject", tables).items():
+        heading = rf'sources\s*\.\s*"?{re.escape(name)}"?'
+        place = _place(file, heading, text)
+        if not isinstance(table, dict):
+            raise ConfigError(f"{place}: a source must be a table; write [sources.{name}]")
+        members = {key: value for key, value in table.items() if key != "kind"}
+        kind = table.get("kind")
+        if kind not in _SOURCE_KINDS:
+            raise ConfigError(f"{place}: no source is of the kind {kind!r}; use one of {', '.join(_SOURCE_KINDS)}")
+        found.append(SourceSetting(name=name, kind=str(kind), members=members, place=place))
+    return tuple(found)
+
+
+def _server(place: str, table: object) -> ServerSetting:
+    kinds = {"host": str, "port": int, "url": str}
+    members = _members(table, place, "server", set(kinds))
+    for name, value in members.items():
+        if type(value) is not kinds[name]:
+            raise ConfigError(f"{place}: {name} must be of the type {kinds[name].__name__}, got {value!r}; correct it")
+    return ServerSetting(**members)  # pyright: ignore[reportArgumentType] -- each was checked just now
 
 
 def _place(file: Path, name: str, text: str) -> str:

@@ -39,7 +39,7 @@ KNOWS = {
     "sqlite3": {"conformance/validate/", "stores/sqlite/", "rap/keeping/"},
     "httpcore": {"adapters/rap/"},
     "starlette": {"rap/", "server/"},
-    "uvicorn": {"cli/", "server/"},
+    "uvicorn": {"adapters/rap/listen.py", "cli/", "server/"},
     "obstore": {"stores/files/"},
     "tantivy": {"catalog/search/"},
     "numpy": {"adapters/embedding/"},

@@ -234,7 +234,7 @@ async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, op
             message="Open the valve?",
             choices=("yes", "no"),
             default=1,
-            asked_at="2026-01-01T00:00:00Z",
+            asked_at_ns=1,
         )
         assert await rt.ask(prompt)
         assert await rt.prompts() == (prompt,)
@@ -268,7 +268,7 @@ async def test_a_prompt_goes_when_its_call_ends(store, opened):
                 kind=PromptKind.AUTHORIZATION,
                 message="Authorize",
                 url="https://id.example/secret",
-                asked_at="2026-01-01T00:00:00Z",
+                asked_at_ns=1,
             )
         )
         assert not (await rt.choose(f"prm_{unique}-1", 0)).is_taken

@@ -11,6 +11,7 @@ from agenttool.assemble import Runtime, Tool
 from agenttool.cli.asking import Left, ask, remembered, show, told_of
 from agenttool.cli.ending import show_result
 from agenttool.cli.loading import SETTINGS, load_tools, refuse, settings_file, store_file, store_place
+from agenttool.cli.prompting import answer_prompt, ask_prompts, is_prompt, number_in, print_prompts
 from agenttool.cli.terminal import Terminal, printable
 from agenttool.cli.watching import MOST_QUESTIONS, now
 from agenttool.codec import json_bytes, parse_object
@@ -34,7 +35,7 @@ _ANSWER = ("answer", "APR_ID", "allow|deny")
 @app.command()
 def approvals(  # noqa: PLR0913 -- one for each word of the command
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[answer APR_ID allow|deny]", help="Answer one, asking nobody")
+        list[str] | None, typer.Argument(metavar="[answer ID allow|deny|N]", help="Answer one, asking nobody")
     ] = None,
     *,
     store: Annotated[str | None, typer.Option(metavar="FILE", help="Where the calls are kept; as settings say")] = None,
@@ -57,8 +58,11 @@ def approvals(  # noqa: PLR0913 -- one for each word of the command
         _refuse_if_nowhere(store_file(store, chosen), chosen)
         tools = load_tools(places) if places and not as_json else []
         desk = Desk(Terminal(), tools)
-        given = _given(words or [], message, edited, remember)
-        outcome = asyncio.run(_at_desk(desk, chosen, store_place(store), given, as_json=as_json))
+        if words is not None and is_prompt(words):
+            outcome = asyncio.run(_answer_prompt(desk, chosen, store_place(store), words))
+        else:
+            given = _given(words or [], message, edited, remember)
+            outcome = asyncio.run(_at_desk(desk, chosen, store_place(store), given, as_json=as_json))
     except (ConfigError, RecordError, StoreError) as error:
         refuse(error)
     if not outcome:
@@ -113,6 +117,12 @@ def _refuse_if_nowhere(file: Path | None, settings: Path | None) -> None:
         raise ConfigError(f"no store lies at {str(file)!r}; correct the path, or make a call that is kept there")
 
 
+async def _answer_prompt(desk: "Desk", settings: Path | None, store: str | None, words: list[str]) -> bool:
+    number_in(words)
+    async with Runtime.open(config=settings, store=store, tools=desk.tools) as rt:
+        return await answer_prompt(rt, words, desk.console)
+
+
 async def _at_desk(
     desk: "Desk", settings: Path | None, store: str | None, given: Given | None, *, as_json: bool
 ) -> bool:
@@ -129,6 +139,7 @@ async def _at_desk(
             if as_json:
                 for question in await rt.approvals(limit=MOST_QUESTIONS):
                     typer.echo(json_bytes(told_of(question)).decode())
+                await print_prompts(rt)
                 return True
             await desk.go_on(rt, taken_up)
             await desk.answer_all(rt)
@@ -152,14 +163,14 @@ class Desk:
         """Take who is asked, and the tools that calls can go on with here."""
         self.tools = tools
         self._terminal = terminal
-        self._console = terminal.console
+        self._console = self.console = terminal.console
         self._shown: set[InvocationId] = set()
 
     async def answer_all(self, rt: Runtime) -> None:
         """Show every open question; where somebody is there, ask them."""
         found = await rt.approvals(limit=MOST_QUESTIONS)
         listed = self._console if self._terminal.has_person else Console()
-        if not found:
+        if not found and not await ask_prompts(rt, self._terminal):
             listed.print("nothing waits for an answer")
         for number, question in enumerate(found):
             if number:
@@ -173,6 +184,8 @@ class Desk:
                     return
                 continue
             await self._decide(rt, question, answer)
+        if found:
+            await ask_prompts(rt, self._terminal)
         if found and not self._terminal.has_person:
             self._console.print("\nto answer: agenttool approvals answer APR_ID allow", style="dim", highlight=False)
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "search": ("agenttool.cli.search", "Find tools by what they do or exactly by name, as a model would"),
     "call": ("agenttool.cli.call", "Call one tool through the whole pipeline, and be asked if it asks"),
     "approvals": ("agenttool.cli.approvals", "List the calls that wait for approval, and answer them"),
+    "serve": ("agenttool.cli.serve", "Serve one runtime: where tools call back, and a page of what waits"),
     "show": ("agenttool.cli.show", "Draw one call: what was asked, what was changed, who decided, what came of it"),
     "log": ("agenttool.cli.log", "Tell what happened, one line per event, and go on while others write"),
     "export": ("agenttool.cli.export", "Write every record of the journal as JSON Lines, as it is at one moment"),

@@ -2,6 +2,9 @@
 
 import asyncio
 from contextlib import suppress
+from copy import copy
+from dataclasses import replace as replace_core
+from typing import Self
 
 from agenttool.catalog.surfaces import Surfaces
 from agenttool.errors import ConfigError
@@ -55,6 +58,17 @@ class Detached:
     def thread(self) -> Thread:
         """The conversation that calls are made in."""
         return self._core.thread
+
+    def in_thread(self, thread_id: str, *, under: Thread | None = None) -> Self:
+        """Give this runtime for calls in another conversation, a child of its own one unless it says under which.
+
+        The rules are those of now; a rule that is remembered later holds for runtimes that are made after it.
+        """
+        parent = under or self._core.thread
+        thread = Thread(thread_id=thread_id, ancestors=(*parent.ancestors, parent.thread_id))
+        other = copy(self)
+        other._core = replace_core(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- one of ours
+        return other
 
     async def start(
         self,

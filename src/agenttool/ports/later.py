@@ -63,7 +63,7 @@ class Prompt(Part, frozen=True, kw_only=True):
     url: str | None = None
     reply_to: Json = None
     selected: int | None = None
-    asked_at: str
+    asked_at_ns: int
 
 
 class Awaited(Part, frozen=True, kw_only=True):

@@ -1,0 +1,68 @@
+"""Callback URLs: one for each call, which nobody can guess, make or use for another call, and which expire."""
+
+import hmac
+from dataclasses import dataclass
+from hashlib import sha256
+
+from agenttool.ports.shelf import Shelf
+from agenttool.records import ClosedEnum, InvocationId
+
+_UNIQUE, _SEAL, _MARK = 32, 32, 16
+
+DAY_NS = 24 * 3600 * 10**9
+LIFETIME_NS = 30 * DAY_NS
+"""How long a callback URL is good for; a subscription that lasts longer is opened anew."""
+
+_SHELF = "rap.secret"
+
+
+class Flawed(ClosedEnum):
+    """Why a callback URL leads nowhere."""
+
+    FORGED = "forged"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Makes and reads the tokens of callback URLs.
+
+    A token names its call, is sealed by a secret of this store, and carries a mark of the call's thread. When it was
+    made is part of the call's id, so the same call always has the same URL, also when it is sent again after a crash.
+    """
+
+    base: str
+    secret: bytes
+    lifetime_ns: int = LIFETIME_NS
+
+    def url(self, invocation_id: InvocationId, thread_id: str) -> str:
+        """Give the URL for the callbacks of one call."""
+        unique = invocation_id.partition("_")[2]
+        return f"{self.base.rstrip('/')}/{unique}{self._seal('call', unique)}{self._mark(unique, thread_id)}"
+
+    def read(self, token: str, now_ns: int) -> InvocationId | Flawed:
+        """Tell which call a token is for; a forged one is found out before anything else is looked at."""
+        unique, seal = token[:_UNIQUE], token[_UNIQUE : _UNIQUE + _SEAL]
+        if len(token) != _UNIQUE + _SEAL + _MARK or not token.isascii():
+            return Flawed.FORGED
+        if not hmac.compare_digest(seal, self._seal("call", unique)):
+            return Flawed.FORGED
+        made_ns = int(unique[:12], 16) * 1_000_000  # an id begins with its moment, in milliseconds
+        return Flawed.EXPIRED if now_ns > made_ns + self.lifetime_ns else InvocationId("inv_" + unique)
+
+    def is_of(self, token: str, thread_id: str) -> bool:
+        """Tell whether a token that was read is for a call of this thread."""
+        return hmac.compare_digest(token[_UNIQUE + _SEAL :], self._mark(token[:_UNIQUE], thread_id))
+
+    def _seal(self, purpose: str, *words: str) -> str:
+        told = "\0".join((purpose, *words)).encode(errors="surrogatepass")
+        return hmac.new(self.secret, told, sha256).hexdigest()[:_SEAL]
+
+    def _mark(self, unique: str, thread_id: str) -> str:
+        return self._seal("thread", unique, thread_id)[:_MARK]
+
+
+async def secret_of(shelf: Shelf, fresh: bytes) -> bytes:
+    """Give the secret of a store; the first process that needs one makes it."""
+    await shelf.swap(_SHELF, "callbacks", before=None, after=fresh)
+    return await shelf.get(_SHELF, "callbacks") or fresh

@@ -1,0 +1,237 @@
+"""Callbacks from tools: checked, matched to the one call they may be about, and taken in one at a time per thread.
+
+Whatever is not for a call that waits is logged and dropped. Replies follow one rule: 4xx means that trying again is of
+no use, 5xx that it is our fault for the moment, and 200 also stands for what we had already or want no more.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+from weakref import WeakValueDictionary
+
+from agenttool.adapters.rap.addresses import Addresses, Flawed
+from agenttool.adapters.rap.forgery import Reach, check_url
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.subscriptions import Subscription, Subscriptions
+from agenttool.adapters.rap.threads import Threads
+from agenttool.adapters.rap.views import View, Views
+from agenttool.adapters.rap.wire import (
+    Callback,
+    OAuth,
+    SubscriptionEvent,
+    ToolResultMessage,
+    UserChoice,
+    ViewUpdate,
+    read_callback,
+)
+from agenttool.errors import RecordError, StoreError
+from agenttool.ports.later import Awaited, LateDoor, Prompt, PromptKind
+from agenttool.ports.stores import Taken
+from agenttool.records import InvocationId, ToolId
+
+log = logging.getLogger("agenttool.rap")
+
+TAKEN, BAD, UNKNOWN, GONE, WRONG_TYPE, BUSY = 200, 400, 404, 410, 415, 503
+MOST_AT_ONCE = 1000
+"""So many callbacks are dealt with at a time; a tool that comes on top of that is asked to come again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a tool is told."""
+
+    status: int
+    message: str = ""
+
+
+_OK = Outcome(TAKEN)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Callbacks:
+    """The endpoint behind every callback URL of a runtime."""
+
+    addresses: Addresses
+    door: LateDoor
+    threads: Threads
+    views: Views
+    subscriptions: Subscriptions
+    source_of: Callable[[ToolId], tuple[RapSource, Reach] | None]
+    now_ns: Callable[[], int]
+    unique: Callable[[], str]
+    withdraw: Callable[[InvocationId, str], None]
+    _locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary["str", "asyncio.Lock"])
+    _at_once: int = 0
+
+    async def receive(self, token: str, content_type: str | None, body: bytes) -> Outcome:
+        """Take one message in, and say what to tell its sender."""
+        call = self.addresses.read(token, self.now_ns())
+        if isinstance(call, Flawed):
+            log.warning("a callback came to a URL that is %s", call.value)
+            return Outcome(GONE if call is Flawed.EXPIRED else UNKNOWN, "no such callback URL")
+        message = _read(call, content_type, body)
+        if isinstance(message, Outcome):
+            return message
+        if not self.addresses.is_of(token, message.group_id):
+            return _dropped(call, "names a thread that is not its call's")
+        if self._at_once >= MOST_AT_ONCE:
+            return Outcome(BUSY, "too many callbacks at once; come again")
+        return await self._in_turn(call, message, body)
+
+    async def _in_turn(self, call: InvocationId, message: Callback, body: bytes) -> Outcome:
+        turn = self._locks.setdefault(message.group_id, asyncio.Lock())
+        self._at_once += 1
+        try:
+            async with turn:
+                return await self._take(call, message, body)
+        except StoreError as error:
+            log.error("a callback for %s could not be kept: %s", call, error)  # noqa: TRY400 -- the words are enough
+            return Outcome(BUSY, "it could not be kept; come again")
+        finally:
+            self._at_once -= 1
+
+    def _take(self, call: InvocationId, message: Callback, body: bytes) -> Awaitable[Outcome]:
+        match message:
+            case ToolResultMessage():
+                return self._result(call, message, body)
+            case SubscriptionEvent():
+                return self._event(call, message)
+            case OAuth():
+                return self._authorization(call, message)
+            case UserChoice():
+                return self._choice(call, message)
+            case ViewUpdate():
+                return self._view(call, message)
+
+    async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> Outcome:
+        """Settle a call, if it waits; a subscription counts only if this is what settles it."""
+        if message.id != call:
+            return _dropped(call, "names another call")
+        awaited = await self.door.awaited(call)
+        if awaited is None:
+            return _late(call)
+        is_new = bool(message.subscription) and await self._subscribe(awaited)
+        taken = await self.door.answer_later(call, body)
+        if taken is Taken.TAKEN:
+            return _OK
+        if is_new:
+            await self.subscriptions.end(message.group_id, call)
+        return _late(call)
+
+    async def _subscribe(self, awaited: Awaited) -> bool:
+        """Remember a subscription; one too many is given back at once."""
+        found = self.source_of(awaited.tool_id)
+        limit = found[0].max_subscriptions if found is not None else 0
+        thread = awaited.thread
+        if len(await self.subscriptions.of(thread.thread_id, limit + 1)) >= limit:
+            log.warning("%s would be one subscription too many for its thread; it is canceled", awaited.invocation_id)
+            self.withdraw(awaited.invocation_id, thread.thread_id)
+            return False
+        return await self.subscriptions.open(
+            Subscription(
+                thread=thread,
+                tool_call_id=awaited.invocation_id,
+                source=found[0].name if found is not None else "",
+                name=awaited.tool_id.rpartition(".")[2],
+                arguments=awaited.call_input,
+                opened_at_ns=self.now_ns(),
+            )
+        )
+
+    async def _event(self, call: InvocationId, message: SubscriptionEvent) -> Outcome:
+        if message.tool_call_id != call:
+            return _dropped(call, "names another call")
+        subscription = await self.subscriptions.find(message.group_id, call)
+        if subscription is None or await self.threads.find(message.group_id) is None:
+            log.info("an event of %s was dropped: it has no open subscription", call)
+            return Outcome(GONE, "no such subscription")
+        await self.subscriptions.receive(subscription, message, f"evt_{self.unique()}")
+        return _OK
+
+    async def _authorization(self, call: InvocationId, message: OAuth) -> Outcome:
+        awaited, flaw = await self._asking(call, message)
+        if awaited is None:
+            return flaw
+        found = self.source_of(awaited.tool_id)
+        if found is None or not _may_be_shown(message.auth_url, found[0]):
+            log.warning("%s asked to send a person to a page without TLS; nobody was asked", call)
+            return Outcome(BAD, "auth_url must use https")
+        told = f"{awaited.name} needs an authorization; open the page, and it goes on by itself"
+        return await self._put(awaited, kind=PromptKind.AUTHORIZATION, message=told, url=message.auth_url)
+
+    async def _choice(self, call: InvocationId, message: UserChoice) -> Outcome:
+        awaited, flaw = await self._asking(call, message)
+        if awaited is None:
+            return flaw
+        found = self.source_of(awaited.tool_id)
+        try:
+            check_url(message.response_url, found[1] if found is not None else Reach())
+        except RecordError as error:
+            log.warning("%s wants its choice sent where it may not go: %s", call, error)
+            return Outcome(BAD, f"response_url: {error}")
+        return await self._put(
+            awaited,
+            kind=PromptKind.CHOICE,
+            message=message.prompt,
+            choices=message.choices,
+            default=message.default,
+            reply_to={"id": message.id, "response_url": message.response_url},
+        )
+
+    async def _asking(self, call: InvocationId, message: OAuth | UserChoice) -> tuple[Awaited | None, Outcome]:
+        if message.id != call:
+            return None, _dropped(call, "names another call")
+        return await self.door.awaited(call), _late(call)
+
+    async def _put(self, awaited: Awaited, **asked: object) -> Outcome:
+        unique = awaited.invocation_id.partition("_")[2]
+        prompt = Prompt(
+            prompt_id=f"prm_{unique}-{self.unique()[-12:]}",
+            invocation_id=awaited.invocation_id,
+            tool_id=awaited.tool_id,
+            tool_name=awaited.name,
+            thread_id=awaited.thread.thread_id,
+            asked_at_ns=self.now_ns(),
+            **asked,  # pyright: ignore[reportArgumentType] -- the fields in which the two kinds differ
+        )
+        return _OK if await self.door.ask(prompt) else _late(awaited.invocation_id)
+
+    async def _view(self, call: InvocationId, message: ViewUpdate) -> Outcome:
+        if await self.threads.find(message.group_id) is None:
+            return _dropped(call, "is about a thread that is closed")
+        await self.views.update(View(thread_id=message.group_id, view_type=message.view_type, content=message.content))
+        return _OK
+
+
+def _read(call: InvocationId, content_type: str | None, body: bytes) -> Callback | Outcome:
+    if content_type is not None and content_type.partition(";")[0].strip().lower() != "application/json":
+        return Outcome(WRONG_TYPE, "a callback is application/json")
+    try:
+        return read_callback(body)
+    except RecordError as error:
+        log.warning("a callback for %s is malformed: %s", call, error)
+        return Outcome(BAD, str(error))
+
+
+def _dropped(call: InvocationId, why: str) -> Outcome:
+    log.warning("a callback for %s was dropped: it %s", call, why)
+    return Outcome(UNKNOWN, "nobody waits for this here")
+
+
+def _late(call: InvocationId) -> Outcome:
+    """Drop what comes after the end, and say that it is well: nobody has to send it again."""
+    log.info("a callback for %s was dropped: the call does not wait any more", call)
+    return _OK
+
+
+def _may_be_shown(url: str, source: RapSource) -> bool:
+    try:
+        parts = urlsplit(url)
+        is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    except ValueError:
+        return False
+    return bool(parts.hostname) and (
+        parts.scheme == "https" or (parts.scheme == "http" and is_here and source.shows_http_urls)
+    )

@@ -1,0 +1,190 @@
+"""A server's manifest to declared tools: all of it or nothing, and never more trusted than the deployment says."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.subscriptions import RESERVED
+from agenttool.adapters.rap.wire import Manifest, ToolDefinition, read_manifest
+from agenttool.errors import RecordError
+from agenttool.ports.executor import Executor
+from agenttool.ports.later import AnswersLater
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import (
+    AccessKind,
+    ExecutionKind,
+    ExecutionProfile,
+    ExecutionProfileId,
+    InputContract,
+    InterfaceId,
+    InterruptBehavior,
+    Json,
+    JsonObject,
+    Lifecycle,
+    PermissionProfile,
+    PermissionProfileId,
+    RapMapping,
+    RiskLevel,
+    ToolDeclaration,
+    ToolId,
+    ToolInterface,
+    ToolKind,
+    WriteEffect,
+)
+
+WELL_KNOWN = "/.well-known/rap-toolset"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset:
+    """What a server said that it offers; of a server that could not be heard, why not.
+
+    Attributes:
+        withheld: names that two toolsets use, or that are reserved, so that none of them is offered.
+    """
+
+    source: RapSource
+    manifest: Manifest | None = None
+    fault: str | None = None
+    withheld: frozenset[str] = frozenset()
+
+    @property
+    def offered(self) -> tuple[ToolDefinition, ...]:
+        """The tools that may be offered."""
+        tools = () if self.manifest is None else self.manifest.tools
+        return tuple(tool for tool in tools if tool.name not in self.withheld)
+
+
+async def discover(source: RapSource, courier: Courier) -> Toolset:
+    """Ask a server what it offers; whatever is wrong with the answer costs all of its tools."""
+    url = source.base + WELL_KNOWN
+    reply = await courier.get(url, source.headers("GET", url))
+    if not reply.is_accepted:
+        told = reply.fault or f"it answered {reply.status}"
+        return Toolset(source=source, fault=f"the manifest of {source.name!r} cannot be had: {told}; check its url")
+    try:
+        return Toolset(source=source, manifest=read_manifest(reply.body))
+    except RecordError as error:
+        told = f"the manifest of {source.name!r} is not valid, so none of its tools is offered: {error}"
+        return Toolset(source=source, fault=told)
+
+
+def without_clashes(toolsets: Iterable[Toolset]) -> tuple[Toolset, ...]:
+    """Withhold every name that two toolsets use, from both of them, and every reserved one."""
+    found = tuple(toolsets)
+    names = Counter(tool.name for each in found if each.manifest is not None for tool in each.manifest.tools)
+    twice = frozenset(name for name, count in names.items() if count > 1) | RESERVED
+    return tuple(_withholding(each, twice) for each in found)
+
+
+def _withholding(toolset: Toolset, names: frozenset[str]) -> Toolset:
+    own = frozenset(tool.name for tool in toolset.manifest.tools) if toolset.manifest is not None else frozenset[str]()
+    clashing = own & names
+    if not clashing:
+        return toolset
+    listed = ", ".join(map(repr, sorted(clashing)))
+    told = f"{listed} of {toolset.source.name!r} cannot be offered: another toolset has that name, or it is reserved"
+    return Toolset(source=toolset.source, manifest=toolset.manifest, withheld=clashing, fault=told)
+
+
+def declare(
+    source: RapSource, manifest: Manifest, tool: ToolDefinition, executor: Executor, later: AnswersLater
+) -> DeclaredTool:
+    """Declare one tool. What its server says of it can make us more careful, and less only where it is trusted."""
+    claims = _claims(source, tool)
+    tool_id = ToolId(f"tool_{source.name}.{tool.name}")
+    mapping = RapMapping(toolset=manifest.name, base_url=source.base, endpoint=manifest.endpoint, operation=tool.name)
+    return DeclaredTool(
+        declaration=ToolDeclaration(
+            tool_id=tool_id,
+            namespace=source.name,
+            name=tool.name,
+            description=tool.description,
+            lifecycle=Lifecycle.AVAILABLE,
+            tool_kind=ToolKind.NATIVE_TOOL,
+            input_contract=InputContract(model_input_schema=tool.input_schema, runtime_input_schema=tool.input_schema),
+            interface_ref=InterfaceId(f"interface:{tool_id}"),
+            execution_profile_ref=ExecutionProfileId(f"execution:{tool_id}"),
+            permission_profile_ref=PermissionProfileId(f"permission:{tool_id}"),
+            external_mappings=(mapping,),
+            annotations=claims.told,
+        ),
+        interface=_interface(tool_id, claims),
+        execution_profile=_execution_profile(tool_id, claims),
+        permission_profile=_permission_profile(tool_id, source, claims),
+        executor=executor,
+        is_trusted=source.trusts_annotations,
+        later=later,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Claims:
+    """What a server says of a tool, as far as we go by it; `told` is all that it says, with what is only its word."""
+
+    only_reads: bool
+    destroys: bool
+    may_repeat: bool
+    told: JsonObject | None
+
+
+def _claims(source: RapSource, tool: ToolDefinition) -> _Claims:
+    said = tool.annotations or {}
+    is_trusted = source.trusts_annotations
+    told: JsonObject | None = None
+    if said:
+        untrusted: list[Json] = [] if is_trusted else [*sorted(said)]
+        told = {"rap": said, "untrusted": untrusted}
+    return _Claims(
+        only_reads=is_trusted and said.get("readOnly") is True,
+        destroys=said.get("destructive") is True,
+        may_repeat=is_trusted and said.get("idempotent") is True,
+        told=told,
+    )
+
+
+def _interface(tool_id: ToolId, claims: _Claims) -> ToolInterface:
+    return ToolInterface(
+        interface_id=InterfaceId(f"interface:{tool_id}"),
+        tool_id=tool_id,
+        is_read_only=claims.only_reads,
+        is_destructive=True if claims.destroys else False if claims.only_reads else None,
+        # What takes its turn here is handing the work over; what the server does then is in its own order.
+        is_concurrency_safe=True,
+        is_open_world=True,
+        interrupt_behavior=InterruptBehavior.CANCEL,
+    )
+
+
+def _execution_profile(tool_id: ToolId, claims: _Claims) -> ExecutionProfile:
+    return ExecutionProfile(
+        execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
+        execution_kind=ExecutionKind.HTTP_API,
+        supports_cancel=True,
+        supports_timeout=True,
+        supports_resume=True,
+        supports_background=True,
+        supports_result_persistence=True,
+        supports_artifacts=True,
+        retry_semantics={"idempotent": True} if claims.may_repeat else {"idempotent": False},
+    )
+
+
+def _permission_profile(tool_id: ToolId, source: RapSource, claims: _Claims) -> PermissionProfile:
+    effect = WriteEffect.IRREVERSIBLE if claims.destroys else WriteEffect.REMOTE_MUTATION
+    return PermissionProfile(
+        permission_profile_id=PermissionProfileId(f"permission:{tool_id}"),
+        risk_level=RiskLevel.HIGH if claims.destroys else RiskLevel.MEDIUM,
+        access_kinds=(AccessKind.NETWORK, AccessKind.EXTERNAL_SEND),
+        write_effects=(WriteEffect.NONE,) if claims.only_reads else (effect,),
+        network_scope=source.base,
+        approval_required=True if claims.destroys else None,
+        approval_reason="its server says that it destroys things" if claims.destroys else None,
+    )
+
+
+def faults_of(toolsets: Sequence[Toolset]) -> tuple[str, ...]:
+    """Say what is wrong with each toolset that is not wholly there."""
+    return tuple(each.fault for each in toolsets if each.fault is not None)

@@ -1,0 +1,72 @@
+"""How a tool of a RAP server answers later: what its result says, and how it hears from us meanwhile."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import cast
+
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.notices import Notices
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.translate import output_of
+from agenttool.adapters.rap.wire import CancelToolCall, Selection, ToolResultMessage, read_callback, write
+from agenttool.errors import RecordError, ToolFailure
+from agenttool.ports.later import Prompt, Thread
+from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolError
+
+log = logging.getLogger("agenttool.rap")
+
+_TRIES = 3
+_BETWEEN_S = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RapLater:
+    """What the pipeline may ask of a tool whose answers come as callbacks."""
+
+    source: RapSource
+    courier: Courier
+    notices: Notices
+
+    @property
+    def within_s(self) -> float | None:
+        """For how long an answer is waited for."""
+        return self.source.within_s
+
+    def read(self, body: bytes) -> object:
+        """Read the callback that settled the call; it was checked when it came in.
+
+        Raises:
+            ToolFailure: another version took it in, and this one cannot read it.
+        """
+        try:
+            message = read_callback(body)
+        except RecordError as error:
+            raise _unreadable(str(error)) from error
+        if not isinstance(message, ToolResultMessage):
+            raise _unreadable("it is no result")
+        return output_of(message)
+
+    def withdraw(self, invocation_id: InvocationId, thread: Thread) -> None:
+        """Tell every server that a call is given up."""
+        notice = CancelToolCall(thread_id=thread.thread_id, tool_call_id=invocation_id)
+        self.notices.send("/cancel_tool_call", notice)
+
+    async def reply(self, prompt: Prompt, selected: int) -> bool:
+        """Post what was chosen to where the tool wants to hear it."""
+        where = cast("JsonObject", prompt.reply_to)
+        body = write(Selection(id=str(where["id"]), selected=selected))
+        url, tried = str(where["response_url"]), 1
+        reply = await self.courier.post(url, body, self.source.headers("POST", url, body))
+        while not reply.is_accepted and reply.is_worth_retrying and tried < _TRIES:
+            await asyncio.sleep(_BETWEEN_S)
+            reply = await self.courier.post(url, body, self.source.headers("POST", url, body))
+            tried += 1
+        if not reply.is_accepted:
+            log.warning("the choice of %s was not heard: %s", prompt.prompt_id, reply.fault or reply.status)
+        return reply.is_accepted
+
+
+def _unreadable(why: str) -> ToolFailure:
+    message = f"the result that was kept cannot be read: {why}"
+    return ToolFailure(ToolError(error_class=ErrorClass.RESULT_MAPPING_FAILED, message=message))

@@ -1,0 +1,114 @@
+"""Callbacks over HTTP: an application that any server can carry, and a small server for a runtime without one."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
+from contextlib import contextmanager, suppress
+from typing import TypeAlias, cast
+
+import uvicorn
+
+from agenttool.adapters.rap.callbacks import Callbacks, Outcome
+
+MAX_BODY = 20_000_000
+SLOWEST_S = 30.0
+"""Within this time a message must have come in whole."""
+
+_ALLOWED, _TOO_LARGE, _TOO_SLOW = 405, 413, 408
+
+Scope: TypeAlias = MutableMapping[str, object]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, object]]]
+Send: TypeAlias = Callable[[MutableMapping[str, object]], Awaitable[None]]
+
+
+class CallbackApp:
+    """An ASGI application: the last part of the path is the token of the callback URL."""
+
+    def __init__(self, callbacks: Callbacks, *, max_body: int = MAX_BODY) -> None:
+        """Take who deals with the messages, and how large one may be."""
+        self._callbacks = callbacks
+        self._max_body = max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] == "http":
+            await _reply(send, await self._answer(scope, receive))
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Outcome:
+        if scope["method"] != "POST":
+            return Outcome(_ALLOWED, "callbacks are posted")
+        try:
+            async with asyncio.timeout(SLOWEST_S):
+                body = await _body(receive, self._max_body)
+        except TimeoutError:
+            return Outcome(_TOO_SLOW, "the message took too long")
+        if body is None:
+            return Outcome(_TOO_LARGE, f"a message has at most {self._max_body} bytes")
+        token = str(scope["path"]).rpartition("/")[2]
+        return await self._callbacks.receive(token, _header(scope, b"content-type"), body)
+
+
+async def _body(receive: Receive, most: int) -> bytes | None:
+    read = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        piece = message.get("body", b"")
+        read += piece if isinstance(piece, bytes) else b""
+        if len(read) > most:
+            return None
+        if not message.get("more_body"):
+            return bytes(read)
+
+
+def _header(scope: Scope, name: bytes) -> str | None:
+    headers = cast("Iterable[tuple[bytes, bytes]]", scope["headers"])
+    return next((value.decode("latin-1") for key, value in headers if key.lower() == name), None)
+
+
+async def _reply(send: Send, outcome: Outcome) -> None:
+    told = {"error": outcome.message} if outcome.message else {"ok": True}
+    body = json.dumps(told).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": outcome.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class _Quiet(uvicorn.Server):
+    """A server that leaves signals to the program it is part of."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+
+class Listener:
+    """Serves callbacks on this machine, for a runtime that is not part of a server."""
+
+    def __init__(self, app: CallbackApp, place: tuple[str, int]) -> None:
+        """Take the application, and the address to bind; port 0 is any that is free."""
+        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
+        self._server = _Quiet(config)
+        self._socket = socket.create_server(place, backlog=2048)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        host, port = self._socket.getsockname()[:2]
+        return f"http://{host}:{port}"
+
+    def start(self) -> None:
+        """Begin to serve, in a task of its own."""
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))  # noqa: TID251 -- `stop` waits
+
+    async def stop(self) -> None:
+        """Serve what is under way, and no more."""
+        self._server.should_exit = True
+        if self._task is not None:
+            with suppress(asyncio.CancelledError):
+                await self._task
+        self._socket.close()

@@ -1,0 +1,178 @@
+"""All RAP servers of one runtime: found at its beginning, told of its ends, heard in between."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+
+from agenttool.adapters.rap.addresses import Addresses, secret_of
+from agenttool.adapters.rap.callbacks import Callbacks
+from agenttool.adapters.rap.cancel_subscription import cancel_subscription_tool
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.declare import Toolset, declare, discover, faults_of, without_clashes
+from agenttool.adapters.rap.execute import RapExecutor
+from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.later import RapLater
+from agenttool.adapters.rap.listen import CallbackApp, Listener
+from agenttool.adapters.rap.notices import Notices
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.subscriptions import Subscriptions
+from agenttool.adapters.rap.threads import Threads
+from agenttool.adapters.rap.views import Views
+from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Migrate, write
+from agenttool.ports.source import Host
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import InvocationId, ToolId
+
+log = logging.getLogger("agenttool.rap")
+
+PATH = "/rap/callbacks"
+MIGRATE_WITHIN_S = 600.0
+
+
+class Rap:
+    """What a runtime knows of RAP: its servers' tools, its threads, subscriptions and views.
+
+    The manifests that were found at the beginning hold for as long as the runtime does; another one asks again.
+
+    Attributes:
+        faults: what is wrong with a toolset, so that some or all of its tools are not offered.
+        threads: the threads that calls were made in.
+        subscriptions: those that are open, and the events that came of them.
+        views: what clients show.
+        callbacks: where messages of tools come in.
+    """
+
+    def __init__(self, sources: Iterable[RapSource], host: Host, secret: bytes, callback_url: str | None) -> None:
+        """Join the parts; `open` is the door."""
+        self._sources = tuple(sources)
+        self._couriers = {each.name: Courier(Reach.of(each.allow)) for each in self._sources}
+        self._by_tool: dict[ToolId, tuple[RapSource, Reach]] = {}
+        self._toolsets: tuple[Toolset, ...] = ()
+        self._notices = Notices()
+        for each in self._sources:
+            self._notices.add(each, self._couriers[each.name])
+        self.faults: tuple[str, ...] = ()
+        self.threads = Threads(host.shelf)
+        self.subscriptions = Subscriptions(host.shelf)
+        self.views = Views(host.shelf)
+        self.callbacks = Callbacks(
+            addresses=Addresses((callback_url or "") + PATH, secret),
+            door=host.door,
+            threads=self.threads,
+            views=self.views,
+            subscriptions=self.subscriptions,
+            source_of=self._by_tool.get,
+            now_ns=host.now_ns,
+            unique=host.unique,
+            withdraw=self._withdraw,
+        )
+        self._listener: Listener | None = None
+        if callback_url is None:
+            self._listen(secret)
+
+    @classmethod
+    async def open(cls, sources: Iterable[RapSource], host: Host, callback_url: str | None = None) -> "Rap":
+        """Ask every server what it offers, and be ready for callbacks.
+
+        Args:
+            sources: the servers.
+            host: the runtime.
+            callback_url: where callbacks are received, if somebody serves `app` there; without it this listens on a
+                port of its own on this machine, which after a restart is another one.
+        """
+        rap = cls(sources, host, await secret_of(host.shelf, host.secret()), callback_url)
+        found = await asyncio.gather(*(discover(each, rap._couriers[each.name]) for each in rap._sources))
+        rap._toolsets = without_clashes(found)
+        rap.faults = faults_of(rap._toolsets)
+        for fault in rap.faults:
+            log.error(fault)
+        return rap
+
+    def _listen(self, secret: bytes) -> None:
+        self._listener = Listener(self.app, ("127.0.0.1", 0))
+        self.callbacks.addresses = Addresses(self._listener.url + PATH, secret)
+        self._listener.start()
+
+    @property
+    def app(self) -> CallbackApp:
+        """The ASGI application that callbacks are posted to, below any path."""
+        return CallbackApp(self.callbacks)
+
+    @property
+    def tools(self) -> tuple[DeclaredTool, ...]:
+        """The tools of every server that may be offered, and the one that ends a subscription."""
+        found = [cancel_subscription_tool(self.subscriptions, self._withdraw)]
+        for toolset in self._toolsets:
+            found += self._declared(toolset)
+        return tuple(found)
+
+    def _declared(self, toolset: Toolset) -> list[DeclaredTool]:
+        source, manifest = toolset.source, toolset.manifest
+        if manifest is None:
+            return []
+        courier = self._couriers[source.name]
+        later = RapLater(source=source, courier=courier, notices=self._notices)
+        found: list[DeclaredTool] = []
+        for tool in toolset.offered:
+            executor = RapExecutor(
+                source=source,
+                manifest=manifest,
+                operation=tool.name,
+                courier=courier,
+                addresses=self.callbacks.addresses,
+                threads=self.threads,
+            )
+            declared = declare(source, manifest, tool, executor, later)
+            self._by_tool[declared.declaration.tool_id] = (source, Reach.of(source.allow))
+            found.append(declared)
+        return found
+
+    async def close_thread(self, thread_id: str) -> None:
+        """Close a thread: nothing that comes for it counts any more, and every server is told, used or not."""
+        await self.threads.close(thread_id)
+        self._notices.send("/close_thread", CloseThread(thread_id=thread_id))
+
+    async def migrate(self, session_id: str, destinations: Mapping[str, str]) -> tuple[str, ...]:
+        """Let servers that keep state of a session bring it to their counterparts, and wait until all have.
+
+        The session's calls must have come to rest before, and its own data moves only if nothing went wrong.
+
+        Args:
+            session_id: the root thread.
+            destinations: the base URL of each server's counterpart, by the name of its source.
+
+        Returns:
+            What went wrong, if anything; then nothing should be moved.
+        """
+        flagged = [each for each in self._toolsets if each.manifest is not None and each.manifest.needs_migration]
+        missing = [each.source.name for each in flagged if each.source.name not in destinations]
+        if missing:
+            return tuple(f"{name!r} keeps state and has no destination; name one" for name in missing)
+        moves = (self._migrate(each.source, session_id, destinations[each.source.name]) for each in flagged)
+        return tuple(fault for fault in await asyncio.gather(*moves) if fault is not None)
+
+    async def _migrate(self, source: RapSource, session_id: str, destination: str) -> str | None:
+        courier = Courier(Reach.of(source.allow), timeout_s=MIGRATE_WITHIN_S)
+        try:
+            body = write(Migrate(session_id=session_id, destination_url=destination))
+            url = source.base + "/migrate"
+            reply = await courier.post(url, body, source.headers("POST", url, body))
+        finally:
+            await courier.close()
+        return None if reply.is_accepted else f"{source.name!r} did not migrate: {reply.fault or reply.status}"
+
+    async def stop_listening(self) -> None:
+        """Hear no more callbacks, if this listens itself; whoever posts one now tries again later."""
+        if self._listener is not None:
+            await self._listener.stop()
+            self._listener = None
+
+    async def close(self) -> None:
+        """Close the connections, once notices that are under way had a moment."""
+        await self.stop_listening()
+        await self._notices.close()
+        for courier in self._couriers.values():
+            await courier.close()
+
+    def _withdraw(self, invocation_id: InvocationId, thread_id: str) -> None:
+        self._notices.send("/cancel_tool_call", CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))

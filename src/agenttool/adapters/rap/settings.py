@@ -1,0 +1,65 @@
+"""A RAP tool server as a deployment names it; nothing here touches the network, so that it costs nothing to import."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from agenttool.adapters.rap.credentials import Credential
+from agenttool.errors import ConfigError
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RapSource:
+    """One tool server, and how far it is trusted.
+
+    Attributes:
+        name: the namespace of its tools.
+        url: its base URL; the manifest is looked for below it.
+        credential: what is shown to the server to be known, such as `Bearer("…")`; never written down anywhere.
+        allow: private networks, addresses and hosts that its URLs may lead to; public ones may be contacted anyway.
+        within_s: for how long an answer is waited for; none for as long as it takes.
+        attempts: how often an invocation is tried that nobody answered, or that the server failed on.
+        trusts_annotations: whether its word is taken for it that a tool only reads, or may be repeated.
+        shares_user: whether it is told who asks; only with the users' consent.
+        takes_any_2xx: whether replies such as 202 count as an acknowledgement; the protocol says 200.
+        shows_http_urls: whether a person may be sent to an authorization page without TLS, on this machine only.
+        max_subscriptions: how many one thread may have open.
+    """
+
+    name: str
+    url: str
+    credential: Credential | None = field(default=None, repr=False)
+    allow: tuple[str, ...] = ()
+    within_s: float | None = None
+    attempts: int = 5
+    trusts_annotations: bool = False
+    shares_user: bool = False
+    takes_any_2xx: bool = False
+    shows_http_urls: bool = False
+    max_subscriptions: int = 100
+
+    def __post_init__(self) -> None:
+        """Refuse what can only be a slip.
+
+        Raises:
+            ConfigError: says which.
+        """
+        if not _NAME.fullmatch(self.name):
+            raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {self.name!r}; rename it")
+        if not self.url.startswith(("http://", "https://")):
+            raise ConfigError(f"the url of source {self.name!r} must begin with http:// or https://; write it in full")
+        if self.within_s is not None and not self.within_s > 0:
+            raise ConfigError(f"within_s of source {self.name!r} must be more than 0, got {self.within_s!r}; raise it")
+        if self.attempts < 1:
+            raise ConfigError(f"attempts of source {self.name!r} must be at least 1, got {self.attempts!r}; raise it")
+
+    @property
+    def base(self) -> str:
+        """The base URL without slashes at its end, to append paths to."""
+        return self.url.rstrip("/")
+
+    def headers(self, method: str, url: str, body: bytes = b"") -> Mapping[str, str]:
+        """Give what to send along with one request."""
+        return {} if self.credential is None else self.credential.headers(method, url, body)

@@ -1,0 +1,131 @@
+"""Subscriptions: which are open, and the events that came of them, kept until somebody has dealt with them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from urllib.parse import quote
+
+from agenttool.adapters.rap.wire import SubscriptionEvent
+from agenttool.codec import read_own, write_own
+from agenttool.ports.later import Thread
+from agenttool.ports.shelf import Shelf
+from agenttool.records import JsonObject, Part
+
+RECEIVE_EVENT = "receive_event__injected"
+"""The reserved name under which an event enters a conversation; no tool may have it, and no model may call it."""
+
+CANCEL_SUBSCRIPTION = "cancel_subscription"
+RESERVED = frozenset({RECEIVE_EVENT, CANCEL_SUBSCRIPTION})
+
+_OPEN, _EVENTS = "rap.subscription", "rap.event"
+_LOOK_EVERY_S = 0.5
+
+
+class Subscription(Part, frozen=True, kw_only=True):
+    """A call that opened a stream of events, as it was made."""
+
+    thread: Thread
+    tool_call_id: str
+    source: str
+    name: str
+    arguments: JsonObject
+    opened_at_ns: int
+
+
+class Injected(Part, frozen=True, kw_only=True):
+    """An event, as the call of a reserved tool and its result: that is how it enters a conversation.
+
+    Attributes:
+        event_id: fresh for every event, and in the order in which they came.
+        thread: where it belongs: the subscriber's own thread, or a new child of it.
+        is_inline: it belongs into the subscriber's own history.
+        name: the reserved name of the call.
+        arguments: those of the call: which subscription this comes from.
+        text: the result of the call; a stranger's words.
+        is_final: nothing comes after it.
+    """
+
+    event_id: str
+    thread: Thread
+    is_inline: bool
+    name: str = RECEIVE_EVENT
+    arguments: JsonObject
+    text: str
+    is_final: bool = False
+
+
+class Subscriptions:
+    """The open subscriptions of a store, and the events that wait for whoever hosts the conversations."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        """Take where they are kept."""
+        self._shelf = shelf
+        self._news = asyncio.Event()
+
+    async def open(self, subscription: Subscription) -> bool:
+        """Remember a subscription; tell whether it was not there."""
+        key = _key(subscription.thread.thread_id, subscription.tool_call_id)
+        return await self._shelf.swap(_OPEN, key, before=None, after=write_own(subscription))
+
+    async def find(self, thread_id: str, tool_call_id: str) -> Subscription | None:
+        """Give an open subscription of a thread."""
+        body = await self._shelf.get(_OPEN, _key(thread_id, tool_call_id))
+        return None if body is None else read_own(body, Subscription)
+
+    async def end(self, thread_id: str, tool_call_id: str) -> bool:
+        """Forget a subscription; tell whether it was there, of which only one may be told."""
+        key = _key(thread_id, tool_call_id)
+        body = await self._shelf.get(_OPEN, key)
+        return body is not None and await self._shelf.swap(_OPEN, key, before=body, after=None)
+
+    async def of(self, thread_id: str | None = None, limit: int = 1000) -> tuple[Subscription, ...]:
+        """List the open subscriptions of one thread, or of all."""
+        prefix = "" if thread_id is None else f"{quote(thread_id, safe='')}/"
+        found = await self._shelf.page(_OPEN, prefix=prefix, limit=limit)
+        return tuple(read_own(body, Subscription) for _, body in found)
+
+    async def receive(self, subscription: Subscription, message: SubscriptionEvent, event_id: str) -> Injected:
+        """Keep an event, and end its subscription if it is the last one."""
+        own = subscription.thread
+        child = Thread(thread_id=f"{own.thread_id}/{event_id}", ancestors=(*own.ancestors, own.thread_id))
+        event = Injected(
+            event_id=event_id,
+            thread=own if message.associative else child,
+            is_inline=message.associative,
+            arguments={
+                "original_tool_name": subscription.name,
+                "original_tool_call_id": subscription.tool_call_id,
+                "original_args": subscription.arguments,
+            },
+            text=message.text,
+            is_final=bool(message.final),
+        )
+        await self._shelf.put(_EVENTS, event_id, write_own(event))
+        if message.final:
+            await self.end(own.thread_id, subscription.tool_call_id)
+        self._news.set()
+        return event
+
+    async def events(self, after: str = "", limit: int = 1000) -> tuple[Injected, ...]:
+        """Give events that nobody has dealt with, in the order in which they came."""
+        found = await self._shelf.page(_EVENTS, after=after, limit=limit)
+        return tuple(read_own(body, Injected) for _, body in found)
+
+    async def done(self, event_id: str) -> None:
+        """Forget an event that somebody has dealt with."""
+        await self._shelf.put(_EVENTS, event_id, None)
+
+    async def follow(self, after: str = "") -> AsyncIterator[Injected]:
+        """Give events as they come, in whichever process they came, for ever; each stays until it is `done`."""
+        while True:
+            self._news.clear()
+            for event in await self.events(after):
+                after = event.event_id
+                yield event
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await self._news.wait()
+
+
+def _key(thread_id: str, tool_call_id: str) -> str:
+    return f"{quote(thread_id, safe='')}/{quote(tool_call_id, safe='')}"

@@ -1,0 +1,28 @@
+"""What a source of tools may use of the runtime that it is opened for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agenttool.ports.later import LateDoor, Thread
+from agenttool.ports.shelf import Shelf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A runtime, as a source sees it.
+
+    Attributes:
+        door: where late answers are brought.
+        shelf: what outlives this process.
+        thread: the conversation that calls are made in.
+        now_ns: the time.
+        unique: gives 32 hexadecimal digits that nobody was given before, and that sort by time.
+        secret: gives bytes that nobody can guess.
+    """
+
+    door: LateDoor
+    shelf: Shelf
+    thread: Thread
+    now_ns: Callable[[], int]
+    unique: Callable[[], str]
+    secret: Callable[[], bytes]

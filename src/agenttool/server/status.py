@@ -1,0 +1,57 @@
+"""What waits, as a JSON page: calls, prompts, subscriptions and views, and never what is in them."""
+
+from starlette.requests import Request
+
+from agenttool.assemble import Runtime
+from agenttool.records import Json, JsonObject
+
+MOST = 1000
+"""So many of each are listed."""
+
+_HERE = ("127.0.0.1", "::1", "localhost", "testclient")
+_PASSED_ON = ("forwarded", "x-forwarded-for", "via")
+
+
+def is_from_here(request: Request) -> bool:
+    """Tell whether a request comes from this machine, and not through somebody who passes on what others ask."""
+    host = request.client.host if request.client is not None else ""
+    return host in _HERE and not any(name in request.headers for name in _PASSED_ON)
+
+
+async def status_of(runtime: Runtime) -> JsonObject:
+    """Gather what waits; arguments, texts and URLs stay where they are."""
+    waiting: list[Json] = [
+        {
+            "invocation_id": each.invocation_id,
+            "tool_id": each.tool_id,
+            "thread_id": each.thread.thread_id,
+            "is_sent": each.is_sent,
+            "expires_at_ns": each.expires_at_ns,
+        }
+        for each in await runtime.waiting(limit=MOST)
+    ]
+    prompts: list[Json] = [
+        {"prompt_id": each.prompt_id, "invocation_id": each.invocation_id, "kind": each.kind.value}
+        for each in await runtime.prompts(limit=MOST)
+    ]
+    told: JsonObject = {"waiting": waiting, "prompts": prompts, "approvals": len(await runtime.approvals(limit=MOST))}
+    return {**told, **(await _of_rap(runtime))}
+
+
+async def _of_rap(runtime: Runtime) -> JsonObject:
+    rap = runtime.rap
+    if rap is None:
+        return {"subscriptions": [], "views": [], "faults": []}
+    subscriptions: list[Json] = [
+        {
+            "tool_call_id": each.tool_call_id,
+            "thread_id": each.thread.thread_id,
+            "source": each.source,
+            "name": each.name,
+        }
+        for each in await rap.subscriptions.of(limit=MOST)
+    ]
+    views: list[Json] = [
+        {"thread_id": each.thread_id, "view_type": each.view_type} for each in await rap.views.of(limit=MOST)
+    ]
+    return {"subscriptions": subscriptions, "views": views, "faults": [*rap.faults]}

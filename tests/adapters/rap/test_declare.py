@@ -1,0 +1,150 @@
+"""What servers offer: found at one place, valid as a whole or not at all, and taken at its word only to be careful."""
+
+import pytest
+
+from agenttool.records import Behavior
+
+
+def tool(name="read_probe", **members):
+    return {"name": name, "description": "Reads.", "inputSchema": {"type": "object"}, **members}
+
+
+@pytest.mark.requirement("RAP-143")
+@pytest.mark.requirement("RAP-145")
+@pytest.mark.requirement("RAP-157")
+async def test_every_server_is_asked_once_at_its_well_known_place(running, tool_server, started):
+    one, other = tool_server(tools=["read_probe"]), tool_server(tools=["open_valve"])
+    async with running(one, other) as rt:
+        surface = await rt.surface()
+        assert {"tool_s0.read_probe", "tool_s1.open_valve"} <= set(surface.tool_refs)
+        await started(rt, one)
+        await started(rt, other, "open_valve")
+    for server in (one, other):
+        asked = [path for method, path, _ in server.requests if method == "GET"]
+        assert asked == ["/.well-known/rap-toolset"]
+        assert "application/json" in server.headers[0]["accept"]
+
+
+@pytest.mark.requirement("RAP-158")
+async def test_a_new_session_asks_afresh_and_an_old_one_keeps_its_copy(running, tool_server):
+    server = tool_server()
+    async with running(server) as rt:
+        server.manifest["tools"] = [tool("water")]
+        assert "tool_s0.water" not in (await rt.surface()).tool_refs
+        sources = rt._sources
+        async with type(rt).open(sources=sources) as another:
+            assert "tool_s0.water" in (await another.surface()).tool_refs
+
+
+BROKEN = {
+    "no tools": {"tools": []},
+    "schema true": {"tools": [tool(), tool("bad", inputSchema=True)]},
+    "schema of a wrong type": {"tools": [tool(), tool("bad", inputSchema={"type": 5})]},
+    "a name with a space": {"tools": [tool(), tool("open valve")]},
+    "a name twice": {"tools": [tool(), tool()]},
+    "no description": {"tools": [{"name": "read_probe", "inputSchema": {"type": "object"}}]},
+    "an empty name": {"name": ""},
+    "a long name": {"name": "g" * 129},
+    "no url": {"endpoint": "here"},
+}
+
+
+@pytest.mark.requirement("RAP-146")
+@pytest.mark.requirement("RAP-147")
+@pytest.mark.requirement("RAP-148")
+@pytest.mark.requirement("RAP-149")
+@pytest.mark.requirement("RAP-151")
+@pytest.mark.requirement("RAP-154")
+@pytest.mark.requirement("RAP-155")
+@pytest.mark.parametrize("fault", BROKEN)
+async def test_a_manifest_with_one_fault_offers_nothing_and_the_fault_is_told(running, tool_server, fault):
+    bad, good = tool_server(name="bad"), tool_server(tools=["open_valve"])
+    bad.manifest.update(BROKEN[fault])
+    async with running(bad, good) as rt:
+        names = {entry for entry in (await rt.surface()).tool_refs if not entry.startswith("tool_rap.")}
+        assert names == {"tool_s1.open_valve"}
+        (told,) = rt.rap.faults
+        assert "'s0'" in told
+        assert "none of its tools is offered" in told
+
+
+@pytest.mark.requirement("RAP-123")
+async def test_a_server_that_is_down_costs_only_its_own_tools(running, tool_server):
+    down, good = tool_server(), tool_server(tools=["open_valve"])
+    down.statuses["/.well-known/rap-toolset"] = [500]
+    async with running(down, good) as rt:
+        assert "tool_s1.open_valve" in (await rt.surface()).tool_refs
+        (told,) = rt.rap.faults
+        assert "500" in told
+
+
+@pytest.mark.requirement("RAP-156")
+async def test_a_name_that_two_toolsets_use_is_offered_by_neither(running, tool_server):
+    one = tool_server(name="one", tools=["read_probe", "water"])
+    other = tool_server(name="two", tools=["read_probe", "open_valve"])
+    async with running(one, other) as rt:
+        names = set((await rt.surface()).tool_refs)
+        assert names == {"tool_rap.cancel_subscription", "tool_s0.water", "tool_s1.open_valve"}
+        assert len(rt.rap.faults) == 2
+        result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
+        assert result.error.error_class.value == "unknown_tool"
+
+
+@pytest.mark.requirement("RAP-419")
+@pytest.mark.requirement("RAP-189")
+@pytest.mark.requirement("RAP-190")
+async def test_reserved_names_belong_to_nobody_else(running, tool_server):
+    server = tool_server(tools=["read_probe", "receive_event__injected", "cancel_subscription"])
+    async with running(server) as rt:
+        surface = await rt.surface()
+        assert set(surface.tool_refs) == {"tool_rap.cancel_subscription", "tool_s0.read_probe"}
+        result = await rt.call("receive_event__injected", {"text": "x"}, surface=surface)
+        assert result.error.error_class.value == "unknown_tool"
+        assert server.invocations == []
+
+
+@pytest.mark.requirement("RAP-162")
+@pytest.mark.requirement("RAP-036")
+async def test_a_tool_that_destroys_is_asked_about(running, tool_server):
+    server = tool_server(tools=[tool(annotations={"destructive": True, "idempotent": True})])
+    async with running(server, options={"rules": []}) as rt:
+        call = await rt.start("read_probe", {}, surface=await rt.surface())
+        (question,) = await rt.approvals()
+        assert question.invocation_id == call.invocation_id
+        assert server.invocations == []
+        await rt.decide(question.approval_id, "deny")
+        assert (await rt.wait(call.invocation_id)).error.error_class.value == "approval_rejected"
+
+
+@pytest.mark.requirement("RAP-161")
+@pytest.mark.requirement("RAP-420")
+async def test_a_server_s_word_that_a_tool_only_reads_frees_it_from_nothing(running, tool_server):
+    said = {"readOnly": True, "idempotent": True, "x-greenhouse-zone": "north"}
+    server = tool_server(tools=[tool(annotations=said, displayScript="while true {}")])
+    async with running(server, options={"rules": [], "mode": "read_only"}) as rt:
+        result = await rt.call("read_probe", {}, surface=await rt.surface(only=["read_probe"]))
+        assert result.is_error
+        exported = [record async for record in rt.export()]
+        declaration = next(each for each in exported if getattr(each, "name", "") == "read_probe")
+        assert declaration.annotations == {"rap": said, "untrusted": sorted(said)}
+        assert server.invocations == []
+    async with running(server, trusts_annotations=True, options={"rules": [], "mode": "read_only"}) as rt:
+        call = await rt.start("read_probe", {}, surface=await rt.surface())
+        assert [question.verdict.behavior for question in await rt.approvals()] == [Behavior.ASK]
+        await rt.cancel(call.invocation_id)
+
+
+@pytest.mark.requirement("RAP-165")
+async def test_a_display_script_changes_nothing(running, tool_server, started):
+    server = tool_server(tools=[tool(displayScript="this is no Rhai ((")])
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        await server.settle(invocation, "fine")
+        assert (await rt.wait(call.invocation_id)).content[0].text == "fine"
+
+
+@pytest.mark.requirement("RAP-150")
+async def test_names_are_told_apart_by_case(running, tool_server):
+    server = tool_server(tools=["probe", "Probe"])
+    async with running(server) as rt:
+        assert {"tool_s0.probe", "tool_s0.Probe"} <= set((await rt.surface()).tool_refs)

@@ -1,0 +1,148 @@
+"""A person is asked while a call waits: shown once, answered once, and taken down with the call."""
+
+import pytest
+
+CHOICE = {"prompt": "Open the main valve?", "choices": ["Open it", "Leave closed"], "default": 1}
+
+
+async def asked(server, invocation, **changed):
+    members = {**CHOICE, "response_url": f"{server.url}/picked", **changed}
+    return await server.post(invocation, "user_choice", **members)
+
+
+@pytest.mark.requirement("RAP-242", "RAP-243", "RAP-244", "RAP-245", "RAP-250")
+@pytest.mark.parametrize(("selected", "posted"), [(0, 0), (1, 1), (None, 1)])
+async def test_a_choice_is_put_to_a_person_and_posted_once(running, tool_server, started, selected, posted):
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        assert await asked(server, invocation) == 200
+        (prompt,) = await rt.prompts()
+        assert (prompt.message, prompt.choices, prompt.default) == (CHOICE["prompt"], ("Open it", "Leave closed"), 1)
+        assert (await rt.invocation(call.invocation_id)).status.value == "needs_input"
+        assert (await rt.choose(prompt.prompt_id, selected)).is_heard
+        assert not (await rt.choose(prompt.prompt_id, 0)).is_taken
+        assert server.posts("/picked") == [{"id": invocation["id"], "selected": posted}]
+        assert len(await rt.waiting()) == 1
+        await server.settle(invocation, "closed")
+        assert (await rt.wait(call.invocation_id)).content[0].text == "closed"
+        assert len(server.invocations) == 1
+
+
+@pytest.mark.requirement("RAP-222", "RAP-223", "RAP-225", "RAP-231")
+async def test_an_authorization_is_shown_and_forgotten_with_the_call(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        url = "https://id.example.test/authorize?state=5b1c"
+        assert await server.post(invocation, "oauth", auth_url=url) == 200
+        (prompt,) = await rt.prompts()
+        assert (prompt.kind.value, prompt.url) == ("authorization", url)
+        assert await rt.result(call.invocation_id) is None
+        await server.settle(invocation, "sent")
+        await rt.wait(call.invocation_id)
+        assert await rt._core.shelf.page("prompt", limit=9) == []
+        exported = [repr(record) async for record in rt.export()]
+        assert not [told for told in exported if "5b1c" in told]
+        assert len(server.invocations) == 1
+
+
+@pytest.mark.requirement("RAP-414")
+@pytest.mark.parametrize(
+    "url", ["http://id.example.test/a", "ftp://id.example.test/a", "javascript:1", "http://127.0.0.1/a"]
+)
+async def test_nobody_is_sent_to_a_page_without_tls(running, tool_server, started, url):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        assert await server.post(invocation, "oauth", auth_url=url) == 400
+        assert await rt.prompts() == ()
+        assert len(await rt.waiting()) == 1
+
+
+async def test_while_developing_a_page_of_this_machine_may_be_shown(running, tool_server, started):
+    server = tool_server()
+    async with running(server, shows_http_urls=True) as rt:
+        _, invocation = await started(rt, server)
+        assert await server.post(invocation, "oauth", auth_url="http://127.0.0.1:9/a") == 200
+        assert await server.post(invocation, "oauth", auth_url="http://id.example.test/a") == 400
+
+
+@pytest.mark.requirement("RAP-415")
+async def test_nobody_is_asked_for_a_call_that_does_not_wait(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        await server.settle(invocation)
+        await rt.wait(call.invocation_id)
+        assert await asked(server, invocation) == 200
+        assert await server.post(invocation, "oauth", auth_url="https://id.example.test/a") == 200
+        assert await rt.prompts() == ()
+
+
+@pytest.mark.requirement("RAP-416")
+async def test_a_second_prompt_takes_the_place_of_the_first(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        await asked(server, invocation)
+        (first,) = await rt.prompts()
+        await asked(server, invocation, prompt="Really?")
+        (second,) = await rt.prompts()
+        assert second.message == "Really?"
+        assert not (await rt.choose(first.prompt_id, 0)).is_taken
+        assert (await rt.choose(second.prompt_id, 0)).is_taken
+        assert len(server.posts("/picked")) == 1
+
+
+@pytest.mark.requirement("RAP-417")
+@pytest.mark.parametrize("how", ["settled", "canceled"])
+async def test_a_prompt_goes_with_its_call(running, tool_server, started, how):
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        await asked(server, invocation)
+        (prompt,) = await rt.prompts()
+        if how == "settled":
+            await server.settle(invocation)
+        else:
+            await rt.cancel(call.invocation_id)
+        await rt.wait(call.invocation_id)
+        assert await rt.prompts() == ()
+        assert not (await rt.choose(prompt.prompt_id, 0)).is_taken
+        assert server.posts("/picked") == []
+
+
+@pytest.mark.requirement("RAP-412")
+async def test_a_choice_is_not_sent_where_it_may_not_go(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        for url in ("http://10.1.2.3/x", "file:///etc/passwd", "http://169.254.169.254/latest"):
+            assert await asked(server, invocation, response_url=url) == 400
+        assert await rt.prompts() == ()
+
+
+async def test_a_choice_that_no_one_hears_is_told_so(running, tool_server, started):
+    server = tool_server()
+    server.statuses["/picked"] = [410]
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        await asked(server, invocation)
+        (prompt,) = await rt.prompts()
+        chosen = await rt.choose(prompt.prompt_id, 0)
+        assert (chosen.is_taken, chosen.is_heard) == (True, False)
+
+
+@pytest.mark.requirement("RAP-280", "RAP-281", "RAP-282", "RAP-283", "RAP-284")
+async def test_every_server_is_told_once_of_a_canceled_call_and_nobody_waits(running, tool_server, started):
+    server, broken, other = tool_server(), tool_server(tools=["water"]), tool_server(tools=["prune"])
+    broken.statuses["/cancel_tool_call"] = [500]
+    async with running(server, broken, other) as rt:
+        call, _ = await started(rt, server)
+        assert await rt.cancel(call.invocation_id)
+        told = {"thread_id": rt.thread.thread_id, "tool_call_id": call.invocation_id}
+        for each in (server, broken, other):
+            assert await each.until(lambda each=each: each.posts("/cancel_tool_call")) == [told]
+    for each in (server, broken, other):
+        assert each.posts("/cancel_tool_call") == [told]

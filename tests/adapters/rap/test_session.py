@@ -1,0 +1,73 @@
+"""The beginning and the end of threads and sessions, told to every server."""
+
+import pytest
+
+from agenttool import ConfigError, Runtime
+from agenttool.adapters.rap.settings import RapSource
+
+
+@pytest.mark.requirement("RAP-300", "RAP-301", "RAP-302")
+async def test_every_server_is_told_of_a_closed_thread_used_or_not(running, tool_server):
+    used, unused, broken = tool_server(), tool_server(tools=["water"]), tool_server(tools=["prune"])
+    broken.statuses["/close_thread"] = [500]
+    async with running(used, unused, broken) as rt:
+        await rt.rap.close_thread("plot-9/sub-2")
+        for server in (used, unused, broken):
+            assert await server.until(lambda server=server: server.posts("/close_thread")) == [
+                {"thread_id": "plot-9/sub-2"}
+            ]
+
+
+@pytest.mark.requirement("RAP-321", "RAP-325")
+async def test_only_servers_with_state_migrate_and_a_failure_is_told(running, tool_server):
+    keeps, plain = tool_server(needsMigration=True), tool_server(tools=["water"])
+    async with running(keeps, plain) as rt:
+        assert await rt.rap.migrate("plot-9", {}) == ("'s0' keeps state and has no destination; name one",)
+        there = {"s0": "http://127.0.0.1:9441", "s1": "http://127.0.0.1:9442"}
+        assert await rt.rap.migrate("plot-9", there) == ()
+        assert keeps.posts("/migrate") == [{"session_id": "plot-9", "destination_url": there["s0"]}]
+        assert plain.posts("/migrate") == []
+        keeps.statuses["/migrate"] = [500]
+        (fault,) = await rt.rap.migrate("plot-9", there)
+        assert "'s0' did not migrate: 500" in fault
+
+
+async def test_a_base_url_keeps_its_path_and_loses_its_slash(running, tool_server):
+    server = tool_server()
+    async with running(server) as rt:
+        source = RapSource(name="s", url=f"{server.url}/below/", allow=("127.0.0.0/8",))
+        async with type(rt).open(sources=[source]) as other:
+            assert "tool_s.read_probe" in (await other.surface()).tool_refs
+            await other.rap.close_thread("t")
+            await server.until(lambda: server.posts("/below/close_thread"))
+    assert "/below/.well-known/rap-toolset" in [path for _, path, _ in server.requests]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{"name": "a b", "url": "http://h"}, {"name": "a", "url": "h"}, {"name": "a", "url": "http://h", "attempts": 0}],
+)
+def test_a_source_that_cannot_be_is_refused(members):
+    with pytest.raises(ConfigError):
+        RapSource(**members)
+
+
+async def test_two_sources_have_two_names():
+    twins = [RapSource(name="a", url="http://h"), RapSource(name="a", url="http://i")]
+    with pytest.raises(ConfigError, match="two sources are named 'a'"):
+        Runtime.open(sources=twins)
+
+
+async def test_settings_name_sources(tmp_path, monkeypatch):
+    file = tmp_path / "agenttool.toml"
+    file.write_text('[sources.gh]\nkind = "rap"\nurl = "https://gh.example"\ntoken_env = "GH"\nwithin_s = 5\n')
+    with pytest.raises(ConfigError, match=r"agenttool.toml:1: token_env names 'GH'"):
+        Runtime.open(config=file)
+    monkeypatch.setenv("GH", "a-token-of-sixteen")
+    (source,) = Runtime.open(config=file)._sources
+    assert (source.name, source.within_s) == ("gh", 5)
+    assert source.headers("GET", "https://gh.example") == {"Authorization": "Bearer a-token-of-sixteen"}
+    for wrong in ("kind = 'soap'", "kind = 'rap'", "kind = 'rap'\nurl = 3", "kind = 'rap'\nurl = 'http://h'\nx = 1"):
+        file.write_text(f"[sources.gh]\n{wrong}\n")
+        with pytest.raises(ConfigError, match=r"agenttool.toml:1: "):
+            Runtime.open(config=file)

@@ -1,0 +1,131 @@
+"""Subscriptions: open once confirmed, until the last event or until their own thread ends them."""
+
+import asyncio
+
+import pytest
+
+
+async def subscribed(rt, server, started):
+    call, invocation = await started(rt, server)
+    assert await server.settle(invocation, "Watching.", subscription=True) == 200
+    await rt.wait(call.invocation_id)
+    return call, invocation
+
+
+def event(server, invocation, text="dry", **members):
+    return server.post(invocation, "subscription_event", text=text, **members)
+
+
+@pytest.mark.requirement("RAP-185", "RAP-187", "RAP-188", "RAP-191", "RAP-192")
+async def test_events_come_in_as_calls_of_a_reserved_name(running, tool_server, started):
+    server = tool_server()
+    async with running(server, options={"thread": "plot-9"}) as rt:
+        call, invocation = await subscribed(rt, server, started)
+        (opened,) = await rt.rap.subscriptions.of("plot-9")
+        assert (opened.tool_call_id, opened.name, opened.arguments) == (call.invocation_id, "read_probe", {"bed": 3})
+        before = await rt.result(call.invocation_id)
+        assert await event(server, invocation, "inline", associative=True) == 200
+        assert await event(server, invocation, "apart") == 200
+        inline, apart = await rt.rap.subscriptions.events()
+        assert (inline.name, inline.text, inline.thread.thread_id) == ("receive_event__injected", "inline", "plot-9")
+        assert inline.arguments == {
+            "original_tool_name": "read_probe",
+            "original_tool_call_id": call.invocation_id,
+            "original_args": {"bed": 3},
+        }
+        assert (apart.is_inline, apart.thread.ancestors) == (False, ("plot-9",))
+        assert apart.thread.thread_id not in ("plot-9", inline.thread.thread_id)
+        assert await rt.result(call.invocation_id) == before
+
+
+async def test_equal_events_are_two_events_and_stay_until_dealt_with(running, tool_server, started, tmp_path):
+    server = tool_server()
+    async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
+        _, invocation = await subscribed(rt, server, started)
+        for _ in range(2):
+            await event(server, invocation)
+        first, second = await rt.rap.subscriptions.events()
+        await rt.rap.subscriptions.done(first.event_id)
+        assert await rt.rap.subscriptions.events() == (second,)
+        following = rt.rap.subscriptions.follow(second.event_id)
+        coming = asyncio.ensure_future(anext(following))
+        await event(server, invocation, "news")
+        assert (await coming).text == "news"
+        await following.aclose()
+
+
+@pytest.mark.requirement("RAP-193", "RAP-186")
+async def test_the_last_event_ends_a_subscription(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await subscribed(rt, server, started)
+        assert await event(server, invocation, "bye", final=True) == 200
+        assert await rt.rap.subscriptions.of() == ()
+        assert await event(server, invocation, "too late") == 410
+        assert [each.text for each in await rt.rap.subscriptions.events()] == ["bye"]
+
+
+@pytest.mark.requirement("RAP-186")
+async def test_events_without_a_subscription_are_dropped(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        assert await event(server, invocation, "before it was confirmed") == 410
+        await server.settle(invocation, "Error: no such bed")
+        await rt.wait(call.invocation_id)
+        assert await event(server, invocation) == 410
+        assert await rt.rap.subscriptions.events() == ()
+
+
+async def test_a_repeated_confirmation_brings_nothing_back(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await subscribed(rt, server, started)
+        assert await server.settle(invocation, "Watching.", subscription=True) == 200
+        assert len(await rt.rap.subscriptions.of()) == 1
+        await event(server, invocation, "bye", final=True)
+        assert await server.settle(invocation, "Watching.", subscription=True) == 200
+        assert await rt.rap.subscriptions.of() == ()
+        assert (await rt.result(call.invocation_id)).content[0].text == "Watching."
+
+
+@pytest.mark.requirement("RAP-195", "RAP-196", "RAP-197")
+async def test_a_thread_ends_its_own_subscriptions_and_no_other_s(running, tool_server, started):
+    server, other = tool_server(), tool_server(tools=["water"])
+    async with running(server, other, options={"thread": "root"}) as rt:
+        call, invocation = await subscribed(rt, server, started)
+        surface = await rt.surface()
+        arguments = {"tool_call_id": call.invocation_id}
+        child = await rt.in_thread("root/child").call("cancel_subscription", arguments, surface=surface)
+        assert (child.is_error, child.error.error_code) == (True, "unknown_id")
+        assert server.posts("/cancel_tool_call") == []
+        result = await rt.call("cancel_subscription", arguments, surface=surface)
+        assert not result.is_error
+        for each in (server, other):
+            told = await each.until(lambda each=each: each.posts("/cancel_tool_call"))
+            assert told == [{"thread_id": "root", "tool_call_id": call.invocation_id}]
+        assert await event(server, invocation) == 410
+        again = await rt.call("cancel_subscription", arguments, surface=surface)
+        assert again.is_error
+
+
+@pytest.mark.requirement("RAP-200", "RAP-199")
+async def test_events_for_a_closed_thread_are_dropped(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await subscribed(rt, server, started)
+        await rt.rap.close_thread(rt.thread.thread_id)
+        assert await event(server, invocation) == 410
+        assert await rt.rap.subscriptions.events() == ()
+
+
+@pytest.mark.requirement("RAP-203")
+async def test_a_thread_has_so_many_subscriptions_and_no_more(running, tool_server, started):
+    server = tool_server()
+    async with running(server, max_subscriptions=2) as rt:
+        for _ in range(3):
+            call, invocation = await subscribed(rt, server, started)
+        assert len(await rt.rap.subscriptions.of()) == 2
+        told = await server.until(lambda: server.posts("/cancel_tool_call"))
+        assert told[0]["tool_call_id"] == call.invocation_id
+        assert await event(server, invocation) == 410

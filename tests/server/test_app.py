@@ -1,0 +1,59 @@
+"""`agenttool serve` as a process: callbacks, health and status on one port, and a stop that loses nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpcore
+import pytest
+
+
+@contextmanager
+def serving(folder, *words):
+    program = [sys.executable, "-m", "agenttool", "serve", "--json", "--port", "0", *words]
+    with subprocess.Popen(program, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            line = child.stdout.readline()
+            assert line, child.stderr.read()
+            yield child, json.loads(line)["url"]
+        finally:
+            child.kill()
+
+
+def ask(url, data=None, headers=None):
+    reply = httpcore.request("GET" if data is None else "POST", url, headers=headers, content=data)
+    return reply.status, reply.content
+
+
+@pytest.mark.slow
+def test_one_port_serves_callbacks_health_and_status(tmp_path):
+    (tmp_path / "agenttool.toml").write_text(
+        '[store]\nurl = "sqlite:state.db"\n\n[sources.gh]\nkind = "rap"\nurl = "http://127.0.0.1:9"\nallow = ["127.0.0.0/8"]\n'
+    )
+    with serving(tmp_path) as (child, url):
+        assert ask(url + "/healthz") == (200, b"ok")
+        status, page = ask(url + "/status")
+        told = json.loads(page)
+        assert (status, told["waiting"], told["subscriptions"], told["views"]) == (200, [], [], [])
+        assert "cannot be had" in told["faults"][0]
+        assert ask(url + "/status", headers={"X-Forwarded-For": "203.0.113.9"})[0] == 404
+        assert ask(url + "/rap/callbacks/" + "0" * 80, b"{}")[0] == 404
+        assert ask(url + "/rap/callbacks/x")[0] == 405
+        assert ask(url + "/nowhere")[0] == 404
+        os.kill(child.pid, signal.SIGTERM)
+        began = time.monotonic()
+        assert child.wait(timeout=20) in (0, -signal.SIGTERM)
+        assert time.monotonic() - began < 20
+
+
+def test_a_port_that_is_taken_is_told(tmp_path):
+    with serving(tmp_path) as (_, url):
+        port = url.rpartition(":")[2]
+        program = [sys.executable, "-m", "agenttool", "serve", "--port", port]
+        done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
+        assert done.returncode == 2
+        assert "use another --port" in done.stderr
