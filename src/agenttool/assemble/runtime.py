@@ -1,57 +1,49 @@
-"""Joins everything: settings and tools in, a runtime out. The only file that knows every room."""
+"""The runtime that people open: settings and tools in, everything joined."""
 
-import os.path
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import random
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Self, cast
 
 from agenttool.adapters.function_calling.menu import Wishes
-from agenttool.adapters.hook_commands.process import Program
-from agenttool.adapters.hook_commands.program import find_program
-from agenttool.adapters.hook_commands.run import CommandHook
-from agenttool.adapters.python.declare import FunctionTool, declare_function
 from agenttool.adapters.rap.settings import RapSource
-from agenttool.adapters.rap.written import read_source
-from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, environment, read_config
+from agenttool.assemble.given import Tool, all_of, declared, listed, one
+from agenttool.assemble.settings import (
+    place_of,
+    refuse_twins,
+    rules_of,
+    settings_of,
+    sources_of,
+    surface_policy,
+    with_commands,
+    workspace_of,
+)
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
-from agenttool.hooks.written import read_hook
 from agenttool.journal.steps import STEPS
 from agenttool.policy.decide import Policy
 from agenttool.policy.mode import PermissionMode
-from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule, RuleBook
-from agenttool.policy.sources import read_rules
-from agenttool.policy.written import WrittenRule
 from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.meaning import Meaning
 from agenttool.ports.source import Host
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
-from agenttool.ports.tool import DeclaredTool
 from agenttool.providers import ModelTools
 from agenttool.records import ToolSurface
-from agenttool.results.scrub import compile_scrubber
 from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
-from agenttool.stores.places import file_of, open_place
+from agenttool.stores.places import open_place
 from agenttool.world import SystemClock, UniqueIds
 
 if TYPE_CHECKING:
     from agenttool.adapters.rap.session import Rap
 
-_T = TypeVar("_T")
 Closing = Callable[[], Awaitable[None]]
-
-HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
-"""What every hook command finds in its environment. Anything else could be a secret, and is passed on by name only."""
 
 SHORTEST_LEASE_S = 1.0
 """A process says a few times a second that it lives; with less than this it could be taken for dead all the same."""
-
-Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
 
 
 class Runtime(_Runtime):
@@ -112,8 +104,8 @@ class Runtime(_Runtime):
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong.
         """
-        settings, rules = _settings_of(config, rules)
-        book = RuleBook((*_rules_of(settings), *_all_of("rules", rules, Rule)))
+        settings, rules = settings_of(config, rules)
+        book = RuleBook((*rules_of(settings), *all_of("rules", rules, Rule)))
         wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
         if wanted not in list(PermissionMode):
             raise ConfigError(f"no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
@@ -126,11 +118,11 @@ class Runtime(_Runtime):
             book=book,
             mode=PermissionMode(wanted),
             interactive=True if asked is None else asked,
-            workspace=_workspace(settings),
+            workspace=workspace_of(settings),
         )
-        chosen = [declared(each) for each in _listed("tools", tools)]
-        standing = _with_commands(_all_of("hooks", hooks, Hook), settings)
-        place, folder = _place_of(settings, store, payloads)
+        chosen = [declared(each) for each in listed("tools", tools)]
+        standing = with_commands(all_of("hooks", hooks, Hook), settings)
+        place, folder = place_of(settings, store, payloads)
         kept = open_place(place, STEPS, folder)
         meaning = _meaning_of(search_model or settings.search_model)
         world = World(
@@ -152,13 +144,13 @@ class Runtime(_Runtime):
             hooks=standing,
             policy=policy,
             rate_limits=rate_limits,
-            advisers=_all_of("advisers", advisers, Adviser),
-            surface_policy=_surface_policy(settings.surface) if surface is None else _one(surface, SurfacePolicy),
-            circumstances=None if circumstances is None else _one(circumstances, Circumstances),
+            advisers=all_of("advisers", advisers, Adviser),
+            surface_policy=surface_policy(settings.surface) if surface is None else one(surface, SurfacePolicy),
+            circumstances=None if circumstances is None else one(circumstances, Circumstances),
         )
-        made._sources = (*_sources_of(settings), *_all_of("sources", sources, RapSource))
+        made._sources = (*sources_of(settings), *all_of("sources", sources, RapSource))
         made._callback_url = callback_url or (settings.server.url if settings.server is not None else None)
-        _refuse_twins(made._sources)
+        refuse_twins(made._sources)
         return made
 
     async def __aenter__(self) -> Self:
@@ -237,33 +229,6 @@ class Runtime(_Runtime):
         return ModelTools(self, chosen, provider, wishes)
 
 
-def _surface_policy(setting: SurfaceSetting | None) -> SurfacePolicy:
-    """Read how much surfaces show; what settings do not say is as if there were none."""
-    usual = SurfacePolicy()
-    if setting is None:
-        return usual
-
-    def limit(said: int | None, otherwise: int | None) -> int | None:
-        return otherwise if said is None else None if said is False else said
-
-    return SurfacePolicy(
-        max_tools=limit(setting.max_tools, usual.max_tools),
-        max_tokens=limit(setting.max_tokens, usual.max_tokens),
-        hide_denied=bool(setting.hide_denied),
-    )
-
-
-def _one(given: _T, kind: type[_T]) -> _T:
-    """Take one thing of a kind.
-
-    Raises:
-        ConfigError: it is something else.
-    """
-    if not isinstance(cast("object", given), kind):
-        raise ConfigError(f"a {kind.__name__} was wanted, got {given!r}; make one of it")
-    return given
-
-
 def _closing(close: Closing | None, meaning: Meaning | None) -> Closing:
     """End what works in the background together with the store."""
 
@@ -290,164 +255,3 @@ def _meaning_of(model: str | Path | None) -> Meaning | None:
     from agenttool.adapters.embedding.meanings import Meanings  # noqa: PLC0415 -- needs the extra, which is there now
 
     return Meanings(encode)
-
-
-def _sources_of(settings: Config) -> tuple[RapSource, ...]:
-    """Read the sources of settings.
-
-    Raises:
-        ConfigError: one is wrong; says in which file and line.
-    """
-    found: list[RapSource] = []
-    for setting in settings.sources:
-        try:
-            found.append(read_source(setting.name, setting.members, lambda name: environment((name,)).get(name)))
-        except ConfigError as error:
-            raise ConfigError(f"{setting.place}: {error}") from error
-    return tuple(found)
-
-
-def _refuse_twins(sources: Sequence[RapSource]) -> None:
-    names = [each.name for each in sources]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"two sources are named {twice!r}; rename one of them")
-
-
-def _place_of(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:
-    """Choose where things are kept: what the program says stands before what settings say."""
-    if store is not None or settings.store is None:
-        return store or "memory:", payloads
-    place, folder = kept_at(settings.store)
-    return place, payloads or folder
-
-
-def kept_at(setting: StoreSetting) -> tuple[str, str | None]:
-    """Give the places that settings name, wherever the program was started.
-
-    Raises:
-        ConfigError: it is no place for a store; says in which file and line.
-    """
-    try:
-        file = file_of(setting.url)
-    except ConfigError as error:
-        raise ConfigError(f"{setting.place}: {error}") from error
-    if file is None:
-        return "memory:", setting.payloads
-    payloads = setting.payloads
-    if payloads is not None and "://" not in payloads:
-        payloads = str(setting.folder / payloads)
-    return f"sqlite:{setting.folder / file}", payloads
-
-
-def declared(tool: Tool) -> DeclaredTool:
-    """Give the records and the code of whatever stands for a tool.
-
-    Raises:
-        ConfigError: it is no tool.
-    """
-    if isinstance(tool, DeclaredTool):
-        return tool
-    if isinstance(tool, FunctionTool):
-        return tool.declared
-    if callable(tool):
-        return declare_function(tool, {})
-    raise ConfigError(f"not a tool: {tool!r}; decorate a function with @tool")
-
-
-def _listed(name: str, given: Iterable[_T]) -> list[_T]:
-    """Take a list from somebody who may have forgotten the brackets.
-
-    Raises:
-        ConfigError: it is no list.
-    """
-    if not isinstance(cast("object", given), Iterable):
-        raise ConfigError(f"{name} must be a list, got a {type(given).__name__}; put it in brackets")
-    return list(given)
-
-
-def _all_of(name: str, given: Iterable[_T], kind: type[_T]) -> list[_T]:
-    """Take a list of one kind of thing.
-
-    Raises:
-        ConfigError: it is no list, or holds something else.
-    """
-    found = _listed(name, given)
-    for each in found:
-        if not isinstance(cast("object", each), kind):
-            raise ConfigError(f"{name} must hold {kind.__name__}s only, got a {type(each).__name__}; make one of it")
-    return found
-
-
-def _settings_of(config: str | Path | None, rules: str | Path | Iterable[Rule]) -> tuple[Config, Iterable[Rule]]:
-    """Read the settings file, by whichever of the two words it was named; the rules are those given beside it."""
-    if not isinstance(rules, str | Path):
-        return (Config() if config is None else read_config(config)), rules
-    if config is not None:
-        raise ConfigError(f"two settings files are named, {str(config)!r} and {str(rules)!r}; name one of them")
-    return read_config(rules), ()
-
-
-def _rules_of(config: Config) -> tuple[Rule, ...]:
-    return read_rules(
-        WrittenRule(members=each.members, source=each.source, file=each.file, line=each.line) for each in config.rules
-    )
-
-
-def _with_commands(hooks: Iterable[Hook], config: Config) -> tuple[Hook, ...]:
-    """Add the hooks of settings after the others.
-
-    Raises:
-        ConfigError: some are wrong; the message names each with its file and line.
-    """
-    found = list(hooks)
-    problems: list[str] = []
-    for setting in config.hooks:
-        try:
-            found += _command_hooks(setting, {hook.name for hook in found})
-        except ValueError as error:
-            problems.append(f"{setting.place}: {error}")
-    if problems:
-        raise ConfigError("\n".join(problems))
-    return tuple(found)
-
-
-def _command_hooks(setting: Setting, taken: set[str]) -> list[Hook]:
-    """Make the hooks of one table, one for each place where it stands.
-
-    Raises:
-        ValueError: it is wrong, or another hook has its name, by which a rule may let a hook decide.
-    """
-    written = read_hook(setting.members)
-    if written.name in taken:
-        raise ValueError(f"another hook is called {written.name!r}; rename one of them")
-    passed = environment(written.pass_env)
-    unset = [name for name in written.pass_env if name not in passed]
-    if unset:
-        raise ValueError(f"pass_env names {unset[0]!r}, which is not set; set it, or take it out")
-    variables = {**environment(HOOK_ENVIRONMENT), **passed, **written.env}
-    folder = str(Path(setting.file).resolve().parent)
-    argv = find_program(written.command, folder=folder, path=variables.get("PATH"))
-    secrets = compile_scrubber(passed.values())
-    runner = CommandHook(
-        program=Program(argv=argv, folder=folder, environment=variables),
-        clean=str if secrets is None else secrets.text,
-    )
-    return [
-        Hook(
-            name=written.name,
-            event=event,
-            runner=runner,
-            tools=written.tools,
-            timeout_s=written.timeout_s,
-            is_trusted=written.is_trusted,
-        )
-        for event in written.events
-    ]
-
-
-def _workspace(config: Config) -> Workspace:
-    roots = config.workspace or (".",)
-    return Workspace(
-        roots=tuple(os.path.realpath(root) for root in roots), home=str(Path.home()), resolve=os.path.realpath
-    )

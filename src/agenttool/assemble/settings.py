@@ -1,0 +1,174 @@
+"""A settings file, as far as other rooms have to read it: rules, hooks, places, sources, surfaces."""
+
+import os.path
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from agenttool.adapters.hook_commands.process import Program
+from agenttool.adapters.hook_commands.program import find_program
+from agenttool.adapters.hook_commands.run import CommandHook
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.written import read_source
+from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, environment, read_config
+from agenttool.errors import ConfigError
+from agenttool.hooks.match import Hook
+from agenttool.hooks.written import read_hook
+from agenttool.policy.paths import Workspace
+from agenttool.policy.rules import Rule
+from agenttool.policy.sources import read_rules
+from agenttool.policy.written import WrittenRule
+from agenttool.ports.surfacing import SurfacePolicy
+from agenttool.results.scrub import compile_scrubber
+from agenttool.stores.places import file_of
+
+HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
+"""What every hook command finds in its environment. Anything else could be a secret, and is passed on by name only."""
+
+
+def settings_of(config: str | Path | None, rules: str | Path | Iterable[Rule]) -> tuple[Config, Iterable[Rule]]:
+    """Read the settings file, by whichever of the two words it was named; the rules are those given beside it."""
+    if not isinstance(rules, str | Path):
+        return (Config() if config is None else read_config(config)), rules
+    if config is not None:
+        raise ConfigError(f"two settings files are named, {str(config)!r} and {str(rules)!r}; name one of them")
+    return read_config(rules), ()
+
+
+def rules_of(config: Config) -> tuple[Rule, ...]:
+    """Read the rules, each with its file and line.
+
+    Raises:
+        ConfigError: one is wrong, or does not do what its examples say.
+    """
+    return read_rules(
+        WrittenRule(members=each.members, source=each.source, file=each.file, line=each.line) for each in config.rules
+    )
+
+
+def with_commands(hooks: Iterable[Hook], config: Config) -> tuple[Hook, ...]:
+    """Add the hooks of settings after the others.
+
+    Raises:
+        ConfigError: some are wrong; the message names each with its file and line.
+    """
+    found = list(hooks)
+    problems: list[str] = []
+    for setting in config.hooks:
+        try:
+            found += _command_hooks(setting, {hook.name for hook in found})
+        except ValueError as error:
+            problems.append(f"{setting.place}: {error}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return tuple(found)
+
+
+def _command_hooks(setting: Setting, taken: set[str]) -> list[Hook]:
+    """Make the hooks of one table, one for each place where it stands.
+
+    Raises:
+        ValueError: it is wrong, or another hook has its name, by which a rule may let a hook decide.
+    """
+    written = read_hook(setting.members)
+    if written.name in taken:
+        raise ValueError(f"another hook is called {written.name!r}; rename one of them")
+    passed = environment(written.pass_env)
+    unset = [name for name in written.pass_env if name not in passed]
+    if unset:
+        raise ValueError(f"pass_env names {unset[0]!r}, which is not set; set it, or take it out")
+    variables = {**environment(HOOK_ENVIRONMENT), **passed, **written.env}
+    folder = str(Path(setting.file).resolve().parent)
+    argv = find_program(written.command, folder=folder, path=variables.get("PATH"))
+    secrets = compile_scrubber(passed.values())
+    runner = CommandHook(
+        program=Program(argv=argv, folder=folder, environment=variables),
+        clean=str if secrets is None else secrets.text,
+    )
+    return [
+        Hook(
+            name=written.name,
+            event=event,
+            runner=runner,
+            tools=written.tools,
+            timeout_s=written.timeout_s,
+            is_trusted=written.is_trusted,
+        )
+        for event in written.events
+    ]
+
+
+def workspace_of(config: Config) -> Workspace:
+    """Name the folders that paths are judged by."""
+    roots = config.workspace or (".",)
+    return Workspace(
+        roots=tuple(os.path.realpath(root) for root in roots), home=str(Path.home()), resolve=os.path.realpath
+    )
+
+
+def place_of(settings: Config, store: str | None, payloads: str | None) -> tuple[str, str | None]:
+    """Choose where things are kept: what the program says stands before what settings say."""
+    if store is not None or settings.store is None:
+        return store or "memory:", payloads
+    place, folder = kept_at(settings.store)
+    return place, payloads or folder
+
+
+def kept_at(setting: StoreSetting) -> tuple[str, str | None]:
+    """Give the places that settings name, wherever the program was started.
+
+    Raises:
+        ConfigError: it is no place for a store; says in which file and line.
+    """
+    try:
+        file = file_of(setting.url)
+    except ConfigError as error:
+        raise ConfigError(f"{setting.place}: {error}") from error
+    if file is None:
+        return "memory:", setting.payloads
+    payloads = setting.payloads
+    if payloads is not None and "://" not in payloads:
+        payloads = str(setting.folder / payloads)
+    return f"sqlite:{setting.folder / file}", payloads
+
+
+def sources_of(settings: Config) -> tuple[RapSource, ...]:
+    """Read the sources of settings.
+
+    Raises:
+        ConfigError: one is wrong; says in which file and line.
+    """
+    found: list[RapSource] = []
+    for setting in settings.sources:
+        try:
+            found.append(read_source(setting.name, setting.members, lambda name: environment((name,)).get(name)))
+        except ConfigError as error:
+            raise ConfigError(f"{setting.place}: {error}") from error
+    return tuple(found)
+
+
+def refuse_twins(sources: Sequence[RapSource]) -> None:
+    """Let no two sources share a name.
+
+    Raises:
+        ConfigError: two do.
+    """
+    names = [each.name for each in sources]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"two sources are named {twice!r}; rename one of them")
+
+
+def surface_policy(setting: SurfaceSetting | None) -> SurfacePolicy:
+    """Read how much surfaces show; what settings do not say is as if there were none."""
+    usual = SurfacePolicy()
+    if setting is None:
+        return usual
+
+    def limit(said: int | None, otherwise: int | None) -> int | None:
+        return otherwise if said is None else None if said is False else said
+
+    return SurfacePolicy(
+        max_tools=limit(setting.max_tools, usual.max_tools),
+        max_tokens=limit(setting.max_tokens, usual.max_tokens),
+        hide_denied=bool(setting.hide_denied),
+    )
