@@ -290,6 +290,26 @@ async def _until_now(rt):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_tool_that_a_model_loads_by_our_own_search_is_in_the_next_request_and_runs(provider):
+    async def run():
+        async with Runtime.open(tools=[stock, weigh]) as rt:
+            model = await rt.tools_for(provider, native_search=False)
+            before = names_in(provider, model.request())
+            find = Asked(name="tool_search", arguments={"query": "select:depot.weigh"}, call_id="call_1")
+            await model.answer(reply(provider, find))
+            after = names_in(provider, model.request())
+            weighed = await model.answer(
+                reply(provider, Asked(name="weigh", arguments={"article": "a"}, call_id="call_2"))
+            )
+            return before, after, weighed.results[0]
+
+    before, after, result = asyncio.run(run())
+    assert "tool_search" in before
+    assert "weigh" in set(after) - set(before)
+    assert result.model_facing_content[0].text == "12"
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_deferred_tool_that_nobody_found_does_not_run(provider):
     taken, _, _ = turn(provider, Asked(name="weigh", arguments={"article": "soap"}, call_id="call_1"))
     assert taken.results[0].error.error_class is ErrorClass.SCHEMA_NOT_LOADED
@@ -298,7 +318,7 @@ def test_a_deferred_tool_that_nobody_found_does_not_run(provider):
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_deferred_tools_stay_out_of_a_request_without_a_search(provider):
     _, request, _ = turn(provider, native_search=False)
-    assert names_in(provider, request) == ["stock", "photo"]
+    assert names_in(provider, request) == ["stock", "photo", "tool_search"]
 
 
 def test_a_canceled_turn_leaves_no_call_open():

@@ -12,12 +12,13 @@ while True:
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from agenttool.adapters.function_calling.content import answers_of, refs_in
 from agenttool.adapters.function_calling.formats import format_named
 from agenttool.adapters.function_calling.menu import Menu, Wishes, make_menu
-from agenttool.errors import StoreError
+from agenttool.errors import ConfigError, StoreError
 from agenttool.ports.calls import ToolCall
 from agenttool.records import AbsentTool, Digest, JsonObject, Ref, SurfaceId, ToolId, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
@@ -54,7 +55,7 @@ class ModelTools:
     """The tools of a surface, as the models of one provider know them. Belongs to one conversation.
 
     Attributes:
-        surface: the surface in force; it grows when the provider's own search finds deferred tools.
+        surface: the surface in force; it grows when a model finds deferred tools, by its provider's search or by ours.
     """
 
     def __init__(self, runtime: Runtime, surface: ToolSurface, provider: str, wishes: Wishes) -> None:
@@ -103,7 +104,9 @@ class ModelTools:
         await self._load_found(menu, read.found)
         calls = tuple(each.call for each in read.calls)
         results = await self._runtime.batch(calls, surface=self.surface) if calls else []
-        self._known = None  # a call may have brought tools to the surface, such as the one that reads stored output
+        with suppress(ConfigError):  # a runtime that was closed meanwhile has results, but no surface any more
+            self.surface = await self._runtime.current(self.surface)  # the model itself may have loaded tools
+        self._known = None  # and a call may have brought some, such as the one that reads stored output
         payloads = await self._payloads(refs_in(results))
         return Turn(
             said=read.echo,
