@@ -31,7 +31,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
         async with asyncio.timeout(BOUND_S):
             await pyfuncitem.obj(**arguments)
-        await asyncio.sleep(0)  # a task that was just canceled ends now
+        for _ in range(10):
+            await asyncio.sleep(0)  # what was just canceled ends now, and generators that were left are closed
         assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks were left running"
 
     asyncio.run(bounded())
