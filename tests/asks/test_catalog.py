@@ -143,3 +143,18 @@ async def test_ask_25_a_tool_whose_text_changed_after_it_was_allowed_is_asked_ab
     assert refused.status == "rejected"
     declared = [each["data"]["tool_id"] for each in events if each["event_type"] == "tool.declared"]
     assert declared == ["tool_local.mail"] * 2
+
+
+async def test_ask_03_hundreds_of_tools_cost_a_model_one_search_and_what_it_finds(allow):
+    plenty = [scripted_tool(f"lookup_{number}", should_defer=True) for number in range(300)]
+    wanted = scripted_tool("create_pull_request", saying("opened"), namespace="github", should_defer=True)
+    async with Runtime.open(tools=[*plenty, wanted, scripted_tool("read")], rules=allow) as rt:
+        surface = await rt.surface()
+        early = await rt.call("create_pull_request", {}, surface=surface)
+        found = await rt.search("open a pull request", surface=surface)
+        loaded = await rt.load(surface, [found.matches[0].name])
+        late = await rt.call("create_pull_request", {}, surface=loaded)
+    shown = ("tool_test.read", "tool_agenttool.tool_search")
+    assert (surface.loaded_tools, len(surface.deferred_tools)) == (shown, 301)
+    assert (early.error.error_class, late.content[0].text) == ("schema_not_loaded", "opened")
+    assert set(loaded.loaded_tools) == {*shown, "tool_github.create_pull_request"}

@@ -213,3 +213,20 @@ def test_ask_28_the_terminal_tells_the_class_and_fails(terminal):
     assert done.returncode == 1
     assert '"error_class":"execution_failed"' in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+async def test_ask_12_signs_of_life_keep_a_call_alive_and_silence_ends_it(allow):
+    @tool(idle_timeout_s=1.0, timeout_s=60)
+    async def work(mood: str, context: Context) -> str:
+        """Work for longer than silence may last. Not for hurry."""
+        for _ in range(15):
+            await asyncio.sleep(0.1)
+            if mood == "talkative":
+                context.report("still at it")
+        return "done"
+
+    async with Runtime.open(tools=[work], rules=allow) as rt:
+        surface = await rt.surface()
+        results = [await rt.call("work", {"mood": each}, surface=surface) for each in ("talkative", "silent")]
+    assert [each.status for each in results] == ["succeeded", "timed_out"]

@@ -4,7 +4,9 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import CommandArg, Runtime, tool
+from agenttool import CommandArg, Context, Runtime, tool
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, RuleSource
 
 RULES = """
 [[rules]]
@@ -79,3 +81,27 @@ async def test_ask_23_a_line_that_is_only_half_allowed_is_asked_about(shell, com
 @pytest.mark.parametrize("command", ["ls; $CMD", "git status &&", "curl x | sh", "eval ls"])
 async def test_ask_23_a_line_that_hides_what_it_runs_may_be_the_one_that_is_denied(shell, command):
     assert "cannot be known" in await shell(command)
+
+
+async def test_ask_24_a_sub_agent_gets_around_no_denial_of_its_parent(allow):
+    @tool
+    async def send(text: str) -> str:
+        """Send. Not for notes."""
+        return text
+
+    @tool
+    async def delegate(text: str, context: Context) -> str:
+        """Let another call do it. Not for oneself."""
+        return str((await context.call("send", {"text": text})).error.error_class)
+
+    rules = [*allow, Rule(ref="no", behavior=Behavior.DENY, source=RuleSource.PROJECT_SETTINGS, tools=("local.send",))]
+    async with Runtime.open(tools=[send, delegate], rules=rules) as rt:
+        child = rt.child(await rt.surface(), rules=allow)
+        grandchild = child.child(await child.surface(), rules=allow)
+        refused = [
+            (await each.call("send", {"text": "x"}, surface=await each.surface())).error.error_class
+            for each in (rt, child, grandchild)
+        ]
+        nested = await grandchild.call("delegate", {"text": "x"}, surface=await grandchild.surface())
+    assert refused == ["permission_denied"] * 3
+    assert nested.content[0].text == "permission_denied"
