@@ -1,0 +1,81 @@
+"""Making the surface of a large catalog, and growing it by one tool, beside listing the same tools with no question."""
+
+import statistics
+
+from agenttool.catalog.catalog import Catalog
+from agenttool.catalog.fates import Wish, decide_fates
+from agenttool.catalog.filters import Situation
+from agenttool.catalog.request import SurfaceRequest
+from agenttool.catalog.surface_record import Making, record_of
+from agenttool.ports.surfacing import SurfacePolicy
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import JsonObject, SurfaceId, Timestamp, ToolSurface
+from agenttool.testing.fakes import scripted_tool
+from bench.figure import Figure, below, seconds, told
+
+SIZES = (1_000, 10_000, 100_000)
+ROUNDS = 7
+MOST_SECONDS = 50e-3
+_PEER = "a list of names and schemas"
+
+
+def measure(settings: object) -> list[Figure]:
+    """Measure each size."""
+    return [figure for size in SIZES for figure in _measure(size)]
+
+
+def _measure(size: int) -> list[Figure]:
+    tools = [_tool(number) for number in range(size)]
+    catalog = Catalog()
+    for tool in tools:
+        catalog.add(catalog.prepare(tool))
+    catalog.roster()
+    peer = statistics.median(seconds(lambda: _listed(tools)) for _ in range(ROUNDS))
+    figures = {
+        "most deferred": Situation(),
+        "read-only, half left out": Situation(allows_writes=False),
+        "ten asked for": Situation(only=frozenset(f"ns{number}.tool_{number}" for number in range(10))),
+    }
+    made = [
+        below(
+            told(f"surface over {size:,} tools: {name}", (_made(catalog, situation), peer), peer_name=_PEER, unit="ms"),
+            MOST_SECONDS,
+        )
+        for name, situation in figures.items()
+    ]
+    grown = seconds(lambda: catalog.add(catalog.prepare(_tool(size)))) + seconds(catalog.roster)
+    return [*made, told(f"one tool more, {size:,} tools", (grown, peer), peer_name=_PEER, unit="ms")]
+
+
+def _tool(number: int) -> DeclaredTool:
+    schema: JsonObject = {"type": "object", "properties": {"text": {"type": "string"}, "limit": {"type": "integer"}}}
+    reads = number % 2 == 0
+    return scripted_tool(f"tool_{number}", namespace=f"ns{number % 100}", schema=schema, is_read_only=reads)
+
+
+def _made(catalog: Catalog, situation: Situation) -> float:
+    """Take the middle of some rounds, each with a list of its own to write; the first is counted like the others."""
+
+    def surface() -> ToolSurface:
+        roster = catalog.roster()
+        roster.lists.clear()
+        policy = SurfacePolicy()
+        fates = decide_fates(roster, situation, Wish(policy=policy))
+        making = Making(
+            surface_id=SurfaceId("srf_1"),
+            created_at=Timestamp("2026-05-08T00:00:00Z"),
+            request=SurfaceRequest(),
+            situation=situation,
+            policy=policy,
+        )
+        return record_of(fates, making)
+
+    return statistics.median(seconds(surface) for _ in range(ROUNDS))
+
+
+def _listed(tools: list[DeclaredTool]) -> object:
+    return [
+        {"name": tool.declaration.name, "parameters": tool.interface.model_input_schema}
+        for tool in tools
+        if tool.interface.is_enabled is not False
+    ]
