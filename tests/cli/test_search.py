@@ -66,20 +66,20 @@ def test_nothing_found_is_told_by_the_exit_status(command, query):
     ("name", "said"),
     [
         ("bake_bread", "kitchen.bake_bread is loaded: a model sees it"),
-        ("wash_dishes", "kitchen.wash_dishes is deferred: a model finds it by search"),
+        ("wash_dishes", "kitchen.wash_dishes is deferred, because it asks for that; a model finds it by search"),
         ("poison_guests", "no model is shown it (role_not_allowed); nothing would change that"),
         (
             "office.open_safe",
             "safe_key, which is not there (credential_missing); to change that: provide the credential",
         ),
-        ("light_candle", "office.light_candle is deprecated"),
+        ("light_candle", "office.light_candle is not shown: it is deprecated"),
     ],
 )
 def test_a_tool_that_a_model_does_not_see_has_a_reason(command, name, said):
     done = command("tools", "house", "--why", name)
     assert done.returncode == 0
     assert said in done.stdout
-    assert json.loads(command("tools", "house", "--why", name, "--json").stdout)["name"] == name
+    assert json.loads(command("tools", "house", "--why", name, "--json").stdout)["why"] == done.stdout.strip()
 
 
 def test_a_tool_that_does_not_exist_has_no_reason(command):

@@ -60,7 +60,7 @@ class Fates:
         by_kind: why tools of a kind are absent, if they are.
         apart: why single tools are absent though their kind is not.
         is_crowded: there were more tools than a surface may show.
-        beyond: why any other tool is absent.
+        otherwise: why any other tool is absent.
     """
 
     roster: Roster
@@ -68,7 +68,7 @@ class Fates:
     by_kind: tuple[Absence | None, ...]
     apart: Mapping[int, Absence]
     is_crowded: bool
-    beyond: Absence | None = None
+    otherwise: Absence = NOT_ASKED_FOR
 
     def numbers(self, fates: frozenset[Fate]) -> Iterator[int]:
         """Give the tools that met one of these fates, in order."""
@@ -82,13 +82,13 @@ class Fates:
         """Count the tools that met one of these fates."""
         return sum(map(self.codes.count, fates))
 
-    def absence(self, number: int) -> Absence | None:
+    def absence(self, number: int) -> Absence:
         """Say why a tool is absent; what holds for its kind comes first, since no wish could change it."""
-        return self.by_kind[self.roster.kinds[number]] or self.apart.get(number) or self.beyond
+        return self.by_kind[self.roster.kinds[number]] or self.apart.get(number) or self.otherwise
 
     def bounded(self) -> "Fates":
         """Give what is left of these for a sub-agent: what could be called, and nothing that could be loaded."""
-        return replace(self, codes=self.codes.translate(_HAND_ON), beyond=NOT_HANDED_ON)
+        return replace(self, codes=self.codes.translate(_HAND_ON), otherwise=NOT_HANDED_ON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +113,7 @@ def decide_fates(roster: Roster, situation: Situation, wish: Wish) -> Fates:
     fates = [
         Fate.ABSENT if absence else _natural(traits) for traits, absence in zip(roster.traits, by_kind, strict=True)
     ]
-    codes = bytearray(map(fates.__getitem__, roster.kinds))
+    codes = _codes(fates, roster, situation)
     apart = _left_out(roster, situation, wish)
     for number in apart:
         codes[number] = Fate.ABSENT
@@ -137,6 +137,16 @@ def decide_fates(roster: Roster, situation: Situation, wish: Wish) -> Fates:
     return Fates(roster=roster, codes=bytes(codes), by_kind=by_kind, apart=apart, is_crowded=is_crowded)
 
 
+def _codes(fates: list[Fate], roster: Roster, situation: Situation) -> bytearray:
+    """Give each tool the fate of its kind, if it is among those that are asked for."""
+    if situation.only is None:
+        return bytearray(map(fates.__getitem__, roster.kinds))
+    codes = bytearray(len(roster.kinds))
+    for number in roster.chosen(situation.only):
+        codes[number] = fates[roster.kinds[number]]
+    return codes
+
+
 def _natural(traits: Traits) -> Fate:
     """Say what becomes of tools that nothing speaks against, as long as there is room."""
     if traits.waits and not traits.stays:
@@ -157,8 +167,6 @@ def _left_out(roster: Roster, situation: Situation, wish: Wish) -> dict[int, Abs
     if situation.role is not None:
         unwanted = (not each for each in roster.for_role(situation.role))
         found.update(dict.fromkeys(compress(everyone, unwanted), not_for(situation.role)))
-    if situation.only is not None:
-        found.update(dict.fromkeys(frozenset(everyone) - roster.chosen(situation.only), NOT_ASKED_FOR))
     return found
 
 

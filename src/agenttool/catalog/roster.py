@@ -1,15 +1,19 @@
 """The tools of a catalog at one moment, as surfaces need them: what can be worked out before, worked out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from fnmatch import translate
 from re import compile as compile_pattern
+from typing import TypeVar
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.filters import Absence
 from agenttool.catalog.traits import Traits
 from agenttool.ports.surfacing import Role
 from agenttool.records import AbsentTool, DeferredToolRef, ToolId
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 
 Numbers = tuple[int, ...]
 Lists = tuple[tuple[ToolId, ...], tuple[ToolId, ...], tuple[DeferredToolRef, ...]]
@@ -45,6 +49,10 @@ class Roster:
     aliases: dict[str, Numbers]
     lists: dict[bytes, Lists] = field(default_factory=dict[bytes, Lists])
     _absent: dict[Absence, dict[int, AbsentTool]] = field(default_factory=dict[Absence, dict[int, AbsentTool]])
+    _absent_kinds: dict[tuple[Absence, int], tuple[AbsentTool, ...]] = field(
+        default_factory=dict[tuple[Absence, int], tuple[AbsentTool, ...]]
+    )
+    _members: list[Numbers] = field(default_factory=list[Numbers])
     _fitting: dict[tuple[str, ...], bytes] = field(default_factory=dict[tuple[str, ...], bytes])
 
     def chosen(self, names: Iterable[str]) -> frozenset[int]:
@@ -70,6 +78,23 @@ class Roster:
             self._fitting[patterns] = bytes(fits(name) is not None for name in self.names)
         return self._fitting[patterns]
 
+    def of_kind(self, kind: int) -> Numbers:
+        """Give the tools that have certain traits."""
+        if not self._members:
+            members: list[list[int]] = [[] for _ in self.traits]
+            for number, each in enumerate(self.kinds):
+                members[each].append(number)
+            self._members.extend(map(tuple, members))
+        return self._members[kind]
+
+    def absent_kind(self, absence: Absence, kind: int) -> tuple[AbsentTool, ...]:
+        """Tell of all tools of a kind why they are absent."""
+        known = self._absent_kinds.get((absence, kind))
+        if known is None:
+            _make_room(self._absent_kinds)
+            known = self._absent_kinds[absence, kind] = tuple(self.absent(absence, self.of_kind(kind)))
+        return known
+
     def absent(self, absence: Absence, numbers: Iterable[int]) -> list[AbsentTool]:
         """Tell of tools why they are absent; what was told of one before is told in the same record."""
         _make_room(self._absent)
@@ -88,6 +113,6 @@ class Roster:
         )
 
 
-def _make_room(known: dict[Absence, dict[int, AbsentTool]] | dict[tuple[str, ...], bytes]) -> None:
+def _make_room(known: MutableMapping[_K, _V]) -> None:
     if len(known) > MOST:
         known.clear()

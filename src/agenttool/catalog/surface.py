@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 
 from agenttool.catalog.entry import BUILT_IN, Entry
 from agenttool.catalog.fates import CALLABLE, LOADABLE, SHOWN, Fate, Fates
-from agenttool.catalog.filters import Absence, Situation, first_absence
+from agenttool.catalog.filters import Situation, first_absence
 from agenttool.catalog.request import SurfaceRequest
 from agenttool.catalog.roster import Numbers, Roster
 from agenttool.catalog.unresolved import (
     Unresolved,
     ambiguous,
     blocked,
-    loaded_elsewhere,
+    came_later,
     not_loaded,
     pending,
     unavailable,
@@ -178,25 +178,21 @@ class Surface:
 
     def _why_not(self, name: str) -> Unresolved:
         meant = [number for numbers in self._meanings(name) for number in numbers]
+        if not meant:
+            return unknown(name)
         waiting = [each for each in dict.fromkeys(meant) if self.fates.codes[each] in LOADABLE]
-        if waiting:
-            return self._not_loaded([self.roster.names[each] for each in waiting])
-        for number in meant:
-            return self._why_absent(number)
-        return unknown(name)
-
-    def _not_loaded(self, names: list[str]) -> Unresolved:
-        latest = self.latest()
-        if len(names) == 1 and latest is not self and isinstance(latest.resolve(names[0]), Entry):
-            return loaded_elsewhere(names[0])
-        return not_loaded(names)
+        if self.newer is not None:
+            now = self.latest().resolve(name)
+            return now if isinstance(now, Unresolved) else came_later(name, was_waiting=bool(waiting))
+        return not_loaded([self.roster.names[each] for each in waiting]) if waiting else self._why_absent(meant[0])
 
     def _why_absent(self, number: int) -> Unresolved:
         name, provider = self.roster.names[number], self.roster.entries[number].tool.declaration.namespace
         if self.fates.codes[number] == Fate.PENDING:
             return pending(name, provider)
-        absence: Absence | None = self.fates.absence(number)
-        return unavailable(name, provider) if absence is None else blocked(name, absence)
+        if self.fates.codes[number] == Fate.UNAVAILABLE:
+            return unavailable(name, provider)
+        return blocked(name, self.fates.absence(number))
 
     def latest(self) -> "Surface":
         """Give the surface that took its place, and the place of that one, up to the current one."""

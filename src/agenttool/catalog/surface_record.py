@@ -1,5 +1,6 @@
 """The record of a surface: which tools are loaded, deferred, blocked or excluded, and under which constraints."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -45,10 +46,10 @@ def record_of(fates: Fates, making: Making) -> ToolSurface:
     lists = roster.lists.get(fates.codes)
     if lists is None:
         roster.lists.clear()  # one is enough: a surface is mostly made like the one before
-        shown = tuple(compress(roster.ids, fates.mask(SHOWN)))
-        deferred = (*compress(roster.refs, fates.mask(LOADABLE)), *_held_up(fates))
-        considered = (*shown, *compress(roster.ids, fates.mask(LOADABLE)), *(each.tool_id for each in _held_up(fates)))
-        lists = roster.lists[fates.codes] = (considered, shown, deferred)
+        shown, waiting, held = compress(roster.ids, fates.mask(SHOWN)), fates.mask(LOADABLE), _held_up(fates)
+        loaded = tuple(shown)
+        considered = (*loaded, *compress(roster.ids, waiting), *(each.tool_id for each in held))
+        lists = roster.lists[fates.codes] = (considered, loaded, (*compress(roster.refs, waiting), *held))
     absent = _absent(fates)
     kinds = frozenset(compress(roster.kinds, fates.mask(SHOWN)))
     needs = {word for kind in kinds for word in roster.traits[kind].needs}
@@ -79,19 +80,28 @@ def _held_up(fates: Fates) -> list[DeferredToolRef]:
     states = {Fate.PENDING: ProviderState.CONNECTING, Fate.UNAVAILABLE: ProviderState.UNAVAILABLE}
     refs = fates.roster.refs
     return [
-        held_up(refs[number], state) for fate, state in states.items() for number in fates.numbers(frozenset({fate}))
+        held_up(refs[number], state)
+        for fate, state in states.items()
+        if fate in fates.codes
+        for number in fates.numbers(frozenset({fate}))
     ]
 
 
-def _absent(fates: Fates) -> list[tuple[Absence, list[AbsentTool]]]:
+def _absent(fates: Fates) -> list[tuple[Absence, Sequence[AbsentTool]]]:
     """Tell of the tools that are absent, together those that are so for one reason."""
-    kinds, by_kind, apart = fates.roster.kinds, fates.by_kind, fates.apart
-    reasons: dict[int, tuple[Absence, list[int]]] = {}
-    for number in fates.numbers(frozenset({Fate.ABSENT})):
-        absence = by_kind[kinds[number]] or apart[number]
-        known = reasons.get(id(absence)) or reasons.setdefault(id(absence), (absence, []))
-        known[1].append(number)
-    return [(absence, fates.roster.absent(absence, numbers)) for absence, numbers in reasons.values()]
+    roster, by_kind = fates.roster, fates.by_kind
+    told: list[tuple[Absence, Sequence[AbsentTool]]] = [
+        (absence, roster.absent_kind(absence, kind)) for kind, absence in enumerate(by_kind) if absence is not None
+    ]
+    apart = fates.codes.count(Fate.ABSENT) - sum(len(entries) for _, entries in told)
+    if apart:
+        reasons: dict[int, tuple[Absence, list[int]]] = {}
+        absent = fates.numbers(frozenset({Fate.ABSENT}))
+        for number in (each for each in absent if by_kind[roster.kinds[each]] is None) if told else absent:
+            absence = fates.apart.get(number) or fates.otherwise
+            reasons.setdefault(id(absence), (absence, []))[1].append(number)
+        told += [(absence, roster.absent(absence, numbers)) for absence, numbers in reasons.values()]
+    return told
 
 
 def _selection(fates: Fates, making: Making) -> JsonObject:

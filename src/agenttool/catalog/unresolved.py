@@ -60,10 +60,12 @@ def not_loaded(names: Sequence[str]) -> Unresolved:
     return _not_loaded("schema_not_loaded", f"{told}{step}, then call it with arguments that fit")
 
 
-def loaded_elsewhere(name: str) -> Unresolved:
-    """Say that a tool was loaded on a later surface than the one that was passed along."""
-    told = f"{name!r} was loaded on a later surface than this one; call it on the current one, `current(surface)`"
-    return _not_loaded("schema_not_loaded", told)
+def came_later(name: str, *, was_waiting: bool) -> Unresolved:
+    """Say that a tool is there on the current surface, and was not on the one that was passed along."""
+    told = f"{name!r} came to a later surface than this one; call it on the current one, `current(surface)`"
+    if was_waiting:
+        return _not_loaded("schema_not_loaded", told)
+    return Unresolved(error_class=ErrorClass.BLOCKED_TOOL, code="later_surface", message=told)
 
 
 def pending(name: str, provider: str) -> Unresolved:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from agenttool.cli.terminal import Terminal
 from agenttool.cli.watching import Watch
 from agenttool.codec import json_bytes, parse_object, parse_value, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
-from agenttool.records import Json, JsonObject, ToolInvocation, ToolResult
+from agenttool.records import Json, JsonObject, ToolInvocation, ToolResult, ToolSurface
 
 app = typer.Typer(add_completion=False)
 
@@ -125,7 +126,7 @@ class Asked:
         rt = Runtime.open(config=self._settings, store=self._store, tools=self._tools, interactive=can_ask)
         async with rt:
             watch = Watch(rt, terminal, has_person=has_person, is_kept=self._is_kept)
-            surface = await rt.surface()
+            surface = await _surface_for(rt, self._name)
             async with watch:
                 calling = asyncio.ensure_future(rt.call(self._name, self._arguments, surface=surface))
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupter(rt, terminal))
@@ -135,6 +136,14 @@ class Asked:
             if calling.done():
                 return calling.result(), await rt.invocation(calling.result().invocation_id), False
         return await calling, None, True
+
+
+async def _surface_for(rt: Runtime, name: str) -> ToolSurface:
+    """Make a surface that shows a tool even if it waits to be searched for: whoever names it has found it."""
+    surface = await rt.surface()
+    with suppress(ConfigError):  # the call itself says best what is wrong with the name
+        return await rt.load(surface, [name])
+    return surface
 
 
 def _interrupter(rt: Runtime, terminal: Terminal):  # noqa: ANN202 -- a function without arguments or value

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from agenttool import __version__
-from agenttool.cli.story import calls, checking, crash, endings, facts, strangers
+from agenttool.cli.story import calls, checking, crash, crowd, endings, facts, strangers
 from agenttool.cli.story.teller import JsonTeller, Teller, TerminalTeller
 
 app = typer.Typer(add_completion=False)
@@ -15,6 +15,7 @@ app = typer.Typer(add_completion=False)
 CHAPTERS: tuple[Callable[[Teller], None], ...] = (
     facts.tell,
     calls.tell,
+    crowd.tell,
     crash.tell,
     strangers.tell,
     endings.tell,

@@ -1,6 +1,7 @@
 """`agenttool tools`: what a module offers, as a model and as a rule would see it."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from agenttool.assemble import Runtime
-from agenttool.cli.loading import load_tools, refuse
+from agenttool.cli.loading import load_tools, refuse, settings_file
 from agenttool.cli.why import why
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError
-from agenttool.records import Json, Record, ToolDeclaration, ToolInterface
+from agenttool.records import Json, JsonObject, Record, ToolDeclaration, ToolInterface, ToolSurface
 
 app = typer.Typer(add_completion=False)
 
@@ -23,15 +24,16 @@ def tools(
     places: Annotated[list[str], typer.Argument(metavar="MODULE[:NAME]…", help="Where the tools are")],
     *,
     why_name: Annotated[str | None, typer.Option("--why", metavar="NAME", help="Why can a model not see it?")] = None,
+    settings: Annotated[Path | None, typer.Option(help="Rules and limits; agenttool.toml if it lies here")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records as JSON Lines and nothing else")] = False,
 ) -> None:
     """List the tools of a module, and what is assumed of them"""  # noqa: D415 -- as in the table of commands
     try:
         if why_name is not None:
-            for sentence in asyncio.run(_explained(places, why_name)):
-                typer.echo(json_bytes({"name": why_name, "why": sentence}).decode() if as_json else sentence)
+            for fate in asyncio.run(_explained(places, settings_file(settings), why_name)):
+                typer.echo(json_bytes(fate).decode() if as_json else str(fate["why"]))
             return
-        records = asyncio.run(_declared(places))
+        records, surface = asyncio.run(_declared(places, settings_file(settings)))
     except ConfigError as error:
         refuse(error)
     if as_json:
@@ -47,27 +49,42 @@ def tools(
             table.add_row(
                 f"[cyan]{name}[/]", _arguments(declaration), facts, escape(declaration.description.split("\n")[0])
             )
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    console.print(seen(surface), style="dim", highlight=False, soft_wrap=True)
 
 
-async def _declared(places: list[str]) -> list[Record]:
-    async with Runtime.open(tools=load_tools(places)) as rt:
-        return [record async for record in rt.export()]
+async def _declared(places: list[str], settings: Path | None) -> tuple[list[Record], ToolSurface]:
+    async with Runtime.open(store="memory:", config=settings, tools=load_tools(places)) as rt:
+        return [record async for record in rt.export()], await rt.surface()
 
 
-async def _explained(places: list[str], name: str) -> list[str]:
+async def _explained(places: list[str], settings: Path | None, name: str) -> list[JsonObject]:
     """Say what became of a tool on the surface that a model would get.
 
     Raises:
         ConfigError: no tool is named so.
     """
-    async with Runtime.open(tools=load_tools(places)) as rt:
+    async with Runtime.open(store="memory:", config=settings, tools=load_tools(places)) as rt:
         surface = await rt.surface()
         declared = [record async for record in rt.export() if isinstance(record, ToolDeclaration)]
-    sentences = why(name, declared, surface)
-    if not sentences:
+    fates = why(name, declared, surface)
+    if not fates:
         raise ConfigError(f"no tool is named {name!r} here; list them with `agenttool tools`, or search for it")
-    return sentences
+    return fates
+
+
+def seen(surface: ToolSurface) -> str:
+    """Say in one line what a model is shown, what waits, and what is left out."""
+    policy = surface.selection_policy or {}
+    shown, waiting = len(surface.loaded_tools or ()), len(surface.deferred_tools or ())
+    left_out = len(surface.blocked_tools or ()) + len(surface.excluded_tools or ())
+    told = f"a model is shown {shown - bool(waiting)} of these, about {policy.get('loaded_tokens', 0):,} tokens"
+    if waiting:
+        told += f" with tool_search; {waiting:,} wait for it, about {policy.get('deferred_tokens', 0):,} tokens"
+    if left_out:
+        told += f"; {left_out:,} left out: --why NAME tells the reason"
+    return told
 
 
 def _arguments(declaration: ToolDeclaration) -> str:

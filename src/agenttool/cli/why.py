@@ -1,9 +1,9 @@
-"""Why a model can or cannot see a tool, in one sentence."""
+"""Why a model can or cannot see a tool, in one sentence for a person and in a few words for a program."""
 
-from agenttool.records import AbsentTool, DeferredToolRef, ToolDeclaration, ToolSurface
+from agenttool.records import AbsentTool, DeferredToolRef, JsonObject, LoadingState, ToolDeclaration, ToolSurface
 
 
-def why(name: str, declarations: list[ToolDeclaration], surface: ToolSurface) -> list[str]:
+def why(name: str, declarations: list[ToolDeclaration], surface: ToolSurface) -> list[JsonObject]:
     """Say for each tool that answers to a name what became of it on a surface; nothing if there is none."""
     return [_fate(each, surface) for each in declarations if name in _names(each)]
 
@@ -13,20 +13,56 @@ def _names(declaration: ToolDeclaration) -> tuple[str, ...]:
     return (qualified, declaration.name, declaration.tool_id, *(declaration.aliases or ()))
 
 
-def _fate(declaration: ToolDeclaration, surface: ToolSurface) -> str:
+def _fate(declaration: ToolDeclaration, surface: ToolSurface) -> JsonObject:
     name, tool_id = f"{declaration.namespace}.{declaration.name}", declaration.tool_id
-    absent = (*(surface.blocked_tools or ()), *(surface.excluded_tools or ()))
-    left_out = next((each for each in absent if each.tool_id == tool_id), None)
-    deferred = [each for each in surface.deferred_tools or () if isinstance(each, DeferredToolRef)]
-    if left_out is not None:
-        return f"{name} is not on the surface: {_reason(left_out)}"
-    if any(each.tool_id == tool_id for each in deferred):
-        return f"{name} is deferred: a model finds it by search, and sees its schema once it is loaded"
-    if tool_id in (surface.loaded_tools or ()):
-        return f"{name} is loaded: a model sees it"
-    return f"{name} is deprecated: it can be called, and a model is not shown it"
+    lists = {
+        "blocked": surface.blocked_tools,
+        "excluded": surface.excluded_tools,
+        "unoffered": surface.unoffered_tools,
+    }
+    for state, entries in lists.items():
+        for entry in entries or ():
+            if entry.tool_id == tool_id:
+                return _absent(name, state, entry)
+    for ref in surface.deferred_tools or ():
+        if isinstance(ref, DeferredToolRef) and ref.tool_id == tool_id:
+            return _deferred(name, ref, surface)
+    return {"name": name, "state": "loaded", "why": f"{name} is loaded: a model sees it"}
 
 
-def _reason(absent: AbsentTool) -> str:
-    change = f"; to change that: {absent.would_change}" if absent.would_change else "; nothing would change that"
-    return f"{absent.message} ({absent.reason}){change}"
+def _absent(name: str, state: str, entry: AbsentTool) -> JsonObject:
+    change = f"to change that: {entry.would_change}" if entry.would_change else "nothing would change that"
+    return {
+        "name": name,
+        "state": state,
+        "reason": str(entry.reason),
+        "may_change": bool(entry.may_change),
+        "would_change": entry.would_change,
+        "why": f"{name} is not shown: {entry.message} ({entry.reason}); {change}",
+    }
+
+
+def _deferred(name: str, ref: DeferredToolRef, surface: ToolSurface) -> JsonObject:
+    if ref.loading_state in (LoadingState.PENDING_PROVIDER, LoadingState.UNAVAILABLE):
+        change, sentence = "let its provider answer", f"{name} waits: {ref.reason}"
+    else:
+        change = f"call tool_search with {ref.selection_ref}"
+        sentence = f"{name} is deferred, because {_because(surface)}; a model finds it by search, and sees it after"
+        sentence += f" `{ref.selection_ref}`"
+    return {
+        "name": name,
+        "state": str(ref.loading_state),
+        "reason": ref.reason,
+        "may_change": True,
+        "would_change": change,
+        "why": sentence,
+    }
+
+
+def _because(surface: ToolSurface) -> str:
+    because = (surface.selection_policy or {}).get("deferred_because")
+    limits = because.get("over_limit") if isinstance(because, dict) else None
+    if not isinstance(limits, dict):
+        return "it asks for that"
+    told = (f"{limit} {name.removeprefix('max_')}" for name, limit in limits.items() if limit is not None)
+    return f"there is more than fits ({' or '.join(told)})"
