@@ -1,18 +1,28 @@
-"""Searching large catalogs: building the index, one search, and one tool more, beside SQLite's own full-text search."""
+"""Searching large catalogs: building the index, its memory, one search, and one tool more, beside peers."""
 
 import dataclasses
+import gc
 import random
 import sqlite3
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import cast
+
+import tantivy
+from tantivy import SchemaBuilder
 
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.index import Index
 from agenttool.catalog.search.request_words import REQUEST_WORDS
 from agenttool.records import ToolId, replace
 from agenttool.testing.fakes import scripted_tool
-from bench.figure import Figure, below, seconds, told
+from bench.environments import Missing
+from bench.figure import Absent, Figure, below, seconds, told
+from bench.rankers.asked import ask
 
 _DOING = """
 create get list update delete search fetch send archive restore export import merge close open assign
@@ -23,20 +33,25 @@ payment refund user role deployment build pipeline secret bucket table dashboard
 """
 VERBS, THINGS = _DOING.split(), _DONE_TO.split()
 SIZES = (1_000, 10_000, 100_000)
-QUERIES = 300
+QUERIES, FEW_QUERIES = 300, 6
+MOST_BUILDING_S, MOST_BYTES = 2.0, 100e6
 MOST_SECONDS = {"middle": 1e-3, "slowest": 3e-3}
 _PEER = "SQLite FTS5"
 
 
-def measure(settings: object) -> list[Figure]:
+def measure(settings: object) -> list[Figure | Absent]:
     """Measure each size."""
     return [figure for size in SIZES for figure in _measure(size)]
 
 
-def _measure(size: int) -> list[Figure]:
+def _catalog(size: int) -> tuple[list[Entry], list[str], random.Random]:
     chance = random.Random(size)  # noqa: S311 -- the same catalog in every run
     made_up = ["".join(chance.choice("bdfgklmnprstvz") + chance.choice("aeiou") for _ in range(3)) for _ in range(4000)]
-    entries = [_tool(number, chance, made_up) for number in range(size)]
+    return [_tool(number, chance, made_up) for number in range(size)], made_up, chance
+
+
+def _measure(size: int) -> Iterator[Figure | Absent]:
+    entries, made_up, chance = _catalog(size)
     known = {entry.tool_id: entry for entry in entries}
     index, table = Index(), sqlite3.connect(":memory:")
     building = seconds(lambda: _fill(index, entries)), seconds(lambda: _fill_table(table, entries))
@@ -50,12 +65,53 @@ def _measure(size: int) -> list[Figure]:
         f"search in {size:,} tools", (statistics.median(ours), statistics.median(theirs)), peer_name=_PEER, unit="ms"
     )
     slowest = told(f"search in {size:,} tools: p99", (_p99(ours), _p99(theirs)), peer_name=_PEER, unit="ms")
-    return [
-        told(f"index of {size:,} tools", building, peer_name=_PEER, unit="s"),
-        below(middle, MOST_SECONDS["middle"]),
-        below(slowest, MOST_SECONDS["slowest"]),
-        told(f"one tool more in {size:,}", _one_more(index, table, known), peer_name=_PEER, unit="ms"),
-    ]
+    yield below(told(f"index of {size:,} tools", building, peer_name=_PEER, unit="s"), MOST_BUILDING_S)
+    grown = _grown("ours", size), _grown("table", size)
+    yield below(told(f"memory of {size:,} tools", grown, peer_name=_PEER, unit="MB"), MOST_BYTES)
+    yield below(middle, MOST_SECONDS["middle"])
+    yield below(slowest, MOST_SECONDS["slowest"])
+    yield told(f"one tool more in {size:,}", _one_more(index, table, known), peer_name=_PEER, unit="ms")
+    bare = BareTantivy(entries)
+    by_it = statistics.median(_times(bare.find, queries))
+    yield told(f"search in {size:,} tools", (statistics.median(ours), by_it), peer_name="tantivy, bare", unit="ms")
+    yield _beside_fastmcp(size, entries, queries[:FEW_QUERIES], statistics.median(ours))
+
+
+def _beside_fastmcp(size: int, entries: Sequence[Entry], queries: Sequence[str], ours: float) -> Figure | Absent:
+    name, peer = f"search in {size:,} tools", "FastMCP, BM25 search"
+    rows = [(each.tool.declaration.namespace, each.name, each.tool.declaration.description, "") for each in entries]
+    try:
+        answer = cast("dict[str, list[float]]", ask("fastmcp_search", rows, queries, "clock"))
+    except Missing as error:
+        return Absent(name=name, peer_name=peer, reason=str(error))
+    return told(name, (ours, statistics.median(answer["FastMCP, clock"][1:])), peer_name=peer, unit="ms")
+
+
+def _grown(engine: str, size: int) -> float:
+    """Tell by how many bytes a fresh process grows that builds an index; the tools are there before."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.search", engine, str(size)], capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+class BareTantivy:
+    """The full-text index as it comes: its own words, its own rank."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        """Index names and descriptions."""
+        builder = SchemaBuilder().add_text_field("name", tokenizer_name="en_stem")
+        self._index = tantivy.Index(builder.add_text_field("description", tokenizer_name="en_stem").build())
+        writer = self._index.writer(60_000_000, 1)
+        for _, name, description in map(_row, entries):
+            writer.add_document(tantivy.Document(name=name, description=description))
+        writer.commit()
+        self._index.reload()
+
+    def find(self, query: str) -> object:
+        """Search in both fields."""
+        searcher = self._index.searcher()
+        return searcher.search(self._index.parse_query(query, ["name", "description"]), 10).hits
 
 
 def _tool(number: int, chance: random.Random, made_up: Sequence[str]) -> Entry:
@@ -71,7 +127,7 @@ def _fill(index: Index, entries: Sequence[Entry]) -> None:
         index.put(entry)
     while index.catch_up(1000):
         pass
-    index.find("anything", {entry.tool_id: entry for entry in entries}, 1)
+    index.find("create an issue", {entry.tool_id: entry for entry in entries}, 1)
 
 
 def _fill_table(table: sqlite3.Connection, entries: Sequence[Entry]) -> None:
@@ -118,3 +174,28 @@ def _times(find: Callable[[str], object], queries: Sequence[str]) -> list[float]
 
 def _p99(taken: Sequence[float]) -> float:
     return statistics.quantiles(taken, n=100)[98]
+
+
+def _memory() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024
+
+
+def main() -> None:
+    """Build one index of one size, and print by how much this process grew."""
+    engine, size = sys.argv[1:]
+    entries = _catalog(int(size))[0]
+    gc.collect()
+    before = _memory()
+    if engine == "ours":
+        kept: object = Index()
+        _fill(kept, entries)
+    else:
+        kept = sqlite3.connect(":memory:")
+        _fill_table(kept, entries)
+    gc.collect()
+    print(_memory() - before)
+
+
+if __name__ == "__main__":
+    main()

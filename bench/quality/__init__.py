@@ -1,23 +1,20 @@
 """Whether people find what they mean: nDCG@10 and recall@5 on a labelled set, beside peers in one run."""
 
 import dataclasses
-import json
-import os
 import statistics
-import subprocess
 from collections.abc import Iterator, Sequence
 from math import log2
-from pathlib import Path
 from typing import cast
 
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import Index
 from agenttool.records import JsonObject, ToolId, replace
 from agenttool.testing.fakes import scripted_tool
-from bench.environments import Missing, interpreter
+from bench.environments import Missing
 from bench.figure import Absent, Figure, told
 from bench.quality import disguises, labelled
 from bench.quality.labelled import Request, Tool
+from bench.rankers.asked import ask
 
 RANKERS = {"bm25": "bm25s", "fastmcp_search": "FastMCP"}
 SHOWN = 10
@@ -84,20 +81,5 @@ def _ours(tools: Sequence[Tool], requests: Sequence[Request]) -> Rankings:
 
 
 def _theirs(ranker: str, tools: Sequence[Tool], requests: Sequence[Request]) -> dict[str, Rankings]:
-    """Let a peer rank in a process of its own.
-
-    Raises:
-        Missing: it cannot run here.
-    """
     rows = [(tool.namespace, tool.name, tool.description, " ".join(tool.parameters)) for tool in tools]
-    done = subprocess.run(
-        [str(interpreter(ranker)), "-m", f"bench.rankers.{ranker}"],
-        input=json.dumps({"tools": rows, "queries": [each.query for each in requests]}),
-        env={**os.environ, "PYTHONPATH": str(Path.cwd())},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise Missing(done.stderr.strip().rpartition("\n")[2])
-    return cast("dict[str, Rankings]", json.loads(done.stdout))
+    return cast("dict[str, Rankings]", ask(ranker, rows, [each.query for each in requests]))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 Tools = list[list[str]]
 """Namespace, name, description and parameters of each tool."""
 
-Rank = Callable[[Tools, list[str]], list[list[int]]]
+Rank = Callable[[Tools, list[str]], list[list[int]] | list[float]]
 
 
 def serve(ranks: Mapping[str, Rank]) -> None:

@@ -86,3 +86,9 @@ def test_a_tool_that_does_not_exist_has_no_reason(command):
     done = command("tools", "house", "--why", "nobody")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no tool is named 'nobody' here" in done.stderr
+
+
+def test_a_model_that_is_not_there_is_refused_in_one_line(command):
+    done = command("search", "bread", "--from", "house", "--model", "nowhere")
+    assert done.returncode == 2
+    assert done.stderr.strip().startswith("there is no folder 'nowhere' with a model for search")

@@ -132,3 +132,36 @@ def test_one_tool_more_or_less_leaves_what_was_read_alone(monkeypatch):
     assert read == more
     assert ids(index.find("paint a zebra", known, 1)) == ["tool_test.paint_zebra"]
     assert CROWD[0].tool_id not in ids(index.find("chore", known, len(known)))
+
+
+@pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
+def test_an_identifier_amid_a_sentence_leads_to_its_tool(crowd):
+    index, known = filled(
+        [*crowd, entry("send_mail", "Send mail."), entry("mail", "Send mail, mail.", aliases=["postIt"])]
+    )
+    assert ids(index.find("run test.send_mail, then the mail mail", known, 3))[0] == "tool_test.send_mail"
+    assert ids(index.find("could you postIt for me", known, 3))[0] == "tool_test.mail"
+    assert index.find("send some mail", known, 3)[0].score < 1
+
+
+def test_small_talk_does_not_drown_what_is_asked():
+    letter = """Hello, my name is Ada and I live in Denver with my family. Yesterday my boss told me about this, and we are
+    busy this week. Could you please {}? It would be great to have it before Friday evening. Thanks for your help!"""
+    index, known = filled(
+        [
+            *CROWD,
+            entry("plan_week", "Plan the evening, the week and the year of a busy family."),
+            entry("find_driver", "Find a driver."),
+            entry("resize_image", "Make a picture smaller."),
+        ]
+    )
+    assert ids(index.find(letter.format("make the picture smaller"), known, 3))[0] == "tool_test.resize_image"
+    assert "tool_test.find_driver" not in ids(index.find("a trip to denver", known, 3))
+
+
+def test_relatives_of_a_word_count_less_than_the_word():
+    index, known = filled([*CROWD, entry("send_email", "Send it."), entry("read_mail", "Read it.")])
+    found = index.find("mail", known, 3)
+    assert ids(found) == ["tool_test.read_mail", "tool_test.send_email"]
+    assert found[1].reason == "its name says email (for mail)"
+    assert found[0].score > 2 * found[1].score
