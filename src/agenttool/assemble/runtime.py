@@ -123,8 +123,8 @@ class Runtime(_Runtime):
         chosen = [declared(each) for each in listed("tools", tools)]
         standing = with_commands(all_of("hooks", hooks, Hook), settings)
         place, folder = place_of(settings, store, payloads)
-        kept = open_place(place, STEPS, folder)
         meaning = _meaning_of(search_model or settings.search_model)
+        kept = open_place(place, STEPS, folder)
         world = World(
             clock=SystemClock(),
             ids=UniqueIds(),
