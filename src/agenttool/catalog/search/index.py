@@ -17,7 +17,7 @@ from agenttool.catalog.search.words import is_identifier
 from agenttool.ports.meaning import Meaning
 from agenttool.records import ToolId
 
-BROUGHT = 100
+BROUGHT = 64
 """How many tools of a large catalog are scored, at least."""
 
 BRINGING = 32
