@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar, cast
 
 from starlette.applications import Starlette
@@ -25,6 +25,7 @@ from agenttool.adapters.rap.wire import (
 )
 from agenttool.errors import RecordError, StoreError
 from agenttool.rap.asking import CHOICES_PATH
+from agenttool.rap.governed import governed_tools
 from agenttool.rap.keeping.calls import NewCall
 from agenttool.rap.live import Live, opened
 from agenttool.rap.oauth import OAUTH_PATH
@@ -59,8 +60,12 @@ class Door:
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncGenerator[None]:
         """Run the provider while the server does: it is ready before the first request."""
-        async with opened(self._settings) as live:
-            self._live = live
+        async with AsyncExitStack() as stack:
+            for open_runtime in self._settings.governed:
+                runtime = await stack.enter_async_context(open_runtime())
+                for tool in await governed_tools(runtime):
+                    stack.callback(self._settings.withdraw, self._settings.offer(tool))
+            self._live = await stack.enter_async_context(opened(self._settings))
             try:
                 yield
             finally:

@@ -50,6 +50,7 @@ class RapTool:
     Attributes:
         run: gives what the tool gives back; of a subscription, what can be iterated for its events.
         is_repeatable: whether it may run again after a crash that left open how far it was.
+        has_own_turns: whether somebody else says how many run at a time.
     """
 
     definition: ToolDefinition
@@ -57,6 +58,7 @@ class RapTool:
     run: Callable[[Call, JsonObject], Awaitable[object]]
     is_repeatable: bool = False
     is_subscription: bool = False
+    has_own_turns: bool = False
     requires_auth: str | None = None
     timeout_s: float | None = None
 

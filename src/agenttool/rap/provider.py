@@ -11,9 +11,10 @@ from starlette.types import Receive, Scope, Send
 from agenttool.adapters.rap.credentials import Credential
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.wire import ToolDefinition
+from agenttool.assemble import Runtime
 from agenttool.errors import ConfigError
 from agenttool.rap.app import Door, make_app
-from agenttool.rap.declare import RapTool, RapToolOptions, declare
+from agenttool.rap.declare import RapToolOptions, declare
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import OAuthClient
 from agenttool.rap.outcome import Event
@@ -91,7 +92,7 @@ class Provider:
         """
 
         def offer(given: _F) -> _F:
-            self.add(declare(given, options))
+            self._settings.offer(declare(given, options))
             return given
 
         return offer if function is None else offer(function)
@@ -110,23 +111,18 @@ class Provider:
         """
 
         def offer(given: _F) -> _F:
-            self.add(declare(given, options, is_subscription=True))
+            self._settings.offer(declare(given, options, is_subscription=True))
             return given
 
         return offer if function is None else offer(function)
 
-    def add(self, tool: RapTool) -> None:
-        """Offer a tool.
+    def govern(self, open_runtime: Callable[[], Runtime]) -> None:
+        """Offer the tools of a governed runtime: `provider.govern(lambda: Runtime.open(config="agenttool.toml"))`.
 
-        Raises:
-            ConfigError: another tool has its name, or it requires an OAuth client that there is not.
+        It is opened when the provider begins to run. Each invocation is a governed call: its rules decide, and what
+        they ask is asked of the runtime's own approvers.
         """
-        name = tool.definition.name
-        if name in self._settings.tools:
-            raise ConfigError(f"two tools are named {name!r}; give one another name")
-        if tool.requires_auth is not None and tool.requires_auth not in self._settings.clients:
-            raise ConfigError(f"{name!r} requires the OAuth client {tool.requires_auth!r}; give it to the provider")
-        self._settings.tools[name] = tool
+        self._settings.governed.append(open_runtime)
 
     def on_close(self, clean_up: CleanUp) -> CleanUp:
         """Have a coroutine function called, in the background, with the id of each thread that closes.
@@ -189,7 +185,7 @@ class Provider:
             ConfigError: there is no tool.
         """
         if self._app is None:
-            if not self._settings.tools:
+            if not self._settings.tools and not self._settings.governed:
                 raise ConfigError(
                     f"toolset {self._settings.name!r} has no tool; decorate a function with @provider.tool"
                 )

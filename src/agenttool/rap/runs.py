@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import cast
 
 from agenttool.adapters.rap.courier import Courier
@@ -159,7 +159,7 @@ class Runs:
 
     async def _run(self, run: Run, call: Call, tool: RapTool, arguments: JsonObject) -> object:
         """Run a tool when it is its turn; from then on it may have acted, which is noted unless it may act twice."""
-        async with self._turns:
+        async with nullcontext() if tool.has_own_turns else self._turns:
             marks = run.kept.state is State.ACCEPTED and not tool.is_repeatable
             if marks and not await self._store.perform(calls.begin, call.number):
                 raise Declined(CANCELED)

@@ -7,7 +7,8 @@ from pathlib import Path
 from agenttool.adapters.rap.credentials import Credential
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.wire import Invocation, read
-from agenttool.errors import RecordError
+from agenttool.assemble import Runtime
+from agenttool.errors import ConfigError, RecordError
 from agenttool.rap.declare import RapTool
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import OAuthClient
@@ -26,6 +27,7 @@ class Settings:
     Attributes:
         admits: who may call; none means everybody, for trusted networks only.
         presents: what is shown to runtimes to be known.
+        governed: what opens each runtime whose tools are offered, too.
         url: the base URL under which runtimes reach this server; taken from each request if left out.
     """
 
@@ -39,8 +41,27 @@ class Settings:
     limits: Limits
     clients: dict[str, OAuthClient] = field(default_factory=dict[str, OAuthClient])
     tools: dict[str, RapTool] = field(default_factory=dict[str, RapTool])
+    governed: list[Callable[[], Runtime]] = field(default_factory=list[Callable[[], Runtime]])
     on_close: list[CleanUp] = field(default_factory=list[CleanUp])
     on_migrate: list[Move] = field(default_factory=list[Move])
+
+    def offer(self, tool: RapTool) -> str:
+        """Add a tool, and give its name.
+
+        Raises:
+            ConfigError: another tool has its name, or it requires an OAuth client that there is not.
+        """
+        name = tool.definition.name
+        if name in self.tools:
+            raise ConfigError(f"two tools are named {name!r}; give one another name")
+        if tool.requires_auth is not None and tool.requires_auth not in self.clients:
+            raise ConfigError(f"{name!r} requires the OAuth client {tool.requires_auth!r}; give it to the provider")
+        self.tools[name] = tool
+        return name
+
+    def withdraw(self, name: str) -> None:
+        """Offer a tool no more."""
+        del self.tools[name]
 
     def is_generator(self, body: bytes) -> bool:
         """Tell whether the events of a call's subscription come from a generator of ours."""

@@ -1,0 +1,119 @@
+"""Invocations that a RAP provider acknowledges, beside a bare starlette handler behind the same server."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+from bench.figure import Figure, paired
+from bench.settings import Settings
+
+CALLERS = 64
+CALLS = 2_000
+ROUNDS = 7
+_PEER = "a bare starlette handler"
+_SERVER = Path(__file__).with_name("rap_server.py")
+
+
+def measure(settings: Settings) -> list[Figure]:
+    """Measure acknowledgements alone, and with the work and the delivery of the result behind them."""
+    rounds, calls = (3, 500) if settings.quick else (ROUNDS, CALLS)
+    return [
+        asyncio.run(_measure("RAP invocations acknowledged, 64 callers", "wait", rounds, calls)),
+        asyncio.run(_measure("RAP invocations acknowledged, run and delivered, 64 callers", "ring", rounds, calls)),
+    ]
+
+
+async def _measure(name: str, operation: str, rounds: int, calls: int) -> Figure:
+    sink = _Sink()
+    async with await asyncio.start_server(sink.serve, "127.0.0.1", 0) as listening:
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/in"
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            _served("provider", folder) as ours,
+            _served("bare", folder) as bare,
+        ):
+            numbers = count()
+            mine: list[float] = []
+            its: list[float] = []
+            for round_ in range(rounds + 1):
+                bodies = [_invocation(operation, next(numbers), url) for _ in range(calls)]
+                sink.expected = calls if operation == "ring" else 0
+                took = await _timed(ours, bodies, sink), await _timed(bare, bodies, None)
+                if round_:  # the first one warms up
+                    mine.append(took[0] / calls)
+                    its.append(took[1] / calls)
+    return paired(name, mine, its, peer_name=_PEER, unit="µs")
+
+
+def _invocation(operation: str, number: int, callback_url: str) -> bytes:
+    call = {"operation": operation, "arguments": {"number": number}, "id": f"tc-{number}", "group_id": "plot-9"}
+    return json.dumps({**call, "callback_url": callback_url, "user_id": "gardener-5"}).encode()
+
+
+class _Sink:
+    """Takes results, and tells when all that are expected are there."""
+
+    def __init__(self) -> None:
+        self.expected = 0
+        self.complete = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(_length(head))
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+                self.expected -= 1
+                if not self.expected:
+                    self.complete.set()
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            writer.close()
+
+
+async def _timed(port: int, bodies: list[bytes], sink: _Sink | None) -> float:
+    loop = asyncio.get_running_loop()
+    waits = sink is not None and sink.expected > 0
+    if sink is not None:
+        sink.complete.clear()
+    waiting = iter(bodies)
+    start = loop.time()
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(CALLERS):
+            tasks.create_task(_call(port, waiting))
+    if sink is not None and waits:
+        await sink.complete.wait()
+    return loop.time() - start
+
+
+async def _call(port: int, waiting: Iterator[bytes]) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for body in waiting:
+        head = (
+            f"POST /invoke HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        writer.write(head.encode() + body)
+        answer = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(_length(answer))
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(answer.decode())
+    writer.close()
+
+
+def _length(head: bytes) -> int:
+    return int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+
+
+@contextmanager
+def _served(what: str, folder: str) -> Generator[int]:
+    """Serve one of the two in a process of its own; gives its port."""
+    with subprocess.Popen([sys.executable, _SERVER, what, folder], stdout=subprocess.PIPE, text=True) as process:
+        if process.stdout is None:
+            raise RuntimeError("the server tells nothing")
+        yield int(process.stdout.readline())
+        process.kill()

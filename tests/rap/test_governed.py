@@ -1,0 +1,105 @@
+"""A governed catalog over RAP: rules decide, approvers approve, and every ending is a result."""
+
+import asyncio
+import json
+
+import pytest
+
+from agenttool import ConfigError, Media, Runtime, tool
+from agenttool.records import ToolInvocation
+
+RULES = """
+[[rules]]
+name = "look"
+behavior = "allow"
+tool = "beds.*"
+
+[[rules]]
+name = "tanks"
+behavior = "deny"
+tool = "tanks.*"
+because = "tanks are for people"
+
+[[rules]]
+name = "valves"
+behavior = "ask"
+tool = "valves.*"
+"""
+
+
+@tool(namespace="beds", read_only=True)
+async def read_probe(bed: int) -> dict[str, int]:
+    """Read one soil probe."""
+    return {"bed": bed}
+
+
+@tool(namespace="beds", read_only=True)
+async def photo() -> Media:
+    """Take a photo of a leaf."""
+    return Media(b"\x89PNG\r\n\x1a\n" + b"0" * 40, "image/png", "leaf.png")
+
+
+@tool(namespace="valves", name="open")
+async def open_valve(name: str) -> str:
+    """Open a valve."""
+    return f"{name} is open"
+
+
+@tool(namespace="tanks", name="open")
+async def open_tank() -> str:
+    """Open a tank."""
+    return "flooded"
+
+
+@pytest.fixture
+def governed(make, tmp_path):
+    """Make a provider over a runtime with rules; gives it, and a place where the open runtime is."""
+    settings, runtimes = tmp_path / "agenttool.toml", []
+    settings.write_text(RULES)
+    provider = make()
+
+    def opening():
+        runtimes.append(Runtime.open(config=settings, tools=[read_probe, photo, open_valve, open_tank]))
+        return runtimes[-1]
+
+    provider.govern(opening)
+    return provider, runtimes
+
+
+async def test_what_a_surface_offers_is_offered_under_names_that_rap_allows(governed, serving):
+    provider, _ = governed
+    async with serving(provider) as client:
+        manifest = json.loads((await client.get("/.well-known/rap-toolset")).body)
+    assert {"read_probe", "photo", "valves_open"} <= {each["name"] for each in manifest["tools"]}
+
+
+async def test_each_invocation_is_a_governed_call_on_behalf_of_its_user(governed, serving):
+    provider, runtimes = governed
+    async with serving(provider) as client:
+        await client.invoke("read_probe", {"bed": 3}, user_id="ann")
+        assert json.loads((await client.result())["text"]) == {"bed": 3}
+        await client.invoke("photo", id="tc-2")
+        content = (await client.result(2))["content"]
+        calls = [each async for each in runtimes[0].export() if isinstance(each, ToolInvocation)]
+    assert [each["type"] for each in content[-2:]] == ["text", "image"]
+    assert [call.actor_ref for call in calls] == ["rap:ann", None]
+
+
+@pytest.mark.parametrize(("answer", "told"), [("allow", "north is open"), ("deny", "Error: ")])
+async def test_what_rules_ask_is_asked_of_the_runtimes_own_approvers(governed, serving, answer, told):
+    provider, runtimes = governed
+    async with serving(provider) as client:
+        await client.invoke("valves_open", {"name": "north"})
+        while not (questions := await runtimes[0].approvals()):
+            await asyncio.sleep(0.01)
+        assert client.inbox.messages == []
+        await runtimes[0].decide(questions[0].approval_id, answer)
+        assert (await client.result())["text"].startswith(told)
+
+
+async def test_a_runtime_without_tools_cannot_be_served(make):
+    provider = make()
+    provider.govern(Runtime.open)
+    with pytest.raises(ConfigError, match="offers no tool"):
+        async with provider.running():
+            pass
