@@ -51,7 +51,7 @@ async def test_the_manifest_is_served_and_every_runtime_can_read_it(greenhouse, 
     assert tools["explode"].input_schema["additionalProperties"] is False
 
 
-@pytest.mark.requirement("RAP-147", "RAP-029")
+@pytest.mark.requirement("RAP-147")
 async def test_the_address_in_the_manifest_can_be_given(make, serving):
     provider = make(url="https://gh.example.test/rap/")
     provider.tool(description="Ring")(ring)

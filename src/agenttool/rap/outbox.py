@@ -66,19 +66,26 @@ class Outbox:
         for message in waiting:
             self.send(message)
 
-    async def _clear(self, message: Outgoing | None) -> None:
+    async def _clear(self, message: Outgoing) -> None:
         """Send what a call has to send, one after the other: nothing overtakes a confirmation, or follows an end."""
-        call = -1 if message is None else message.call
-        while message is not None:
-            await self._deliver(message)
-            was_event = message.kind is Kind.EVENT
-            message = await self._store.perform(messages.done, message)
-            if was_event:
-                await asyncio.sleep(self._event_pause_s)
-            if message is None and call in self._again:
-                self._again.discard(call)
-                message = await self._store.perform(messages.next_of, call)
-        self._lanes.discard(call)
+        call = message.call
+        following: Outgoing | None = message
+        try:
+            while following is not None:
+                following = await self._send_one(following)
+                if following is None and call in self._again:
+                    self._again.discard(call)
+                    following = await self._store.perform(messages.next_of, call)
+        finally:
+            self._lanes.discard(call)
+
+    async def _send_one(self, message: Outgoing) -> Outgoing | None:
+        """Deliver a message, let go of it, and give the next."""
+        await self._deliver(message)
+        following = await self._store.perform(messages.done, message)
+        if message.kind is Kind.EVENT:
+            await asyncio.sleep(self._event_pause_s)
+        return following
 
     async def _deliver(self, message: Outgoing) -> None:
         delay = FIRST_DELAY_S

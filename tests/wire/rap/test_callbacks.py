@@ -172,7 +172,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.requirement("RAP-072", "RAP-090", "RAP-241", "RAP-343")
+@pytest.mark.requirement("RAP-072", "RAP-241")
 @pytest.mark.parametrize(("data", "pointer"), REFUSED)
 def test_a_malformed_callback_is_refused_and_told_where(data, pointer):
     with pytest.raises(RecordError) as refusal:

@@ -40,7 +40,7 @@ def test_an_invocation_has_all_eight_fields_and_writes_back_the_same():
     assert invocation.thread_ancestors == ("plot-9", "plot-9/sub-1")
 
 
-@pytest.mark.requirement("RAP-028", "RAP-408")
+@pytest.mark.requirement("RAP-408")
 def test_null_and_absence_of_optional_members_are_alike():
     optional = ("call_id", "thread_ancestors", "user_id")
     absent = {name: value for name, value in FULL.items() if name not in optional}
@@ -75,7 +75,6 @@ def test_a_call_id_that_is_no_text_is_not_echoed():
     assert read(spelled(FULL | {"call_id": ""}), ReturnAddress).echo == ""
 
 
-@pytest.mark.requirement("RAP-407")
 @pytest.mark.parametrize("name", ["callback_url", "group_id", "id"])
 @pytest.mark.parametrize("value", [None, 5, ""])
 def test_without_a_usable_address_nothing_can_be_returned(name, value):
@@ -122,7 +121,6 @@ def test_each_notice_reads_and_writes_and_names_what_is_missing(kind, members):
         assert refusal.value.pointer == f"/{name}"
 
 
-@pytest.mark.requirement("RAP-247")
 @pytest.mark.parametrize("selected", [-1, True, "1", 1.5, None])
 def test_a_selection_is_a_whole_number_and_nothing_like_one(selected):
     with pytest.raises(RecordError) as refusal:
