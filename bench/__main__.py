@@ -14,7 +14,20 @@ from rich.table import Table
 from bench.figure import SCALES, Absent, Figure
 from bench.settings import Settings
 
-BENCHES = ("records", "startup", "journal", "calls", "crowd", "batch", "search", "surfaces", "quality", "later", "rap_provider")
+BENCHES = (
+    "records",
+    "startup",
+    "journal",
+    "durable",
+    "calls",
+    "crowd",
+    "batch",
+    "search",
+    "surfaces",
+    "quality",
+    "later",
+    "rap_provider",
+)
 ON_DEMAND = ("phases",)
 REPORT = Path("build/bench.json")
 WIDTH = 140

@@ -39,9 +39,10 @@ class Worker:
         self._orders, self._answers = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
         self._read()
 
-    def measure(self, call: str, times: int, *, at_once: bool = False) -> dict[str, float]:
+    def measure(self, call: str, times: int, *, at_once: bool = False, callers: int = 1) -> dict[str, float]:
         """Have it call so many times; gives the `seconds` that took, and more if all were to run at once."""
-        self._orders.write(json.dumps({"call": call, "times": times, "at_once": at_once}) + "\n")
+        order = {"call": call, "times": times, "at_once": at_once, "callers": callers}
+        self._orders.write(json.dumps(order) + "\n")
         self._orders.flush()
         return cast("dict[str, float]", self._read())
 

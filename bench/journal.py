@@ -11,7 +11,7 @@ from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
-from agenttool import Runtime, tool
+from agenttool import Runtime
 from agenttool.codec import write
 from agenttool.journal.fold import events_of
 from agenttool.journal.steps import STEPS
@@ -19,6 +19,7 @@ from agenttool.ports.facts import Fact
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.told import tell
+from bench.contestants.ours_durable import ALLOW, add
 from bench.figure import Figure, faster, seconds, within
 from bench.settings import Settings
 
@@ -32,18 +33,13 @@ WARM_UP = 500
 """Commits before anything is measured: the first ones make the files grow, which costs the disk more than writing."""
 
 
-@tool(read_only=True, concurrency_safe=True, open_world=False)
-async def add(a: int, b: int) -> int:
-    """Add two whole numbers. Not for text."""
-    return a + b
-
-
-async def _sample() -> tuple[Fact, ...]:
-    """Make one governed call and give its facts, as the path noted them."""
-    async with Runtime.open(tools=[add]) as runtime:
-        surface = await runtime.surface()
-        result = await runtime.call("add", {"a": 1, "b": 2}, surface=surface)
-        return tuple(runtime._core.journal.log.facts_of(result.invocation_id))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- nothing public gives facts
+async def sample() -> tuple[Fact, ...]:
+    """Make one governed call of a tool with effects and give its facts: one before the tool runs, and its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        async with Runtime.open(store=f"sqlite:{folder}/state.db", tools=[add], rules=[ALLOW]) as runtime:
+            surface = await runtime.surface()
+            result = await runtime.call("add", {"a": 1, "b": 2}, surface=surface)
+            return tuple(runtime._core.journal.log.facts_of(result.invocation_id))  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- nothing public gives facts
 
 
 class _Callers:
@@ -119,13 +115,13 @@ def _alternate(*works: Callable[[], object]) -> list[float]:
 
 def measure(settings: Settings) -> list[Figure]:
     """Write facts of real calls with many callers and with one, beside what else the disk could be asked to do."""
-    sample = asyncio.run(_sample())
-    events = [event for fact in sample for event in events_of(fact, position=1)]
+    facts = asyncio.run(sample())
+    events = [event for fact in facts for event in events_of(fact, position=1)]
     Path("build").mkdir(exist_ok=True)
     with (
         tempfile.TemporaryDirectory(dir="build") as folder,
         closing(sqlite3.connect(f"{folder}/peer.db", isolation_level=None)) as peer,
-        closing(_Callers(folder, sample)) as callers,
+        closing(_Callers(folder, facts)) as callers,
         Path(folder, "raw").open("wb", buffering=0) as raw,
     ):
         peer.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE events (told BLOB)")
@@ -137,7 +133,7 @@ def measure(settings: Settings) -> list[Figure]:
         )
         lone, one_sync = _alternate(
             partial(callers.settle_one_by_one, LONE),
-            partial(_sync_each, raw.fileno(), tell(sample[-2])),
+            partial(_sync_each, raw.fileno(), tell(facts[-2])),
         )
     count = CALLERS * CALLS * len(events)
     name, group = f"a durable event, {CALLERS} callers", f"raw write, fdatasync per {CALLERS} events"

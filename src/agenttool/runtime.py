@@ -11,10 +11,10 @@ from weakref import WeakSet
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import Index
 from agenttool.catalog.surface import Surface
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.journal import steps
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.asked import all_are

@@ -54,6 +54,8 @@ async def _fill(path, numbers, cut=None):
     for number in numbers:
         for fact in story_of(number):
             store.log.append(fact)
+            if cut is not None:  # what is written together goes together
+                await store.log.settle()
         if number % 5000 == 0:
             await store.log.settle()
     await store.log.settle()

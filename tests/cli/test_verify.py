@@ -20,10 +20,10 @@ def forge(path, change):
     """Change what facts tell and chain everything anew, as a writer that lies would."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
-        for position, told in connection.execute("SELECT position, told FROM facts ORDER BY position").fetchall():
+        for position, told in connection.execute("SELECT last, told FROM facts ORDER BY last").fetchall():
             now = change(told)
             chained = link(chained, now)
-            connection.execute("UPDATE facts SET told = ?, hash = ? WHERE position = ?", (now, chained, position))
+            connection.execute("UPDATE facts SET told = ?, hash = ? WHERE last = ?", (now, chained, position))
 
 
 @pytest.fixture
@@ -41,13 +41,15 @@ def test_a_journal_that_nobody_touched_is_clean_and_says_what_was_checked(run, j
 
 
 def test_a_flaw_is_told_with_its_place_and_fails_the_command(run, path):
-    spoil(path, "UPDATE facts SET told = replace(told, 'math.add', 'math.odd') WHERE position = 1")
+    with closing(sqlite3.connect(path)) as connection:
+        (last,) = connection.execute("SELECT min(last) FROM facts").fetchone()
+    spoil(path, "UPDATE facts SET told = replace(told, 'math.add', 'math.odd') WHERE last = ?", (last,))
     outcome = run("verify")
     assert outcome.exit_code == 1
     line = outcome.stdout.splitlines()[1].split()
-    assert line[:2] == ["1", "hash"]
+    assert line[:2] == [str(last), "hash"]
     (flaw, summary) = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()]
-    assert (flaw["type"], flaw["position"], len(flaw["expected"])) == ("flaw", 1, 64)
+    assert (flaw["type"], flaw["position"], len(flaw["expected"])) == ("flaw", last, 64)
     assert summary["flaws"] == 1
 
 
@@ -78,7 +80,7 @@ def test_a_second_result_shows_though_the_chain_is_whole(run, path):
 def test_a_call_that_begins_twice_shows(run, path, journal):
     last, first = journal["canceled"].encode(), journal["failed"].encode()
     forge(path, lambda told: told.replace(last, first))
-    spoil(path, "UPDATE facts SET invocation_id = ? WHERE invocation_id = ?", (first.decode(), last.decode()))
+    spoil(path, "UPDATE facts_of_call SET invocation_id = ? WHERE invocation_id = ?", (first.decode(), last.decode()))
     flaws = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()[:-1]]
     assert [each["what"] for each in flaws] == ["call"]
 
@@ -86,7 +88,7 @@ def test_a_call_that_begins_twice_shows(run, path, journal):
 def test_a_head_that_was_kept_shows_what_was_cut_away(run, path, tmp_path):
     assert run("verify", "--write-head", "head.json").exit_code == 0
     head = json.loads((tmp_path / "head.json").read_text())
-    spoil(path, "DELETE FROM facts WHERE position = (SELECT max(position) FROM facts)")
+    spoil(path, "DELETE FROM facts WHERE last = (SELECT max(last) FROM facts)")
     assert run("verify").exit_code == 0
     for words in (["--pin", "head.json"], ["--head", f"{head['position']}:{head['hash']}"]):
         outcome = run("verify", *words, "--json")
@@ -95,7 +97,7 @@ def test_a_head_that_was_kept_shows_what_was_cut_away(run, path, tmp_path):
 
 
 def test_a_spoiled_journal_is_not_pinned(run, path, tmp_path):
-    spoil(path, "DELETE FROM facts WHERE position = 3")
+    spoil(path, "DELETE FROM facts WHERE last = (SELECT last FROM facts LIMIT 1 OFFSET 2)")
     assert run("verify", "--write-head", "head.json").exit_code == 1
     assert not (tmp_path / "head.json").exists()
 

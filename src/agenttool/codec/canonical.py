@@ -39,7 +39,9 @@ def _is_simple(value: Json) -> bool:
     kind = type(value)
     if kind is dict:
         members = cast("dict[str, Json]", value)
-        return all(type(name) is str and name.isascii() for name in members) and all(map(_is_simple, members.values()))
+        if not _NAMES.issuperset(map(type, members)) or not "".join(members).isascii():
+            return False
+        return _PLAIN.issuperset(map(type, members.values())) or all(map(_is_simple, members.values()))
     if kind is list:
         return all(map(_is_simple, cast("list[Json]", value)))
     if kind is int:
@@ -48,6 +50,8 @@ def _is_simple(value: Json) -> bool:
 
 
 _SAFE = 2**53 - 1
+_NAMES = frozenset({str})
+_PLAIN = frozenset({str, bool, type(None)})
 
 
 def digest_of_bytes(data: bytes) -> Digest:

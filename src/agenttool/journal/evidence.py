@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agenttool.ports.facts import Fact
+from agenttool.ports.facts import Brief, Fact, Telling, tell_in_parts
 from agenttool.records import EventType, JsonObject, Part, Record
 
 _NOTHING: Mapping[str, object] = {}
@@ -22,3 +22,7 @@ class Plain(Part, frozen=True):
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Stand for nothing else."""
         return ()
+
+    def tell(self, fact: Fact) -> Telling | Brief:
+        """Tell all of it."""
+        return tell_in_parts(self, fact)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from agenttool.codec import json_bytes, parse_object
-from agenttool.journal.moments import timestamp
+from agenttool.codec.moments import timestamp
 from agenttool.ports.facts import Fact
 from agenttool.records import (
     EVENT,

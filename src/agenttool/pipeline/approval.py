@@ -4,9 +4,9 @@ import asyncio
 from typing import cast
 
 from agenttool.codec import json_bytes, parse_object
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.journal import steps
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.consult import consult
 from agenttool.pipeline.core import Core

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from agenttool.codec.moments import timestamp
 from agenttool.journal import steps
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.held import kept
 from agenttool.pipeline.phases.emit_terminal import release_result

@@ -13,10 +13,11 @@ from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, Launched, Request
 from agenttool.pipeline.parts import keep_part
-from agenttool.pipeline.run_evidence import Ended, Progressed, counters, native_ids
+from agenttool.pipeline.run_evidence import Progressed, counters, native_ids
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
+from agenttool.ports.evidence import Ended
 from agenttool.ports.facts import FactData, Step
 from agenttool.ports.later import Thread
 from agenttool.records import (

@@ -76,11 +76,13 @@ class Core:
     lease_s: float = 6.0
     """For how long we say each time that we are alive; after that others may take our calls."""
     awake: Callable[[], Awaitable[None]] | None = None
-    """Sees to it that others know we live, before anything is held in our name."""
+    """Sees to it that others know we live, before anything is held in our name; none once they do."""
     withdraw_prompt: Callable[[InvocationId], Awaitable[None]] | None = None
     """Takes down what a call asked a person, once it has an answer."""
     overdue: Callable[[InvocationId], None] | None = None
     """Ends a call whose answer did not come in time, where no keeper looks after such calls."""
+    settle: Callable[[], Awaitable[None]] = field(init=False)
+    """Waits until all that was noted is kept."""
     last_word: Callable[[Question], Awaitable[Answered | None]] | None = None
     """Asks the store, when the time for an answer is over, whether one came in time to another process."""
     default_timeout_s: float | None = 600.0
@@ -111,6 +113,10 @@ class Core:
     """Parts of results on their way to the store."""
     parent: "Core | None" = None
     """That of the agent that started this one."""
+
+    def __post_init__(self) -> None:
+        """Have at hand what every call asks for."""
+        self.settle = self.journal.log.settle
 
     def line(self) -> Iterator["Core"]:
         """Give this and those above it."""

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from typing import cast
 
 from agenttool.codec import parse_object
+from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.hooks.run import HookRun
 from agenttool.journal.evidence import Plain
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.digests import input_digest
 from agenttool.policy.verdict import Verdict, decision_record
-from agenttool.ports.facts import Fact
+from agenttool.ports.evidence import Launch, Standing
+from agenttool.ports.evidence import Launched as LaunchTold
+from agenttool.ports.facts import Brief, Fact
 from agenttool.records import (
     DecisionId,
     EventType,
@@ -29,6 +31,7 @@ from agenttool.records import (
     SchedulerPolicyId,
     SchedulingFacts,
     SuggestedUpdate,
+    Timestamp,
     ToolHook,
     ToolSurface,
     input_ref,
@@ -183,31 +186,59 @@ class Decided(Plain, frozen=True):
 
 
 class Launched(Plain, frozen=True):
-    """All of a plain call up to its start: what was asked for, that a standing rule allows it, and by which facts."""
+    """All of a plain call up to its start, with what the path had at hand; put into words when somebody wants them."""
 
     request: Request
     verdict: Verdict
     invocation_id: InvocationId
     facts: SchedulingFacts
 
-    @property
-    def decided(self) -> Decided:
-        """The decision, which nobody needs before somebody reads it."""
-        decision_id = DecisionId(f"dec_{self.invocation_id.partition('_')[2]}-1")
-        return Decided(self.verdict, self.request.model_input, decision_id, self.request.redactor)
+    def _told(self) -> LaunchTold:
+        asked = self.request
+        launch = Launch(
+            asked.name,
+            parse_object(asked.model_input),
+            asked.surface_id,
+            asked.native_call_id,
+            asked.actor_ref,
+            asked.depends_on,
+            asked.scheduler_policy_ref,
+        )
+        return LaunchTold(launch, _standing_for(self.verdict, self.facts), self.invocation_id)
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell what the two tell."""
-        is_about_permission = event in (EventType.PERMISSION_REQUESTED, EventType.PERMISSION_DECIDED)
-        return (self.decided if is_about_permission else self.request).members(event)
+        """Tell the name that was called, and the decision."""
+        return self._told().members(event)
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill in what the two fill in, and the facts of the tool."""
-        return {**self.request.contributes(), **self.decided.contributes(), "scheduler": self.facts}
+        """Fill in who asked for what, what was judged, and the facts of the tool."""
+        return self._told().contributes()
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the decision."""
-        return self.decided.records(fact)
+        return self._told().records(fact)
+
+    def tell(self, fact: Fact) -> Brief:
+        """Tell all of it in few words."""
+        return self._told().tell(fact)
+
+
+MOST_STANDING = 1024
+"""For so many tools it is remembered what their plain calls have in common."""
+
+_standing: dict[int, tuple[Verdict, SchedulingFacts, Standing]] = {}
+
+
+def _standing_for(verdict: Verdict, facts: SchedulingFacts) -> Standing:
+    """Put together what plain calls to a tool have in common; the decision leaves open what differs."""
+    known = _standing.get(id(facts))
+    if known is None or known[0] is not verdict or known[1] is not facts:
+        if len(_standing) >= MOST_STANDING:
+            _standing.clear()
+        open_id, open_call, open_moment = DecisionId(""), InvocationId(""), Timestamp("")
+        judged = decision_record(verdict, decision_id=open_id, invocation_id=open_call, decided_at=open_moment)
+        known = _standing[id(facts)] = (verdict, facts, Standing(judged, facts))
+    return known[2]
 
 
 class AnswerGiven(Plain, frozen=True):

@@ -7,20 +7,33 @@ by phase, which is what this file must never differ from: a test holds the two s
 """
 
 from agenttool.codec import SHALLOW, UNREADABLE, flat_values, is_too_deep, read_object
+from agenttool.errors import StoreError
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.held import unavailable
 from agenttool.pipeline.outlast import outlast
 from agenttool.pipeline.started import ENDED_EARLY, Waiting, end_early
+from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
-from agenttool.records import Behavior, Phase
+from agenttool.records import Behavior, Live, Phase
+from agenttool.scheduler.lines import Turn
 
 NOT_PLAIN = object()
 """Nothing has happened: the call needs the long way."""
+
+
+class ToBeKept(Live, eq=False, gc=False):
+    """A call of which everything is ready, but nothing may run before it is on disk that it does."""
+
+    tool: Tool
+    turn: Turn
+    values: tuple[object, ...] | None
+
 
 _ALLOW = Behavior.ALLOW
 _EXECUTE = Phase.EXECUTE
 
 
-def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a question, a return: split, it would lose what it is for
+def express(call: Call) -> object:  # noqa: PLR0911 -- a question, a return: split, it would lose what it is for
     """Start a plain call; give its output, what it waits for, or `NOT_PLAIN`.
 
     Raises:
@@ -32,12 +45,12 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a
         return NOT_PLAIN
     tool = core.tools[entry]
     facts = tool.plain_facts
-    if facts is None or (core.durable and tool.has_effects):
+    if facts is None:
         return NOT_PLAIN
-    flat = None
+    values = None
     try:
         if tool.read_flat is not None:
-            flat = tool.read_flat(request.model_input)
+            values = flat_values(tool.read_flat(request.model_input))
         elif not _fits(call, tool, request.model_input):
             return NOT_PLAIN
     except UNREADABLE:
@@ -54,10 +67,23 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a
     call.phase = _EXECUTE
     call.standing = standing
     call.started_ns = core.now_ns()
+    if core.durable and tool.has_effects:
+        call.tell_launch()
+        return ToBeKept(tool, turn, values)
     if not tool.is_silent:
         call.tell_launch()
+    return _begin(call, tool, turn, values)
+
+
+def _begin(call: Call, tool: Tool, turn: Turn, values: tuple[object, ...] | None) -> object:
+    """Let the tool of a plain call begin; give its output, or what it waits for.
+
+    Raises:
+        ToolFailure: canceled; and whatever the tool raises.
+    """
+    core = call.core
     try:
-        work = tool.start(call) if flat is None or tool.direct is None else tool.direct(*flat_values(flat))
+        work = tool.start(call) if values is None or tool.direct is None else tool.direct(*values)
         run = Waiting(work, work.send(None))
     except StopIteration as end:
         core.gate.leave(turn)
@@ -70,6 +96,26 @@ def express(call: Call) -> object:  # noqa: C901, PLR0911, PLR0912, PLR0915 -- a
         raise
     call.tell_launch()
     return run
+
+
+async def begin_kept(call: Call, ready: ToBeKept) -> object:
+    """Let the tool of a plain call begin once it is on disk that it does; give its output, or what it waits for.
+
+    Raises:
+        ToolFailure: dependency_unavailable, canceled; and whatever the tool raises.
+    """
+    core = call.core
+    core.calls[call.invocation_id] = call
+    try:
+        await core.settle()
+        refuse_if_stopped(call)
+    except StoreError as error:
+        core.gate.leave(ready.turn)
+        raise unavailable(call, error) from error
+    except BaseException:
+        core.gate.leave(ready.turn)
+        raise
+    return _begin(call, ready.tool, ready.turn, ready.values)
 
 
 def _fits(call: Call, tool: Tool, written: bytes) -> bool:

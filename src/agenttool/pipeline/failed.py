@@ -3,8 +3,8 @@
 from asyncio import CancelledError
 
 from agenttool.codec import read, write
+from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, words_of
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.records import PHASE_RULES, AbortReason, ErrorClass, Phase, ToolError, replace

@@ -157,11 +157,12 @@ async def awake(call: Call) -> None:
     Raises:
         ToolFailure: dependency_unavailable; nothing has run.
     """
-    if call.core.awake is not None:
+    core = call.core
+    if core.awake is not None:
         try:
-            await call.core.awake()
+            await core.awake()
         except StoreError as error:
-            raise _unavailable(call, error) from error
+            raise unavailable(call, error) from error
 
 
 async def settle(call: Call) -> None:
@@ -171,12 +172,13 @@ async def settle(call: Call) -> None:
         ToolFailure: dependency_unavailable; nothing has run.
     """
     try:
-        await call.core.journal.log.settle()
+        await call.core.settle()
     except StoreError as error:
-        raise _unavailable(call, error) from error
+        raise unavailable(call, error) from error
 
 
-def _unavailable(call: Call, error: StoreError) -> ToolFailure:
+def unavailable(call: Call, error: StoreError) -> ToolFailure:
+    """Say that nothing was run, because it could not be kept that it would be."""
     message = f"the journal cannot be written, so nothing was run: {error}"
     return ToolFailure(
         guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=call.phase, message=message, code=UNAVAILABLE, effects=False)
@@ -186,7 +188,7 @@ def _unavailable(call: Call, error: StoreError) -> ToolFailure:
 async def kept(call: Call, result: ToolResult) -> ToolResult:
     """Hand a result out only once it is on disk; otherwise say so in its place."""
     try:
-        await call.core.journal.log.settle()
+        await call.core.settle()
     except StoreError as error:
         return unkept(call, result, error)
     return result

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from agenttool.journal.moments import timestamp
+from agenttool.codec.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.subject import Facts

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from agenttool.codec import read_own, write_own
+from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import misfit_of
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.held import Held, Point, read_held
@@ -103,6 +103,7 @@ class Keeper:
             if not self._is_known:
                 await self._renew()
                 self._is_known = True
+                self.core.awake = None
                 self._task = asyncio.create_task(self._look())  # noqa: TID251 -- `stop` is its parent
 
     async def stop(self) -> None:

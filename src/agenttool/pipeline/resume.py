@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agenttool.codec import parse_object
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.journal.fold import records_of
-from agenttool.journal.moments import timestamp
+from agenttool.journal.fold import invocation_of, records_of
 from agenttool.pipeline.approval import conclude
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
@@ -89,9 +89,17 @@ _REPORTS = (steps.PROGRESSED, steps.PARTIAL, steps.BACKGROUNDED, steps.NEEDS_INP
 
 
 async def end_begun(call: Call) -> ToolResult:
-    """End a call that was held nowhere, so that nothing it did could change anything."""
-    mapped = failed(call, _process_died(call))
+    """End a call that was held nowhere: it ran for whoever is gone, or was only on its way there."""
+    mapped = failed(call, unknown_after_crash() if _may_have_changed_something(call) else _process_died(call))
     return await kept(call, emit_terminal(call, mapped.result, mapped.chars))
+
+
+def _may_have_changed_something(call: Call) -> bool:
+    """Tell from the log whether a call was started whose tool does more than read."""
+    known = invocation_of(call.core.journal.log.facts_of(call.invocation_id))
+    if known is None or known.started_at is None:
+        return False
+    return known.scheduler is None or known.scheduler.is_read_only is not True
 
 
 async def resume_call(call: Call, tool: Tool, held: Held, answered: Answered | None) -> ToolResult:

@@ -2,7 +2,7 @@
 
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.express import NOT_PLAIN, express, give_back
+from agenttool.pipeline.express import NOT_PLAIN, ToBeKept, begin_kept, express, give_back
 from agenttool.pipeline.failed import error_of_interruption, failed
 from agenttool.pipeline.held import awake, kept
 from agenttool.pipeline.parking import leave_parked
@@ -24,18 +24,21 @@ from agenttool.records import ToolResult
 from agenttool.results.mapping import Mapped
 
 
-async def run_call(call: Call) -> ToolResult:  # noqa: PLR0912 -- every way to an end, side by side
+async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912 -- every way to an end, side by side
     """Carry one call through every phase. Whatever happens, there is a result.
 
     If the caller's own task was canceled meanwhile, the cancellation goes on once the result is written.
     """
+    core = call.core
     try:
-        if call.core.durable:
+        if core.awake is not None:
             await awake(call)
         output = express(call)
         if output is NOT_PLAIN:
             mapped = await attempt(call)
         else:
+            if type(output) is ToBeKept:
+                output = await begin_kept(call, output)
             if type(output) is Waiting:
                 output = await carry(call, output, give_back)
             mapped = map_result(call, output)
@@ -51,7 +54,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: PLR0912 -- every way to a
     else:
         result = await finish(call, mapped)
     result = emit_terminal(call, result, mapped.chars)
-    if call.core.durable:
+    if core.durable:
         result = await kept(call, result)
     if call.interrupted is not None:
         raise call.interrupted

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import cast
 
 from agenttool.codec import from_json, parse_object, sorted_json
+from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.journal.evidence import Plain
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.evidence import Launched
-from agenttool.ports.facts import Fact
+from agenttool.ports.evidence import Ended
+from agenttool.ports.facts import Brief, Fact, Telling, tell_in_parts
 from agenttool.records import (
     Cancellation,
     EventType,
@@ -194,28 +195,6 @@ class Stored(Plain, frozen=True):
         return (self.decision,)
 
 
-class Ended(Plain, frozen=True):
-    """The one result of the call, and what became of the change it wanted to make to the shared context."""
-
-    result: ToolResult
-    context_modifiers: JsonObject | None = None
-
-    def members(self, event: EventType) -> JsonObject:
-        """Tell the result's id and, of a failure, its class."""
-        result = self.result
-        told: JsonObject = {"result_id": result.result_id}
-        if result.error is not None and event.is_terminal:
-            told["error_class"] = result.error.error_class.value
-            told["error_code"] = result.error.error_code
-        if self.context_modifiers is not None and event.is_terminal:
-            told["context_modifiers"] = self.context_modifiers
-        return told
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the result."""
-        return (self.result,)
-
-
 class Completed(Launched, frozen=True):
     """All of a plain call whose tool never waited, from what was asked for to its result."""
 
@@ -234,6 +213,11 @@ class Completed(Launched, frozen=True):
         """Tell the decision and the result."""
         return (*super().records(fact), self.result)
 
+    def tell(self, fact: Fact) -> Brief:
+        """Tell all of it in few words."""
+        _, words, standing = super().tell(fact)
+        return Brief("call", (*words, self.result, self.started_ns), standing)
+
 
 _OF_THE_END = frozenset({EventType.RESULT_CREATED, EventType.YIELDED, EventType.SUCCEEDED})
 
@@ -244,3 +228,7 @@ class Made(Ended, frozen=True):
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell nothing that nobody has been given."""
         return ()
+
+    def tell(self, fact: Fact) -> Telling:
+        """Tell the little there is."""
+        return tell_in_parts(self, fact)

@@ -1,8 +1,8 @@
 """Why a call stopped before its end, and how somebody asks it to."""
 
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.run_evidence import CancelTold
 from agenttool.records import (

@@ -18,9 +18,9 @@ from agenttool.catalog.search.known import Known
 from agenttool.catalog.surface import Surface
 from agenttool.catalog.surface_record import Making, record_of
 from agenttool.catalog.surfaces import Surfaces
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.asked import names_in
 from agenttool.pipeline.asked_surface import chosen_within
 from agenttool.pipeline.call import Call

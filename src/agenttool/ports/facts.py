@@ -7,7 +7,7 @@ how to become records.
 """
 
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from agenttool.records import EventType, InvocationId, InvocationStatus, JsonObject, Part, Record, ToolId, may_follow
 
@@ -22,10 +22,11 @@ class Step:
         after: the statuses that it may follow, `None` standing for a call of which nothing was told yet; a step that
             tells no status may follow any.
         last: the status in which it leaves the call; none if it changes nothing.
+        ends: whether nothing can follow it.
         events: how many events it tells.
     """
 
-    __slots__ = ("after", "events", "last", "name", "told")
+    __slots__ = ("after", "ends", "events", "last", "name", "told")
 
     def __init__(self, name: str, *told: Told) -> None:
         """Take the name under which a store keeps it, and what it tells."""
@@ -34,6 +35,7 @@ class Step:
         self.told = told
         self.events = sum(event is not None for event, _ in told)
         self.last = statuses[-1] if statuses else None
+        self.ends = self.last is not None and self.last.is_terminal
         self.after = frozenset(
             before
             for before in (None, *InvocationStatus)
@@ -59,6 +61,33 @@ class Evidence(Protocol):
     def records(self, fact: "Fact") -> tuple[Record, ...]:
         """Give the records that this fact stands for."""
         ...
+
+    def tell(self, fact: "Fact") -> "Telling | Brief":
+        """Give all of the above at once, for a log that writes it down while the call waits."""
+        ...
+
+
+class Brief(NamedTuple):
+    """Evidence in few words, of a kind that a log knows to read back; they are records and plain values.
+
+    Attributes:
+        standing: what is the same object for many calls, so that a log may write it once for all of them.
+    """
+
+    kind: str
+    words: tuple[object, ...]
+    standing: Part | None = None
+
+
+Telling: TypeAlias = tuple[Mapping[str, JsonObject], Mapping[str, object], tuple[Record, ...]]
+"""All that evidence tells: its members by event, where there are any, the fields that it fills, and its records."""
+
+
+def tell_in_parts(evidence: Evidence, fact: "Fact") -> Telling:
+    """Gather what evidence tells of a fact."""
+    events = [event for event, _ in fact.step.told if event is not None]
+    told = {event.value: members for event in events if (members := evidence.members(event))}
+    return told, evidence.contributes(), evidence.records(fact)
 
 
 FactData: TypeAlias = Evidence | JsonObject | None

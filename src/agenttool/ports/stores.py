@@ -1,6 +1,6 @@
 """What is kept: the log of facts, the calls under way, and the bytes of large results."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from typing import Protocol
 
 from agenttool.ports.facts import Fact
@@ -31,10 +31,10 @@ class EventLog(Protocol):
         """Hear that a call has ended and brought so many characters with it; a log that forgets may do so now."""
         ...
 
-    async def settle(self) -> None:
-        """Return once all that was taken before is kept at the promised level.
+    def settle(self) -> Awaitable[None]:
+        """Give something to await: it is over once all that was taken before is kept at the promised level.
 
-        Raises:
+        Raises (when awaited):
             StoreError: it is not, and must not be handed out. It is not lost either: the next settle tries again.
         """
         ...

@@ -1,15 +1,23 @@
 """A fact as it is kept: one line of JSON that tells all that its evidence can tell, and the fact read back from it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from agenttool.codec import from_json, read_any
+from agenttool.codec import from_json, read, read_any
 from agenttool.errors import RecordError, StoreError
-from agenttool.ports.facts import Fact, FactData, Step
-from agenttool.records import EventType, InvocationId, JsonObject, Record, ToolId, ToolInvocation
+from agenttool.ports.evidence import Completed, Ended, Launch, Launched, Standing
+from agenttool.ports.facts import Brief, Evidence, Fact, FactData, Step, Telling, tell_in_parts
+from agenttool.records import EventType, InvocationId, JsonObject, Part, Record, ToolId, ToolInvocation, ToolResult
+
+SEPARATOR = b"\t"
+"""Stands between a line of JSON, which holds none itself, and what that line has in common with others."""
+
+MOST_STANDING = 1024
+"""Of so many things that stand for many facts it is remembered how they are spelled."""
 
 _encode = msgspec.json.Encoder().encode
+_standing: dict[int, tuple[Part, bytes]] = {}
 
 _ENVELOPE: JsonObject = {"invocation_id": "", "tool_id": "", "status": "planned", "created_at": ""}
 """What an invocation needs before single fields of it can be read as what they are."""
@@ -37,6 +45,10 @@ class Recalled(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Give the records."""
         return tuple(read_any(bytes(document)) for document in self.documents)
 
+    def tell(self, fact: Fact) -> Telling:
+        """Tell all of it again."""
+        return tell_in_parts(self, fact)
+
 
 class _Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
     step: str
@@ -45,39 +57,79 @@ class _Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
     invocation_id: InvocationId | None
     tool_id: ToolId | None
     data: Recalled | JsonObject | None
+    kind: str | None = None
+    words: tuple[msgspec.Raw, ...] = ()
 
 
 class _Opening(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The first two members of a line; the others are passed over."""
+    """The first members of a line; the others are passed over."""
 
     step: str
     at_ns: int
+    sequence: int
+    invocation_id: InvocationId | None
 
 
 _decode_opening: Callable[[bytes], _Opening] = msgspec.json.Decoder(_Opening).decode
+_decode_launch: Callable[[msgspec.Raw], Launch] = msgspec.json.Decoder(Launch).decode
+_decode_standing: Callable[[bytes], Standing] = msgspec.json.Decoder(Standing).decode
+_decode_number: Callable[[msgspec.Raw], int] = msgspec.json.Decoder(int).decode
 _decode: Callable[[bytes], _Line] = msgspec.json.Decoder(_Line).decode
 
 
 def tell(fact: Fact) -> bytes:
-    """Write a fact down. An object is data as it was noted; an array is what evidence told.
+    """Write a fact down. An object is data as it was noted; an array is what evidence told, or else a brief follows.
+
+    What stands for many facts comes last, behind a sign that no JSON holds: `written_together` writes it once.
 
     Raises:
         StoreError: it holds what JSON cannot say.
     """
+    data = fact.data
     try:
-        return _encode((fact.step.name, fact.at_ns, fact.sequence, fact.invocation_id, fact.tool_id, _body(fact)))
+        body = data if data is None or isinstance(data, dict) else data.tell(fact)
+        if type(body) is not Brief:
+            return _encode((fact.step.name, fact.at_ns, fact.sequence, fact.invocation_id, fact.tool_id, body))
+        kind, words, standing = body
+        line = _encode((fact.step.name, fact.at_ns, fact.sequence, fact.invocation_id, fact.tool_id, None, kind, words))
+        return line if standing is None else line + SEPARATOR + _spelled(standing)
     except (TypeError, ValueError, RecursionError, RecordError, msgspec.MsgspecError) as error:
         raise StoreError(
             f"the fact {fact.step.name!r} of {fact.invocation_id!r} cannot be written: {error}; use JSON values"
         ) from error
 
 
-def _body(fact: Fact) -> object:
-    data = fact.data
-    if data is None or isinstance(data, dict):
-        return data
-    told = {event: members for event, _ in fact.step.told if event is not None and (members := data.members(event))}
-    return told, data.contributes(), data.records(fact)
+def _spelled(standing: Part) -> bytes:
+    """Write down what stands for many facts, which is most often what it was for the last one."""
+    known = _standing.get(id(standing))
+    if known is None or known[0] is not standing:
+        if len(_standing) >= MOST_STANDING:
+            _standing.clear()
+        known = _standing[id(standing)] = (standing, _encode(standing))
+    return known[1]
+
+
+def written_together(lines: Iterable[bytes]) -> bytes:
+    """Put facts into one text, a line each; what several of them have in common stands in the first."""
+    kept: list[bytes] = []
+    last = b""
+    for line in lines:
+        head, separator, standing = line.partition(SEPARATOR)
+        kept.append(head + separator if standing == last else line)
+        last = standing or last
+    return b"\n".join(kept)
+
+
+def written_apart(text: bytes) -> list[bytes]:
+    """Take facts that were written together apart again."""
+    lines = text.split(b"\n")
+    last = b""
+    for place, line in enumerate(lines):
+        head, separator, standing = line.partition(SEPARATOR)
+        if separator:
+            last = standing or last
+            lines[place] = head + separator + last
+    return lines
 
 
 def recall(line: bytes, steps: Mapping[str, Step]) -> Fact:
@@ -87,14 +139,42 @@ def recall(line: bytes, steps: Mapping[str, Step]) -> Fact:
         StoreError: it is not one of ours, or takes a step that this version does not know.
     """
     try:
-        read = _decode(line)
-        step = steps[read.step]
+        head, _, standing = line.partition(SEPARATOR)
+        found = _decode(head)
+        step = steps[found.step]
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
     except KeyError as error:
         raise StoreError(f"the log knows a step {error} that this version does not; use a newer agenttool") from error
-    data: FactData = read.data
-    return Fact(step, read.at_ns, read.sequence, read.invocation_id, read.tool_id, data)
+    data: FactData = found.data if found.kind is None else _unpacked(found, standing)
+    return Fact(step, found.at_ns, found.sequence, found.invocation_id, found.tool_id, data)
+
+
+def _unpacked(line: _Line, standing: bytes) -> Evidence:
+    """Read a brief back.
+
+    Raises:
+        StoreError: it is of a kind that this version does not know, or not what its kind should be.
+    """
+    call = line.invocation_id or InvocationId("")
+    try:
+        match line.kind, line.words:
+            case "end", (result,):
+                return Ended(_result(result))
+            case "launch", (launch,):
+                return Launched(_decode_launch(launch), _decode_standing(standing), call)
+            case "call", (launch, result, started):
+                launched = Launched(_decode_launch(launch), _decode_standing(standing), call)
+                return Completed(launched, _result(result), _decode_number(started))
+            case _:
+                pass
+    except (msgspec.DecodeError, UnicodeDecodeError, RecordError) as error:
+        raise _unreadable(error) from error
+    raise StoreError(f"the log tells something as {line.kind!r} that this version does not know; use a newer agenttool")
+
+
+def _result(document: msgspec.Raw) -> ToolResult:
+    return read(bytes(document), ToolResult)
 
 
 def moment_of(line: bytes) -> int:
@@ -103,8 +183,21 @@ def moment_of(line: bytes) -> int:
     Raises:
         StoreError: it is not one of ours.
     """
+    return _opening(line).at_ns
+
+
+def call_of(line: bytes) -> InvocationId | None:
+    """Read which call a fact is about and nothing else.
+
+    Raises:
+        StoreError: it is not one of ours.
+    """
+    return _opening(line).invocation_id
+
+
+def _opening(line: bytes) -> _Opening:
     try:
-        return _decode_opening(line).at_ns
+        return _decode_opening(line.partition(SEPARATOR)[0])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _unreadable(error) from error
 

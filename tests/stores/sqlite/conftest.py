@@ -22,13 +22,15 @@ def open_store(path):
 
 @pytest.fixture
 def write():
-    async def write(store, *numbers, settle=True):
+    async def write(store, *numbers, settle=True, apart=False):
+        """Write calls, each with one commit; or each fact with its own."""
         for number in numbers:
-            facts = story_of(number)
-            for fact in facts:
+            for fact in story_of(number):
                 store.log.append(fact)
-        if settle:
-            await store.log.settle()
+                if apart:
+                    await store.log.settle()
+            if settle:
+                await store.log.settle()
 
     return write
 

@@ -30,7 +30,15 @@ def commits(monkeypatch):
 @pytest.fixture
 def quick(monkeypatch):
     """A disk that nobody calls slow, however busy this machine is."""
-    monkeypatch.setattr(groups, "SLOW_S", 60.0)
+    monkeypatch.setattr(groups, "QUICK_S", 60.0)
+    monkeypatch.setattr(groups, "PATIENT_S", 60.0)
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """A disk that everybody calls slow."""
+    monkeypatch.setattr(groups, "QUICK_S", -60.0)
+    monkeypatch.setattr(groups, "PATIENT_S", -60.0)
 
 
 async def test_a_lone_caller_commits_on_the_spot(open_store, write, commits, quick):
@@ -42,8 +50,7 @@ async def test_a_lone_caller_commits_on_the_spot(open_store, write, commits, qui
     await store.close()
 
 
-async def test_a_slow_disk_does_not_hold_up_the_loop_twice(open_store, write, commits, monkeypatch):
-    monkeypatch.setattr(groups, "SLOW_S", -1.0)
+async def test_a_slow_disk_does_not_hold_up_the_loop_twice(open_store, write, commits, slow):
     store = open_store()
     await write(store, 1)
     await write(store, 2)
@@ -51,12 +58,16 @@ async def test_a_slow_disk_does_not_hold_up_the_loop_twice(open_store, write, co
     await store.close()
 
 
-async def test_many_callers_share_commits_that_a_thread_makes(open_store, write, commits, quick):
+@pytest.mark.parametrize("disk", ["quick", "slow"])
+async def test_many_callers_share_a_commit_and_a_thread_makes_it_where_the_disk_is_slow(
+    open_store, write, commits, disk, request
+):
+    request.getfixturevalue(disk)
     store = open_store()
     async with asyncio.TaskGroup() as group:
         for number in range(1, 101):
             group.create_task(write(store, number))
-    assert commits == [False]
+    assert commits == [disk == "quick"]
     assert store.log.last == 500
     await store.close()
 
@@ -127,13 +138,31 @@ async def test_no_more_facts_are_taken_than_memory_should_hold_while_the_disk_fa
     await store.close()
 
 
-async def test_the_write_ahead_log_is_moved_into_the_file_now_and_then(open_store, write, path, monkeypatch):
-    monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 20)
+async def test_the_write_ahead_log_is_moved_into_the_file_even_if_somebody_always_waits(
+    open_store, write, path, monkeypatch
+):
+    monkeypatch.setattr(writer, "MOST_PAGES", 20)
     store = open_store()
-    for number in range(1, 60):
+    for number in range(1, 120):
         await write(store, number)
     assert path.stat().st_size > 20 * 4096
     assert path.with_name("state.db-wal").stat().st_size < 200 * 4096
+    assert list(store.log.verify()) == []
+    await store.close()
+
+
+async def test_the_write_ahead_log_is_moved_into_the_file_once_nobody_waits(open_store, write, path, monkeypatch):
+    monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 20)
+    store = open_store()
+    before = path.stat().st_size
+    for number in range(1, 20):
+        await write(store, number)
+    assert path.stat().st_size == before
+    for _ in range(500):
+        if path.stat().st_size > before:
+            break
+        await asyncio.sleep(0.02)
+    assert path.stat().st_size > before
     assert list(store.log.verify()) == []
     await store.close()
 

@@ -7,8 +7,12 @@ import pytest
 
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
+from agenttool.ports.stores import Head
+from agenttool.stores.sqlite.chain import link
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.stores.told import tell, written_together
+from agenttool.testing.contracts.story import invocation_number, story_of
 
 
 def opened(path):
@@ -64,10 +68,37 @@ async def test_an_older_database_is_brought_up_to_date_and_keeps_its_facts(path,
     await write(store, 1)
     await store.close()
     connection = opened(path)
-    migrate(connection, "x", [*MIGRATIONS, ["CREATE TABLE added (x)", "INSERT INTO added SELECT count(*) FROM facts"]])
+    migrate(connection, "x", [*MIGRATIONS, ["CREATE TABLE added (x)", "INSERT INTO added SELECT max(last) FROM facts"]])
     assert connection.execute("SELECT x FROM added").fetchone() == (5,)
     assert connection.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS) + 1,)
     connection.close()
+
+
+async def test_a_file_with_a_row_for_each_fact_keeps_its_facts_its_heads_and_its_open_calls(path, open_store, write):
+    facts = [*story_of(1), *story_of(2)[:3]]
+    connection = opened(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    migrate(connection, "x", MIGRATIONS[:1])
+    (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
+    for position, fact in enumerate(facts, 1):
+        told = written_together([tell(fact)])
+        chained = link(chained, told)
+        connection.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (position, fact.invocation_id, chained, told))
+    connection.execute(
+        "INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, 'begun', x'', 'old')",
+        (invocation_number(2),),
+    )
+    connection.close()
+    pinned = Head(position=len(facts), hash=chained.hex())
+
+    store = open_store()
+    assert store.log.head() == pinned
+    assert [fact.step for _, fact in store.log.read(0, 100)] == [fact.step for fact in facts]
+    assert [fact.step for fact in store.log.facts_of(invocation_number(2))] == [fact.step for fact in facts[5:]]
+    assert [call.invocation_id for call in await store.open_calls.due(now_ns=1, limit=9)] == [invocation_number(2)]
+    await write(store, 3)
+    assert list(store.log.verify(pinned)) == []
+    await store.close()
 
 
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(path, open_store):

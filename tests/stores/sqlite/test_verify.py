@@ -16,7 +16,7 @@ from agenttool.records import InvocationStatus
 from agenttool.stores.sqlite.chain import link
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.sqlite.verify import verify
-from agenttool.stores.told import tell
+from agenttool.stores.told import tell, written_apart, written_together
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 
@@ -33,19 +33,21 @@ async def test_a_log_that_nobody_touched_is_clean(open_store, write):
 
 
 TAMPERING = {
-    "an edit": ("UPDATE facts SET told = replace(told, 'allow', 'deny!') WHERE position = 2", (2, "hash")),
-    "another hash": ("UPDATE facts SET hash = zeroblob(32) WHERE position = 3", (3, "hash")),
-    "a deletion": ("DELETE FROM facts WHERE position = 4", (5, "position")),
-    "a gap": ("UPDATE facts SET position = position + 100 WHERE position >= 9", (109, "position")),
-    "another call": ("UPDATE facts SET invocation_id = 'inv_else' WHERE position = 7", (7, "invocation_id")),
-    "the first one gone": ("DELETE FROM facts WHERE position = 1", (2, "position")),
+    "an edit": ("UPDATE facts SET told = replace(told, 'allow', 'deny!') WHERE last = 2", (2, "hash")),
+    "another hash": ("UPDATE facts SET hash = zeroblob(32) WHERE last = 3", (3, "hash")),
+    "a deletion": ("DELETE FROM facts WHERE last = 4", (5, "position")),
+    "a gap": ("UPDATE facts SET last = last + 100 WHERE last >= 9", (109, "position")),
+    "another call": ("UPDATE facts_of_call SET invocation_id = 'inv_else' WHERE last = 7", (7, "invocation_id")),
+    "a call hidden": ("DELETE FROM facts_of_call WHERE last = 7", (7, "invocation_id")),
+    "a call where it is not": ("INSERT INTO facts_of_call VALUES ('inv_else', 7)", (10, "invocation_id")),
+    "the first one gone": ("DELETE FROM facts WHERE last = 1", (2, "position")),
 }
 
 
 @pytest.mark.parametrize("kind", TAMPERING)
 async def test_tampering_shows_where_it_is(kind, open_store, write, tamper):
     store = open_store()
-    await write(store, 1, 2)
+    await write(store, 1, 2, apart=True)
     statement, expected = TAMPERING[kind]
     assert tamper(statement) >= 1
     assert flaws(store)[0] == expected
@@ -54,19 +56,43 @@ async def test_tampering_shows_where_it_is(kind, open_store, write, tamper):
 
 async def test_two_facts_that_changed_places_show(open_store, write, tamper):
     store = open_store()
-    await write(store, 1, 2)
-    for statement in ("= 99 WHERE position = 6", "= 6 WHERE position = 7", "= 7 WHERE position = 99"):
-        tamper(f"UPDATE facts SET position {statement}")
+    await write(store, 1, 2, apart=True)
+    for statement in ("= 99 WHERE last = 6", "= 6 WHERE last = 7", "= 7 WHERE last = 99"):
+        tamper(f"UPDATE facts SET last {statement}")
     found = flaws(store)
     assert {(6, "hash"), (7, "hash")} <= set(found)
     await store.close()
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_a_fact_edited_taken_out_put_in_or_moved_among_those_written_with_it_shows(untouched, data):
+    change = data.draw(st.sampled_from(["edit", "take out", "put in", "move"]))
+    place = data.draw(st.integers(0, 3))
+    with tempfile.TemporaryDirectory() as folder:
+        path = shutil.copy(untouched, folder)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            (told,) = connection.execute("SELECT told FROM facts WHERE last = 5").fetchone()
+            lines = written_apart(told)
+            match change:
+                case "edit":
+                    lines[place] = lines[place].replace(b"inv_", b"inv-")
+                case "take out":
+                    del lines[place]
+                case "put in":
+                    lines.insert(place, lines[place])
+                case _:
+                    lines[place], lines[place + 1] = lines[place + 1], lines[place]
+            connection.execute("UPDATE facts SET told = ? WHERE last = 5", (written_together(lines),))
+            found = [(flaw.position, flaw.what) for flaw in verify(connection, STEPS)]
+    assert (5, "hash") in found
 
 
 async def test_a_cut_tail_shows_to_whoever_kept_the_head(open_store, write, tamper):
     store = open_store()
     await write(store, 1, 2)
     pinned = store.log.head()
-    tamper("DELETE FROM facts WHERE position > 5")
+    tamper("DELETE FROM facts WHERE last > 5")
     assert flaws(store) == []  # the chain alone cannot know how long it was
     assert flaws(store, pinned) == [(10, "pin")]
     await store.close()
@@ -78,10 +104,10 @@ async def test_a_chain_made_anew_shows_to_whoever_kept_the_head(open_store, writ
     pinned = store.log.head()
     connection = sqlite3.connect(path, isolation_level=None)
     (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
-    for position, told in connection.execute("SELECT position, told FROM facts ORDER BY position").fetchall():
+    for position, told in connection.execute("SELECT last, told FROM facts ORDER BY last").fetchall():
         changed = told.replace(b"allow", b"deny!")
         chained = link(chained, changed)
-        connection.execute("UPDATE facts SET told = ?, hash = ? WHERE position = ?", (changed, chained, position))
+        connection.execute("UPDATE facts SET told = ?, hash = ? WHERE last = ?", (changed, chained, position))
     connection.close()
     assert flaws(store) == []
     assert flaws(store, pinned) == [(10, "pin")]
@@ -140,8 +166,10 @@ def untouched(tmp_path_factory):
 
     async def write():
         store = SqliteStore.open(path, steps=STEPS)
-        for fact in (*story_of(1), *story_of(2)):
-            store.log.append(fact)
+        for number in (1, 2):
+            for fact in story_of(number):
+                store.log.append(fact)
+            await store.log.settle()
         await store.close()
 
     asyncio.run(write())
@@ -150,18 +178,19 @@ def untouched(tmp_path_factory):
 
 @given(st.data())
 @settings(max_examples=40)
-def test_any_changed_byte_shows_at_its_position(untouched, data):
-    lines = [tell(fact) for number in (1, 2) for fact in story_of(number)]
-    place = data.draw(st.integers(0, len(lines) - 1))
+def test_any_changed_byte_shows_where_it_was_written(untouched, data):
+    rows = [written_together(map(tell, story_of(number))) for number in (1, 2)]
+    number = data.draw(st.integers(0, 1))
+    last = 5 * (number + 1)
     column = data.draw(st.sampled_from(["told", "hash"]))
-    size = len(lines[place]) if column == "told" else 32
+    size = len(rows[number]) if column == "told" else 32
     spot, mask = data.draw(st.integers(0, size - 1)), data.draw(st.integers(1, 255))
     with tempfile.TemporaryDirectory() as folder:
         path = shutil.copy(untouched, folder)
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            (was,) = connection.execute(f"SELECT {column} FROM facts WHERE position = ?", (place + 1,)).fetchone()
+            (was,) = connection.execute(f"SELECT {column} FROM facts WHERE last = ?", (last,)).fetchone()
             now = bytearray(was)
             now[spot] ^= mask
-            connection.execute(f"UPDATE facts SET {column} = ? WHERE position = ?", (bytes(now), place + 1))
+            connection.execute(f"UPDATE facts SET {column} = ? WHERE last = ?", (bytes(now), last))
             found = [(flaw.position, flaw.what) for flaw in verify(connection, STEPS)]
-    assert (place + 1, "hash") in found
+    assert (last, "hash") in found

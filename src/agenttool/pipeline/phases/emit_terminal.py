@@ -7,8 +7,9 @@ from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.context_changes import settle_changes
 from agenttool.pipeline.held import unkept
-from agenttool.pipeline.run_evidence import Completed, Ended, Made
+from agenttool.pipeline.run_evidence import Completed, Made
 from agenttool.pipeline.stopping import request_cancel, settle_cancellation
+from agenttool.ports.evidence import Ended
 from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, replace
 from agenttool.results.failure import outcome_of
 

@@ -1,7 +1,7 @@
 """Phase 9: native output to result, exactly once."""
 
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.failed import failed
 from agenttool.records import Phase, ResultId

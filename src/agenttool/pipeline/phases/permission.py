@@ -1,9 +1,9 @@
 """Phase 6: allow, ask or deny; what runs afterwards is exactly what was judged."""
 
 from agenttool.codec import json_bytes
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.consult import consult

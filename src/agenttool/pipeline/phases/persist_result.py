@@ -1,8 +1,8 @@
 """Phase 11: inline, preview, store, redact or drop the bytes of the result."""
 
+from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.journal.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.failed import failed
 from agenttool.pipeline.guard import guard

@@ -1,11 +1,17 @@
 """What is written together, in one transaction."""
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeAlias
 
-from agenttool.ports.stores import BEGUN
-from agenttool.stores.sqlite.chain import LinkedFact, ToldFact, find_head, linked
+import msgspec
+
+from agenttool.stores.sqlite.begun import Together, write_begun, write_ended
+from agenttool.stores.sqlite.chain import ToldFact, find_head, link
+from agenttool.stores.told import written_together
+
+FACTS_PER_ROW = 1024
+"""So many facts share a row at most; more come together only when a disk was away for a while."""
 
 Change: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -17,26 +23,37 @@ _HOLD = (
     " body = excluded.body, approval_id = excluded.approval_id, expires_at_ns = excluded.expires_at_ns,"
     " due_at_ns = excluded.due_at_ns, owner = excluded.owner"
 )
-_BEGIN = "INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, x'', ?) ON CONFLICT DO NOTHING"
-_RELEASE = "DELETE FROM open_calls WHERE invocation_id = ?"
 
 # One statement for many rows: each statement gives up the interpreter's lock once and has to get it back, which costs
-# more than the row itself while an event loop is busy.
-_INSERTS = tuple((rows, "INSERT INTO facts VALUES " + ", ".join(["(?, ?, ?, ?)"] * rows)) for rows in (64, 8, 1))  # noqa: S608 -- constants only
+# more than the row itself while an event loop is busy. So lists come as JSON, and SQLite takes them apart.
+_INSERT = "INSERT INTO facts VALUES (?, ?, ?)"
+_FIND_BY = "INSERT INTO facts_of_call SELECT value, ? FROM json_each(?)"
+_RELEASE = "DELETE FROM open_calls WHERE invocation_id IN (SELECT value FROM json_each(?))"
+
+_as_json = msgspec.json.Encoder().encode
 
 
 class Batch:
-    """Facts, calls begun, held and released, and changes that somebody waits for the outcome of."""
+    """Facts, calls begun, held and released, and changes that somebody waits for the outcome of.
 
-    __slots__ = ("begun", "changes", "facts", "held", "released")
+    Attributes:
+        begin: where calls are put that begin with this batch; the last of `begun`.
+        ended: rows of calls that began together and have all ended.
+        size: how many bytes its facts took when they were written.
+    """
 
-    def __init__(self) -> None:
-        """Begin with nothing."""
+    __slots__ = ("begin", "begun", "changes", "ended", "facts", "held", "released", "size")
+
+    def __init__(self, number: int) -> None:
+        """Begin with nothing; batches of a process have different numbers."""
         self.facts: list[ToldFact] = []
-        self.begun: dict[str, str] = {}
+        self.begin = Together(number)
+        self.begun: list[Together] = [self.begin]
+        self.ended: list[int] = []
         self.held: list[HeldCall] = []
-        self.released: list[tuple[str]] = []
+        self.released: list[str] = []
         self.changes: list[Change] = []
+        self.size = 0
 
     def __bool__(self) -> bool:
         """Tell whether there is anything to write."""
@@ -45,30 +62,42 @@ class Batch:
     def before(self, later: "Batch") -> "Batch":
         """Put what could not be written in front of what came since; changes are not tried twice."""
         self.facts += later.facts
-        self.begun |= later.begun
+        self.begin = later.begin
+        self.begun += later.begun
+        self.ended += later.ended
         self.held += later.held
         self.released += later.released
         self.changes = later.changes
         return self
 
-    def write(self, connection: sqlite3.Connection) -> None:
+    def write(self, connection: sqlite3.Connection, owner: str) -> None:
         """Write everything inside the transaction that is open."""
         if self.facts:
-            _insert(connection, linked(self.facts, *find_head(connection)))
-        if self.begun:
-            connection.executemany(_BEGIN, [(call, BEGUN, owner) for call, owner in self.begun.items()])
+            self._write_facts(connection)
+        write_begun(connection, owner, self.begun)
+        if self.ended:
+            write_ended(connection, owner, self.ended)
         if self.held:
             connection.executemany(_HOLD, self.held)
         if self.released:
-            connection.executemany(_RELEASE, self.released)
+            connection.execute(_RELEASE, (_as_json(self.released),))
         for change in self.changes:
             change(connection)
 
+    def kept(self) -> list[int]:
+        """Hear that it was written; give the rows of calls that have all ended while it was."""
+        for together in self.begun:
+            together.is_written = True
+        return [together.number for together in self.begun if not together.calls]
 
-def _insert(connection: sqlite3.Connection, facts: Iterable[LinkedFact]) -> None:
-    values = [value for fact in facts for value in fact]
-    start, width = 0, 4
-    for rows, statement in _INSERTS:
-        while len(values) - start >= rows * width:
-            connection.execute(statement, values[start : start + rows * width])
-            start += rows * width
+    def _write_facts(self, connection: sqlite3.Connection) -> None:
+        last, chained = find_head(connection)
+        for start in range(0, len(self.facts), FACTS_PER_ROW):
+            facts = self.facts[start : start + FACTS_PER_ROW]
+            told = written_together(told for _, told in facts)
+            last, chained = last + len(facts), link(chained, told)
+            connection.execute(_INSERT, (last, chained, told))
+            self.size += len(told)
+            calls = {call for call, _ in facts if call is not None}
+            if calls:
+                connection.execute(_FIND_BY, (last, _as_json(calls)))

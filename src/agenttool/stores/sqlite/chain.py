@@ -1,32 +1,34 @@
-"""The chain: each fact carries a hash over itself and the hash before it, so that any change shows."""
+"""The chain: facts written together carry one hash over them and the hash before, so that any change shows."""
 
 import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from agenttool.stores.told import written_apart
+
 ToldFact: TypeAlias = tuple[str | None, bytes]
 """A fact on its way to the disk: its call and what it tells."""
 
-LinkedFact: TypeAlias = tuple[int, str | None, bytes, bytes]
-"""A row of the table of facts."""
+Row: TypeAlias = tuple[int, bytes]
+"""Facts as they are kept together: the position of the last of them, and a line for each."""
 
 
 def link(previous: bytes, told: bytes) -> bytes:
-    """Give the hash of a fact that follows another."""
+    """Give the hash of what follows in the chain."""
     return hashlib.sha256(previous + told).digest()
 
 
-def linked(facts: Iterable[ToldFact], position: int, previous: bytes) -> Iterator[LinkedFact]:
-    """Put facts behind the one at a position."""
-    for place, (invocation_id, told) in enumerate(facts, position + 1):
-        previous = link(previous, told)
-        yield place, invocation_id, previous, told
+def unfold(rows: Iterable[Row]) -> Iterator[tuple[int, bytes]]:
+    """Give facts one by one, each with its position."""
+    for last, told in rows:
+        lines = written_apart(told)
+        yield from enumerate(lines, last - len(lines) + 1)
 
 
 def find_head(connection: sqlite3.Connection) -> tuple[int, bytes]:
     """Find the end of the chain: the newest fact, or where the chain goes on from if there is none."""
-    found = connection.execute("SELECT position, hash FROM facts ORDER BY position DESC LIMIT 1").fetchone()
+    found = connection.execute("SELECT last, hash FROM facts ORDER BY last DESC LIMIT 1").fetchone()
     return found or find_anchor(connection)
 
 

@@ -1,22 +1,25 @@
-"""Group commit: a lone caller commits on the spot, many callers share a commit that a thread makes for them.
+"""Group commit: callers who are ready at the same time share a commit, and a thread makes it if the disk is slow.
 
-Whoever wants to settle first waits one turn of the event loop, so that everybody who is ready now comes along. Still
-alone, it commits right here: a hop to a thread and back costs more than it frees. With others aboard the thread commits
-for all of them, and the loop goes on; who comes meanwhile waits for the next departure.
+Whoever wants to settle first waits one turn of the event loop, so that everybody who is ready now comes along. Then it
+commits for all of them right here, as long as the disk is quick: a hop to a thread and back, which both need the
+interpreter, costs more than it frees. While a disk keeps its callers waiting, a thread waits for it, and the loop goes
+on; who comes meanwhile waits for the next departure.
 """
 
 import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from queue import SimpleQueue
 from typing import TypeVar
 
 from agenttool.errors import StoreError
 from agenttool.stores.sqlite.batch import Batch
+from agenttool.stores.sqlite.begun import Together
 from agenttool.stores.sqlite.chain import ToldFact
 from agenttool.stores.sqlite.connect import PATIENCE_S
 from agenttool.stores.sqlite.writer import Busy, Writer
@@ -24,8 +27,12 @@ from agenttool.stores.sqlite.writer import Busy, Writer
 LINGER_S = 0.05
 """How long facts that nobody settles stay in memory."""
 
-SLOW_S = 0.005
-"""A disk that takes longer than this for a commit does not hold up the loop again until it is quick."""
+QUICK_S, PATIENT_S = 0.001, 0.005
+"""A disk that is waited for longer than this does not hold up the loop again until it is quick: with many callers,
+whose other work would wait as well, and with a single one."""
+
+LONE = 8
+"""After so many commits for one caller each, nobody else is waited for."""
 
 BACKLOG = 100_000
 """How many facts may wait for a disk that fails before no more are taken."""
@@ -39,8 +46,9 @@ class GroupCommit:
 
     def __init__(self, writer: Writer, on_kept: Callable[[Batch], None]) -> None:
         """Take the writer, and whom to tell what is kept from now on."""
-        self.batch = Batch()
-        self.followed: set[str] = set()
+        self._batches = count()
+        self.batch = Batch(next(self._batches))
+        self.begun: dict[str, Together] = {}
         """The calls of this process of which facts are on their way to disk, and not yet the last."""
         self._under_way: Batch | None = None
         self._writer = writer
@@ -50,21 +58,33 @@ class GroupCommit:
         self._is_writer_taken = False
         self._is_gathering = False
         self._is_lingering = False
-        self._took_s = 0.0
+        self._waited_s = 0.0
+        self._lone = 0
+        self._has_gone = False
         self._thread: threading.Thread | None = None
         self._jobs: SimpleQueue[tuple[_Loop, Batch | None] | None] = SimpleQueue()
 
-    def add(self, fact: ToldFact) -> None:
-        """Take a fact.
+    def add(self, fact: ToldFact) -> Batch:
+        """Take a fact; give the batch that it goes with.
 
         Raises:
             StoreError: so many wait for a disk that fails that no more are taken.
         """
-        if len(self.batch.facts) >= BACKLOG:
+        batch = self.batch
+        if len(batch.facts) >= BACKLOG:
             raise StoreError(f"{BACKLOG} facts wait for a disk that fails; free or mend it, then settle")
-        self.batch.facts.append(fact)
+        batch.facts.append(fact)
         if not self._is_lingering:
             self.linger()
+        return batch
+
+    def forget(self, call: str) -> None:
+        """Let a call go from among those that have begun: it has ended, or is kept for whoever comes."""
+        together = self.begun.pop(call, None)
+        if together is not None:
+            del together.calls[call]
+            if together.is_written and not together.calls:
+                self.batch.ended.append(together.number)
 
     def linger(self) -> None:
         """See to it that what is waiting now is written before long, even if nobody settles."""
@@ -81,22 +101,48 @@ class GroupCommit:
             yield from self._under_way.facts
         yield from self.batch.facts
 
-    async def settle(self) -> None:
-        """Return once all that was put into the batch before is kept."""
-        if not self.batch and self._under_way is None:
-            return
+    def settle(self) -> Awaitable[None]:
+        """Give something to wait for: it is over once all that was put into the batch before is kept."""
         loop = asyncio.get_running_loop()
-        leads = bool(self.batch) and not self._is_gathering and not self._is_writer_taken
-        if leads:
-            await self._gather(loop)
+        if self.batch:
+            is_free = not self._is_gathering and not self._is_writer_taken
+            if is_free and not self._is_alone(loop):
+                return self._lead(loop)
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._waiting.append(waiter)
+            if is_free:
+                self._depart(loop)
+            return waiter
+        waiter = loop.create_future()
+        if self._under_way is None:
+            waiter.set_result(None)
+        else:
+            self._aboard.append(waiter)
+        return waiter
+
+    def _is_alone(self, loop: _Loop) -> bool:
+        """Tell whether nobody came along lately, so that there is no use in waiting for others.
+
+        Once in a turn of the loop at most: whoever came this way and settles again lets the others have their turn.
+        """
+        if self._lone < LONE or self._has_gone:
+            return False
+        self._has_gone = True
+        loop.call_soon(self._begin_turn)
+        return True
+
+    def _begin_turn(self) -> None:
+        self._has_gone = False
+
+    async def _lead(self, loop: _Loop) -> None:
+        """Let everybody who is ready now come along, then go."""
+        await self._gather(loop)
         waiter: asyncio.Future[None] = loop.create_future()
         (self._waiting if self.batch else self._aboard).append(waiter)
-        if leads:
-            self._depart(loop)
+        self._depart(loop)
         await waiter
 
     async def _gather(self, loop: _Loop) -> None:
-        """Let everybody who is ready now come along."""
         self._is_gathering = True
         try:
             await asyncio.sleep(0)
@@ -126,17 +172,24 @@ class GroupCommit:
 
     def _write_leftovers(self, loop: _Loop) -> None:
         self._is_lingering = False
-        if self.batch and not self._is_gathering and not self._is_writer_taken:
+        if self._is_gathering or self._is_writer_taken:
+            return
+        if self.batch:
             self._depart(loop)
+        elif self._writer.is_checkpoint_due(idle=True):
+            self._is_writer_taken = True
+            self._hand_over(loop, None)
 
     def _depart_if_awaited(self, loop: _Loop) -> None:
         if self._waiting:
             self._depart(loop)
 
     def _depart(self, loop: _Loop) -> None:
-        batch, self.batch = self.batch, Batch()
+        batch, self.batch = self.batch, Batch(next(self._batches))
         self._aboard, self._waiting = self._waiting, []
-        if len(self._aboard) != 1 or self._took_s > SLOW_S or not self._commit_here(loop, batch):
+        self._lone = self._lone + 1 if len(self._aboard) < 2 else 0  # noqa: PLR2004 -- one, or nobody
+        is_quick = self._waited_s <= (QUICK_S if len(self._aboard) > 1 else PATIENT_S)
+        if not is_quick or not self._commit_here(loop, batch):
             self._under_way, self._is_writer_taken = batch, True
             self._hand_over(loop, batch)
 
@@ -151,16 +204,16 @@ class GroupCommit:
             if not isinstance(failure, Exception):
                 raise
             return True
-        self._is_writer_taken = self._writer.is_checkpoint_due
+        self._is_writer_taken = self._writer.is_checkpoint_due(idle=False)
         self._land(loop, batch, None, is_checkpoint_due=self._is_writer_taken)
         if self._is_writer_taken:
             self._hand_over(loop, None)
         return True
 
     def _commit(self, batch: Batch, *, patience_s: float) -> None:
-        start = time.perf_counter()
+        start, worked = time.perf_counter(), time.thread_time()
         self._writer.commit(batch, patience_s=patience_s)
-        self._took_s = time.perf_counter() - start
+        self._waited_s = time.perf_counter() - start - (time.thread_time() - worked)
 
     def _hand_over(self, loop: _Loop, batch: Batch | None) -> None:
         if self._thread is None:
@@ -178,7 +231,7 @@ class GroupCommit:
                     self._commit(batch, patience_s=PATIENCE_S)
                 except BaseException as failure:  # noqa: BLE001 -- whatever it is, somebody waits to hear of it
                     error = failure
-            is_due = self._writer.is_checkpoint_due
+            is_due = batch is None or self._writer.is_checkpoint_due(idle=False)
             with suppress(RuntimeError):  # a loop that is closed has nobody waiting
                 if batch is not None:
                     loop.call_soon_threadsafe(partial(self._land, loop, batch, error, is_checkpoint_due=is_due))
@@ -191,6 +244,8 @@ class GroupCommit:
         aboard, self._aboard = self._aboard, []
         if error is not None:
             self.batch = batch.before(self.batch)
+        else:
+            self.batch.ended += batch.kept()
         for waiter in aboard:
             if waiter.done():
                 continue

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.chain import find_anchor, find_head
 from agenttool.stores.sqlite.connect import reading
 from agenttool.stores.sqlite.groups import GroupCommit
+from agenttool.stores.sqlite.query import lines_of, read_on
 from agenttool.stores.sqlite.retain import let_go
 from agenttool.stores.sqlite.verify import verify
 from agenttool.stores.sqlite.writer import Writer
@@ -41,30 +42,24 @@ class SqliteLog:
     def append(self, fact: Fact) -> None:
         """Take one fact."""
         call = fact.invocation_id
-        self.group.add((call, tell(fact)))
-        if call is not None and self._writer.is_registered:
-            self._follow(call, fact.step)
-
-    def _follow(self, call: InvocationId, step: Step) -> None:
-        """See to it that a call of which facts are on disk, but not its end, is found among those under way.
-
-        One that ends before anything of it was written never was among them, which is most calls that only read.
-        """
-        if step.last is None or not step.last.is_terminal:
-            if call not in self.group.followed:
-                self.group.followed.add(call)
-                self.group.batch.begun[call] = self._writer.owner
+        batch = self.group.add((call, tell(fact)))
+        if call is None or not self._writer.is_registered:
             return
-        self.group.followed.discard(call)
-        if self.group.batch.begun.pop(call, None) is None:
-            self.group.batch.released.append((call,))
+        # A call of which facts are on disk, but not its end, must be found among those under way. One that ends before
+        # anything of it was written never was among them, which is most calls that only read.
+        if not fact.step.ends:
+            if call not in self.group.begun:
+                self.group.begun[call] = together = batch.begin
+                together.calls[call] = None
+            return
+        self.group.forget(call)
 
     def ended(self, chars: int) -> None:
         """Forget nothing: that is for retention to say."""
 
-    async def settle(self) -> None:
-        """Return once all facts taken before are on disk."""
-        await self.group.settle()
+    def settle(self) -> Awaitable[None]:
+        """Give something to wait for: it is over once all facts taken before are on disk."""
+        return self.group.settle()
 
     @property
     def last(self) -> int:
@@ -74,17 +69,14 @@ class SqliteLog:
 
     def read(self, after: int, limit: int) -> Sequence[tuple[int, Fact]]:
         """Give facts after a position."""
-        query = "SELECT position, told FROM facts WHERE position > ? ORDER BY position LIMIT ?"
         with reading(self._path):
-            found = self._reader.execute(query, (after, limit)).fetchall()
-        return [(position, recall(told, self._steps)) for position, told in found]
+            return read_on(self._reader, self._steps, after, limit)
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
         """Give the facts of one call: those on disk, and those of this process that are on their way there."""
         coming = [told for call, told in self.group.pending() if call == invocation_id]
-        query = "SELECT told FROM facts WHERE invocation_id = ? ORDER BY position"
         with reading(self._path):
-            kept = [told for (told,) in self._reader.execute(query, (invocation_id,))]
+            kept = [told for _, told in lines_of(self._reader, invocation_id)]
         # A commit under way may have come there meanwhile.
         return tuple(recall(told, self._steps) for told in (*kept, *(told for told in coming if told not in kept)))
 

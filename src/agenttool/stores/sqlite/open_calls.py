@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from agenttool.errors import StoreError
-from agenttool.ports.stores import GivenAnswer, OpenCall, Taken
+from agenttool.ports.facts import Step
+from agenttool.ports.stores import BEGUN, GivenAnswer, OpenCall, Taken
 from agenttool.records import ApprovalId, InvocationId
+from agenttool.stores.sqlite.begun import adopt, has_orphans, still_open
 from agenttool.stores.sqlite.connect import reading
 from agenttool.stores.sqlite.groups import GroupCommit
 from agenttool.stores.sqlite.writer import Writer
@@ -38,13 +40,16 @@ _NOT_ANSWERED = "NOT EXISTS (SELECT 1 FROM answers WHERE answers.approval_id = o
 class SqliteOpenCalls:
     """Calls under way. What is held or released goes to disk in one transaction with the facts noted beside it."""
 
-    def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer, group: GroupCommit, owner: str) -> None:
-        """Take the file, a connection to read by, all that writes, and the name of this process among owners."""
+    def __init__(
+        self, path: Path, reader: sqlite3.Connection, writer: Writer, group: GroupCommit, steps: Mapping[str, Step]
+    ) -> None:
+        """Take the file, a connection to read by, all that writes, and every step by its name."""
         self._path = path
         self._reader = reader
         self._writer = writer
         self._group = group
-        self._owner = owner
+        self._steps = steps
+        self._owner = writer.owner
 
     @property
     def owner(self) -> str:
@@ -66,15 +71,13 @@ class SqliteOpenCalls:
         due_ns = expires_at_ns if due_at_ns is None else due_at_ns
         owner = None if is_left else self._owner
         if is_left:
-            self._group.followed.discard(invocation_id)
-        self._group.batch.begun.pop(invocation_id, None)
+            self._group.forget(invocation_id)
         self._group.batch.held.append((invocation_id, kind, body, approval_id, expires_at_ns, due_ns, owner))
         self._group.linger()
 
     def release(self, invocation_id: InvocationId) -> None:
         """Let go of a call that ends."""
-        if (invocation_id,) not in self._group.batch.released[-1:]:  # its last fact has let go of it already
-            self._group.batch.released.append((invocation_id,))
+        self._group.batch.released.append(invocation_id)
         self._group.linger()
 
     async def settle(self) -> None:
@@ -96,20 +99,30 @@ class SqliteOpenCalls:
     async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give calls of dead owners that there is something to do for."""
         values = {"now": now_ns, "after": after or "", "limit": limit}
+        await self._inherit(now_ns)
         with reading(self._path):
             found = self._reader.execute(f"{_CALL} invocation_id IN ({_DUE}) ORDER BY invocation_id", values).fetchall()
         return [_call(row) for row in found]
 
     async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
         """Take calls of dead owners that there is something to do for."""
-        return await self._claim(_DUE, {"now": now_ns, "after": "", "limit": limit})
+        return await self._claim(_DUE, now_ns, after="", limit=limit)
 
     async def take(self, invocation_id: InvocationId, *, now_ns: int) -> OpenCall | None:
         """Take one call of a dead owner."""
-        found = await self._claim(_ONE, {"now": now_ns, "one": invocation_id})
+        found = await self._claim(_ONE, now_ns, one=invocation_id)
         return found[0] if found else None
 
-    async def _claim(self, chosen: str, values: Mapping[str, str | int]) -> list[OpenCall]:
+    async def _inherit(self, now_ns: int) -> None:
+        """Have what dead processes had begun among the calls that can be taken."""
+        with reading(self._path):
+            is_heir = has_orphans(self._reader, now_ns)
+        if is_heir:
+            await self._group.perform(lambda connection: adopt(connection, self._steps, now_ns))
+
+    async def _claim(self, chosen: str, now_ns: int, **more: str | int) -> list[OpenCall]:
+        values = {"now": now_ns, **more}
+        await self._inherit(now_ns)
         found = await self._group.perform(lambda connection: _claim(connection, self._owner, chosen, values))
         if found is None:
             raise StoreError(f"the owner {self._owner} is not alive itself; renew before taking calls of others")
@@ -118,7 +131,9 @@ class SqliteOpenCalls:
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:
         """Give one call."""
         found = self._read("invocation_id = ?", invocation_id)
-        return found[0] if found else None
+        return (
+            found[0] if found else next((each for each in self._begun() if each.invocation_id == invocation_id), None)
+        )
 
     async def by_approval(self, approval_id: ApprovalId) -> OpenCall | None:
         """Give the call that waits for the answer to this question."""
@@ -127,7 +142,14 @@ class SqliteOpenCalls:
 
     async def page(self, *, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give open calls by age; ids sort by time."""
-        return self._read("invocation_id > ? ORDER BY invocation_id LIMIT ?", after or "", limit)
+        kept = self._read("invocation_id > ? ORDER BY invocation_id LIMIT ?", after or "", limit)
+        begun = [each for each in self._begun() if each.invocation_id > (after or "")]
+        return sorted([*kept, *begun], key=lambda call: call.invocation_id)[:limit]
+
+    def _begun(self) -> list[OpenCall]:
+        with reading(self._path):
+            found = still_open(self._reader, self._steps)
+            return [OpenCall(invocation_id=call, kind=BEGUN, body=b"", owner=owner) for owner, call in found]
 
     async def parked(self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_") -> Sequence[OpenCall]:
         """Give calls that wait for an answer, by the age of their questions."""

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Self
 
@@ -11,31 +12,26 @@ from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.backup import copy
-from agenttool.stores.sqlite.chain import find_head
+from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
 from agenttool.stores.sqlite.connect import PATIENCE_S, reading
+from agenttool.stores.sqlite.query import lines_of, read_back, read_on
 from agenttool.stores.sqlite.schema import MIGRATIONS, check_version
 from agenttool.stores.sqlite.verify import Inspect, verify
-from agenttool.stores.told import recall
+from agenttool.stores.told import call_of, recall
 
 PORTION = 500
 
-_ONWARD = "SELECT position, told FROM facts WHERE position > ? ORDER BY position LIMIT ?"
-_BACK = "SELECT position, told FROM facts WHERE position < ? ORDER BY position DESC LIMIT ?"
-_OF_CALL = "SELECT position, told FROM facts INDEXED BY facts_of_call WHERE invocation_id = ? ORDER BY position"
 _BEGINS_WITH = (
-    "SELECT DISTINCT invocation_id FROM facts INDEXED BY facts_of_call"
+    "SELECT DISTINCT invocation_id FROM facts_of_call"
     " WHERE invocation_id >= :part AND invocation_id < :part || char(1114111) ORDER BY invocation_id DESC LIMIT :limit"
 )
 _ENDS_WITH = (
-    "SELECT DISTINCT invocation_id FROM facts INDEXED BY facts_of_call WHERE invocation_id IS NOT NULL"
-    " AND substr(invocation_id, -length(:part)) = :part ORDER BY invocation_id DESC LIMIT :limit"
+    "SELECT DISTINCT invocation_id FROM facts_of_call"
+    " WHERE substr(invocation_id, -length(:part)) = :part ORDER BY invocation_id DESC LIMIT :limit"
 )
-_NEWEST = "SELECT max(invocation_id) FROM facts INDEXED BY facts_of_call WHERE invocation_id IS NOT NULL"
+_NEWEST = "SELECT max(invocation_id) FROM facts_of_call"
 # A call is made by another while that one is under way, so only the facts in between need to be looked at.
-_MADE_BY = (
-    "SELECT invocation_id FROM facts WHERE position > ? AND position <= ? AND invocation_id != ?"
-    " AND instr(told, ?) > 0 ORDER BY position LIMIT ?"
-)
+_MADE_BY = "SELECT last, told FROM facts WHERE last > ? AND instr(told, ?) > 0 ORDER BY last"
 
 
 class SqliteReader:
@@ -46,6 +42,7 @@ class SqliteReader:
         self.path = path
         self._connection = connection
         self._steps = steps
+        self._beginnings: tuple[int, dict[InvocationId | None, int]] = (0, {})
 
     @classmethod
     @contextmanager
@@ -88,25 +85,38 @@ class SqliteReader:
     def count(self) -> tuple[int, int]:
         """Count the facts and the calls that they are about."""
         with reading(self.path):
-            return self._connection.execute("SELECT count(*), count(DISTINCT invocation_id) FROM facts").fetchone()
+            facts = find_head(self._connection)[0] - find_anchor(self._connection)[0]
+            (calls,) = self._connection.execute("SELECT count(DISTINCT invocation_id) FROM facts_of_call").fetchone()
+        return facts, calls
 
     def read(self, after: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
         """Give facts after a position, the oldest first."""
-        return self._facts(_ONWARD, after, limit)
+        with reading(self.path):
+            return read_on(self._connection, self._steps, after, limit)
 
     def read_back(self, before: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
         """Give facts before a position, the newest first."""
-        return self._facts(_BACK, before, limit)
+        with reading(self.path):
+            return read_back(self._connection, self._steps, before, limit)
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[tuple[int, Fact]]:
         """Give the facts of one call."""
-        return self._facts(_OF_CALL, invocation_id)
+        with reading(self.path):
+            lines = lines_of(self._connection, invocation_id)
+            return [(place, recall(line, self._steps)) for place, line in lines]
 
     def begins(self, invocation_id: InvocationId, position: int) -> bool:
         """Tell whether a fact is the first of its call that is left."""
-        query = "SELECT min(position) FROM facts INDEXED BY facts_of_call WHERE invocation_id = ?"
+        query = "SELECT last, told FROM facts WHERE last >= ? ORDER BY last LIMIT 1"
+        earlier = "SELECT 1 FROM facts_of_call WHERE invocation_id = ? AND last < ? LIMIT 1"
         with reading(self.path):
-            return self._connection.execute(query, (invocation_id,)).fetchone() == (position,)
+            if self._connection.execute(earlier, (invocation_id, position)).fetchone():
+                return False
+            if self._beginnings[0] < position:  # whoever asks goes through a row fact by fact
+                (last, told) = self._connection.execute(query, (position,)).fetchone()
+                firsts = {call_of(line): place for place, line in reversed(list(unfold([(last, told)])))}
+                self._beginnings = (last, firsts)
+        return self._beginnings[1].get(invocation_id) == position
 
     def calls_beginning(self, beginning: str, limit: int) -> list[InvocationId]:
         """Give the calls whose ids begin with a text, the newest first."""
@@ -125,9 +135,14 @@ class SqliteReader:
     def calls_made_by(self, invocation_id: InvocationId, within: tuple[int, int], limit: int) -> list[InvocationId]:
         """Give the calls that a call made while it was under way, in order."""
         named = f'"parent_invocation_id":"{invocation_id}"'.encode()
+        first, last = within
         with reading(self.path):
-            found = self._connection.execute(_MADE_BY, (*within, invocation_id, named, limit)).fetchall()
-        return [call for (call,) in found]
+            rows = takewhile(
+                lambda row: row[0] - row[1].count(b"\n") <= last, self._connection.execute(_MADE_BY, (first, named))
+            )
+            lines = ((place, line) for place, line in unfold(rows) if first < place <= last and named in line)
+            made = (call_of(line) for _, line in lines)
+            return list(islice((each for each in made if each is not None and each != invocation_id), limit))
 
     def verify(self, pinned: Head | None = None, inspect: Inspect | None = None) -> Iterator[Flaw]:
         """Walk the chain and tell everything that is wrong with it; `inspect` may know more about single facts."""
@@ -152,11 +167,6 @@ class SqliteReader:
         with reading(self.path):
             found = self._connection.execute(query, {"part": part, "limit": limit}).fetchall()
         return [call for (call,) in found]
-
-    def _facts(self, query: str, *values: str | int) -> list[tuple[int, Fact]]:
-        with reading(self.path):
-            found = self._connection.execute(query, values).fetchall()
-        return [(position, recall(told, self._steps)) for position, told in found]
 
 
 def _look(connection: sqlite3.Connection, name: str) -> None:

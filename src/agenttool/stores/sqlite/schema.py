@@ -42,6 +42,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX open_due ON open_calls (due_at_ns) WHERE due_at_ns IS NOT NULL",
         "CREATE TABLE shelf (kind TEXT, key TEXT, body BLOB NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
     ),
+    (
+        # Facts that are written together make one row, named by the position of the last; each row of before is one of
+        # a single fact, and its hash stays what it was, so a head that was kept elsewhere is still good.
+        "DROP INDEX facts_of_call",
+        "ALTER TABLE facts RENAME TO single_facts",
+        "CREATE TABLE facts (last INTEGER PRIMARY KEY, hash BLOB NOT NULL, told BLOB NOT NULL)",
+        "INSERT INTO facts SELECT position, hash, told FROM single_facts ORDER BY position",
+        # Which rows have facts of a call.
+        """CREATE TABLE facts_of_call (invocation_id TEXT NOT NULL, last INTEGER NOT NULL,
+            PRIMARY KEY (invocation_id, last)) WITHOUT ROWID""",
+        """INSERT INTO facts_of_call SELECT invocation_id, position FROM single_facts
+            WHERE invocation_id IS NOT NULL ORDER BY invocation_id, position""",
+        "DROP TABLE single_facts",
+        # Calls that began together, as JSON; before, each had a row among the open calls.
+        """CREATE TABLE begun (owner TEXT NOT NULL, number INTEGER NOT NULL, calls TEXT NOT NULL,
+            PRIMARY KEY (owner, number)) WITHOUT ROWID""",
+    ),
 )
 
 

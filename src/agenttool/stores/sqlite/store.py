@@ -24,7 +24,7 @@ class SqliteStore:
         self._reader = connect(path)
         writer = Writer(path, durability, owner)
         self.log = SqliteLog(path, self._reader, writer, steps)
-        self.open_calls = SqliteOpenCalls(path, self._reader, writer, self.log.group, owner)
+        self.open_calls = SqliteOpenCalls(path, self._reader, writer, self.log.group, steps)
         self.shelf = SqliteShelf(path, self._reader, self.log.group)
 
     @classmethod

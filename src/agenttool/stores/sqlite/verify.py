@@ -4,14 +4,19 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
+from agenttool.codec import json_bytes
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId, InvocationStatus, ToolResult
-from agenttool.stores.sqlite.chain import LinkedFact, find_anchor, find_head, link
-from agenttool.stores.told import recall
+from agenttool.stores.sqlite.chain import find_anchor, find_head, link
+from agenttool.stores.told import recall, written_apart
 
-PORTION = 500
+PORTION = 50
+"""How many rows are read at a time."""
+
+Row: TypeAlias = tuple[int, bytes, bytes]
+"""The position of the last fact in a row, the hash, and what is told."""
 
 Inspect: TypeAlias = Callable[[int, Fact], Iterator[Flaw]]
 """Looks at a fact and its position for flaws of its own."""
@@ -27,17 +32,17 @@ def verify(
     anchor = find_anchor(connection)
     if pinned is not None:
         yield from _check_pin(connection, pinned, anchor)
-    walk = _Walk(*anchor, steps, inspect)
+    walk = _Walk(connection, *anchor, steps, inspect)
     while rows := _portion(connection, walk.position):
         for row in rows:
             yield from walk.check(row)
+    yield from walk.check_index()
 
 
-def _portion(connection: sqlite3.Connection, after: int) -> list[LinkedFact]:
+def _portion(connection: sqlite3.Connection, after: int) -> list[Row]:
     # Whoever edits the file may leave text or numbers where bytes were.
     return connection.execute(
-        "SELECT position, invocation_id, CAST(hash AS BLOB), CAST(told AS BLOB) FROM facts WHERE position > ?"
-        " ORDER BY position LIMIT ?",
+        "SELECT last, CAST(hash AS BLOB), CAST(told AS BLOB) FROM facts WHERE last > ? ORDER BY last LIMIT ?",
         (after, PORTION),
     ).fetchall()
 
@@ -47,7 +52,7 @@ def _check_pin(connection: sqlite3.Connection, pinned: Head, anchor: tuple[int, 
     if place < anchor[0]:
         yield Flaw(position=place, what="pin", expected=pinned.hash, found="let go by retention; pin a later place")
         return
-    found = connection.execute("SELECT hash FROM facts WHERE position = ?", (place,)).fetchone()
+    found = connection.execute("SELECT hash FROM facts WHERE last = ?", (place,)).fetchone()
     chained = anchor[1] if place == anchor[0] else found[0] if found else None
     if chained is None:
         last, _ = find_head(connection)
@@ -59,33 +64,66 @@ def _check_pin(connection: sqlite3.Connection, pinned: Head, anchor: tuple[int, 
 class _Walk:
     """Where the walk is, and how the calls under way there stand."""
 
-    def __init__(self, position: int, chained: bytes, steps: Mapping[str, Step], inspect: Inspect | None) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        position: int,
+        chained: bytes,
+        steps: Mapping[str, Step],
+        inspect: Inspect | None,
+    ) -> None:
         self.position = position
+        self._connection = connection
         self._chained = chained
         self._steps = steps
         self._inspect = inspect
         self._is_whole = position == 0
         self._calls: dict[InvocationId, tuple[InvocationStatus | None, int]] = {}
+        self._indexed = 0
 
-    def check(self, row: LinkedFact) -> Iterator[Flaw]:
-        position, invocation_id, chained, told = row
-        if position != self.position + 1:
-            yield Flaw(position=position, what="position", expected=str(self.position + 1), found=str(position))
+    def check(self, row: Row) -> Iterator[Flaw]:
+        last, chained, told = row
+        lines = written_apart(told)
+        if last != self.position + len(lines):
+            yield Flaw(position=last, what="position", expected=str(self.position + len(lines)), found=str(last))
         expected = link(self._chained, told)
         if chained != expected:
-            yield Flaw(position=position, what="hash", expected=expected.hex(), found=chained.hex())
+            yield Flaw(position=last, what="hash", expected=expected.hex(), found=chained.hex())
         # From here on what is written counts: a flaw is told once, where it is.
-        self.position, self._chained = position, chained
-        try:
-            fact = recall(told, self._steps)
-            if fact.invocation_id != invocation_id:
-                named = repr(fact.invocation_id)
-                yield Flaw(position=position, what="invocation_id", expected=named, found=repr(invocation_id))
-            yield from self._check_story(position, fact)
-            if self._inspect is not None:
-                yield from self._inspect(position, fact)
-        except (StoreError, RecordError) as error:
-            yield Flaw(position=position, what="fact", expected="a fact that can be read", found=str(error))
+        self.position, self._chained = last, chained
+        calls: set[str] = set()
+        for position, line in enumerate(lines, last - len(lines) + 1):
+            try:
+                fact = recall(line, self._steps)
+                if fact.invocation_id is not None:
+                    calls.add(fact.invocation_id)
+                yield from self._check_story(position, fact)
+                if self._inspect is not None:
+                    yield from self._inspect(position, fact)
+            except (StoreError, RecordError) as error:
+                yield Flaw(position=position, what="fact", expected="a fact that can be read", found=str(error))
+        yield from self._check_calls(last, calls)
+
+    def _check_calls(self, last: int, calls: set[str]) -> Iterator[Flaw]:
+        """Check that each call in a row is found there by its id."""
+        query = "SELECT value FROM json_each(?) WHERE (value, ?) NOT IN (SELECT invocation_id, last FROM facts_of_call)"
+        self._indexed += len(calls)
+        for (missing,) in self._connection.execute(query, (json_bytes([*calls]), last)):
+            yield Flaw(position=last, what="invocation_id", expected=repr(missing), found="nothing under that id")
+            self._indexed -= 1
+
+    def check_index(self) -> Iterator[Flaw]:
+        """Check that no call is said to be where it is not."""
+        (count,) = self._connection.execute(
+            "SELECT count(*) FROM facts_of_call WHERE last <= ?", (self.position,)
+        ).fetchone()
+        if count != self._indexed:
+            yield Flaw(
+                position=self.position,
+                what="invocation_id",
+                expected=f"{self._indexed} places",
+                found=f"{count} places",
+            )
 
     def _check_story(self, position: int, fact: Fact) -> Iterator[Flaw]:
         call, step = fact.invocation_id, fact.step

@@ -11,11 +11,12 @@ from agenttool.errors import StoreError
 from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.connect import Durability, connect
 
-CHECKPOINT_PAGES = 1024
-"""After about this many pages, 4 MB, the write-ahead log is moved into the file, once nobody waits for it."""
+CHECKPOINT_PAGES, MOST_PAGES = 1024, 4096
+"""After about this many pages, 4 MB, the write-ahead log is moved into the file once nobody waits for it; if somebody
+always does, after so many more."""
 
 _PAGES_PER_COMMIT = 3
-_FACTS_PER_PAGE = 8
+_PAGE = 4096
 _RETRY_S = 0.0003
 
 
@@ -37,10 +38,9 @@ class Writer:
         self.is_registered = False
         """Whether this process said that it is alive; from then on it writes nothing once it was taken for dead."""
 
-    @property
-    def is_checkpoint_due(self) -> bool:
-        """Tell whether the write-ahead log has grown enough."""
-        return self._pages > CHECKPOINT_PAGES
+    def is_checkpoint_due(self, *, idle: bool) -> bool:
+        """Tell whether the write-ahead log has grown enough to be moved, now that somebody waits or nobody does."""
+        return self._pages > (CHECKPOINT_PAGES if idle else MOST_PAGES)
 
     def commit(self, batch: Batch, *, patience_s: float) -> None:
         """Write a batch at the promised level.
@@ -63,13 +63,13 @@ class Writer:
             except BaseException:
                 self._disconnect()
                 raise
-        self._pages += _PAGES_PER_COMMIT + len(batch.facts) // _FACTS_PER_PAGE
+        self._pages += _PAGES_PER_COMMIT + batch.size // _PAGE
 
     def _write(self, batch: Batch, deadline: float) -> None:
         connection = self._connection = self._connection or connect(self._path, self._durability, patience_s=0)
         self._begin(connection, deadline)
         self._refuse_the_dead(connection)
-        batch.write(connection)
+        batch.write(connection, self.owner)
         connection.execute("COMMIT")
 
     def checkpoint(self) -> None:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from agenttool.codec.moments import timestamp
 from agenttool.journal import steps
-from agenttool.journal.moments import timestamp
-from agenttool.ports.facts import Fact, FactData, Step
+from agenttool.ports.facts import Fact, FactData, Step, Telling, tell_in_parts
 from agenttool.records import (
     EventType,
     InvocationId,
@@ -41,6 +41,10 @@ class Words(Part, frozen=True):
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the records."""
         return self.told
+
+    def tell(self, fact: Fact) -> Telling:
+        """Tell all of it."""
+        return tell_in_parts(self, fact)
 
 
 def invocation_number(number: int) -> InvocationId:

@@ -1,4 +1,4 @@
-from agenttool.journal.moments import timestamp
+from agenttool.codec.moments import timestamp
 
 
 def test_a_moment_is_written_in_utc_to_the_microsecond():

@@ -1,0 +1,80 @@
+"""Calls of which nothing is kept but that they have begun: one row for all that began together.
+
+Most calls end soon after. A row is let go of once all of its calls have ended; until then it also names some that have,
+so whoever goes through the rows of a dead process asks the log which of them are still open.
+"""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from agenttool.ports.facts import Step
+from agenttool.ports.stores import BEGUN
+from agenttool.records import InvocationId
+from agenttool.stores.sqlite.query import lines_of
+from agenttool.stores.told import recall
+
+_INSERT = "REPLACE INTO begun VALUES (?, ?, ?)"
+_EMPTY = "DELETE FROM begun WHERE owner = ? AND number IN (SELECT value FROM json_each(?))"
+_DEAD = "owner NOT IN (SELECT owner FROM owners WHERE alive_until_ns > ?)"
+_CALLS = (
+    "SELECT begun.owner, value FROM begun, json_each(calls) WHERE value NOT IN (SELECT invocation_id FROM open_calls)"
+)
+
+_as_json = msgspec.json.Encoder().encode
+
+
+class Together:
+    """Calls that began together and have not ended; `number` is that of their row among those of this process."""
+
+    __slots__ = ("calls", "is_written", "number")
+
+    def __init__(self, number: int) -> None:
+        """Begin with none."""
+        self.number = number
+        self.calls: dict[str, None] = {}
+        self.is_written = False
+
+
+def write_begun(connection: sqlite3.Connection, owner: str, begun: Iterable[Together]) -> None:
+    """Write that calls have begun."""
+    for row in begun:
+        calls = list(row.calls)
+        if calls:
+            connection.execute(_INSERT, (owner, row.number, _as_json(calls)))
+
+
+def write_ended(connection: sqlite3.Connection, owner: str, numbers: Iterable[int]) -> None:
+    """Let go of rows whose calls have all ended."""
+    connection.execute(_EMPTY, (owner, _as_json(numbers)))
+
+
+def has_orphans(connection: sqlite3.Connection, now_ns: int) -> bool:
+    """Tell whether a dead process left any row behind."""
+    return connection.execute(f"SELECT 1 FROM begun WHERE {_DEAD} LIMIT 1", (now_ns,)).fetchone() is not None  # noqa: S608 -- constants only
+
+
+def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now_ns: int) -> None:
+    """Put what dead processes had begun among the calls under way, inside a transaction.
+
+    Their names are struck off: should one only have slept, it can write nothing when it wakes up.
+    """
+    found = connection.execute(f"{_CALLS} AND {_DEAD}", (now_ns,)).fetchall()
+    for owner, call in found:
+        if not _has_ended(connection, steps, call):
+            row = (call, BEGUN, b"", owner)
+            connection.execute("INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, ?, ?)", row)
+            connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+    connection.execute(f"DELETE FROM begun WHERE {_DEAD}", (now_ns,))  # noqa: S608 -- constants only
+
+
+def still_open(connection: sqlite3.Connection, steps: Mapping[str, Step]) -> Iterator[tuple[str, InvocationId]]:
+    """Give the calls that have begun and not ended, each after its owner; those kept for more are not among them."""
+    for owner, call in connection.execute(_CALLS).fetchall():
+        if not _has_ended(connection, steps, call):
+            yield owner, call
+
+
+def _has_ended(connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId) -> bool:
+    return any(recall(line, steps).step.ends for _, line in lines_of(connection, call))

@@ -1,0 +1,41 @@
+"""Questions to the table of facts: its rows hold several, and who asks wants single ones."""
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from agenttool.ports.facts import Fact, Step
+from agenttool.records import InvocationId
+from agenttool.stores.sqlite.chain import unfold
+from agenttool.stores.told import call_of, recall
+
+_ONWARD = "SELECT last, told FROM facts WHERE last > ? ORDER BY last"
+_BACK = (
+    "SELECT last, told FROM facts WHERE last <= coalesce((SELECT min(last) FROM facts WHERE last >= :before - 1),"
+    " :before) ORDER BY last DESC"
+)
+_OF_CALL = "SELECT last, told FROM facts_of_call CROSS JOIN facts USING (last) WHERE invocation_id = ? ORDER BY last"
+
+
+def read_on(
+    connection: sqlite3.Connection, steps: Mapping[str, Step], after: int, limit: int
+) -> list[tuple[int, Fact]]:
+    """Give facts after a position, the oldest first."""
+    wanted = ((place, line) for place, line in unfold(connection.execute(_ONWARD, (after,))) if place > after)
+    return [(place, recall(line, steps)) for place, line in islice(wanted, limit)]
+
+
+def read_back(
+    connection: sqlite3.Connection, steps: Mapping[str, Step], before: int, limit: int
+) -> list[tuple[int, Fact]]:
+    """Give facts before a position, the newest first."""
+    rows = connection.execute(_BACK, {"before": before})
+    wanted = (each for row in rows for each in reversed(list(unfold([row]))) if each[0] < before)
+    return [(place, recall(line, steps)) for place, line in islice(wanted, limit)]
+
+
+def lines_of(connection: sqlite3.Connection, invocation_id: InvocationId) -> Iterator[tuple[int, bytes]]:
+    """Give what is told of one call, oldest first."""
+    named = invocation_id.encode()
+    lines = unfold(connection.execute(_OF_CALL, (invocation_id,)))
+    return ((place, line) for place, line in lines if named in line and call_of(line) == invocation_id)
