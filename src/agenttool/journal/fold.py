@@ -41,6 +41,7 @@ def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
     )
     status = moves[-1].status if moves else InvocationStatus.PLANNED
     started_at = cast("Timestamp | None", fields.pop("started_at", None)) or _moment_of(EventType.STARTED, facts)
+    told_at = timestamp(facts[0].at_ns)
     _fill_inputs(fields, has_started=started_at is not None)
     if isinstance(scheduler := fields.get("scheduler"), SchedulingFacts):
         fields["scheduler"] = replace(scheduler, state=_STATES.get(status, SchedulerState.YIELDED))
@@ -48,7 +49,7 @@ def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
         **fields,  # pyright: ignore[reportArgumentType] -- each evidence fills fields of the record
         status=status,
         status_transitions=moves,
-        created_at=timestamp(facts[0].at_ns),
+        created_at=min(told_at, started_at or told_at),  # a plain call is told when it has ended
         started_at=started_at,
         ended_at=moves[-1].at if status.is_terminal else None,
     )
