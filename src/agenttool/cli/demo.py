@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from agenttool import __version__
-from agenttool.cli.story import calls, checking, crash, crowd, endings, facts, strangers
+from agenttool.cli.story import calls, checking, crash, crowd, endings, facts, later, strangers
 from agenttool.cli.story.teller import JsonTeller, Teller, TerminalTeller
 
 app = typer.Typer(add_completion=False)
@@ -17,6 +17,7 @@ CHAPTERS: tuple[Callable[[Teller], None], ...] = (
     calls.tell,
     crowd.tell,
     crash.tell,
+    later.tell,
     strangers.tell,
     endings.tell,
     checking.tell,
