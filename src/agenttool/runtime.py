@@ -21,6 +21,7 @@ from agenttool.pipeline.asked import all_are
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.detached import Detached
+from agenttool.pipeline.held import Held
 from agenttool.pipeline.keeper import Keeper
 from agenttool.pipeline.ledger import Ledger
 from agenttool.pipeline.nested import run_nested
@@ -91,7 +92,7 @@ class Runtime(Surfaced, Detached, Ledger):
         self._end_world = world.close
         self._keeper: Keeper | None = None
         if self._core.open_calls is not None:
-            self._keeper = Keeper(self._core, self._core.open_calls, self._tool_of)
+            self._keeper = Keeper(self._core, self._core.open_calls, self._tool_of, surface_of=self._surface_of)
             self._core.awake = self._keeper.start
             self._core.last_word = self._keeper.last_word
         self._look_after_the_late()
@@ -124,6 +125,7 @@ class Runtime(Surfaced, Detached, Ledger):
             await self._end_the_late()
             if self._keeper is not None:
                 await self._keeper.stop()
+            self._core.journal.close()
             if self._end_world is not None:
                 await self._end_world()
 
@@ -272,6 +274,13 @@ class Runtime(Surfaced, Detached, Ledger):
         entry = self._catalog.find(tool_id)
         return None if entry is None else self._core.tools.get(entry)
 
+    def _surface_of(self, held: Held) -> Surface | None:
+        """Give a call that is taken up the surface it was made on, or one that offers no more."""
+        if held.surface_id is None:
+            return None
+        only = None if held.only is None else frozenset(held.only)
+        return self._surfacing.as_before(held.surface_id, only)
+
     def _under_way(self) -> tuple[Call, ...]:
         """Give the calls of this agent and of those that it started."""
         calls = (cast("Call", call) for call in self._core.calls.values())
@@ -281,11 +290,17 @@ class Runtime(Surfaced, Detached, Ledger):
         """Name the calls that this runtime carries now, those that it took up included."""
         return tuple(call.invocation_id for call in self._under_way())
 
-    async def approvals(self, *, limit: int = 1000) -> tuple[Question, ...]:
-        """List the open questions, the oldest first; on a durable store those of every process."""
+    async def approvals(self, *, limit: int = 1000, after: ApprovalId | None = None) -> tuple[Question, ...]:
+        """List the open questions, the oldest first; on a durable store those of every process.
+
+        Args:
+            limit: how many at most.
+            after: the `approval_id` of the last one seen, to list those that were asked after it.
+        """
         if self._keeper is not None:
-            return await self._keeper.questions(limit)
-        return self._core.approvals.pending(timestamp(self._core.now_ns()))
+            return await self._keeper.questions(limit, after)
+        pending = self._core.approvals.pending(timestamp(self._core.now_ns()))
+        return tuple(each for each in pending if after is None or each.approval_id > after)[:limit]
 
     async def decide(
         self,

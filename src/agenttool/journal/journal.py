@@ -1,6 +1,7 @@
 """Append one fact, in order; a status that may not follow is refused."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, cast
 
 from agenttool.ports.facts import Fact, FactData, Step
@@ -27,6 +28,9 @@ class Journal:
         self._now = clock.now_ns
         self._append = log.append
         self._readers: list[Callable[[], None]] = []
+        self._waiting: list[Callable[[], None]] = []
+        self.is_closed = False
+        """Whether nothing will be noted any more."""
 
     def note(self, call: Noted, step: Step, data: FactData = None, moment: int = 0) -> int:
         """Note that a call took a step, now or at a moment that has just passed; give the moment.
@@ -54,11 +58,25 @@ class Journal:
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` when there is something new to read, until the function given back is called."""
+        self._waiting.append(wake)
         if self.log.durable:
             # What is not on disk cannot be read, and what is there may have been written by another process.
-            return cast("DurableLog", self.log).listen(wake)
-        self._readers.append(wake)
-        return lambda: self._readers.remove(wake)
+            stop = cast("DurableLog", self.log).listen(wake)
+        else:
+            self._readers.append(wake)
+            stop = partial(self._readers.remove, wake)
+
+        def leave() -> None:
+            self._waiting.remove(wake)
+            stop()
+
+        return leave
+
+    def close(self) -> None:
+        """Let nobody wait for news any more."""
+        self.is_closed = True
+        for wake in tuple(self._waiting):
+            wake()
 
     def _wake(self) -> None:
         for wake in tuple(self._readers):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 
+from agenttool.errors import StoreError
 from agenttool.journal.fold import events_of, records_of
 from agenttool.journal.journal import Journal
 from agenttool.ports.facts import Fact
@@ -13,17 +14,26 @@ READ_AHEAD = 256
 
 
 async def follow(journal: Journal, after: int) -> AsyncGenerator[tuple[int, ToolEvent]]:
-    """Give events from a position on, or below 0 those to come, for ever, each with the position to come back to."""
+    """Give events from a position on, or below 0 those to come, each with the position to come back to.
+
+    It goes on until the journal is closed; what is there by then is told.
+    """
     after = journal.log.last if after < 0 else after
     news = asyncio.Event()
     stop = journal.listen(news.set)
     try:
         while True:
+            is_last = journal.is_closed
             news.clear()
             for position, event in read_events(journal.log, after):
                 after = position
                 yield position, event
+            if is_last:
+                return
             await news.wait()
+    except StoreError:
+        if not journal.is_closed:  # else the file was closed before all of it was told; whoever comes back reads on
+            raise
     finally:
         stop()
 

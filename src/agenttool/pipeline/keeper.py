@@ -5,13 +5,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from agenttool.catalog.surface import Surface
 from agenttool.codec import read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
 from agenttool.pipeline.approval import misfit_of
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.held import Held, Point, read_held
-from agenttool.pipeline.resume import end_begun, recalled, resume_call
+from agenttool.pipeline.resume import end_begun, let_leave, recalled, resume_call
 from agenttool.pipeline.resume_late import go_on_late, hand_in
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
@@ -28,7 +29,7 @@ from agenttool.policy.approvals import (
 )
 from agenttool.ports.later import LATE
 from agenttool.ports.stores import BEGUN, OpenCall, OpenCalls, Taken
-from agenttool.records import ApprovalId, JsonObject, Part, ToolId, ToolResult
+from agenttool.records import ApprovalId, InvocationId, JsonObject, Part, ToolId, ToolResult
 
 LOOK_EVERY_S = 0.2
 """How soon an answer from another process is heard."""
@@ -36,8 +37,15 @@ LOOK_EVERY_S = 0.2
 TAKE_UP_EVERY_S = 2.0
 """How soon the calls of a process that died are taken up."""
 
+ABANDONED_AFTER_S = 86_400.0
+"""After so long without any process that has its tool, a call is ended by whoever sees it."""
+
 AT_ONCE = 64
 """How many orphans are taken up together."""
+
+
+def _no_surface(held: Held) -> Surface | None:
+    """Give none: whoever made this keeper makes no surfaces."""
 
 
 class GivenWords(Part, frozen=True, kw_only=True):
@@ -85,7 +93,11 @@ class Keeper:
     tool_of: Callable[[ToolId], Tool | None]
     _task: "asyncio.Task[None] | None" = None
     _is_known: bool = False
+    surface_of: Callable[[Held], Surface | None] = _no_surface
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _taking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _left: dict[InvocationId, int] = field(default_factory=dict[InvocationId, int])
+    """Calls that nobody here can go on with, each with the moment after which nobody will."""
     _going_on: "set[asyncio.Task[ToolResult]]" = field(default_factory=set["asyncio.Task[ToolResult]"])
     _heard: int = 0
     _early: dict[ApprovalId, bytes] = field(default_factory=dict[ApprovalId, bytes])
@@ -118,17 +130,21 @@ class Keeper:
         """Take up the calls of processes that died, as far as this one has their tools; tell how many."""
         await self.start()
         taken, after = 0, None
-        while due := await self.calls.due(now_ns=self.core.now_ns(), after=after, limit=AT_ONCE):
-            after = due[-1].invocation_id
-            mine = [opened.invocation_id for opened in due if self._is_ours(opened)]
-            took = await asyncio.gather(*(self.calls.take(each, now_ns=self.core.now_ns()) for each in mine))
-            taken += sum(self._go_on(opened) for opened in took if opened is not None)
+        async with self._taking:  # an answer may come while we look
+            while due := await self.calls.due(now_ns=self.core.now_ns(), after=after, limit=AT_ONCE):
+                after = due[-1].invocation_id
+                mine = [opened.invocation_id for opened in due if self._is_ours(opened)]
+                took = await asyncio.gather(*(self.calls.take(each, now_ns=self.core.now_ns()) for each in mine))
+                for opened in took:
+                    if opened is not None:
+                        self._go_on(opened)
+                        taken += 1
         return taken
 
-    async def questions(self, limit: int) -> tuple[Question, ...]:
-        """Give the open questions of all processes, the oldest first."""
+    async def questions(self, limit: int, after: ApprovalId | None = None) -> tuple[Question, ...]:
+        """Give the open questions of all processes, the oldest first, from after one of them."""
         found: list[Question] = []
-        for opened in await self.calls.parked(limit=limit):
+        for opened in await self.calls.parked(limit=limit, after=after):
             held = _read(opened)
             if held is not None and held.question is not None:
                 found.append(held.question)
@@ -209,13 +225,26 @@ class Keeper:
         if opened.kind == BEGUN:
             return True
         held = _read(opened)
-        return held is not None and self.tool_of(held.tool_id) is not None
+        return (held is not None and self.tool_of(held.tool_id) is not None) or self._is_abandoned(opened)
 
-    def _go_on(self, opened: OpenCall) -> bool:
+    def _is_abandoned(self, opened: OpenCall) -> bool:
+        """Tell whether a call has waited so long for a process with its tool that none will come."""
+        if opened.invocation_id not in self._left:
+            facts = self.core.journal.log.facts_of(opened.invocation_id)
+            begun_ns = facts[-1].at_ns if facts else 0
+            self._left[opened.invocation_id] = begun_ns + round(ABANDONED_AFTER_S * 1e9)
+        return self.core.now_ns() > self._left[opened.invocation_id]
+
+    def _go_on(self, opened: OpenCall) -> None:
         held = None if opened.kind == BEGUN else _read(opened)
         tool = None if held is None else self.tool_of(held.tool_id)
         call = recalled(self.core, opened, held, tool)
-        if held is None or tool is None:
+        call.surface = None if held is None else self.surface_of(held)
+        self.core.calls[call.invocation_id] = call  # before anybody asks whether something is under way
+        self._left.pop(call.invocation_id, None)
+        if call.made is not None:
+            going_on = let_leave(call, call.made)
+        elif held is None or tool is None:
             going_on = end_begun(call)
         elif Point(opened.kind).is_late:
             going_on = go_on_late(call, tool, held, opened)
@@ -226,7 +255,6 @@ class Keeper:
         task = asyncio.create_task(going_on)  # noqa: TID251 -- `stop` waits for it
         self._going_on.add(task)
         task.add_done_callback(self._going_on.discard)
-        return True
 
 
 def _read(opened: OpenCall) -> Held | None:

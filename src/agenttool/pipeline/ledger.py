@@ -39,7 +39,9 @@ class Ledger:
         return None if digest is None else await self._core.payloads.get(digest, start=start, length=length)
 
     async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
-        """Follow the log from any point, for ever; each event comes with the position to come back to; -1 is the end.
+        """Follow the log from any point, until the runtime is closed; -1 is the end.
+
+        Each event comes with the position to come back to.
 
         Raises:
             ConfigError: it is no position.

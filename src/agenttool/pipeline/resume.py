@@ -24,7 +24,7 @@ from agenttool.pipeline.failed import error_of_interruption, failed
 from agenttool.pipeline.held import Held, Point, hold, kept, settle
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.parking import leave_parked
-from agenttool.pipeline.phases.emit_terminal import emit_terminal
+from agenttool.pipeline.phases.emit_terminal import emit_terminal, release_result
 from agenttool.pipeline.phases.execute import execute, run
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule
@@ -34,6 +34,7 @@ from agenttool.policy.answers import edit_stands, rejection
 from agenttool.policy.approvals import Answered, Question
 from agenttool.policy.moments import has_passed
 from agenttool.policy.verdict import refusal
+from agenttool.ports.evidence import Ended, Made
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import OpenCall
 from agenttool.records import (
@@ -75,6 +76,8 @@ def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None)
         call.status = fact.step.last or call.status
         call.tool_id = fact.tool_id or call.tool_id
         call.progress += fact.step in _REPORTS
+        if isinstance(fact.data, Made):
+            call.made = Ended(fact.data.result, fact.data.context_modifiers)
     if held is not None:
         call.decisions, call.mutations, call.hook_runs = held.decisions, held.mutations, held.hook_runs
         call.started_ns, call.attempts = held.started_ns, held.attempts
@@ -86,6 +89,16 @@ def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None)
 
 _AT_WORK = (Point.RUNNING, Point.SENDING, Point.AWAY)
 _REPORTS = (steps.PROGRESSED, steps.PARTIAL, steps.BACKGROUNDED, steps.NEEDS_INPUT)
+
+
+async def let_leave(call: Call, made: Ended) -> ToolResult:
+    """Let a result go that was made before the process died, and had to wait for others of its batch."""
+    call.result = made.result
+    release_result(call)
+    call.core.calls.pop(call.invocation_id, None)
+    for left in call.core.closing:
+        left.set()
+    return await kept(call, made.result)
 
 
 async def end_begun(call: Call) -> ToolResult:

@@ -9,7 +9,7 @@ from agenttool.errors import RecordError
 from agenttool.journal.evidence import Plain
 from agenttool.pipeline.evidence import Launched
 from agenttool.ports.evidence import Ended
-from agenttool.ports.facts import Brief, Fact, Telling, tell_in_parts
+from agenttool.ports.facts import Brief, Fact
 from agenttool.records import (
     Cancellation,
     EventType,
@@ -220,15 +220,3 @@ class Completed(Launched, frozen=True):
 
 
 _OF_THE_END = frozenset({EventType.RESULT_CREATED, EventType.YIELDED, EventType.SUCCEEDED})
-
-
-class Made(Ended, frozen=True):
-    """A result that was made and has to wait; the end of its call will tell it."""
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell nothing that nobody has been given."""
-        return ()
-
-    def tell(self, fact: Fact) -> Telling:
-        """Tell the little there is."""
-        return tell_in_parts(self, fact)

@@ -100,6 +100,14 @@ class Surfacing:
         self.core.journal.note_apart(steps.SURFACE_CREATED, SurfaceMade(_brief(built.record)))
         return self._kept(built)
 
+    def as_before(self, surface_id: str, only: frozenset[str] | None) -> Surface:
+        """Give a surface that is kept, or make one again of another process: never more than that was asked for."""
+        kept = self.surfaces.by_id.get(surface_id)
+        if kept is not None:
+            return kept
+        built = self._built(SurfaceRequest(only=only))
+        return dataclasses.replace(built, record=replace(built.record, surface_id=SurfaceId(surface_id)))
+
     def load(self, given: ToolSurface, names: Iterable[str]) -> ToolSurface:
         """Make a surface that shows the named tools besides; the same one, if it shows them all.
 

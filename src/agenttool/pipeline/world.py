@@ -5,6 +5,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.core import Core
@@ -55,7 +56,15 @@ def make_core(
     rate_limits: Mapping[str, RateLimit] | None,
     advisers: Iterable[Adviser],
 ) -> Core:
-    """Join the parts for the event loop that is running."""
+    """Join the parts for the event loop that is running.
+
+    Raises:
+        ConfigError: calls would be lost when the process dies, though their log is not.
+    """
+    if world.log.durable and world.open_calls is None:
+        raise ConfigError(
+            "a log that outlives the process needs a place for the calls under way; give `open_calls`, too"
+        )
     loop = asyncio.get_running_loop()
     return Core(
         journal=Journal(clock=world.clock, log=world.log),

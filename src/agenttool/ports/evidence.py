@@ -133,6 +133,18 @@ class Ended(Part, frozen=True):
         return Brief("end", (self.result,)) if self.context_modifiers is None else tell_in_parts(self, fact)
 
 
+class Made(Ended, frozen=True):
+    """A result that was made and has to wait for its turn to leave; the end of its call will tell it."""
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Tell nothing that nobody has been given."""
+        return ()
+
+    def tell(self, fact: Fact) -> Brief:
+        """Keep all of it: should its process die now, another one can let it go."""
+        return Brief("made", (self.result, self.context_modifiers))
+
+
 class Completed(Part, frozen=True):
     """All of a plain call whose tool never waited, from what was asked for to its result."""
 

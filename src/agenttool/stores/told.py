@@ -6,7 +6,7 @@ import msgspec
 
 from agenttool.codec import from_json, read, read_any
 from agenttool.errors import RecordError, StoreError
-from agenttool.ports.evidence import Completed, Ended, Launch, Launched, Standing
+from agenttool.ports.evidence import Completed, Ended, Launch, Launched, Made, Standing
 from agenttool.ports.facts import Brief, Evidence, Fact, FactData, Step, Telling, tell_in_parts
 from agenttool.records import EventType, InvocationId, JsonObject, Part, Record, ToolId, ToolInvocation, ToolResult
 
@@ -73,6 +73,7 @@ class _Opening(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _decode_opening: Callable[[bytes], _Opening] = msgspec.json.Decoder(_Opening).decode
 _decode_launch: Callable[[msgspec.Raw], Launch] = msgspec.json.Decoder(Launch).decode
 _decode_standing: Callable[[bytes], Standing] = msgspec.json.Decoder(Standing).decode
+_decode_object: Callable[[msgspec.Raw], JsonObject | None] = msgspec.json.Decoder(JsonObject | None).decode
 _decode_number: Callable[[msgspec.Raw], int] = msgspec.json.Decoder(int).decode
 _decode: Callable[[bytes], _Line] = msgspec.json.Decoder(_Line).decode
 
@@ -161,6 +162,8 @@ def _unpacked(line: _Line, standing: bytes) -> Evidence:
         match line.kind, line.words:
             case "end", (result,):
                 return Ended(_result(result))
+            case "made", (result, modifiers):
+                return Made(_result(result), _decode_object(modifiers))
             case "launch", (launch,):
                 return Launched(_decode_launch(launch), _decode_standing(standing), call)
             case "call", (launch, result, started):

@@ -7,9 +7,9 @@ from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.context_changes import settle_changes
 from agenttool.pipeline.held import unkept
-from agenttool.pipeline.run_evidence import Completed, Made
+from agenttool.pipeline.run_evidence import Completed
 from agenttool.pipeline.stopping import request_cancel, settle_cancellation
-from agenttool.ports.evidence import Ended
+from agenttool.ports.evidence import Ended, Made
 from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, replace
 from agenttool.results.failure import outcome_of
 
@@ -74,7 +74,7 @@ def _tell_the_whole_end(call: Call, result: ToolResult) -> ToolResult:
         settle_cancellation(call, canceled=end is InvocationStatus.CANCELED)
     changes = None if call.wanted_changes is None else settle_changes(call, result)
     if call.leaves_in_order:
-        call.note(steps.CREATED, Made(result))
+        call.note(steps.CREATED, Made(result, changes))
         call.made = Ended(result, changes)
     else:
         call.note(_ENDED[end], Ended(result, changes))
@@ -88,8 +88,9 @@ def release_result(call: Call) -> None:
     if made is not None:
         error = made.result.error
         end = InvocationStatus.SUCCEEDED if error is None else outcome_of(error).invocation_status
-        call.note(steps.RELEASED[end], made)
-        _let_go(call)
+        with suppress(StoreError):  # whoever takes the call up when this process is gone finds that it was made
+            call.note(steps.RELEASED[end], made)
+            _let_go(call)
 
 
 def _let_go(call: Call) -> None:
