@@ -118,7 +118,7 @@ class Latecomers:
         """Be somebody who may take calls."""
         if self.core.awake is not None:
             await self.core.awake()
-        elif not self._is_alive:
+        elif not self.core.durable and not self._is_alive:
             await self.calls.renew(FOREVER_NS)
             self._is_alive = True
 
