@@ -10,11 +10,13 @@ from typing import TypeAlias, cast
 import uvicorn
 
 from agenttool.adapters.rap.callbacks import Callbacks, Outcome
+from agenttool.ports.shelf import Shelf
 
 MAX_BODY = 20_000_000
 SLOWEST_S = 30.0
 """Within this time a message must have come in whole."""
 
+_SHELF, _HERE = "rap_listener", "127.0.0.1"
 _ALLOWED, _TOO_LARGE, _TOO_SLOW = 405, 413, 408
 
 Scope: TypeAlias = MutableMapping[str, object]
@@ -96,10 +98,14 @@ class Listener:
         self._task: asyncio.Task[None] | None = None
 
     @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self._socket.getsockname()[1])
+
+    @property
     def url(self) -> str:
         """Where it listens."""
-        host, port = self._socket.getsockname()[:2]
-        return f"http://{host}:{port}"
+        return f"http://{self._socket.getsockname()[0]}:{self.port}"
 
     def start(self) -> None:
         """Begin to serve, in a task of its own."""
@@ -112,3 +118,18 @@ class Listener:
             with suppress(asyncio.CancelledError):
                 await self._task
         self._socket.close()
+
+
+async def listener_of(app: CallbackApp, shelf: Shelf) -> Listener:
+    """Listen on this machine where callbacks of the same store were received before, or wherever there is room.
+
+    A tool that works for days posts to the address that it was given when it began (RAP-025). Should another process
+    of the store listen there, it takes what comes for all.
+    """
+    kept = await shelf.get(_SHELF, "port")
+    with suppress(OSError):
+        if kept is not None:
+            return Listener(app, (_HERE, int(kept)))
+    listener = Listener(app, (_HERE, 0))
+    await shelf.swap(_SHELF, "port", before=None, after=str(listener.port).encode())
+    return listener

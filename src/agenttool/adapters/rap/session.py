@@ -12,7 +12,7 @@ from agenttool.adapters.rap.declare import Toolset, declare, discover, faults_of
 from agenttool.adapters.rap.execute import RapExecutor
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.later import RapLater
-from agenttool.adapters.rap.listen import CallbackApp, Listener
+from agenttool.adapters.rap.listen import CallbackApp, Listener, listener_of
 from agenttool.adapters.rap.notices import Notices
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.subscriptions import Subscriptions
@@ -67,8 +67,6 @@ class Rap:
             withdraw=self._withdraw,
         )
         self._listener: Listener | None = None
-        if callback_url is None:
-            self._listen(secret)
 
     @classmethod
     async def open(cls, sources: Iterable[RapSource], host: Host, callback_url: str | None = None) -> "Rap":
@@ -78,20 +76,20 @@ class Rap:
             sources: the servers.
             host: the runtime.
             callback_url: where callbacks are received, if somebody serves `app` there; without it this listens on a
-                port of its own on this machine, which after a restart is another one.
+                port of its own on this machine, after a restart on the same one if it can.
         """
-        rap = cls(sources, host, await secret_of(host.shelf, host.secret()), callback_url)
+        secret = await secret_of(host.shelf, host.secret())
+        rap = cls(sources, host, secret, callback_url)
+        if callback_url is None:
+            rap._listener = await listener_of(rap.app, host.shelf)
+            rap.callbacks.addresses = Addresses(rap._listener.url + PATH, secret)
+            rap._listener.start()
         found = await asyncio.gather(*(discover(each, rap._couriers[each.name]) for each in rap._sources))
         rap._toolsets = without_clashes(found)
         rap.faults = faults_of(rap._toolsets)
         for fault in rap.faults:
             log.error(fault)
         return rap
-
-    def _listen(self, secret: bytes) -> None:
-        self._listener = Listener(self.app, ("127.0.0.1", 0))
-        self.callbacks.addresses = Addresses(self._listener.url + PATH, secret)
-        self._listener.start()
 
     @property
     def app(self) -> CallbackApp:
