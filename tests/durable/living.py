@@ -77,7 +77,7 @@ RULES = [
 def open_runtime(folder, **options):
     """Open the store in a folder, with all tools and rules unless others are given."""
     given = {"tools": tools_of(folder), "rules": RULES, **options}
-    rt = Runtime.open(store=f"sqlite:{folder}/state.db", **given)
+    rt = Runtime.open(**{"store": f"sqlite:{folder}/state.db", **given})
     rt._core.lease_s = LEASE_S
     return rt
 

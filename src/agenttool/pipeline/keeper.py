@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import cast
 
 from agenttool.catalog.surface import Surface
 from agenttool.codec import read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
 from agenttool.pipeline.approval import misfit_of
+from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.held import Held, Point, read_held
+from agenttool.pipeline.parking import can_park, park
 from agenttool.pipeline.resume import end_begun, let_leave, recalled, resume_call
 from agenttool.pipeline.resume_late import go_on_late, hand_in
 from agenttool.pipeline.tool import Tool
@@ -28,7 +31,7 @@ from agenttool.policy.approvals import (
     Remember,
 )
 from agenttool.ports.later import LATE
-from agenttool.ports.stores import BEGUN, OpenCall, OpenCalls, Taken
+from agenttool.ports.stores import BEGUN, OpenCall, OpenCalls, Taken, TakenForDead
 from agenttool.records import ApprovalId, InvocationId, JsonObject, Part, ToolId, ToolResult
 
 LOOK_EVERY_S = 0.2
@@ -189,13 +192,24 @@ class Keeper:
         while True:
             with suppress(StoreError):  # a disk that fails now may be back by the next look
                 if now() - renewed > self.core.lease_s / 3:
-                    await self._renew()
+                    try:
+                        await self._renew()
+                    except TakenForDead:
+                        await self._begin_anew()
                     renewed = now()
                 is_news = await self._hear()
                 if is_news or now() - taken_up > TAKE_UP_EVERY_S:
                     taken_up = now()
                     await self.take_up()
             await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _begin_anew(self) -> None:
+        """Go on under another name after having been taken for dead; what only waits here, waits elsewhere now."""
+        for invocation_id in self.calls.begin_anew():
+            call = cast("Call | None", self.core.calls.get(invocation_id))
+            if call is not None and can_park(call):
+                park(call)
+        await self._renew()
 
     async def _renew(self) -> None:
         await self.calls.renew(self.core.now_ns() + round(self.core.lease_s * 1e9))

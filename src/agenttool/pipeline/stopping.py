@@ -1,7 +1,9 @@
 """Why a call stopped before its end, and how somebody asks it to."""
 
+from contextlib import suppress
+
 from agenttool.codec.moments import timestamp
-from agenttool.errors import ToolFailure
+from agenttool.errors import StoreError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.run_evidence import CancelTold
@@ -58,9 +60,12 @@ def tell_cancellation(call: Call) -> None:
     asked = call.cancellation
     if asked is not None and not call.is_cancel_told:
         call.is_cancel_told = True
-        call.note(steps.CANCEL_REQUESTED, CancelTold(asked))
-        if asked.message is not None:
-            call.note(steps.CANCEL_FAILED, CancelTold(asked))
+        with suppress(
+            StoreError
+        ):  # the call's result tells that the journal fails, not this
+            call.note(steps.CANCEL_REQUESTED, CancelTold(asked))
+            if asked.message is not None:
+                call.note(steps.CANCEL_FAILED, CancelTold(asked))
 
 
 def acknowledge(call: Call) -> None:

@@ -1,8 +1,9 @@
 """What is kept: the log of facts, the calls under way, and the bytes of large results."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
+from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact
 from agenttool.records import ApprovalId, ClosedEnum, Digest, InvocationId, Part
 
@@ -145,6 +146,10 @@ class Taken(ClosedEnum):
     UNKNOWN = "unknown"
 
 
+class TakenForDead(StoreError):
+    """This process said nothing for so long that others have its calls; under its name it can write nothing more."""
+
+
 class OpenCalls(Protocol):
     """The calls under way, so that another process can take them up when this one dies.
 
@@ -201,7 +206,15 @@ class OpenCalls(Protocol):
         """Say that this owner is alive until then.
 
         Raises:
-            StoreError: it was taken for dead meanwhile, and others have its calls.
+            TakenForDead: it was, meanwhile, and others have its calls.
+            StoreError: it could not be said.
+        """
+        ...
+
+    def begin_anew(self) -> Collection[InvocationId]:
+        """Take another name after having been taken for dead; name the calls that are others' now.
+
+        Nothing that is still to be said of those is kept: it would contradict what others say.
         """
         ...
 

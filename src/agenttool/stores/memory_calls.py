@@ -1,11 +1,11 @@
 """The calls under way, in this process: the reference, and what a runtime without a file uses."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 
 from agenttool.errors import StoreError
-from agenttool.ports.stores import GivenAnswer, OpenCall, Taken
+from agenttool.ports.stores import GivenAnswer, OpenCall, Taken, TakenForDead
 from agenttool.records import ApprovalId, InvocationId, replace
 
 
@@ -87,7 +87,12 @@ class MemoryOpenCalls:
     async def settle(self) -> None:
         """Return, unless others took this owner for dead."""
         if self._is_dead:
-            raise StoreError(f"the owner {self._owner} was taken for dead and others have its calls; begin anew")
+            raise TakenForDead(f"the owner {self._owner} was taken for dead and others have its calls; begin anew")
+
+    def begin_anew(self) -> Collection[InvocationId]:
+        """Take another name; what it held under the one before was others' from the moment they took it."""
+        self._owner, self._is_registered = f"{self._owner}'", False
+        return ()
 
     async def renew(self, until_ns: int) -> None:
         """Say that this owner is alive until then."""

@@ -1,7 +1,7 @@
 """What is written together, in one transaction."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 import msgspec
@@ -15,7 +15,8 @@ FACTS_PER_ROW = 1024
 
 Change: TypeAlias = Callable[[sqlite3.Connection], None]
 
-HeldCall: TypeAlias = tuple[str, str, bytes, str | None, int | None, int | None, str | None]
+HeldCall: TypeAlias = tuple[str, str, bytes, str | None, int | None, int | None, bool]
+"""The columns of an open call; the last says whether it is left to whoever comes."""
 
 _HOLD = (
     "INSERT INTO open_calls (invocation_id, kind, body, approval_id, expires_at_ns, due_at_ns, owner)"
@@ -70,6 +71,12 @@ class Batch:
         self.changes = later.changes
         return self
 
+    def drop(self, calls: Collection[str]) -> None:
+        """Write nothing of some calls."""
+        self.facts = [fact for fact in self.facts if fact[0] not in calls]
+        self.held = [held for held in self.held if held[0] not in calls]
+        self.released = [call for call in self.released if call not in calls]
+
     def write(self, connection: sqlite3.Connection, owner: str) -> None:
         """Write everything inside the transaction that is open."""
         if self.facts:
@@ -78,7 +85,7 @@ class Batch:
         if self.ended:
             write_ended(connection, owner, self.ended)
         if self.held:
-            connection.executemany(_HOLD, self.held)
+            connection.executemany(_HOLD, [(*held, None if is_left else owner) for *held, is_left in self.held])
         if self.released:
             connection.execute(_RELEASE, (_as_json(self.released),))
         for change in self.changes:

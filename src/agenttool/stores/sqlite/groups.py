@@ -18,6 +18,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from agenttool.errors import StoreError
+from agenttool.ports.stores import TakenForDead
 from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.begun import Together
 from agenttool.stores.sqlite.chain import ToldFact
@@ -50,6 +51,8 @@ class GroupCommit:
         self.batch = Batch(next(self._batches))
         self.begun: dict[str, Together] = {}
         """The calls of this process of which facts are on their way to disk, and not yet the last."""
+        self.lost: set[str] = set()
+        """The calls that other processes have taken from this one."""
         self._under_way: Batch | None = None
         self._writer = writer
         self._on_kept = on_kept
@@ -71,12 +74,24 @@ class GroupCommit:
             StoreError: so many wait for a disk that fails that no more are taken.
         """
         batch = self.batch
+        if self.lost and fact[0] in self.lost:
+            raise StoreError(f"another process has taken {fact[0]} over; look there for what becomes of it")
         if len(batch.facts) >= BACKLOG:
             raise StoreError(f"{BACKLOG} facts wait for a disk that fails; free or mend it, then settle")
         batch.facts.append(fact)
         if not self._is_lingering:
             self.linger()
         return batch
+
+    def lose(self) -> set[str]:
+        """Give up every call under way, with all that is still to be written of it; name them."""
+        lost = set(self.begun)
+        for call, together in self.begun.items():
+            together.calls.pop(call, None)
+        self.begun.clear()
+        self.batch.drop(lost)
+        self.lost |= lost
+        return lost
 
     def forget(self, call: str) -> None:
         """Let a call go from among those that have begun: it has ended, or is kept for whoever comes."""
@@ -252,7 +267,8 @@ class GroupCommit:
             if error is None:
                 waiter.set_result(None)
             else:
-                waiter.set_exception(StoreError(str(error) or repr(error)))
+                kind = TakenForDead if isinstance(error, TakenForDead) else StoreError
+                waiter.set_exception(kind(str(error) or repr(error)))
         if not is_checkpoint_due:
             self._return_writer(loop)
         if error is None:

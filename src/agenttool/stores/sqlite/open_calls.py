@@ -1,7 +1,8 @@
 """The calls under way, in the file beside their facts."""
 
+import secrets
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -49,12 +50,11 @@ class SqliteOpenCalls:
         self._writer = writer
         self._group = group
         self._steps = steps
-        self._owner = writer.owner
 
     @property
     def owner(self) -> str:
         """The name of this process."""
-        return self._owner
+        return self._writer.owner
 
     def hold(  # noqa: PLR0913 -- the columns of a call
         self,
@@ -69,10 +69,9 @@ class SqliteOpenCalls:
     ) -> None:
         """Keep what a call needs to go on."""
         due_ns = expires_at_ns if due_at_ns is None else due_at_ns
-        owner = None if is_left else self._owner
         if is_left:
             self._group.forget(invocation_id)
-        self._group.batch.held.append((invocation_id, kind, body, approval_id, expires_at_ns, due_ns, owner))
+        self._group.batch.held.append((invocation_id, kind, body, approval_id, expires_at_ns, due_ns, is_left))
         self._group.linger()
 
     def release(self, invocation_id: InvocationId) -> None:
@@ -86,14 +85,20 @@ class SqliteOpenCalls:
 
     async def renew(self, until_ns: int) -> None:
         """Say that this process is alive until then."""
-        await self._group.perform(lambda connection: _renew(connection, self._owner, until_ns))
+        await self._group.perform(lambda connection: _renew(connection, self.owner, until_ns))
         self._writer.is_registered = True
+
+    def begin_anew(self) -> Collection[InvocationId]:
+        """Take another name after having been taken for dead."""
+        self._writer.owner = secrets.token_hex(8)
+        self._writer.is_registered = False
+        return [InvocationId(call) for call in self._group.lose()]
 
     async def retire(self) -> None:
         """Say that this process is no more; whatever it still holds may be claimed at once."""
         if self._writer.is_registered:
             gone = "DELETE FROM owners WHERE owner = ?"
-            await self._group.perform(lambda connection: connection.execute(gone, (self._owner,)))
+            await self._group.perform(lambda connection: connection.execute(gone, (self.owner,)))
             self._writer.is_registered = False
 
     async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
@@ -123,9 +128,9 @@ class SqliteOpenCalls:
     async def _claim(self, chosen: str, now_ns: int, **more: str | int) -> list[OpenCall]:
         values = {"now": now_ns, **more}
         await self._inherit(now_ns)
-        found = await self._group.perform(lambda connection: _claim(connection, self._owner, chosen, values))
+        found = await self._group.perform(lambda connection: _claim(connection, self.owner, chosen, values))
         if found is None:
-            raise StoreError(f"the owner {self._owner} is not alive itself; renew before taking calls of others")
+            raise StoreError(f"the owner {self.owner} is not alive itself; renew before taking calls of others")
         return found
 
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:

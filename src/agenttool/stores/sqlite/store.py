@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from agenttool.ports.facts import Step
+from agenttool.ports.stores import TakenForDead
 from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.connect import Durability, connect, create
 from agenttool.stores.sqlite.log import SqliteLog
@@ -67,6 +68,8 @@ class SqliteStore:
         """
         try:
             await self.open_calls.retire()
+        except TakenForDead:  # its calls are others' already, and only what is about none is left to write
+            self.open_calls.begin_anew()
         finally:
             try:
                 await self.log.group.close()

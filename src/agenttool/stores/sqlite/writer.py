@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agenttool.errors import StoreError
+from agenttool.ports.stores import TakenForDead
 from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.connect import Durability, connect
 
@@ -53,7 +54,9 @@ class Writer:
         with self._turn:
             try:
                 self._write(batch, time.monotonic() + patience_s)
-            except Busy:
+            except (Busy, TakenForDead):
+                if self._connection is not None and self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
                 raise
             except sqlite3.Error as error:
                 self._disconnect()
@@ -109,6 +112,6 @@ class Writer:
         if not self.is_registered:
             return
         if connection.execute("SELECT 1 FROM owners WHERE owner = ?", (self.owner,)).fetchone() is None:
-            raise StoreError(
-                f"this process ({self.owner}) was taken for dead and others have its calls; open the store anew"
+            raise TakenForDead(
+                f"this process ({self.owner}) was taken for dead and others have its calls; it must begin anew"
             )

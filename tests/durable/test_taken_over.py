@@ -1,0 +1,190 @@
+"""A process that said nothing for too long: others have its calls, and it goes on with new ones."""
+
+import asyncio
+
+import pytest
+
+from agenttool import Context, ToolCall, tool
+from agenttool.codec import write
+from agenttool.errors import ConfigError
+from agenttool.journal import steps
+from agenttool.pipeline import keeper
+from agenttool.pipeline.world import World, make_core
+from agenttool.records import OrderingPolicy, SchedulerPolicy
+from agenttool.stores.memory import MemoryPayloads
+from agenttool.testing.fakes import CountingIds, FakeClock
+
+
+@tool(concurrency_safe=True)
+async def quick(number: int) -> str:
+    """Do it."""
+    return f"did {number}"
+
+
+@tool(concurrency_safe=True)
+async def endless(number: int) -> str:
+    """Wait for what does not come."""
+    await asyncio.Event().wait()
+    return "never"
+
+
+@tool(idempotent=True, concurrency_safe=True)
+async def outer(number: int, context: Context) -> str:
+    """Make another call, unless this is the first attempt."""
+    if not outer_may_end.is_set():
+        await asyncio.Event().wait()
+    result = await context.call("quick", {"number": number})
+    return result.content[0].text
+
+
+outer_may_end = asyncio.Event()
+TOOLS = [quick, endless, outer]
+
+
+def fall_asleep(rt):
+    """Let a runtime say nothing any more, as if its process slept."""
+    rt._keeper._task.cancel()
+
+
+def wake_up(rt):
+    rt._keeper._task = asyncio.ensure_future(rt._keeper._look())
+
+
+async def until(found):
+    for _ in range(600):
+        if outcome := await found():
+            return outcome
+        await asyncio.sleep(0.02)
+    raise AssertionError("it never came")
+
+
+async def result_of(rt, invocation_id):
+    return await until(lambda: rt.result(invocation_id))
+
+
+async def under_way(rt, count):
+    async def found():
+        return len(rt.under_way()) == count and rt.under_way()
+
+    return await until(found)
+
+
+async def test_a_result_that_waited_for_others_of_its_batch_leaves_as_it_was_made(living, tmp_path):
+    async with living.open_runtime(tmp_path, tools=TOOLS) as slept, living.open_runtime(tmp_path, tools=TOOLS) as rt:
+        surface = await slept.surface()
+        calls = [ToolCall(name="endless", arguments={"number": 1}), ToolCall(name="quick", arguments={"number": 2})]
+        policy = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
+        batch = asyncio.ensure_future(slept.batch(calls, surface=surface, policy=policy))
+
+        async def made():
+            facts = [fact for _, fact in slept._core.journal.log.read(0, 1000)]
+            return [fact.invocation_id for fact in facts if fact.step is steps.CREATED]
+
+        (invocation_id,) = await until(made)
+        assert await rt.result(invocation_id) is None, "nobody has been given it"
+        fall_asleep(slept)
+        result = await result_of(rt, invocation_id)
+        assert (result.error, result.content[0].text) == (None, "did 2")
+        assert list(rt._core.journal.log.verify()) == []
+        batch.cancel()
+        await asyncio.wait([batch])
+        assert list(rt._core.journal.log.verify()) == [], "what the sleeper said afterwards is not on record"
+
+
+async def test_a_process_taken_for_dead_goes_on_with_other_calls(living, tmp_path):
+    async with living.open_runtime(tmp_path, tools=TOOLS) as slept, living.open_runtime(tmp_path, tools=TOOLS) as rt:
+        surface = await slept.surface()
+        calling = asyncio.ensure_future(slept.call("endless", {"number": 1}, surface=surface))
+        (invocation_id,) = await under_way(slept, 1)
+        fall_asleep(slept)
+        told = await result_of(rt, invocation_id)
+        assert told.error.error_code == "unknown_after_crash"
+        wake_up(slept)
+
+        async def works_again():
+            done = await slept.call("quick", {"number": 3}, surface=surface)
+            return done.error is None and done
+
+        done = await until(works_again)
+        assert write(await rt.result(done.invocation_id)) == write(done)
+        await slept.cancel(invocation_id)
+        mine = await calling
+        assert mine.error.error_code == "journal_unavailable", "what another process said of it stands"
+        assert write(await rt.result(invocation_id)) == write(told)
+        assert list(rt._core.journal.log.verify()) == []
+
+
+async def test_a_tool_that_is_run_again_can_make_calls_on_its_surface(living, tmp_path):
+    outer_may_end.clear()
+    async with living.open_runtime(tmp_path, tools=TOOLS) as slept, living.open_runtime(tmp_path, tools=TOOLS) as rt:
+        surface = await slept.surface()
+        calling = asyncio.ensure_future(slept.call("outer", {"number": 4}, surface=surface))
+        (invocation_id,) = await under_way(slept, 1)
+        fall_asleep(slept)
+        outer_may_end.set()
+        result = await result_of(rt, invocation_id)
+        assert (result.error, result.content[0].text) == (None, "did 4")
+        calling.cancel()
+        await asyncio.wait([calling])
+
+
+async def test_a_call_whose_tool_is_nowhere_is_ended_after_a_day(living, tmp_path, monkeypatch):
+    outer_may_end.clear()
+    async with living.open_runtime(tmp_path, tools=TOOLS) as slept, living.open_runtime(tmp_path, tools=[]) as rt:
+        surface = await slept.surface()
+        calling = asyncio.ensure_future(slept.call("outer", {"number": 5}, surface=surface))
+        (invocation_id,) = await under_way(slept, 1)
+        fall_asleep(slept)
+        for _ in range(50):
+            await asyncio.sleep(0.02)
+        assert await rt.resume() == 0
+        assert await rt.result(invocation_id) is None, "somebody with the tool may come"
+        monkeypatch.setattr(keeper, "ABANDONED_AFTER_S", 0.0)
+        rt._keeper._left.clear()
+        assert (await result_of(rt, invocation_id)).error.error_code == "unknown_after_crash"
+        calling.cancel()
+        await asyncio.wait([calling])
+
+
+@pytest.mark.parametrize("place", ["memory:", "sqlite:"])
+async def test_open_questions_are_listed_page_by_page(living, tmp_path, place):
+    where = {"store": place} if place == "memory:" else {}
+    async with living.open_runtime(tmp_path, **where) as rt:
+        surface = await rt.surface()
+        calls = [asyncio.ensure_future(rt.call("send", {"number": n}, surface=surface)) for n in range(5)]
+
+        async def all_asked():
+            asked = await rt.approvals()
+            return len(asked) == 5 and asked
+
+        asked = await until(all_asked)
+        first = await rt.approvals(limit=2)
+        rest = await rt.approvals(limit=9, after=first[-1].approval_id)
+        assert [each.approval_id for each in (*first, *rest)] == [each.approval_id for each in asked]
+        assert len(rest) == 3
+        rt.cancel_all()
+        await asyncio.wait(calls)
+
+
+@pytest.mark.parametrize("place", ["memory:", "sqlite:"])
+async def test_who_follows_a_runtime_that_closes_hears_the_rest_and_waits_no_more(living, tmp_path, place):
+    where = {"store": place} if place == "memory:" else {}
+    heard = []
+
+    async def follow(rt):
+        async for position, _ in rt.events():
+            heard.append(position)
+
+    async with living.open_runtime(tmp_path, tools=TOOLS, **where) as rt:
+        following = asyncio.ensure_future(follow(rt))
+        await rt.call("quick", {"number": 1}, surface=await rt.surface())
+        await until(lambda: asyncio.sleep(0, result=heard))
+    await following
+    assert heard
+
+
+async def test_a_durable_log_without_a_place_for_open_calls_is_refused(living, tmp_path):
+    async with living.open_runtime(tmp_path) as rt:
+        world = World(clock=FakeClock(), ids=CountingIds(), log=rt._core.journal.log, payloads=MemoryPayloads())
+        with pytest.raises(ConfigError, match="open_calls"):
+            make_core(world, hooks=(), policy=None, rate_limits=None, advisers=())
