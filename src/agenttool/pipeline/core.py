@@ -76,7 +76,9 @@ class Core:
     lease_s: float = 6.0
     """For how long we say each time that we are alive; after that others may take our calls."""
     awake: Callable[[], Awaitable[None]] | None = None
-    """Sees to it that others know we live, before anything is held in our name; none once they do."""
+    """Sees to it that others know we live, before anything is held in our name."""
+    is_awake: bool = False
+    """Whether they know it."""
     withdraw_prompt: Callable[[InvocationId], Awaitable[None]] | None = None
     """Takes down what a call asked a person, once it has an answer."""
     overdue: Callable[[InvocationId], None] | None = None

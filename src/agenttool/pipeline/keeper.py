@@ -118,7 +118,7 @@ class Keeper:
             if not self._is_known:
                 await self._renew()
                 self._is_known = True
-                self.core.awake = None
+                self.core.is_awake = True
                 self._task = asyncio.create_task(self._look())  # noqa: TID251 -- `stop` is its parent
 
     async def stop(self) -> None:

@@ -31,7 +31,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912 -- every wa
     """
     core = call.core
     try:
-        if core.awake is not None:
+        if core.durable and not core.is_awake:
             await awake(call)
         output = express(call)
         if output is NOT_PLAIN:

@@ -60,9 +60,7 @@ def tell_cancellation(call: Call) -> None:
     asked = call.cancellation
     if asked is not None and not call.is_cancel_told:
         call.is_cancel_told = True
-        with suppress(
-            StoreError
-        ):  # the call's result tells that the journal fails, not this
+        with suppress(StoreError):  # the call's result tells that the journal fails, not this
             call.note(steps.CANCEL_REQUESTED, CancelTold(asked))
             if asked.message is not None:
                 call.note(steps.CANCEL_FAILED, CancelTold(asked))

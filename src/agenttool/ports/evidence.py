@@ -61,7 +61,7 @@ class Launched(Part, frozen=True):
             case EventType.PLANNED:
                 return {"name": self.launch.name}
             case EventType.PERMISSION_REQUESTED:
-                return {"prompted": False, "decision_id": self._decision_id}
+                return {"prompted": False, "decision_id": self._decision_id, "sealed": False}
             case EventType.PERMISSION_DECIDED:
                 told: JsonObject = {"decision_id": self._decision_id, "behavior": judged.behavior.value}
                 return {**told, "source": judged.source}

@@ -8,7 +8,7 @@ from agenttool.journal import steps
 from agenttool.journal.fold import records_of
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import Flaw
-from agenttool.records import UNSET, Behavior, Json, PermissionDecision, Record, ToolResult
+from agenttool.records import UNSET, Behavior, EventType, Json, PermissionDecision, Record, ToolResult
 from agenttool.stores.sqlite.reader import SqliteReader
 
 _PLAIN = tuple(step for step in steps.STEPS.values() if step.told[: len(steps.LAUNCHED.told)] == steps.LAUNCHED.told)
@@ -62,14 +62,16 @@ class Inspector:
     def _check_judged(self, position: int, fact: Fact, decision: PermissionDecision) -> Iterator[Flaw]:
         """Compute the digest of what was judged.
 
-        That of a call to a tool with sensitive fields is sealed, and nobody can compute it from the journal. A plain
-        call has none; of any other call a digest that fits is a proof, and one that does not may be sealed.
+        That of a call to a tool with sensitive fields is sealed, and nobody can compute it from the journal; the fact
+        says so. Facts of earlier versions do not, unless the call was plain: of those, one that does not fit may be.
         """
-        judged = None if fact.data is None or isinstance(fact.data, dict) else fact.data.contributes()
-        expected = digest_of_any(cast("Json", (judged or {}).get("permission_input")))
+        if fact.data is None or isinstance(fact.data, dict):
+            return
+        expected = digest_of_any(cast("Json", fact.data.contributes().get("permission_input")))
+        is_sealed = fact.data.members(EventType.PERMISSION_REQUESTED).get("sealed", fact.step not in _PLAIN)
         if expected == decision.input_digest:
             self.digests += 1
-        elif fact.step in _PLAIN:
+        elif not is_sealed:
             yield Flaw(position=position, what="digest", expected=expected, found=str(decision.input_digest))
         else:
             self.sealed += 1

@@ -4,9 +4,7 @@ import sqlite3
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-import msgspec
-
-from agenttool.stores.sqlite.begun import Together, write_begun, write_ended
+from agenttool.stores.sqlite.begun import Together, as_json, write_begun, write_ended
 from agenttool.stores.sqlite.chain import ToldFact, find_head, link
 from agenttool.stores.told import written_together
 
@@ -30,8 +28,6 @@ _HOLD = (
 _INSERT = "INSERT INTO facts VALUES (?, ?, ?)"
 _FIND_BY = "INSERT INTO facts_of_call SELECT value, ? FROM json_each(?)"
 _RELEASE = "DELETE FROM open_calls WHERE invocation_id IN (SELECT value FROM json_each(?))"
-
-_as_json = msgspec.json.Encoder().encode
 
 
 class Batch:
@@ -87,15 +83,15 @@ class Batch:
         if self.held:
             connection.executemany(_HOLD, [(*held, None if is_left else owner) for *held, is_left in self.held])
         if self.released:
-            connection.execute(_RELEASE, (_as_json(self.released),))
+            connection.execute(_RELEASE, (as_json(self.released),))
         for change in self.changes:
             change(connection)
 
     def kept(self) -> list[int]:
         """Hear that it was written; give the rows of calls that have all ended while it was."""
         for together in self.begun:
-            together.is_written = True
-        return [together.number for together in self.begun if not together.calls]
+            together.is_written = together.is_put
+        return [together.number for together in self.begun if together.is_put and not together.calls]
 
     def _write_facts(self, connection: sqlite3.Connection) -> None:
         last, chained = find_head(connection)
@@ -107,4 +103,4 @@ class Batch:
             self.size += len(told)
             calls = {call for call, _ in facts if call is not None}
             if calls:
-                connection.execute(_FIND_BY, (last, _as_json(calls)))
+                connection.execute(_FIND_BY, (last, as_json(list(calls))))

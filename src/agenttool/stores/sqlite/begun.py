@@ -22,19 +22,30 @@ _CALLS = (
     "SELECT begun.owner, value FROM begun, json_each(calls) WHERE value NOT IN (SELECT invocation_id FROM open_calls)"
 )
 
-_as_json = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
+
+
+def as_json(values: list[str] | list[int]) -> str:
+    """Write a list for SQLite to take apart."""
+    return _encode(values).decode()
 
 
 class Together:
-    """Calls that began together and have not ended; `number` is that of their row among those of this process."""
+    """Calls that began together and have not ended.
 
-    __slots__ = ("calls", "is_written", "number")
+    Attributes:
+        number: that of their row among those of this process.
+        is_put: whether there is such a row, or will be with the transaction under way.
+        is_written: whether that transaction is over.
+    """
+
+    __slots__ = ("calls", "is_put", "is_written", "number")
 
     def __init__(self, number: int) -> None:
         """Begin with none."""
         self.number = number
         self.calls: dict[str, None] = {}
-        self.is_written = False
+        self.is_put = self.is_written = False
 
 
 def write_begun(connection: sqlite3.Connection, owner: str, begun: Iterable[Together]) -> None:
@@ -42,12 +53,13 @@ def write_begun(connection: sqlite3.Connection, owner: str, begun: Iterable[Toge
     for row in begun:
         calls = list(row.calls)
         if calls:
-            connection.execute(_INSERT, (owner, row.number, _as_json(calls)))
+            row.is_put = True
+            connection.execute(_INSERT, (owner, row.number, as_json(calls)))
 
 
 def write_ended(connection: sqlite3.Connection, owner: str, numbers: Iterable[int]) -> None:
     """Let go of rows whose calls have all ended."""
-    connection.execute(_EMPTY, (owner, _as_json(numbers)))
+    connection.execute(_EMPTY, (owner, as_json(list(numbers))))
 
 
 def has_orphans(connection: sqlite3.Connection, now_ns: int) -> bool:

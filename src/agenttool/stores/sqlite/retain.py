@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from agenttool.codec import json_bytes
+from agenttool.stores.sqlite.begun import as_json
 from agenttool.stores.told import call_of, moment_of, written_apart
 
 PORTION = 500
@@ -36,14 +36,14 @@ def _is_wanted(connection: sqlite3.Connection, told: bytes, before_ns: int) -> b
     lines = written_apart(told)
     if any(moment_of(line) >= before_ns for line in lines):
         return True
-    calls = json_bytes([call for call in {call_of(line) for line in lines} if call is not None])
+    calls = as_json([call for call in {call_of(line) for line in lines} if call is not None])
     return connection.execute(_IS_OPEN, (calls,)).fetchone() is not None
 
 
 def _cut(connection: sqlite3.Connection, last: tuple[int, bytes], before_ns: int) -> None:
     connection.execute("INSERT INTO anchors VALUES (?, ?, ?)", (*last, before_ns))
     for (told,) in connection.execute("SELECT told FROM facts WHERE last <= ?", last[:1]).fetchall():
-        calls = json_bytes([call for call in {call_of(line) for line in written_apart(told)} if call is not None])
+        calls = as_json([call for call in {call_of(line) for line in written_apart(told)} if call is not None])
         gone = "DELETE FROM facts_of_call WHERE invocation_id IN (SELECT value FROM json_each(?)) AND last <= ?"
         connection.execute(gone, (calls, last[0]))
     connection.execute("DELETE FROM facts WHERE last <= ?", last[:1])

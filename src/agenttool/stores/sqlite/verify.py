@@ -4,11 +4,11 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from agenttool.codec import json_bytes
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId, InvocationStatus, ToolResult
+from agenttool.stores.sqlite.begun import as_json
 from agenttool.stores.sqlite.chain import find_anchor, find_head, link
 from agenttool.stores.told import recall, written_apart
 
@@ -108,7 +108,7 @@ class _Walk:
         """Check that each call in a row is found there by its id."""
         query = "SELECT value FROM json_each(?) WHERE (value, ?) NOT IN (SELECT invocation_id, last FROM facts_of_call)"
         self._indexed += len(calls)
-        for (missing,) in self._connection.execute(query, (json_bytes([*calls]), last)):
+        for (missing,) in self._connection.execute(query, (as_json([*calls]), last)):
             yield Flaw(position=last, what="invocation_id", expected=repr(missing), found="nothing under that id")
             self._indexed -= 1
 
