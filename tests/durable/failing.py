@@ -1,6 +1,8 @@
-"""A disk that fails under a runtime, and is mended: `failing.py FOLDER`. Prints what became of each call as JSON.
+"""A disk that fails under a runtime, and is mended: `failing.py (io|full) FOLDER`. Prints what became of each call as JSON.
 
-The process may not let files grow (RLIMIT_FSIZE), so that the kernel refuses every write and SQLite sees an I/O error.
+`io`: the process may not let files grow (RLIMIT_FSIZE), so that the kernel refuses writes and SQLite sees an I/O error.
+`full`: the folder is a small file system that another file fills up, so that the kernel says ENOSPC; whoever runs this
+mounts it.
 """
 
 import asyncio
@@ -8,6 +10,8 @@ import json
 import resource
 import signal
 import sys
+from contextlib import suppress
+from pathlib import Path
 
 import living
 
@@ -17,20 +21,47 @@ from agenttool.stores.sqlite import groups
 PATIENCE_S = 10
 
 
-def limit_files(size):
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+class Io:
+    """Files may not grow, nor be written beyond their first byte."""
+
+    def __init__(self, folder):
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+
+    def breaks(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+
+    def mends(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-@tool
-async def break_disk(number: int) -> int:
-    """Do something, after which the disk fails."""
-    limit_files(1)
-    return number
+class Full:
+    """There is no room left."""
+
+    def __init__(self, folder):
+        self.filler = Path(folder) / "filler"
+
+    def breaks(self):
+        with self.filler.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+
+    def mends(self):
+        self.filler.unlink()
 
 
-async def main(folder):
-    told = {}
-    async with living.open_runtime(folder, tools=[*living.tools_of(folder), break_disk]) as rt:
+def breaking(disk):
+    @tool
+    async def break_disk(number: int) -> int:
+        """Do something, after which the disk fails."""
+        disk.breaks()
+        return number
+
+    return break_disk
+
+
+async def main(mode, folder):
+    told, disk = {}, {"io": Io, "full": Full}[mode](folder)
+    async with living.open_runtime(folder, tools=[*living.tools_of(folder), breaking(disk)]) as rt:
         surface = await rt.surface()
 
         async def call(name, number, what):
@@ -47,7 +78,7 @@ async def main(folder):
         await call("send", 5, "asking on a broken disk")
         groups.BACKLOG = len(rt._core.journal.log.group.batch.facts) + 20
         many = await asyncio.gather(*(call("look", number, "behind a backlog") for number in range(100)))
-        limit_files(resource.RLIM_INFINITY)
+        disk.mends()
         await rt._core.journal.log.settle()  # as the runtime does every other second
         await call("pay", 7, "effect on a mended disk")
         told["kept at last"] = (await rt.result(broken.invocation_id)).content[0].text
@@ -58,5 +89,4 @@ async def main(folder):
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,17 +1,37 @@
 """A disk that fails: nothing runs that could not be written down, nothing is handed out that could not be kept."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from agenttool.errors import StoreError
 
 PROGRAM = Path(__file__).parent / "failing.py"
 
 
-def test_a_disk_that_fails_stops_effects_and_successes_until_it_is_mended(tmp_path):
-    done = subprocess.run([sys.executable, PROGRAM, tmp_path], capture_output=True, text=True, timeout=60, check=False)
+SMALL = "mount -t tmpfs -o size=512k small {0} && exec {1} {2} full {0}"
+
+
+def failing(mode, folder):
+    """Run the program on a disk that fails in one way."""
+    if mode == "io":
+        return [sys.executable, PROGRAM, mode, folder]
+    apart = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*apart, f"mount -t tmpfs x {folder}"], check=False).returncode
+    ):
+        pytest.skip("a small file system of its own needs unshare and mount")
+    return [*apart, SMALL.format(folder, sys.executable, PROGRAM)]
+
+
+@pytest.mark.parametrize("mode", ["io", "full"])
+def test_a_disk_that_fails_stops_effects_and_successes_until_it_is_mended(tmp_path, mode):
+    done = subprocess.run(failing(mode, tmp_path), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     unavailable = ["journal_unavailable", True]
     assert json.loads(done.stdout) == {

@@ -122,7 +122,7 @@ async def test_rules_hold_for_reading_back_as_for_any_tool():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"payload_id": "payload:sha256:" + "0" * 64}, "it has expired, or it never was one of this runtime"),
+        ({"payload_id": "payload:sha256:" + "0" * 64}, "it has expired, or is of another conversation"),
         ({"payload_id": "/etc/passwd"}, "copy the payload_id from a preview"),
         ({"payload_id": "x", "start_line": 5, "end_line": 2}, "end_line 2 lies before start_line 5"),
         ({"payload_id": "x", "start_line": 5, "offset": 2}, "cannot be mixed"),
@@ -148,11 +148,21 @@ async def test_a_picture_is_no_text(opened):
 
 async def test_stored_output_is_read_back_by_the_process_that_comes_after(tmp_path):
     place = f"sqlite:{tmp_path}/calls.db"
-    async with Runtime.open(tools=[dump], rules=ALLOW, store=place) as rt:
+    async with Runtime.open(tools=[dump], rules=ALLOW, store=place, thread="thr_same") as rt:
         name, arguments = named_in(told(await rt.call("dump", {}, surface=await rt.surface())))
-    async with Runtime.open(store=place) as rt:
+    async with Runtime.open(store=place, thread="thr_same") as rt:
         more = await rt.call(name, {**arguments, "start_line": 500, "end_line": 501}, surface=await rt.surface())
     assert told(more).startswith("line 500 ä\nline 501 ä\n[lines 500 to 501; to read on, call read_result with {")
+
+
+async def test_stored_output_is_not_read_back_in_another_conversation(tmp_path):
+    place = f"sqlite:{tmp_path}/calls.db"
+    async with Runtime.open(tools=[dump], rules=ALLOW, store=place) as rt, Runtime.open(store=place) as stranger:
+        result = await rt.call("dump", {}, surface=await rt.surface())
+        name, arguments = named_in(told(result))
+        refused = await stranger.call(name, arguments, surface=await stranger.surface())
+        assert refused.error.error_code == "payload_gone"
+        assert (await rt.call(name, arguments, surface=await rt.surface())).error is None
 
 
 @given(

@@ -111,6 +111,8 @@ class Core:
     """How many calls have ended."""
     closing: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
     """Set whenever a call leaves, by whoever waits for that."""
+    readable: set[str] = field(default_factory=set[str])
+    """Which conversation may read which stored output back, as far as this process has seen it."""
     storing: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
     """Parts of results on their way to the store."""
     parent: "Core | None" = None

@@ -3,8 +3,9 @@
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.guard import guard
+from agenttool.pipeline.readers import let_read
 from agenttool.pipeline.tool import Tool
-from agenttool.records import PersistenceStrategy
+from agenttool.records import Digest, PersistenceStrategy
 from agenttool.results.native import PARTIAL_RESULT, native_payload
 from agenttool.results.refs import Payload
 from agenttool.results.scrub import Scrubber
@@ -31,6 +32,11 @@ def _store(core: Core, payload: Payload) -> None:
     """Store beside the call, which goes on meanwhile: a report never waits."""
     digest = payload.ref.digest
     if digest is not None:
-        storing = core.loop.create_task(guard(lambda: core.payloads.put(payload.data, digest)))
+        storing = core.loop.create_task(guard(lambda: _put(core, payload.data, digest)))
         core.storing.add(storing)
         storing.add_done_callback(core.storing.discard)
+
+
+async def _put(core: Core, data: bytes, digest: Digest) -> None:
+    await core.payloads.put(data, digest)
+    await let_read(core, digest)

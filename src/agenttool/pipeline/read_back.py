@@ -6,6 +6,8 @@ from contextlib import aclosing
 from typing import cast
 
 from agenttool.errors import StoreError, ToolFailure
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.readers import may_read
 from agenttool.ports.executor import Job
 from agenttool.ports.stores import PayloadStore
 from agenttool.ports.tool import DeclaredTool
@@ -131,7 +133,10 @@ class ReadBack:
         payload_id = cast("str", asked["payload_id"])
         digest = digest_in(payload_id)
         try:
-            if digest is None or await self._payloads.get(digest, length=1) is None:
+            # Of output that is not this conversation's, it is not even told that there is any.
+            if digest is None or not await may_read(cast("Call", job).core, digest):
+                raise ToolFailure(_gone(payload_id))
+            if await self._payloads.get(digest, length=1) is None:
                 raise ToolFailure(_gone(payload_id))
             stretch = _stretch(asked)
             await self._read(digest, stretch)
@@ -179,7 +184,7 @@ def _wrong(message: str) -> ToolError:
 
 def _gone(payload_id: str) -> ToolError:
     message = (
-        f"no stored output is kept under {payload_id[:100]!r}: it has expired, or it never was one of this runtime; "
+        f"no stored output is kept under {payload_id[:100]!r}: it has expired, or is of another conversation; "
         "copy the payload_id from a preview, or call the tool again that gave it"
     )
     return guided(ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message=message, code="payload_gone", effects=False)

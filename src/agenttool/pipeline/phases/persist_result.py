@@ -7,6 +7,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.failed import failed
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
+from agenttool.pipeline.readers import let_read
 from agenttool.pipeline.run_evidence import Stored
 from agenttool.pipeline.tool import Tool
 from agenttool.records import (
@@ -83,5 +84,6 @@ async def _store(call: Call, payload: Payload) -> Ref | None:
     uri, fault = await guard(lambda: call.core.payloads.put(payload.data, digest))
     if fault is not None:
         return None
+    await guard(lambda: let_read(call.core, digest))  # else it is stored, and a program can fetch it
     call.core.offer_read_back(call.surface)
     return stored_at(payload, str(uri))
