@@ -68,3 +68,20 @@ def test_a_model_is_given_its_tools_and_answered_without_a_loop():
         assert tools.request()["tool_choice"] == {"type": "function", "function": {"name": "double"}}
         turn = tools.answer(reply("openai", Asked(name="double", arguments={"number": 21}, call_id="call_1")))
     assert turn.answers == ({"role": "tool", "tool_call_id": "call_1", "content": "42"},)
+
+
+def test_tools_that_wait_are_found_loaded_and_called_without_a_loop():
+    @tool(read_only=True, open_world=False, should_defer=True, credentials=["vault:key"])
+    def weigh(article: str) -> int:
+        """Weigh an article. Not for people."""
+        return len(article)
+
+    with sync.open(tools=[weigh]) as rt:
+        bare = rt.surface()
+        rt.change(credentials=["vault:key"])
+        surface = rt.current(bare)
+        found = rt.search("weigh something", surface=surface)
+        loaded = rt.load(surface, [match.name for match in found.matches])
+        result = rt.call("weigh", {"article": "soap"}, surface=loaded)
+    assert (bare.deferred_tools, len(surface.deferred_tools)) == ((), 1)
+    assert result.structured_content == 4

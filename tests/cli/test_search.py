@@ -92,3 +92,15 @@ def test_a_model_that_is_not_there_is_refused_in_one_line(command):
     done = command("search", "bread", "--from", "house", "--model", "nowhere")
     assert done.returncode == 2
     assert done.stderr.strip().startswith("there is no folder 'nowhere' with a model for search")
+
+
+def test_whoever_names_a_tool_that_waits_on_the_command_line_need_not_load_it(command):
+    done = command("call", "wash_dishes", "--from", "house", "--json")
+    assert json.loads(done.stdout)["error"]["error_class"] == "permission_denied"
+
+
+def test_a_list_of_tools_ends_with_what_a_model_is_shown_of_them(command):
+    last = command("tools", "house").stdout.splitlines()[-1]
+    assert last.startswith("a model is shown 1 of these, about ")
+    assert "1 wait for it" in last
+    assert "left out: --why NAME tells the reason" in last

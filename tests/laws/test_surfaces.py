@@ -15,23 +15,24 @@ WORDS = ("a", "b")
 ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 NAMES = [f"t{number}" for number in range(6)]
 
-some = st.frozensets(st.sampled_from(WORDS))
+some = st.sampled_from([frozenset(WORDS), frozenset({"a"}), frozenset()])
+needed = st.sampled_from([(), (), ("a",), ("b",)])
 facts = st.fixed_dictionaries(
     {
-        "required_credentials": some.map(tuple),
-        "feature_gate_refs": some.map(tuple),
-        "model_requirements": st.sampled_from([[], ["media:a"]]),
+        "required_credentials": needed,
+        "feature_gate_refs": needed,
+        "model_requirements": st.sampled_from([[], [], ["media:a"]]),
         "is_read_only": st.booleans(),
-        "requires_user_interaction": st.booleans(),
-        "should_defer": st.booleans(),
-        "always_load": st.booleans(),
+        "requires_user_interaction": st.sampled_from([False, False, True]),
+        "should_defer": st.sampled_from([False, False, True]),
+        "always_load": st.sampled_from([False, False, True]),
         "is_enabled": st.sampled_from([True, True, False]),
     }
 )
 circumstances = st.fixed_dictionaries({"credentials": some.map(sorted), "gates": some.map(sorted)})
 context = st.fixed_dictionaries(
     {
-        "only": st.none() | st.lists(st.sampled_from(NAMES)),
+        "only": st.none() | st.lists(st.sampled_from(NAMES), min_size=4),
         "role": st.none() | st.builds(Role, name=st.just("r"), without=st.sampled_from([(), ("test.t1", "test.t2")])),
         "model": st.none() | st.builds(ModelCapabilities, media=some),
     }

@@ -1,6 +1,6 @@
 """The record of a surface: which tools are loaded, deferred, blocked or excluded, and under which constraints."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
@@ -93,15 +93,23 @@ def _absent(fates: Fates) -> list[tuple[Absence, Sequence[AbsentTool]]]:
     told: list[tuple[Absence, Sequence[AbsentTool]]] = [
         (absence, roster.absent_kind(absence, kind)) for kind, absence in enumerate(by_kind) if absence is not None
     ]
-    apart = fates.codes.count(Fate.ABSENT) - sum(len(entries) for _, entries in told)
-    if apart:
-        reasons: dict[int, tuple[Absence, list[int]]] = {}
-        absent = fates.numbers(frozenset({Fate.ABSENT}))
-        for number in (each for each in absent if by_kind[roster.kinds[each]] is None) if told else absent:
-            absence = fates.apart.get(number) or fates.otherwise
-            reasons.setdefault(id(absence), (absence, []))[1].append(number)
-        told += [(absence, roster.absent(absence, numbers)) for absence, numbers in reasons.values()]
+    if fates.codes.count(Fate.ABSENT) > sum(len(entries) for _, entries in told):
+        told += [(absence, roster.absent(absence, numbers)) for absence, numbers in _apart(fates, all_kinds=not told)]
     return told
+
+
+def _apart(fates: Fates, *, all_kinds: bool) -> Iterable[tuple[Absence, list[int]]]:
+    """Find the tools that are absent for themselves, together those that are so for one reason."""
+    kinds, by_kind = fates.roster.kinds, fates.by_kind
+    absent = fates.numbers(frozenset({Fate.ABSENT}))
+    numbers = list(absent) if all_kinds else [each for each in absent if by_kind[kinds[each]] is None]
+    if not fates.apart:
+        return [(fates.otherwise, numbers)]
+    reasons: dict[int, tuple[Absence, list[int]]] = {}
+    for number in numbers:
+        absence = fates.apart.get(number) or fates.otherwise
+        reasons.setdefault(id(absence), (absence, []))[1].append(number)
+    return reasons.values()
 
 
 def _selection(fates: Fates, making: Making) -> JsonObject:
