@@ -204,6 +204,7 @@ class Launched(Plain, frozen=True):
             asked.actor_ref,
             asked.depends_on,
             asked.scheduler_policy_ref,
+            asked.mapping,
         )
         return LaunchTold(launch, _standing_for(self.verdict, self.facts), self.invocation_id)
 

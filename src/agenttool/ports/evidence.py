@@ -12,6 +12,7 @@ from agenttool.ports.facts import Brief, Evidence, Fact, Telling, tell_in_parts
 from agenttool.records import (
     DecisionId,
     EventType,
+    FunctionMapping,
     InvocationId,
     JsonObject,
     Part,
@@ -41,6 +42,7 @@ class Launch(Part, frozen=True, array_like=True, omit_defaults=False):
     actor_ref: str | None = None
     depends_on: tuple[InvocationId, ...] | None = None
     scheduler_policy_ref: SchedulerPolicyId | None = None
+    mapping: FunctionMapping | None = None
 
 
 class Launched(Part, frozen=True):
@@ -77,6 +79,7 @@ class Launched(Part, frozen=True):
             "actor_ref": launch.actor_ref,
             "depends_on": launch.depends_on,
             "scheduler_policy_ref": launch.scheduler_policy_ref,
+            "external_mappings": None if launch.mapping is None else (launch.mapping,),
         }
         return {
             **{name: value for name, value in fields.items() if value is not None},
