@@ -278,8 +278,8 @@ class Runtime(Surfaced, Detached, Ledger):
         """Give a call that is taken up the surface it was made on, or one that offers no more."""
         if held.surface_id is None:
             return None
-        only = None if held.only is None else frozenset(held.only)
-        return self._surfacing.as_before(held.surface_id, only)
+        reach = None if held.only is None else frozenset(held.only)
+        return self._surfacing.as_before(held.surface_id, reach)
 
     def _under_way(self) -> tuple[Call, ...]:
         """Give the calls of this agent and of those that it started."""

@@ -58,11 +58,11 @@ def approved(dies):
 
 @pytest.fixture
 def asking(tmp_path):
-    """Let a child call `send` and wait for the answer; gives the process and the id of the question."""
+    """Let a child make a call and wait for the answer; gives the process and the id of the question."""
 
     @contextmanager
-    def asking(number=1):
-        program = [sys.executable, HERE / "living.py", tmp_path, "send", str(number)]
+    def asking(number=1, name="send"):
+        program = [sys.executable, HERE / "living.py", tmp_path, name, str(number)]
         with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as child:
             try:
                 yield child, child.stdout.readline().strip()

@@ -12,7 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
-from agenttool import Context, Runtime, tool
+from agenttool import Context, Role, Runtime, tool
 from agenttool.pipeline import keeper
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
@@ -29,7 +29,7 @@ def hurry():
 
 
 def tools_of(folder):
-    """Make the tools: `pay` changes something, `put` may be repeated, `look` only reads, `send` is asked about."""
+    """Make the tools: `pay` changes something, `put` may be repeated, `look` only reads, `send` is asked about, `relay` too, and it pays."""
 
     def write(name, call, number):
         file = os.open(Path(folder) / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -65,11 +65,16 @@ def tools_of(folder):
         await asyncio.sleep(0)
         return write("send", context.invocation_id, number)
 
-    return [pay, put, look, send]
+    @tool
+    async def relay(number: int, context: Context) -> str:
+        """Relay."""
+        return (await context.call("pay", {"number": number})).status
+
+    return [pay, put, look, send, relay]
 
 
 RULES = [
-    Rule(ref="send", behavior=Behavior.ASK, source=RuleSource.PROJECT_SETTINGS, tools=("local.send",)),
+    Rule(ref="send", behavior=Behavior.ASK, source=RuleSource.PROJECT_SETTINGS, tools=("local.send", "local.relay")),
     Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",)),
 ]
 
@@ -105,8 +110,8 @@ async def stand_in_line(folder, name, number):
 
 async def main(folder, name, number):
     async with open_runtime(folder) as rt:
-        danger["is_mortal"] = name != "send"
-        surface = await rt.surface()
+        danger["is_mortal"] = name not in ("send", "relay")
+        surface = await rt.surface(role=Role(name="clerk", without=("local.pay",)) if name == "relay" else None)
         calling = asyncio.ensure_future(rt.call(name, {"number": number}, surface=surface))
         while not (asked := await rt.approvals()) and not calling.done():
             await asyncio.sleep(0.01)

@@ -12,8 +12,8 @@ from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
 
-async def _killed(asking, number=1):
-    with asking(number) as (child, approval_id):
+async def _killed(asking, number=1, name="send"):
+    with asking(number, name) as (child, approval_id):
         child.kill()
         child.wait()
     return approval_id
@@ -55,6 +55,17 @@ async def test_an_answer_reaches_a_call_in_another_process_that_lives(asking, su
             assert result.error.error_code == "unknown_after_crash"
             assert living.ledger_of(tmp_path) == [("send", result.invocation_id, 3)]
             await sound(rt)
+
+
+async def test_a_call_that_goes_on_elsewhere_reaches_no_tool_that_its_role_may_not_use(
+    asking, survivor, ended, living, tmp_path
+):
+    approval_id = await _killed(asking, 7, "relay")
+    async with survivor() as rt:
+        await rt.decide(approval_id, "allow")
+        inner, outer = sorted(await ended(rt, 2), key=lambda result: result.error is None)
+        assert (inner.error.error_class, outer.model_facing_content[0].text) == ("blocked_tool", "denied")
+        assert living.ledger_of(tmp_path) == []
 
 
 async def test_an_answer_that_is_remembered_holds_where_the_call_goes_on(asking, survivor, ended, living, tmp_path):

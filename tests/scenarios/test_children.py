@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from agenttool import Runtime, tool
+from agenttool import Role, Runtime, tool
 from agenttool.errors import ConfigError
 from agenttool.policy.approvals import Remember
 from agenttool.policy.mode import PermissionMode
+from agenttool.testing.fakes import scripted_tool
 
 SAFE = {"read_only": True, "concurrency_safe": True, "open_world": False}
 
@@ -31,6 +32,16 @@ async def test_a_child_sees_no_tool_beyond_its_surface_whatever_it_asks_for(erro
             assert surface.loaded_tools == ("tool_local.look",)
             assert (await child.call("look", {"n": 1}, surface=surface)).structured_content == 1
             assert error(await child.call("change", {"n": 1}, surface=surface)) == "blocked_tool"
+
+
+async def test_a_tool_whose_name_is_spelled_like_another_with_its_namespace_is_not_handed_on_with_it(error):
+    tools = [scripted_tool("b", namespace="a"), scripted_tool("a.b", namespace="x")]
+    async with Runtime.open(tools=tools) as rt:
+        child = rt.child(await rt.surface(role=Role(name="reader", tools=("a.*",))))
+        for only in (None, ["a.b"], ["x.a.b", "tool_a.b"]):
+            surface = await child.surface(only=only)
+            assert surface.loaded_tools == ("tool_a.b",)
+            assert error(await child.call("x.a.b", {}, surface=surface)) == "blocked_tool"
 
 
 async def test_a_rule_of_the_child_never_beats_one_of_its_parent(rule, error):

@@ -139,12 +139,22 @@ def decide_fates(roster: Roster, situation: Situation, wish: Wish) -> Fates:
 
 def _codes(fates: list[Fate], roster: Roster, situation: Situation) -> bytearray:
     """Give each tool the fate of its kind, if it is among those that are asked for."""
-    if situation.only is None:
+    chosen = _chosen(roster, situation)
+    if chosen is None:
         return bytearray(map(fates.__getitem__, roster.kinds))
     codes = bytearray(len(roster.kinds))
-    for number in roster.chosen(situation.only):
+    for number in chosen:
         codes[number] = fates[roster.kinds[number]]
     return codes
+
+
+def _chosen(roster: Roster, situation: Situation) -> frozenset[int] | None:
+    """Find what is asked for; bounds go by id, since a name of one tool may be the qualified name of another."""
+    asked = None if situation.only is None else roster.chosen(situation.only)
+    if situation.bounds is None:
+        return asked
+    within = frozenset(roster.numbers[each] for each in situation.bounds if each in roster.numbers)
+    return within if asked is None else asked & within
 
 
 def _natural(traits: Traits) -> Fate:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from agenttool.catalog.traits import Traits
 from agenttool.ports.surfacing import Circumstances, ModelCapabilities, Role
-from agenttool.records import AbsenceReason, Lifecycle, SchemaVisibility, ToolKind
+from agenttool.records import AbsenceReason, Lifecycle, SchemaVisibility, ToolId, ToolKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +16,7 @@ class Situation:
         is_child: the agent was started by another.
         model: the one that this surface is for; none if nobody says which.
         only: the names that the surface was asked for; none for all.
+        bounds: the tools that its agent may know of, whatever it asks for; none for all.
     """
 
     allows_writes: bool = True
@@ -25,6 +26,12 @@ class Situation:
     model: ModelCapabilities | None = None
     role: Role | None = None
     only: frozenset[str] | None = None
+    bounds: frozenset[ToolId] | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Tell whether it is for somebody who may not know of every tool."""
+        return self.only is not None or self.bounds is not None or self.role is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,12 +122,19 @@ class Surface:
         return Members(self.fates, CALLABLE)
 
     @property
+    def reach(self) -> frozenset[ToolId] | None:
+        """Name what may be called, if it is for somebody who may not know of every tool; none if it is for anybody."""
+        if not self.situation.is_limited:
+            return None
+        return frozenset((*self.callable, *(each.tool_id for each in self.extra.values())))
+
+    @property
     def pending_providers(self) -> tuple[str, ...]:
         """Name the providers that are still connecting; where only some tools may be known, only those of such."""
         situation = self.now or self.situation
         states = situation.circumstances.providers.items()
         connecting = sorted(name for name, state in states if state is ProviderState.CONNECTING)
-        if situation.only is None and situation.role is None:
+        if not situation.is_limited:
             return tuple(connecting)
         waiting = Members(self.fates, frozenset({Fate.PENDING})).values()
         known = {each.tool.declaration.namespace for each in waiting}

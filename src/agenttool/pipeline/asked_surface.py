@@ -72,10 +72,3 @@ def chosen_of(only: Iterable[str] | None) -> frozenset[str] | None:
         ConfigError: it is no list of names.
     """
     return None if only is None else frozenset(names_in(only, "only"))
-
-
-def chosen_within(bounds: frozenset[str] | None, only: frozenset[str] | None) -> frozenset[str] | None:
-    """Keep what a surface is asked for within the bounds of its agent."""
-    if bounds is None or only is None:
-        return only if bounds is None else bounds
-    return frozenset(name for name in bounds if only & {name, name.rpartition(".")[2]})

@@ -67,8 +67,8 @@ class Held(Part, frozen=True, kw_only=True):
     started_ns: int = 0
     attempts: int = 1
     thread: Thread | None = None
-    only: tuple[str, ...] | None = None
-    """What its surface was asked for, so that calls it makes find no more than before."""
+    only: tuple[ToolId, ...] | None = None
+    """What could be called on its surface, if not all, so that calls it makes find no more than before."""
     question: Question | None = None
     """What was asked, also once it was answered: an approval does not last longer than its question."""
 
@@ -121,7 +121,7 @@ def _held(call: Call, call_input: JsonObject, question: Question | None) -> Held
         return None
     call.is_held = True
     call.is_special = True
-    only = None if call.surface is None else call.surface.request.only
+    reach = None if call.surface is None else call.surface.reach
     return Held(
         name=asked.name,
         model_input=asked.model_input,
@@ -131,7 +131,7 @@ def _held(call: Call, call_input: JsonObject, question: Question | None) -> Held
         status=call.status,
         events=call.events,
         surface_id=asked.surface_id,
-        only=None if only is None else tuple(sorted(only)),
+        only=None if reach is None else tuple(sorted(reach)),
         native_call_id=asked.native_call_id,
         actor_ref=asked.actor_ref,
         parent_invocation_id=asked.parent_invocation_id,

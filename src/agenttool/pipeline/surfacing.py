@@ -22,7 +22,6 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.pipeline.asked import names_in
-from agenttool.pipeline.asked_surface import chosen_within
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.changes import Changes, causes_of, changed_circumstances, changed_policy
 from agenttool.pipeline.core import Core
@@ -64,7 +63,7 @@ class Surfacing:
         self._shop = shop
         self._own = circumstances
         self._parent = parent
-        self._bounds: frozenset[str] | None = None
+        self._bounds: frozenset[ToolId] | None = None
         self._denied = Denied(core, shop.policy)
         self._children: WeakSet[Surfacing] = WeakSet()
         core.find_tools = self._find_for_model
@@ -85,7 +84,7 @@ class Surfacing:
 
     def take(self, handed: Surface) -> None:
         """Begin with a surface that somebody handed on, and know nothing beyond it."""
-        self._bounds = frozenset(each.qualified_name for each in (*handed.callable.values(), *handed.extra.values()))
+        self._bounds = frozenset((*handed.callable, *(each.tool_id for each in handed.extra.values())))
         handed.narrow(self._situation(handed.request))
         self.surfaces.add(handed)
 
@@ -100,12 +99,12 @@ class Surfacing:
         self.core.journal.note_apart(steps.SURFACE_CREATED, SurfaceMade(_brief(built.record)))
         return self._kept(built)
 
-    def as_before(self, surface_id: str, only: frozenset[str] | None) -> Surface:
-        """Give a surface that is kept, or make one again of another process: never more than that was asked for."""
+    def as_before(self, surface_id: str, reach: frozenset[ToolId] | None) -> Surface:
+        """Give a surface that is kept, or make one again of another process: it reaches no further than that did."""
         kept = self.surfaces.by_id.get(surface_id)
         if kept is not None:
             return kept
-        built = self._built(SurfaceRequest(only=only))
+        built = self._built(SurfaceRequest(), bounds=reach)
         return dataclasses.replace(built, record=replace(built.record, surface_id=SurfaceId(surface_id)))
 
     def load(self, given: ToolSurface, names: Iterable[str]) -> ToolSurface:
@@ -195,13 +194,12 @@ class Surfacing:
         loaded: frozenset[ToolId] = frozenset(),
         reason: str | None = None,
         roster: Roster | None = None,
+        bounds: frozenset[ToolId] | None = None,
     ) -> Surface:
-        situation = self._situation(request)
+        situation = self._situation(request, bounds)
         roster = roster or self._shop.catalog.roster()
         wish = Wish(
-            loaded=loaded
-            if self._bounds is None
-            else loaded.union(map(roster.ids.__getitem__, roster.chosen(self._bounds))),
+            loaded=loaded.union(situation.bounds or ()),
             denied=self._denied.among(roster),
             finder=FINDER_ID,
             policy=self._shop.policy,
@@ -210,7 +208,7 @@ class Surfacing:
         if fates.count(DEFERRED) and FINDER_ID not in roster.numbers:
             self._shop.declare(tool_search_tool())
             self._shop.index.remove(FINDER_ID)  # it finds the others, and not itself
-            return self._built(request, loaded=loaded, reason=reason)
+            return self._built(request, loaded=loaded, reason=reason, bounds=bounds)
         making = Making(
             surface_id=self.core.ids.new(SURFACE),
             created_at=timestamp(self.core.now_ns()),
@@ -223,7 +221,7 @@ class Surfacing:
         record = record_of(fates, making)
         return Surface(record=record, fates=fates, request=request, situation=situation, loaded=loaded)
 
-    def _situation(self, request: SurfaceRequest) -> Situation:
+    def _situation(self, request: SurfaceRequest, bounds: frozenset[ToolId] | None = None) -> Situation:
         line = tuple(self.core.line())
         circumstances = self.circumstances
         return Situation(
@@ -233,7 +231,8 @@ class Surfacing:
             circumstances=circumstances,
             model=request.model or circumstances.model,
             role=request.role,
-            only=chosen_within(self._bounds, request.only),
+            only=request.only,
+            bounds=self._bounds if bounds is None else bounds,
         )
 
     def _policy_refs(self) -> tuple[str, ...]:
