@@ -27,7 +27,7 @@ async def a_large_result(folder):
     """Make a call whose bytes go to the folder, through a runtime that keeps its journal in a file."""
     store = SqliteStore.open(folder / "state.db", steps=STEPS)
     payloads = ObjectPayloads.open(folder / "payloads")
-    world = World(clock=SystemClock(), ids=UniqueIds(), log=store.log, payloads=payloads)
+    world = World(clock=SystemClock(), ids=UniqueIds(), log=store.log, payloads=payloads, open_calls=store.open_calls)
     async with Runtime(world, tools=[declared(dump)], policy=Policy(book=ALLOW)) as runtime:
         result = await runtime.call("dump", {"lines": 300}, surface=await runtime.surface())
     await store.log.settle()
@@ -59,7 +59,7 @@ async def test_the_envelope_digest_and_reason_stay_when_the_bytes_have_expired(t
     await store.close()
 
     store = SqliteStore.open(tmp_path / "state.db", steps=STEPS)
-    world = World(clock=SystemClock(), ids=UniqueIds(), log=store.log, payloads=payloads)
+    world = World(clock=SystemClock(), ids=UniqueIds(), log=store.log, payloads=payloads, open_calls=store.open_calls)
     async with Runtime(world) as runtime:
         envelope = await runtime.invocation(call)
         records = [record async for record in runtime.export()]
