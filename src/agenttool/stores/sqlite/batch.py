@@ -36,10 +36,11 @@ class Batch:
     Attributes:
         begin: where calls are put that begin with this batch; the last of `begun`.
         ended: rows of calls that began together and have all ended.
+        registers: one of the changes says that this process lives.
         size: how many bytes its facts took when they were written.
     """
 
-    __slots__ = ("begin", "begun", "changes", "ended", "facts", "held", "released", "size")
+    __slots__ = ("begin", "begun", "changes", "ended", "facts", "held", "registers", "released", "size")
 
     def __init__(self, number: int) -> None:
         """Begin with nothing; batches of a process have different numbers."""
@@ -50,6 +51,7 @@ class Batch:
         self.held: list[HeldCall] = []
         self.released: list[str] = []
         self.changes: list[Change] = []
+        self.registers = False
         self.size = 0
 
     def __bool__(self) -> bool:
@@ -65,6 +67,7 @@ class Batch:
         self.held += later.held
         self.released += later.released
         self.changes = later.changes
+        self.registers = later.registers
         return self
 
     def drop(self, calls: Collection[str]) -> None:

@@ -167,9 +167,10 @@ class GroupCommit:
             raise
         self._is_gathering = False
 
-    async def perform(self, change: Callable[[sqlite3.Connection], _T]) -> _T:
+    async def perform(self, change: Callable[[sqlite3.Connection], _T], *, registers: bool = False) -> _T:
         """Make one change and give its outcome once it is kept."""
         outcome: list[_T] = []
+        self.batch.registers |= registers
         self.batch.changes.append(lambda connection: outcome.append(change(connection)))
         await self.settle()
         return outcome[-1]
@@ -259,6 +260,8 @@ class GroupCommit:
         aboard, self._aboard = self._aboard, []
         if error is not None:
             self.batch = batch.before(self.batch)
+            if self.lost:
+                self.batch.drop(self.lost)
         else:
             self.batch.ended += batch.kept()
         for waiter in aboard:

@@ -16,8 +16,10 @@ from agenttool.stores.sqlite.groups import GroupCommit
 from agenttool.stores.sqlite.query import lines_of, read_on
 from agenttool.stores.sqlite.retain import let_go
 from agenttool.stores.sqlite.verify import verify
-from agenttool.stores.sqlite.writer import Writer
+from agenttool.stores.sqlite.writer import Standing, Writer
 from agenttool.stores.told import recall, tell
+
+_UNKNOWN = Standing.UNKNOWN
 
 POLL_S = 0.1
 """How soon a reader hears of what another process wrote."""
@@ -43,7 +45,7 @@ class SqliteLog:
         """Take one fact."""
         call = fact.invocation_id
         batch = self.group.add((call, tell(fact)))
-        if call is None or not self._writer.is_registered:
+        if call is None or self._writer.standing is _UNKNOWN:
             return
         # A call of which facts are on disk, but not its end, must be found among those under way. One that ends before
         # anything of it was written never was among them, which is most calls that only read.

@@ -13,7 +13,7 @@ from agenttool.records import ApprovalId, InvocationId
 from agenttool.stores.sqlite.begun import adopt, has_orphans, still_open
 from agenttool.stores.sqlite.connect import reading
 from agenttool.stores.sqlite.groups import GroupCommit
-from agenttool.stores.sqlite.writer import Writer
+from agenttool.stores.sqlite.writer import Standing, Writer
 
 FORGET_NS = 24 * 3600 * 10**9
 """How long the name of an owner that died is kept; who wakes up later is taken for dead as well."""
@@ -85,21 +85,22 @@ class SqliteOpenCalls:
 
     async def renew(self, until_ns: int) -> None:
         """Say that this process is alive until then."""
-        await self._group.perform(lambda connection: _renew(connection, self.owner, until_ns))
-        self._writer.is_registered = True
+        # Whoever was struck off may not say so under the same name.
+        registers = self._writer.standing is not Standing.ALIVE
+        await self._group.perform(lambda connection: _renew(connection, self.owner, until_ns), registers=registers)
 
     def begin_anew(self) -> Collection[InvocationId]:
         """Take another name after having been taken for dead."""
         self._writer.owner = secrets.token_hex(8)
-        self._writer.is_registered = False
+        self._writer.standing = Standing.NAMELESS
         return [InvocationId(call) for call in self._group.lose()]
 
     async def retire(self) -> None:
         """Say that this process is no more; whatever it still holds may be claimed at once."""
-        if self._writer.is_registered:
+        if self._writer.standing is Standing.ALIVE:
             gone = "DELETE FROM owners WHERE owner = ?"
             await self._group.perform(lambda connection: connection.execute(gone, (self.owner,)))
-            self._writer.is_registered = False
+        self._writer.standing = Standing.UNKNOWN
 
     async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give calls of dead owners that there is something to do for."""

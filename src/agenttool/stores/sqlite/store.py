@@ -70,6 +70,7 @@ class SqliteStore:
             await self.open_calls.retire()
         except TakenForDead:  # its calls are others' already, and only what is about none is left to write
             self.open_calls.begin_anew()
+            await self.open_calls.retire()
         finally:
             try:
                 await self.log.group.close()

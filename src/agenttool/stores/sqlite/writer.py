@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agenttool.errors import StoreError
 from agenttool.ports.stores import TakenForDead
+from agenttool.records import ClosedEnum
 from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.connect import Durability, connect
 
@@ -25,6 +26,17 @@ class Busy(StoreError):
     """Another process was writing for longer than the writer wanted to wait; nothing was written."""
 
 
+class Standing(ClosedEnum):
+    """How a process stands among the owners of calls."""
+
+    UNKNOWN = "unknown"
+    """It never said that it lives, and holds no calls."""
+    ALIVE = "alive"
+    """It said so, and writes as long as its name is there."""
+    NAMELESS = "nameless"
+    """It was taken for dead, and writes nothing before it says that it lives, under another name."""
+
+
 class Writer:
     """Commits batches. Any thread may; two at once would take turns."""
 
@@ -36,8 +48,8 @@ class Writer:
         self._connection: sqlite3.Connection | None = None
         self._pages = 0
         self._turn = threading.Lock()
-        self.is_registered = False
-        """Whether this process said that it is alive; from then on it writes nothing once it was taken for dead."""
+        self.standing = Standing.UNKNOWN
+        """How this process stands among owners; once it said that it lives, that decides what it may write."""
 
     def is_checkpoint_due(self, *, idle: bool) -> bool:
         """Tell whether the write-ahead log has grown enough to be moved, now that somebody waits or nobody does."""
@@ -54,9 +66,7 @@ class Writer:
         with self._turn:
             try:
                 self._write(batch, time.monotonic() + patience_s)
-            except (Busy, TakenForDead):
-                if self._connection is not None and self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
+            except Busy:
                 raise
             except sqlite3.Error as error:
                 self._disconnect()
@@ -66,12 +76,14 @@ class Writer:
             except BaseException:
                 self._disconnect()
                 raise
+        if batch.registers:
+            self.standing = Standing.ALIVE
         self._pages += _PAGES_PER_COMMIT + batch.size // _PAGE
 
     def _write(self, batch: Batch, deadline: float) -> None:
         connection = self._connection = self._connection or connect(self._path, self._durability, patience_s=0)
         self._begin(connection, deadline)
-        self._refuse_the_dead(connection)
+        self._refuse_the_dead(connection, batch)
         batch.write(connection, self.owner)
         connection.execute("COMMIT")
 
@@ -108,9 +120,11 @@ class Writer:
                 return
             time.sleep(random.uniform(0.2, 1.0) * _RETRY_S)  # noqa: S311 -- two who wait must not keep step
 
-    def _refuse_the_dead(self, connection: sqlite3.Connection) -> None:
-        if not self.is_registered:
+    def _refuse_the_dead(self, connection: sqlite3.Connection, batch: Batch) -> None:
+        if self.standing is Standing.UNKNOWN or batch.registers:
             return
+        if self.standing is Standing.NAMELESS:
+            raise StoreError("this process was taken for dead, and could not yet say that it lives; try again")
         if connection.execute("SELECT 1 FROM owners WHERE owner = ?", (self.owner,)).fetchone() is None:
             raise TakenForDead(
                 f"this process ({self.owner}) was taken for dead and others have its calls; it must begin anew"
