@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from agenttool import ConfigError, Runtime, tool
+from agenttool.config import read_config
 
 
 @tool(namespace="math", read_only=True, open_world=False)
@@ -71,3 +72,11 @@ def test_a_wrong_store_is_told_with_its_file_and_line(settings, text, told):
     with pytest.raises(ConfigError) as error:
         asyncio.run(start())
     assert str(error.value).replace(str(settings), "FILE") == told
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 99_999_999])
+def test_a_port_that_no_machine_has_is_refused_with_its_line(tmp_path, port):
+    file = tmp_path / "agenttool.toml"
+    file.write_text(f"\n[server]\nport = {port}\n")
+    with pytest.raises(ConfigError, match=rf"agenttool\.toml:2: port must be from 0 to 65535, got {port}"):
+        read_config(file)

@@ -18,6 +18,7 @@ _STORE = {"url", "payloads"}
 _LIMITS = ("max_tools", "max_tokens")
 _SURFACE = {*_LIMITS, "hide_denied"}
 _SOURCE_KINDS = ("rap",)
+_LAST_PORT = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +177,9 @@ def _server(place: str, table: object) -> ServerSetting:
     for name, value in members.items():
         if type(value) is not kinds[name]:
             raise ConfigError(f"{place}: {name} must be of the type {kinds[name].__name__}, got {value!r}; correct it")
+    port = members.get("port", 0)
+    if isinstance(port, int) and not 0 <= port <= _LAST_PORT:
+        raise ConfigError(f"{place}: port must be from 0 to {_LAST_PORT}, got {port}; 0 is any that is free")
     return ServerSetting(**members)  # pyright: ignore[reportArgumentType] -- each was checked just now
 
 

@@ -89,3 +89,11 @@ def test_memory_does_not_grow_with_the_journal(tmp_path):
 
     small, large = peak(200), peak(8000)
     assert large < small * 1.25
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_closed_standard_output_is_told(tmp_path):
+    words = f'"{sys.executable}" -m agenttool export >&-'
+    outcome = subprocess.run(["sh", "-c", words], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert outcome.returncode == 2
+    assert outcome.stderr == "the standard output is closed; leave it open, or name a file with --out\n"

@@ -1,5 +1,9 @@
 import inspect
+import re
+import subprocess
+import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -37,3 +41,23 @@ def test_an_unknown_command_is_refused():
     outcome = run(app, ["fly"])
     assert outcome.exit_code == 2
     assert "fly" in outcome.stderr
+
+
+@pytest.mark.parametrize("name", ["approvals", "serve"])
+def test_no_word_of_a_help_page_is_taken_for_markup(name):
+    page = run(app, [name, "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).stdout
+    assert "a store; agenttool.toml if it lies here" in page
+    assert re.search(r" ;", page) is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["conformance"]])
+def test_a_full_disk_behind_the_output_is_told_in_one_line(words):
+    with Path("/dev/full").open("wb") as full:
+        outcome = subprocess.run(
+            [sys.executable, "-m", "agenttool", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert outcome.returncode == 2
+    assert outcome.stderr == (
+        "the output cannot be written: No space left on device; make room, or send it elsewhere\n"
+    )

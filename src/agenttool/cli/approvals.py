@@ -39,9 +39,7 @@ def approvals(  # noqa: PLR0913 -- one for each word of the command
     ] = None,
     *,
     store: Annotated[str | None, typer.Option(metavar="FILE", help="Where the calls are kept; as settings say")] = None,
-    settings: Annotated[
-        Path | None, typer.Option(help="Settings with a [store]; agenttool.toml if it lies here")
-    ] = None,
+    settings: Annotated[Path | None, typer.Option(help="Settings with a store; agenttool.toml if it lies here")] = None,
     places: Annotated[
         list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Go on with calls whose process is gone")
     ] = None,

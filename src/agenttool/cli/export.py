@@ -33,7 +33,9 @@ def export(
     not in the journal.
     """  # noqa: D415 -- as in the table of commands
     with opened(store) as reader, reader.at_one_moment():
-        if out is None:
+        if out is None and cast("object", sys.stdout) is None:
+            refuse(StoreError("the standard output is closed; leave it open, or name a file with --out"))
+        elif out is None:
             _write(reader, cast("BinaryIO", sys.stdout.buffer))
         else:
             _write_file(reader, out)

@@ -1,5 +1,7 @@
 """The front door: one table of commands, each loaded only when it is called."""
 
+import errno
+import sys
 from importlib import import_module
 from typing import Annotated
 
@@ -10,6 +12,11 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from agenttool import __version__
+from agenttool.cli.dropping import drop_output
+
+UNWRITABLE = 2
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 # name → (module that holds `app`, first line of the command's own help; a test compares the two)
 COMMANDS = {
@@ -87,5 +94,13 @@ def agenttool(
 
 
 def main() -> None:
-    """Run the command line."""
-    app()
+    """Run the command line; a full disk behind the output is told in a line, for it is no fault of the program."""
+    try:
+        app()
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        drop_output()
+        told = f"the output cannot be written: {error.strerror}; make room, or send it elsewhere"
+        Console(stderr=True).print(told, style="red", soft_wrap=True)
+        sys.exit(UNWRITABLE)

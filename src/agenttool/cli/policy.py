@@ -37,7 +37,7 @@ def policy() -> None:
 
 @app.command()
 def replay(
-    rules: Annotated[Path, typer.Argument(metavar="RULES", help="A settings file with [[rules]]")],
+    rules: Annotated[Path, typer.Argument(metavar="RULES", help="A settings file with rules")],
     *,
     places: Annotated[
         list[str] | None,

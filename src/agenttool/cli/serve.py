@@ -11,6 +11,7 @@ from rich.console import Console
 
 from agenttool.assemble import Runtime
 from agenttool.cli.loading import load_tools, refuse, settings_file, store_place
+from agenttool.codec import json_bytes
 from agenttool.config import Config, ServerSetting, read_config
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.server.app import make_app
@@ -22,7 +23,7 @@ app = typer.Typer(add_completion=False)
 def serve(  # noqa: PLR0913 -- one for each word of the command
     *,
     settings: Annotated[
-        Path | None, typer.Option(help="Settings with sources, rules and a [store]; agenttool.toml if it lies here")
+        Path | None, typer.Option(help="Settings with sources, rules and a store; agenttool.toml if it lies here")
     ] = None,
     store: Annotated[str | None, typer.Option(metavar="FILE", help="Where calls are kept; as settings say")] = None,
     places: Annotated[
@@ -31,7 +32,9 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
     host: Annotated[
         str | None, typer.Option(help="The address to listen on; 127.0.0.1 unless settings say more")
     ] = None,
-    port: Annotated[int | None, typer.Option(help="The port to listen on; 0 for any that is free")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any that is free")
+    ] = None,
     url: Annotated[str | None, typer.Option(help="Under which URL tool servers reach this one")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it serves")] = False,
 ) -> None:
@@ -86,7 +89,7 @@ def _shown(listening: socket.socket) -> str:
 
 def _tell(address: str, reached: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(f'{{"url": "{address}", "callback_url": "{reached}"}}')
+        typer.echo(json_bytes({"url": address, "callback_url": reached}).decode())
         return
     console = Console(stderr=True, highlight=False)
     console.print(f"serving at {address}; tools call back at {reached}/rap/callbacks", soft_wrap=True)

@@ -14,6 +14,7 @@ from typing import Annotated, NoReturn, Protocol, cast
 import typer
 from rich.console import Console
 
+from agenttool.cli.dropping import drop_output
 from agenttool.cli.findings import finding_block, printable, summary_table
 from agenttool.cli.progress import ByteBar
 from agenttool.conformance.validate.finding import Finding
@@ -150,14 +151,6 @@ class TextVoice:
             self._console.print()
         self._console.print(summary_table(summary))
         sys.stdout.flush()
-
-
-def drop_output() -> None:
-    """Let go of what could not be written, or Python tries once more at its exit, and complains."""
-    with suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
 
 
 def total_size(files: list[str]) -> int | None:
