@@ -190,3 +190,50 @@ def test_a_call_that_is_kept_says_how_to_look_at_it(folder):
     assert done.stdout == "2\n"
     assert re.fullmatch(r"agenttool show inv_[0-9a-f]+ --store calls\.db\n", done.stderr)
     assert "show" not in command(folder, "call", "add", "a=1", "--from", "pantry").stderr
+
+
+def test_a_tool_that_nobody_described_is_listed_as_one_that_destroys(folder):
+    line = next(line for line in command(folder, "tools", "pantry").stdout.splitlines() if "kitchen.bake" in line)
+    assert "writes, destroys" in line
+
+
+def test_what_an_author_wrote_commands_no_terminal(folder):
+    (folder / "loud.py").write_text(
+        "from agenttool import tool\n\n@tool\ndef shout() -> str:\n"
+        "    'Shout \\x1b]0;owned\\x07 [/nope]. Not for whispers.'\n    return ''\n"
+    )
+    listed = command(folder, "tools", "loud")
+    assert listed.returncode == 0
+    assert "[/nope]" in listed.stdout
+    assert "\x1b" not in listed.stdout
+
+
+def test_what_a_tool_prints_is_no_part_of_the_json(folder):
+    (folder / "chatty.py").write_text(
+        "from agenttool import tool\n\nprint('loading')\n\n@tool(read_only=True, open_world=False)\n"
+        "def chat() -> str:\n    'Chat. Not for work.'\n    print('noise')\n    return 'done'\n"
+    )
+    called = command(folder, "call", "chat", "--from", "chatty", "--json")
+    assert json.loads(called.stdout)["status"] == "succeeded"
+    assert called.stderr == "loading\nnoise\n"
+
+
+def test_bytes_that_are_no_text_end_in_a_result(folder):
+    called = command(folder, "call", "add", os.fsdecode(b"a=\xff"), "--from", "pantry", "--json")
+    assert json.loads(called.stdout)["error"]["error_class"] == "schema_validation_failed"
+    assert called.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        ("pantry.py", "write pantry, not the name of its file"),
+        ("./pantry.py", "write pantry, not the name of its file"),
+        ("leaver", "module 'leaver' cannot be imported: SystemExit: 0; correct it"),
+    ],
+)
+def test_a_module_that_cannot_be_used_is_told_with_what_to_do(folder, place, told):
+    (folder / "leaver.py").write_text("import sys\n\nsys.exit(0)\n")
+    refused = command(folder, "tools", place)
+    assert refused.returncode == 2
+    assert told in refused.stderr

@@ -3,7 +3,8 @@
 import asyncio
 import os
 import signal
-from contextlib import suppress
+import sys
+from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -45,8 +46,10 @@ def call(  # noqa: PLR0913 -- one for each word of the command
         chosen = settings_file(settings)
         arguments = read_arguments(words or [], args, args_file)
         is_kept = store_file(store, chosen) is not None
-        asked = Asked(name, arguments, load_tools(places), chosen, store_place(store), is_kept=is_kept, alone=as_json)
-        result, invocation, is_parked = asyncio.run(asked.call(terminal))
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is no part of its result
+            tools = load_tools(places)
+            asked = Asked(name, arguments, tools, chosen, store_place(store), is_kept=is_kept, alone=as_json)
+            result, invocation, is_parked = asyncio.run(asked.call(terminal))
     except (ConfigError, RecordError, StoreError) as error:
         refuse(error)
     where = "" if store is None else f" --store {store}"

@@ -31,9 +31,10 @@ def load_tools(places: list[str]) -> list[Tool]:
         name, _, attribute = place.partition(":")
         try:
             module = importlib.import_module(name)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             told = f"{type(error).__name__}: {error}"
-            raise ConfigError(f"module {name!r} cannot be imported: {told}; correct it") from error
+            advice = f"write {Path(name).stem}, not the name of its file" if name.endswith(".py") else "correct it"
+            raise ConfigError(f"module {name!r} cannot be imported: {told}; {advice}") from error
         values: list[object] = [getattr(module, attribute, None)] if attribute else list(vars(module).values())
         tools = [cast("Tool", value) for value in values if isinstance(value, FunctionTool | DeclaredTool)]
         if not tools:

@@ -11,10 +11,11 @@ from rich.table import Table
 
 from agenttool.assemble import Runtime
 from agenttool.cli.loading import load_tools, refuse, settings_file
+from agenttool.cli.terminal import printable
 from agenttool.cli.why import why
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError
-from agenttool.records import Json, JsonObject, Record, ToolDeclaration, ToolInterface, ToolSurface
+from agenttool.records import Json, JsonObject, Record, ToolDeclaration, ToolInterface, ToolSurface, acted_on
 
 app = typer.Typer(add_completion=False)
 
@@ -46,9 +47,8 @@ def tools(
         if isinstance(declaration, ToolDeclaration):
             facts = _facts(interfaces[declaration.tool_id])
             name = f"{declaration.namespace}.{declaration.name}"
-            table.add_row(
-                f"[cyan]{name}[/]", _arguments(declaration), facts, escape(declaration.description.split("\n")[0])
-            )
+            description = _shown(declaration.description.split("\n")[0])
+            table.add_row(f"[cyan]{_shown(name)}[/]", _arguments(declaration), facts, description)
     console = Console()
     console.print(table)
     console.print(seen(surface), style="dim", highlight=False, soft_wrap=True)
@@ -92,11 +92,16 @@ def _arguments(declaration: ToolDeclaration) -> str:
     properties, required = schema.get("properties"), schema.get("required")
     names: list[str] = list(properties) if isinstance(properties, dict) else []
     needed: list[Json] = required if isinstance(required, list) else []
-    return " ".join(name if name in needed else f"[dim]{name}?[/]" for name in names)
+    return " ".join(_shown(name) if name in needed else f"[dim]{_shown(name)}?[/]" for name in names)
+
+
+def _shown(text: str) -> str:
+    """Let the words of a tool's author be words: neither markup nor commands to the terminal."""
+    return escape(printable(text))
 
 
 def _facts(interface: ToolInterface) -> str:
-    """Tell what it does; a fact that nobody declared is dim."""
+    """Tell what it is taken to do; a fact that nobody declared is dim."""
     words = {
         "is_read_only": ("reads", "writes"),
         "is_destructive": ("destroys", ""),
@@ -104,5 +109,5 @@ def _facts(interface: ToolInterface) -> str:
         "is_concurrency_safe": ("parallel", "alone"),
     }
     inferred = interface.inferred_facts or ()
-    told = [(fact, pair[0] if getattr(interface, fact) is True else pair[1]) for fact, pair in words.items()]
+    told = [(fact, pair[0] if acted_on(interface, fact) is True else pair[1]) for fact, pair in words.items()]
     return ", ".join(f"[dim]{word}[/]" if fact in inferred else word for fact, word in told if word)

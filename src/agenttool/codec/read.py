@@ -109,7 +109,7 @@ def parse_value(data: bytes | str, *, what: str = "a value") -> Json:
         return cast("Json", msgspec.json.decode(data))
     except RecursionError:
         raise RecordError(f"{what} must not be nested too deeply; flatten it") from None
-    except UnicodeDecodeError:
+    except UnicodeError:  # bytes that are not, or text that was made of such bytes
         raise RecordError(f"{what} must be UTF-8, and some of the bytes are not; re-encode them") from None
     except msgspec.DecodeError as error:
         raise RecordError(f"{what} must be JSON: {error}; complete or repair it") from None
