@@ -34,6 +34,26 @@ def test_more_tools_than_a_request_takes_are_left_out():
     assert [(each.name, each.message) for each in menu.left_out] == [("test.t3", "a request takes at most 3 tools")]
 
 
+def test_the_search_that_finds_the_rest_is_sent_however_many_tools_come_before_it():
+    tools = [*(offered(f"t{number}") for number in range(4)), offered("tool_search", namespace="agenttool")]
+    menu = make_menu([*tools, offered("late", is_deferred=True)], Limits(max_tools=3), Wishes())
+    assert list(menu.shown) == ["t0", "t1", "tool_search"]
+    assert [each.name for each in menu.left_out] == ["test.t2", "test.t3"]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [{"type": "object", "properties": {"what is it?": {"type": "string"}}}]},
+        {"$ref": "#/$defs/A", "$defs": {"A": {"type": "object", "properties": {"what is it?": {"type": "string"}}}}},
+    ],
+)
+def test_an_argument_that_a_provider_refuses_is_found_wherever_a_root_speaks_of_it(schema):
+    menu = make_menu([offered("one"), offered("bad", schema)], FORMATS["anthropic"].limits, Wishes())
+    assert list(menu.shown) == ["one"]
+    assert menu.left_out[0].message == "the provider takes no argument named 'what is it?'"
+
+
 def test_the_providers_search_is_used_only_if_all_that_waits_fits_and_then_ours_is_not():
     ours = offered("tool_search", namespace="agenttool")
     tools = [offered("t"), ours, *(offered(f"late{number}", is_deferred=True) for number in range(2))]

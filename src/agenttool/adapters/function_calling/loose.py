@@ -4,6 +4,7 @@ A provider that refuses one schema refuses the whole request. What they refuse i
 is not, the rest is said in words, and the runtime holds the input to the schema itself in any case.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agenttool.adapters.function_calling.branches import resolved
@@ -36,6 +37,12 @@ def loose_form(schema: JsonObject) -> Loose:
         root.pop("additionalProperties", None)
         root.pop("unevaluatedProperties", None)
     return Loose(root, f"The arguments must also fit this JSON Schema: {json_bytes(apart).decode()}")
+
+
+def argument_names(schema: JsonObject) -> Iterable[str]:
+    """Name the members that a root shows, wherever it speaks of them."""
+    whole = resolved(schema, schema)
+    return _with_branches(members(whole, "properties"), whole, schema)
 
 
 def _completed(node: JsonObject, *, alone: bool) -> None:

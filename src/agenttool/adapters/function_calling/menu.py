@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from agenttool.adapters.function_calling.budget import StrictBudget
 from agenttool.adapters.function_calling.dialect import Dialect
-from agenttool.adapters.function_calling.loose import loose_form
+from agenttool.adapters.function_calling.loose import argument_names, loose_form
 from agenttool.adapters.function_calling.names import named
 from agenttool.adapters.function_calling.strict import NotStrict, strict_form
 from agenttool.ports.offer import OfferedTool
 from agenttool.records import AbsenceReason, AbsentTool, JsonObject
-from agenttool.schema.traverse import members
 
 OUR_SEARCH = "agenttool.tool_search"
 """The tool by which a model searches here; where the provider has a search of its own, one is enough."""
@@ -97,8 +96,10 @@ def make_menu(offered: Iterable[OfferedTool], limits: Limits, wishes: Wishes) ->
     budget = StrictBudget(limits.max_strict_tools, limits.max_optionals, limits.max_unions)
     shown: dict[str, ShownTool] = {}
     left_out: list[AbsentTool] = []
+    kept_free = sum(tool.qualified_name == OUR_SEARCH for tool in sent)  # what does not fit is found by it
     for name, tool in sorted(names.items(), key=_place):
-        reason = _why_not(tool, limits, len(shown))
+        kept_free -= tool.qualified_name == OUR_SEARCH
+        reason = _why_not(tool, limits, len(shown) + kept_free)
         if reason is None:
             shown[name] = _shown(name, tool, limits, wishes, budget)
         else:
@@ -128,7 +129,8 @@ def _why_not(tool: OfferedTool, limits: Limits, before: int) -> tuple[str, str] 
     if limits.max_tools is not None and before >= limits.max_tools:
         return f"a request takes at most {limits.max_tools} tools", "defer some tools, or ask for fewer"
     pattern = limits.property_names
-    strange = [name for name in members(tool.input_schema, "properties") if pattern and not pattern.fullmatch(name)]
+    names = () if pattern is None else argument_names(tool.input_schema)
+    strange = [name for name in names if pattern and not pattern.fullmatch(name)]
     if strange:
         return f"the provider takes no argument named {strange[0]!r}", "rename the argument"
     return None

@@ -24,13 +24,14 @@ def named(
 
     A name that fits and that no other tool wants stays as it is. Two tools that share a bare name are told apart by
     their namespaces, and where spelling a name anew is not enough, by a digest of the qualified name. The order of the
-    tools does not matter. Those that wait to be loaded are given no name, but share theirs already, so that loading
+    tools does not matter. Those that wait to be loaded are given no name, but claim theirs already, so that loading
     one renames none.
     """
-    chosen = list(tools)
-    shared = Counter(tool.name for tool in (*chosen, *waiting))
+    chosen, later = list(tools), list(waiting)
+    shared = Counter(tool.name for tool in (*chosen, *later))
     wanted = {tool.qualified_name: _wanted(tool, is_shared=shared[tool.name] > 1) for tool in chosen}
     claims = Counter(wanted.values())
+    claims.update(_wanted(tool, is_shared=shared[tool.name] > 1) for tool in later)
     taken = set(reserved)
     names: dict[str, str] = {}
     for tool in chosen:
@@ -38,7 +39,7 @@ def named(
         is_free = name not in taken and (claims[name] == 1 or name == tool.name)
         if is_free and _FITS.fullmatch(name):
             names[tool.qualified_name] = name
-    taken.update(names.values())
+    taken.update(claims)
     for qualified_name in sorted(wanted.keys() - names.keys()):
         name = _marked(wanted[qualified_name], qualified_name, taken)
         names[qualified_name] = name
