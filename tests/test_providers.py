@@ -282,6 +282,20 @@ def test_a_tool_that_the_providers_own_search_found_is_loaded_and_runs(provider)
     assert later == request
 
 
+@pytest.mark.parametrize("provider", SEARCHED)
+def test_a_tool_that_went_while_the_providers_search_found_it_is_refused_by_a_result(provider):
+    async def run():
+        async with Runtime.open(tools=[stock, weigh]) as rt:
+            model = await rt.tools_for(provider)
+            model.request()
+            await rt.change(providers={"depot": "unavailable"})
+            return await model.answer(SEARCHED[provider])
+
+    taken = asyncio.run(run())
+    assert [result.error.error_class for result in taken.results] == ["blocked_tool"]
+    assert len(taken.answers) == 1
+
+
 async def _until_now(rt):
     async for position, event in rt.events():
         yield position, event

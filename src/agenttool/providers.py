@@ -143,9 +143,10 @@ class ModelTools:
         """Load what the provider's own search has shown to its model, so that it may be called."""
         shown = (menu.shown[name].tool for name in found if name in menu.shown)
         fresh = [tool for tool in shown if tool.is_deferred and tool.tool_id not in self._found]
-        if fresh:
-            await self.load([tool.qualified_name for tool in fresh])
-            self._found.update(tool.tool_id for tool in fresh)
+        for tool in fresh:
+            with suppress(ConfigError):  # it went while the model thought of it; a call says why it is not there
+                await self.load([tool.qualified_name])
+                self._found.add(tool.tool_id)
 
     async def _payloads(self, refs: Iterable[Ref]) -> dict[Digest, bytes]:
         """Fetch the media that a model is to be shown; what cannot be had is told by its caption alone."""

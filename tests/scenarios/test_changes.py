@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool import Circumstances, ConfigError, ModelCapabilities, Runtime
+from agenttool import Circumstances, ConfigError, ModelCapabilities, Runtime, SurfacePolicy
 from agenttool.records import EventType, ToolKind
 from agenttool.testing.fakes import scripted_tool
 
@@ -13,6 +13,19 @@ SAFE = {"is_read_only": True, "is_concurrency_safe": True, "is_destructive": Fal
 
 def loaded(surface):
     return {each.removeprefix("tool_test.") for each in surface.loaded_tools}
+
+
+async def test_a_tool_that_went_since_a_surface_was_made_is_not_loaded_on_it(rule):
+    tools = [scripted_tool(name, should_defer=True, required_credentials=("vault:key",)) for name in ("one", "two")]
+    begin, hiding = Circumstances(credentials=frozenset({"vault:key"})), SurfacePolicy(hide_denied=True)
+    async with Runtime.open(tools=tools, circumstances=begin, surface=hiding) as rt:
+        surface = await rt.surface()
+        for gone in ({"rules": [rule("deny", "test.two")]}, {"credentials": []}):
+            await rt.change(**gone)
+            with pytest.raises(ConfigError, match=r"'test.two' cannot be loaded any more; .*says why"):
+                await rt.load(surface, ["two"])
+        told = [each.event_type async for each in rt.export() if hasattr(each, "event_type")]
+        assert EventType.DEFERRED_LOADED not in told
 
 
 @pytest.fixture(scope="session")

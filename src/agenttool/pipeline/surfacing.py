@@ -115,7 +115,13 @@ class Surfacing:
         """
         before = self.surfaces.made(given)
         chosen = Known.on(before).to_load(self._shop.index, names_in(names))
-        return self._grown(before, chosen).record if chosen else before.record
+        if not chosen:
+            return before.record
+        built = self._grown(before, chosen)
+        gone = [each.qualified_name for each in chosen if each.tool_id not in built.shown]
+        if gone:
+            raise ConfigError(f"{gone[0]!r} cannot be loaded any more; the surface `current(surface)` says why")
+        return self._loaded(before, built, chosen).record
 
     def current(self, given: ToolSurface) -> ToolSurface:
         """Give the surface that took the place of another, or that one itself.
@@ -170,11 +176,14 @@ class Surfacing:
         return renewed
 
     def _grown(self, before: Surface, chosen: Iterable[Entry]) -> Surface:
-        """Make a surface anew from the tools of another, with some of its deferred tools loaded, and no others."""
+        """Make a surface from the tools of another, with some of its deferred tools loaded that are still there."""
         chosen = tuple(chosen)
         loaded = before.loaded.union(each.tool_id for each in chosen)
         names = ", ".join(each.qualified_name for each in chosen)
-        built = self._built(before.request, loaded=loaded, reason=f"{names} loaded", roster=before.roster)
+        return self._built(before.request, loaded=loaded, reason=f"{names} loaded", roster=before.roster)
+
+    def _loaded(self, before: Surface, built: Surface, chosen: Iterable[Entry]) -> Surface:
+        """Let a surface with tools loaded follow the one without."""
         for entry in chosen:
             told = {"tool_id": entry.tool_id, "name": entry.qualified_name, "surface_id": built.record.surface_id}
             self.core.journal.note_apart(steps.DEFERRED_LOADED, {**told})
@@ -255,8 +264,11 @@ class Surfacing:
         chosen = known.selected(result)
         if chosen:
             surface = asked_on.latest()  # another search may have loaded something meanwhile
-            surface.newer = self._grown(surface, chosen)
-            surface = surface.newer
+            built = self._grown(surface, chosen)
+            chosen = tuple(each for each in chosen if each.tool_id in built.shown)
+            if chosen:
+                surface.newer = self._loaded(surface, built, chosen)
+                surface = surface.newer
         return told_to_model(result, known, chosen, surface.record.surface_id)
 
 
