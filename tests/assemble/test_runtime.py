@@ -1,4 +1,5 @@
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -91,3 +92,28 @@ def test_rules_of_the_program_and_of_settings_hold_together(tmp_path):
         with sync.open(config=tmp_path / "agenttool.toml", tools=[write], rules=rules) as rt:
             ends[name] = rt.call("write", {"path": "x"}, surface=rt.surface()).status.value
     assert ends == {"settings": "succeeded", "both": "denied"}
+
+
+async def test_a_relative_path_that_may_begin_in_two_places_is_allowed_only_if_both_are(tmp_path, monkeypatch):
+    """A tool of this process begins a relative path in the folder of the process, whatever the settings call workspace."""
+    (tmp_path / "ws").mkdir()
+    (tmp_path / "out").mkdir()
+    monkeypatch.chdir(tmp_path)
+    settings = tmp_path / "agenttool.toml"
+    settings.write_text(
+        '[permissions]\nworkspace = "ws"\ninteractive = false\n\n'
+        '[[rules]]\nbehavior = "allow"\ntool = "files.note"\npath = "**"\n'
+    )
+
+    @tool(namespace="files")
+    def note(path: str) -> str:
+        """Write a note. Not for reading."""
+        Path(path).write_text("x")
+        return "written"
+
+    async with Runtime.open(tools=[note], config=settings) as rt:
+        surface = await rt.surface()
+        astray = await rt.call("note", {"path": "out/y"}, surface=surface)
+        inside = await rt.call("note", {"path": str(tmp_path / "ws" / "y")}, surface=surface)
+    assert (astray.status.value, inside.status.value) == ("denied", "succeeded")
+    assert not (tmp_path / "out" / "y").exists()

@@ -101,7 +101,10 @@ def workspace_of(config: Config) -> Workspace:
     """Name the folders that paths are judged by."""
     roots = config.workspace or (".",)
     return Workspace(
-        roots=tuple(os.path.realpath(root) for root in roots), home=str(Path.home()), resolve=os.path.realpath
+        roots=tuple(os.path.realpath(root) for root in roots),
+        here=os.path.realpath("."),
+        home=str(Path.home()),
+        resolve=os.path.realpath,
     )
 
 

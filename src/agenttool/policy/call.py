@@ -110,16 +110,16 @@ class Call:
     @cached_property
     def _bases(self) -> tuple[str, ...] | None:
         """Where relative words of commands may begin; nothing if a command moves to an unknown place."""
-        root = self.workspace.roots[0] if self.workspace.roots else None
-        found = {place.text: None for place in self.paths if place.ways} | ({} if root is None else {root: None})
-        at = root
+        at = self.workspace.starts
+        found = dict.fromkeys((*(place.text for place in self.paths if place.ways), *at))
         for subcommand in self.subcommands:
             if subcommand.name in _MOVES:
                 targets = [word for word in subcommand.words[1:] if not word.text.startswith("-")]
-                if at is None or len(targets) != 1 or not targets[0].is_plain:
+                if not at or len(targets) != 1 or not targets[0].is_plain:
                     return None
-                at = word_place(targets[0].text, self.workspace, base=at, expands=False).text
-                found[at] = None
+                to = targets[0].text
+                at = tuple(word_place(to, self.workspace, base=each, expands=False).text for each in at)
+                found.update(dict.fromkeys(at))
         return tuple(found)
 
     def word_places(self, word: Word) -> tuple[Place, ...]:

@@ -31,6 +31,7 @@ class Workspace:
 
     Attributes:
         roots: absolute directories; a relative path begins at the first, a relative pattern at each of them.
+        here: the folder that the process is in, where a tool that knows of no workspace begins a relative path.
         home: what `~` stands for; without it a path that begins so is unreadable.
         resolve: gives the place that a path leads to once symbolic links are followed, as `os.path.realpath` does for
             paths that need not exist. Without it no link can be seen, so no allow covers any path.
@@ -38,6 +39,7 @@ class Workspace:
     """
 
     roots: tuple[str, ...] = ()
+    here: str | None = None
     home: str | None = None
     resolve: Callable[[str], str] | None = None
     ignore_case: bool = False
@@ -47,6 +49,11 @@ class Workspace:
         """The roots as written, and where they really are."""
         reals = (self.real(root) for root in self.roots)
         return tuple(dict.fromkeys(split(each) for each in (*self.roots, *reals) if each is not None))
+
+    @cached_property
+    def starts(self) -> tuple[str, ...]:
+        """Where a relative path may begin; if that is not one place, each is another reading of it."""
+        return tuple(dict.fromkeys((*self.roots[:1], *(() if self.here is None else (self.here,)))))
 
     def real(self, absolute: str) -> str | None:
         """Follow the links of an absolute path; nothing where that cannot be known."""
@@ -85,8 +92,10 @@ class Place:
 
 def place_of(text: str, workspace: Workspace) -> Place:
     """Read a path of an argument, in every way that the tool might."""
-    base = workspace.roots[0] if workspace.roots else None
-    return _place(text, [_absolute(reading, base, workspace.home) for reading in _readings(text)], workspace, _ways)
+    readings = [
+        _absolute(reading, base, workspace.home) for base in workspace.starts or (None,) for reading in _readings(text)
+    ]
+    return _place(text, readings, workspace, _ways)
 
 
 def word_place(text: str, workspace: Workspace, *, base: str | None, expands: bool) -> Place:
