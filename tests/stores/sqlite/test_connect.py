@@ -4,6 +4,7 @@ import stat
 
 import pytest
 
+from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.connect import Durability
 from agenttool.stores.sqlite.store import SqliteStore
@@ -26,4 +27,18 @@ async def test_a_commit_waits_for_the_disk_as_promised(path, write, durability, 
     connection = store.log.group._writer._connection
     assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    await store.close()
+
+
+async def test_a_damaged_page_is_told_with_what_to_do_about_it(path, open_store, write):
+    store = open_store()
+    await write(store, *range(1, 200))
+    await store.close()
+    damaged = bytearray(path.read_bytes())
+    middle = len(damaged) // 2 // 4096 * 4096
+    damaged[middle : middle + 4096] = bytes(4096)
+    path.write_bytes(damaged)
+    store = open_store()
+    with pytest.raises(StoreError, match="newest backup"):
+        list(store.log.verify())
     await store.close()

@@ -43,7 +43,9 @@ def create(path: Path) -> None:
     except OSError as error:
         raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
     except sqlite3.Error as error:
-        raise ConfigError(f"cannot use {str(path)!r} as a store: {error}; give it another file") from error
+        raise ConfigError(
+            f"cannot use {str(path)!r} as a store: {error}; {_advice(error, 'give it another file')}"
+        ) from error
     if mode != "wal":
         raise ConfigError(f"the file system of {str(path)!r} cannot keep a write-ahead log; use a local disk")
 
@@ -72,7 +74,15 @@ def reading(path: Path) -> Generator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(f"cannot read {str(path)!r}: {error}; look at the disk, then verify the log") from error
+        advice = _advice(error, "look at the disk, then verify the log")
+        raise StoreError(f"cannot read {str(path)!r}: {error}; {advice}") from error
+
+
+def _advice(error: sqlite3.Error, otherwise: str) -> str:
+    """Say what to do about an error; a file that is damaged mends by no second try."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+        return "put the newest backup in its place, or save what can be read with `sqlite3 FILE .recover`"
+    return otherwise
 
 
 def sync_folder(path: Path) -> None:
