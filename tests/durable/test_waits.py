@@ -112,9 +112,9 @@ async def test_a_question_that_expires_while_nobody_runs_is_a_deny(survivor, end
 
 async def test_an_answer_does_not_cover_a_tool_that_changed(asking, survivor, ended, sound, living, tmp_path):
     approval_id = await _killed(asking)
-    *others, send, _ = living.tools_of(tmp_path)
+    *others, send, relay = living.tools_of(tmp_path)
     changed = tool(description="Send to everybody.")(send.function)
-    async with survivor(tools=[*others, changed]) as rt:
+    async with survivor(tools=[*others, changed, relay]) as rt:
         await rt.decide(approval_id, "allow")
         (result,) = await ended(rt)
         assert result.error.error_code == "declaration_changed"
