@@ -150,11 +150,14 @@ class GroupCommit:
         self._has_gone = False
 
     async def _lead(self, loop: _Loop) -> None:
-        """Let everybody who is ready now come along, then go."""
+        """Let everybody who is ready now come along, then go; unless another who leads has taken all along."""
         await self._gather(loop)
+        if not self.batch and self._under_way is None:
+            return
         waiter: asyncio.Future[None] = loop.create_future()
         (self._waiting if self.batch else self._aboard).append(waiter)
-        self._depart(loop)
+        if self.batch and not self._is_writer_taken:
+            self._depart(loop)
         await waiter
 
     async def _gather(self, loop: _Loop) -> None:
