@@ -143,8 +143,8 @@ async def test_the_write_ahead_log_is_moved_into_the_file_even_if_somebody_alway
 ):
     monkeypatch.setattr(writer, "MOST_PAGES", 20)
     store = open_store()
-    for number in range(1, 120):
-        await write(store, number)
+    for number in range(1, 120, 2):
+        await asyncio.gather(write(store, number), write(store, number + 1))
     assert path.stat().st_size > 20 * 4096
     assert path.with_name("state.db-wal").stat().st_size < 200 * 4096
     assert list(store.log.verify()) == []
@@ -155,8 +155,7 @@ async def test_the_write_ahead_log_is_moved_into_the_file_once_nobody_waits(open
     monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 20)
     store = open_store()
     before = path.stat().st_size
-    for number in range(1, 20):
-        await write(store, number)
+    await asyncio.gather(*[write(store, number) for number in range(1, 200)])
     assert path.stat().st_size == before
     for _ in range(500):
         if path.stat().st_size > before:

@@ -119,20 +119,27 @@ class GroupCommit:
     def settle(self) -> Awaitable[None]:
         """Give something to wait for: it is over once all that was put into the batch before is kept."""
         loop = asyncio.get_running_loop()
+        if not self.batch or not self._is_free:
+            return self._join(loop)
+        if not self._is_alone(loop):
+            return self._lead(loop)
+        waiter = self._join(loop)
+        self._depart(loop)
+        return waiter
+
+    @property
+    def _is_free(self) -> bool:
+        return not self._is_gathering and not self._is_writer_taken
+
+    def _join(self, loop: _Loop) -> asyncio.Future[None]:
+        """Wait with whoever waits for what is there now."""
+        waiter: asyncio.Future[None] = loop.create_future()
         if self.batch:
-            is_free = not self._is_gathering and not self._is_writer_taken
-            if is_free and not self._is_alone(loop):
-                return self._lead(loop)
-            waiter: asyncio.Future[None] = loop.create_future()
             self._waiting.append(waiter)
-            if is_free:
-                self._depart(loop)
-            return waiter
-        waiter = loop.create_future()
-        if self._under_way is None:
-            waiter.set_result(None)
-        else:
+        elif self._under_way is not None:
             self._aboard.append(waiter)
+        else:
+            waiter.set_result(None)
         return waiter
 
     def _is_alone(self, loop: _Loop) -> bool:
@@ -150,13 +157,11 @@ class GroupCommit:
         self._has_gone = False
 
     async def _lead(self, loop: _Loop) -> None:
-        """Let everybody who is ready now come along, then go; unless another who leads has taken all along."""
-        await self._gather(loop)
-        if not self.batch and self._under_way is None:
-            return
-        waiter: asyncio.Future[None] = loop.create_future()
-        (self._waiting if self.batch else self._aboard).append(waiter)
-        if self.batch and not self._is_writer_taken:
+        """Let everybody who is ready now come along, then go; who finds somebody else leading comes along."""
+        if self._is_free:
+            await self._gather(loop)
+        waiter = self._join(loop)
+        if self.batch and self._is_free:
             self._depart(loop)
         await waiter
 
@@ -223,7 +228,8 @@ class GroupCommit:
             if not isinstance(failure, Exception):
                 raise
             return True
-        self._is_writer_taken = self._writer.is_checkpoint_due(idle=False)
+        # A lone caller waits for it gladly: to let the write-ahead log grow costs the disk more than to write it anew.
+        self._is_writer_taken = self._writer.is_checkpoint_due(idle=len(self._aboard) <= 1)
         self._land(loop, batch, None, is_checkpoint_due=self._is_writer_taken)
         if self._is_writer_taken:
             self._hand_over(loop, None)
