@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from agenttool.stores.sqlite.begun import Together, as_json, write_begun, write_ended
+from agenttool.stores.sqlite.begun import Together, as_json, rows_of, write_begun, write_ended
 from agenttool.stores.sqlite.chain import ToldFact, find_head, link
 from agenttool.stores.told import written_together
 
@@ -40,13 +40,14 @@ class Batch:
         size: how many bytes its facts took when they were written.
     """
 
-    __slots__ = ("begin", "begun", "changes", "ended", "facts", "held", "registers", "released", "size")
+    __slots__ = ("_rows", "begin", "begun", "changes", "ended", "facts", "held", "registers", "released", "size")
 
     def __init__(self, number: int) -> None:
         """Begin with nothing; batches of a process have different numbers."""
         self.facts: list[ToldFact] = []
         self.begin = Together(number)
         self.begun: list[Together] = [self.begin]
+        self._rows: list[tuple[int, str]] = []
         self.ended: list[int] = []
         self.held: list[HeldCall] = []
         self.released: list[str] = []
@@ -76,11 +77,16 @@ class Batch:
         self.held = [held for held in self.held if held[0] not in calls]
         self.released = [call for call in self.released if call not in calls]
 
+    def depart(self) -> "Batch":
+        """Be ready to be written by another thread: nothing of it changes from now on."""
+        self._rows = rows_of(self.begun)
+        return self
+
     def write(self, connection: sqlite3.Connection, owner: str) -> None:
         """Write everything inside the transaction that is open."""
         if self.facts:
             self._write_facts(connection)
-        write_begun(connection, owner, self.begun)
+        write_begun(connection, owner, self._rows)
         if self.ended:
             write_ended(connection, owner, self.ended)
         if self.held:

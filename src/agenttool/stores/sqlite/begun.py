@@ -48,13 +48,20 @@ class Together:
         self.is_put = self.is_written = False
 
 
-def write_begun(connection: sqlite3.Connection, owner: str, begun: Iterable[Together]) -> None:
+def rows_of(begun: Iterable[Together]) -> list[tuple[int, str]]:
+    """Put down what is to be written of calls that have begun; one may end while that is on its way to disk."""
+    rows: list[tuple[int, str]] = []
+    for each in begun:
+        if each.calls:
+            each.is_put = True
+            rows.append((each.number, as_json(list(each.calls))))
+    return rows
+
+
+def write_begun(connection: sqlite3.Connection, owner: str, rows: Iterable[tuple[int, str]]) -> None:
     """Write that calls have begun."""
-    for row in begun:
-        calls = list(row.calls)
-        if calls:
-            row.is_put = True
-            connection.execute(_INSERT, (owner, row.number, as_json(calls)))
+    for number, calls in rows:
+        connection.execute(_INSERT, (owner, number, calls))
 
 
 def write_ended(connection: sqlite3.Connection, owner: str, numbers: Iterable[int]) -> None:

@@ -209,7 +209,7 @@ class GroupCommit:
             self._depart(loop)
 
     def _depart(self, loop: _Loop) -> None:
-        batch, self.batch = self.batch, Batch(next(self._batches))
+        batch, self.batch = self.batch.depart(), Batch(next(self._batches))
         self._aboard, self._waiting = self._waiting, []
         self._lone = self._lone + 1 if len(self._aboard) < 2 else 0  # noqa: PLR2004 -- one, or nobody
         is_quick = self._waited_s <= (QUICK_S if len(self._aboard) > 1 else PATIENT_S)
