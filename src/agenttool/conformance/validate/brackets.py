@@ -5,17 +5,27 @@ whole arrays and objects too, as long as nothing is nested in them, and brackets
 """
 
 import re
+import sys
 from typing import NamedTuple
 
-_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_FLAT = rb'[^][{}"]*+(?:' + _STRING + rb'[^][{}"]*+)*+'
+REPEATS_POSSESSIVELY = sys.version_info >= (3, 11, 5)
+"""Before that, a repetition that gives nothing back forgets where an attempt began that failed (gh-106052)."""
+
+
+def _repeated(inner: bytes) -> bytes:
+    """Repeat a pattern as often as it fits, and never give anything back."""
+    return rb"(?:" + inner + rb")*+" if REPEATS_POSSESSIVELY else rb"(?>(?:" + inner + rb")*)"
+
+
+_REST = rb'[^"\\]*+' + _repeated(rb'\\.[^"\\]*+') + rb'"'
+_FLAT = rb'[^][{}"]*+' + _repeated(rb'"' + _REST + rb'[^][{}"]*+')
 
 _UP_TO_BRACKET = re.compile(_FLAT, re.DOTALL)
 """Stops before a bracket, at the end, or before the quote of a string that does not end here."""
-_UP_TO_NEST = re.compile(_FLAT + rb"(?:(?:\[" + _FLAT + rb"\]|\{" + _FLAT + rb"\})" + _FLAT + rb")*+", re.DOTALL)
+_UP_TO_NEST = re.compile(_FLAT + _repeated(rb"(?:\[" + _FLAT + rb"\]|\{" + _FLAT + rb"\})" + _FLAT), re.DOTALL)
 """The same, but passes over what has brackets and nothing nested in them."""
 _RUN = re.compile(rb"[\[{]++|[\]}]++")
-_REST_OF_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_REST_OF_STRING = re.compile(_REST, re.DOTALL)
 
 _QUOTE = ord('"')
 OPENING = b"[{"
