@@ -108,7 +108,8 @@ class Runtime(_Runtime):
         book = RuleBook((*rules_of(settings), *all_of("rules", rules, Rule)))
         wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
         if wanted not in list(PermissionMode):
-            raise ConfigError(f"no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
+            place = f"{settings.mode_place}: " if mode is None else ""
+            raise ConfigError(f"{place}no permission mode is called {wanted!r}; use one of {', '.join(PermissionMode)}")
         if interactive not in (True, False, None):
             raise ConfigError(f"interactive must be true, false or left out, got {interactive!r}; use one of them")
         if not isinstance(cast("object", lease_s), int | float) or not lease_s >= SHORTEST_LEASE_S:

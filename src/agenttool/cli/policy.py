@@ -95,7 +95,8 @@ def _book(settings: Config) -> RuleBook:
         ConfigError: something of them, or the mode, is wrong.
     """
     if settings.mode is not None and settings.mode not in list(PermissionMode):
-        raise ConfigError(f"no permission mode is called {settings.mode!r}; use one of {', '.join(PermissionMode)}")
+        problem = f"no permission mode is called {settings.mode!r}; use one of {', '.join(PermissionMode)}"
+        raise ConfigError(f"{settings.mode_place}: {problem}")
     written = (
         WrittenRule(members=each.members, source=each.source, file=each.file, line=each.line) for each in settings.rules
     )

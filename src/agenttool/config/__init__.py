@@ -1,0 +1,22 @@
+"""Settings: the only reader of settings files, each kept with its file and line, and of the environment."""
+
+from agenttool.config.read import environment, read_config
+from agenttool.config.settings import (
+    Config,
+    ServerSetting,
+    Setting,
+    SourceSetting,
+    StoreSetting,
+    SurfaceSetting,
+)
+
+__all__ = [
+    "Config",
+    "ServerSetting",
+    "Setting",
+    "SourceSetting",
+    "StoreSetting",
+    "SurfaceSetting",
+    "environment",
+    "read_config",
+]

@@ -1,0 +1,76 @@
+"""What settings files can say, as records."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from agenttool.records import JsonObject, RuleSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One table of a settings file, as written, and where it stands."""
+
+    members: JsonObject
+    file: str
+    line: int
+    source: RuleSource
+
+    @property
+    def place(self) -> str:
+        """Say where it stands, for a message."""
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSetting:
+    """Where the journal and the payloads are kept, as written; what is relative begins in the folder of the file."""
+
+    url: str
+    payloads: str | None
+    folder: Path
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurfaceSetting:
+    """How much surfaces show, as far as the file says; a limit of `false` is none."""
+
+    max_tools: int | bool | None = None
+    max_tokens: int | bool | None = None
+    hide_denied: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceSetting:
+    """A source of tools, as written."""
+
+    name: str
+    kind: str
+    members: JsonObject
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSetting:
+    """Where this runtime is served, and under which URL others reach it."""
+
+    host: str = "127.0.0.1"
+    port: int = 8642
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What settings files say. Several files make one configuration; nothing in one hides what another says."""
+
+    rules: tuple[Setting, ...] = ()
+    hooks: tuple[Setting, ...] = ()
+    mode: str | None = None
+    mode_place: str = ""
+    interactive: bool | None = None
+    workspace: tuple[str, ...] = ()
+    store: StoreSetting | None = None
+    surface: SurfaceSetting | None = None
+    search_model: Path | None = None
+    sources: tuple[SourceSetting, ...] = ()
+    server: ServerSetting | None = None
