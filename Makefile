@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
 say = @printf '\033[36m==>\033[0m %s\n'
 
-.PHONY: help run test fast check conformance bench docs schemas clean
+.PHONY: help run demo test fast check conformance bench docs schemas clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | while IFS= read -r line; do printf '  %-12s %s\n' "$${line%%:*}" "$${line##*## }"; done
@@ -34,7 +34,10 @@ $(VENV)/.developing: $(VENV)/.installed
 	@$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@
 
-run: $(VENV)/.installed ## tell the story of what agenttool can do so far
+run: $(VENV)/.installed ## serve agenttool here, its calls kept in agenttool.db
+	@$(BIN)/agenttool serve
+
+demo: $(VENV)/.installed ## tell the story of what agenttool can do so far
 	@$(BIN)/agenttool demo
 
 test: $(VENV)/.developing ## run every test

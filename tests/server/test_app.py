@@ -39,6 +39,7 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
         status, page = ask(url + "/status")
         told = json.loads(page)
         assert (status, told["waiting"], told["subscriptions"], told["views"]) == (200, [], [], [])
+        assert ask(url + "/") == (200, page)
         assert "cannot be had" in told["faults"][0]
         assert ask(url + "/status", headers={"X-Forwarded-For": "203.0.113.9"})[0] == 404
         assert ask(url + "/rap/callbacks/" + "0" * 80, b"{}")[0] == 404
@@ -57,3 +58,17 @@ def test_a_port_that_is_taken_is_told(tmp_path):
         done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, timeout=20, check=False)
         assert done.returncode == 2
         assert "use another --port" in done.stderr
+
+
+def test_what_waits_is_kept_on_disk_even_where_nobody_said_where(tmp_path):
+    with serving(tmp_path) as (_, url):
+        assert ask(url + "/healthz") == (200, b"ok")
+        assert (tmp_path / "agenttool.db").exists()
+
+
+def test_settings_that_name_a_store_are_heard(tmp_path):
+    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:own.db"\n')
+    with serving(tmp_path) as (_, url):
+        assert ask(url + "/healthz") == (200, b"ok")
+        assert (tmp_path / "own.db").exists()
+        assert not (tmp_path / "agenttool.db").exists()

@@ -18,6 +18,9 @@ from agenttool.server.app import make_app
 
 app = typer.Typer(add_completion=False)
 
+_EMBEDDED = "agenttool.db"
+"""Whoever waits for days is kept on disk, even where nobody said where."""
+
 
 @app.command()
 def serve(  # noqa: PLR0913 -- one for each word of the command
@@ -25,7 +28,9 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
     settings: Annotated[
         Path | None, typer.Option(help="Settings with sources, rules and a store; agenttool.toml if it lies here")
     ] = None,
-    store: Annotated[str | None, typer.Option(metavar="FILE", help="Where calls are kept; as settings say")] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Where calls are kept; as settings say, or agenttool.db here")
+    ] = None,
     places: Annotated[
         list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Also offer the tools of a module")
     ] = None,
@@ -48,8 +53,10 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
         address = f"http://{_shown(listening)}"
         reached = url or said.url or address
 
+        kept = store_place(store or (_EMBEDDED if config.store is None else None))
+
         def opened() -> Runtime:
-            return Runtime.open(config=chosen, store=store_place(store), tools=tools, callback_url=reached)
+            return Runtime.open(config=chosen, store=kept, tools=tools, callback_url=reached)
 
         told = uvicorn.Config(make_app(opened), log_level="warning", access_log=False, lifespan="on")
         server = _Announcing(told, lambda: _tell(address, reached, as_json=as_json))

@@ -31,6 +31,7 @@ def make_app(open_runtime: Callable[[], Runtime]) -> Starlette:
         Route("/rap/callbacks/{token}", callbacks),
         Route("/healthz", health),
         Route("/status", status),
+        Route("/", status),
     ]
     return Starlette(routes=routes, lifespan=lifespan)
 

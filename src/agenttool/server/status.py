@@ -8,7 +8,7 @@ from agenttool.records import Json, JsonObject
 MOST = 1000
 """So many of each are listed."""
 
-_HERE = ("127.0.0.1", "::1", "localhost", "testclient")
+_HERE = ("127.0.0.1", "::1", "localhost")
 _PASSED_ON = ("forwarded", "x-forwarded-for", "via")
 
 
