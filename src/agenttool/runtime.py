@@ -11,6 +11,7 @@ from weakref import WeakSet
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import Index
 from agenttool.catalog.surface import Surface
+from agenttool.codec import read, write
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
@@ -57,6 +58,8 @@ from agenttool.records import (
 from agenttool.results.preview import READ_RESULT
 
 __all__ = ["Runtime", "World"]
+
+_DEFAULT_POLICY = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
 
 
 class Runtime(Surfaced, Detached, Ledger):
@@ -213,6 +216,7 @@ class Runtime(Surfaced, Detached, Ledger):
 
         Raises:
             ConfigError: it is no list of calls.
+            RecordError: the policy is not what it should be.
             ToolFailure: the calls depend on each other in a way that cannot be.
         """
         results: list[ToolResult | None] = [None] * len(all_are(ToolCall, calls))
@@ -232,10 +236,11 @@ class Runtime(Surfaced, Detached, Ledger):
 
         Raises:
             ConfigError: it is no list of calls.
+            RecordError: the policy is not what it should be.
             ToolFailure: the calls depend on each other in a way that cannot be.
         """
         all_are(ToolCall, calls)
-        policy = policy or SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
+        policy = _DEFAULT_POLICY if policy is None else read(write(policy), SchedulerPolicy)
         planned = [
             plan(self._core, self._surfaces, each.name, each.arguments, surface, each.native_call_id, actor_ref)
             for each in calls

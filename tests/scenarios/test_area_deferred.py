@@ -237,5 +237,5 @@ async def test_a_name_that_several_waiting_tools_share_tells_how_to_select_each(
 def test_settings_that_say_nothing_sensible_are_refused_with_their_place(tmp_path, written, told):
     settings = tmp_path / "agenttool.toml"
     settings.write_text(f"\n[surface]\n{written}\n")
-    with pytest.raises(ConfigError, match=rf"agenttool\.toml:2: .*{told}"):
+    with pytest.raises(ConfigError, match=rf"agenttool\.toml:3: .*{told}"):
         Runtime.open(config=settings)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool import ConfigError, Context, Runtime, ToolCall, tool
+from agenttool import ConfigError, Context, RecordError, Runtime, ToolCall, tool
 from agenttool.records import (
     ErrorClass,
     EventType,
@@ -199,3 +199,47 @@ async def test_a_listener_who_leaves_and_comes_back_misses_no_progress_and_hears
         await listen(rt, 0, 9)
     assert result.status == "succeeded"
     assert live == heard == list(range(1, 10))
+
+
+@pytest.mark.requirement("AT-DECL-12")
+@pytest.mark.parametrize(
+    ("state", "error_class"),
+    [
+        *((word, "blocked_tool") for word in ("draft", "disabled", "requires_setup", "retired")),
+        ("deferred", "schema_not_loaded"),
+    ],
+)
+@pytest.mark.parametrize("said_by", ["a record", "an option"])
+async def test_a_lifecycle_given_as_text_counts_as_the_word_it_is(allow, call, changed, said_by, state, error_class):
+    plain = scripted_tool("probe")
+    if said_by == "a record":
+        probe = changed(plain, declaration={"lifecycle": state})
+    else:
+        probe = tool(name="probe", lifecycle=state)(nothing)
+    async with Runtime.open(tools=[probe], rules=allow) as rt:
+        result = await call(rt, "probe", {})
+    assert result.error.error_class == error_class
+    assert plain.executor.inputs == []
+
+
+async def nothing() -> str:
+    """Do nothing. Not for work."""
+    return "done"
+
+
+async def test_a_policy_given_in_text_counts_as_one_given_in_words(allow):
+    async def fail(job):
+        raise ValueError("as asked")
+
+    async def hang(job):
+        await asyncio.Event().wait()
+
+    tools = [scripted_tool(name, script, is_concurrency_safe=True) for name, script in (("fail", fail), ("hang", hang))]
+    pair = [ToolCall(name="hang", arguments={}), ToolCall(name="fail", arguments={})]
+    policy = SchedulerPolicy(scheduler_policy_id="p", sibling_failure_policy="cancel_siblings")
+    async with Runtime.open(tools=tools, rules=allow) as rt:
+        hung, _ = await rt.batch(pair, surface=await rt.surface(), policy=policy)
+        wrong = SchedulerPolicy(scheduler_policy_id="p", yield_policy="whenever")
+        with pytest.raises(RecordError, match=r"'whenever'.*/yield_policy"):
+            await rt.batch(pair, policy=wrong)
+    assert hung.error.error_class == "sibling_canceled"

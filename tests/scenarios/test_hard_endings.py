@@ -68,6 +68,7 @@ async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leav
     assert "4711-0815" not in everything
 
 
+@pytest.mark.requirement("AT-PROG-09")
 async def test_closing_a_runtime_ends_what_waits_and_what_runs_with_a_result(asked_questions):
     started = asyncio.Event()
 

@@ -1,6 +1,8 @@
 """Everything that was declared, by id and by name; nothing wins silently."""
 
+import dataclasses
 from collections.abc import Iterator
+from typing import TypeVar
 
 from agenttool.catalog.complete import completed
 from agenttool.catalog.entry import Entry
@@ -9,7 +11,9 @@ from agenttool.catalog.roster import Roster
 from agenttool.codec import read, write
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import ToolId
+from agenttool.records import Record, ToolId
+
+_R = TypeVar("_R", bound=Record)
 
 
 class Catalog:
@@ -39,8 +43,7 @@ class Catalog:
         Raises:
             ConfigError: its records are not what they should be, or another tool already has this namespace and name.
         """
-        _whole(tool)
-        entry = Entry(tool=completed(tool))
+        entry = Entry(tool=completed(_whole(tool)))
         owner = self._owners.get(entry.qualified_name)
         if owner not in (None, entry.tool_id):
             raise ConfigError(
@@ -72,20 +75,30 @@ class Catalog:
         return self._register.roster()
 
 
-def _whole(tool: DeclaredTool) -> None:
+def _whole(tool: DeclaredTool) -> DeclaredTool:
     """Hold the records of a tool to their own shapes: a person, or an adapter of others, may have put anything there.
+
+    What counts is what a reader of the records would read: a tool whose lifecycle is the text `"retired"` is retired,
+    and nobody can change a schema in it any more.
 
     Raises:
         ConfigError: a value is of another kind than its field; says which and where.
     """
-    declaration = tool.declaration
-    for record in (declaration, tool.interface, tool.execution_profile, tool.permission_profile):
-        try:
-            read(write(record), type(record))
-        except (RecordError, TypeError, ValueError, RecursionError) as error:
-            kind = type(record).__name__
-            raise ConfigError(f"the {kind} of {declaration.name!r} cannot be used: {error}") from error
-    if not declaration.tool_id or not declaration.name:
-        raise ConfigError(
-            f"a tool needs an id and a name, got {declaration.tool_id!r} and {declaration.name!r}; add it"
-        )
+    name = tool.declaration.name
+    declaration = _as_read(tool.declaration, name)
+    if not declaration.tool_id or not name:
+        raise ConfigError(f"a tool needs an id and a name, got {declaration.tool_id!r} and {name!r}; add it")
+    return dataclasses.replace(
+        tool,
+        declaration=declaration,
+        interface=_as_read(tool.interface, name),
+        execution_profile=_as_read(tool.execution_profile, name),
+        permission_profile=_as_read(tool.permission_profile, name),
+    )
+
+
+def _as_read(record: _R, name: str) -> _R:
+    try:
+        return read(write(record), type(record))
+    except (RecordError, TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"the {type(record).__name__} of {name!r} cannot be used: {error}") from error

@@ -124,7 +124,11 @@ def _moment_of(event: EventType, facts: Sequence[Fact]) -> Timestamp | None:
 
 
 def _merge(fields: dict[str, object], added: Mapping[str, object]) -> None:
+    """Fill in fields; a list grows by what it does not have yet."""
     for name, value in added.items():
         known = fields.get(name)
-        both = isinstance(known, tuple) and isinstance(value, tuple)
-        fields[name] = (*cast("tuple[object, ...]", known), *cast("tuple[object, ...]", value)) if both else value
+        if isinstance(known, tuple) and isinstance(value, tuple):
+            before, more = cast("tuple[object, ...]", known), cast("tuple[object, ...]", value)
+            fields[name] = (*before, *(each for each in more if each not in before))
+        else:
+            fields[name] = value

@@ -170,6 +170,8 @@ class Decided(Plain, frozen=True):
         """Fill in what was judged, and by which decision."""
         value = shown(self.permission_input, self.redactor)
         fields: dict[str, object] = {"permission_decision_refs": (self.decision_id,), "permission_input": value}
+        if self.verdict.policy_refs:
+            fields["policy_refs"] = self.verdict.policy_refs
         return {**fields, "approval_request_ref": self.approval_id} if self.approval_id else fields
 
     def records(self, fact: Fact) -> tuple[Record, ...]:

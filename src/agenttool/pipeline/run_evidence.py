@@ -8,7 +8,7 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.journal.evidence import Plain
 from agenttool.pipeline.evidence import Launched
-from agenttool.ports.evidence import Ended
+from agenttool.ports.evidence import Ended, links_of
 from agenttool.ports.facts import Brief, Fact
 from agenttool.records import (
     Cancellation,
@@ -70,6 +70,11 @@ class Progressed(Plain, frozen=True):
         """Tell what was reported."""
         said = {"progress": self.number, "message": self.message, "percent": self.percent, "step": self.step}
         return {name: value for name, value in said.items() if value is not None}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Link the task that does the work elsewhere, if there is one."""
+        task = (self.facts or {}).get("task_id")
+        return {} if task is None else {"runtime_refs": (task,)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the update."""
@@ -206,8 +211,8 @@ class Completed(Launched, frozen=True):
         return Ended(self.result).members(event) if event in _OF_THE_END else super().members(event)
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill in what the start fills in, and when it was."""
-        return {**super().contributes(), "started_at": timestamp(self.started_ns)}
+        """Fill in what the start fills in, when it was, and what the result links."""
+        return {**super().contributes(), "started_at": timestamp(self.started_ns), **links_of(self.result)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the decision and the result."""

@@ -80,6 +80,7 @@ class Launched(Part, frozen=True):
             "depends_on": launch.depends_on,
             "scheduler_policy_ref": launch.scheduler_policy_ref,
             "external_mappings": None if launch.mapping is None else (launch.mapping,),
+            "policy_refs": self.standing.judged.policy_refs,
         }
         return {
             **{name: value for name, value in fields.items() if value is not None},
@@ -106,6 +107,15 @@ class Launched(Part, frozen=True):
         return Brief("launch", (self.launch,), self.standing)
 
 
+_LINKS = ("policy_refs", "evidence_refs", "telemetry_refs", "artifact_refs")
+
+
+def links_of(result: ToolResult) -> dict[str, object]:
+    """Give what a call shares with its result: the refs to what other systems own (AT-INV-05)."""
+    found = ((name, getattr(result, name)) for name in _LINKS)
+    return {name: refs for name, refs in found if refs}
+
+
 class Ended(Part, frozen=True):
     """The one result of the call, and what became of the change it wanted to make to the shared context."""
 
@@ -124,8 +134,8 @@ class Ended(Part, frozen=True):
         return told
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill nothing."""
-        return {}
+        """Link what the result links."""
+        return links_of(self.result)
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the result."""
@@ -138,6 +148,10 @@ class Ended(Part, frozen=True):
 
 class Made(Ended, frozen=True):
     """A result that was made and has to wait for its turn to leave; the end of its call will tell it."""
+
+    def contributes(self) -> Mapping[str, object]:
+        """Link nothing that nobody has been given."""
+        return {}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell nothing that nobody has been given."""
@@ -160,8 +174,8 @@ class Completed(Part, frozen=True):
         return Ended(self.result).members(event) if event in _OF_THE_END else self.launched.members(event)
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill in what the start fills in, and when it was."""
-        return {**self.launched.contributes(), "started_at": timestamp(self.started_ns)}
+        """Fill in what the start fills in, when it was, and what the result links."""
+        return {**self.launched.contributes(), "started_at": timestamp(self.started_ns), **links_of(self.result)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Tell the decision and the result."""

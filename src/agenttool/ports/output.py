@@ -12,6 +12,7 @@ from agenttool.records import (
     JsonObject,
     Part,
     Ref,
+    TelemetryRef,
     UnsetType,
 )
 
@@ -67,6 +68,8 @@ class NativeOutput(Part, frozen=True, kw_only=True, gc=True):
     structured_content: object = UNSET
     resource_refs: tuple[Ref, ...] | None = None
     artifact_refs: tuple[Ref, ...] | None = None
+    evidence_refs: tuple[str, ...] | None = None
+    telemetry_refs: tuple[TelemetryRef, ...] | None = None
     is_error: bool = False
     error: NativeError | None = None
     partial: Partial | None = None

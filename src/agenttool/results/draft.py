@@ -254,6 +254,8 @@ def _result(
         transcript_search_text=_hint(native.transcript_search_text, plan.transcript_search_text),
         resource_refs=native.resource_refs,
         artifact_refs=native.artifact_refs,
+        evidence_refs=native.evidence_refs,
+        telemetry_refs=native.telemetry_refs,
         summary=_hint(native.summary, None),
         redaction_state=said.state,
         error=error,
