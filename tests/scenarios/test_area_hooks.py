@@ -5,8 +5,9 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import Context, Internal, Runtime, tool
-from agenttool.records import HookEvent, InputContract, MutationPolicy
+from agenttool import Context, Internal, RecordError, Runtime, tool
+from agenttool.codec import from_json
+from agenttool.records import HookEvent, InputContract, MutationPolicy, PermissionDecision
 from agenttool.testing.fakes import scripted_tool
 
 
@@ -90,7 +91,7 @@ async def test_progress_of_hooks_and_of_the_tool_is_counted_as_one(allow, call, 
     ]
 
 
-@pytest.mark.requirement("AT-HOOK-07")
+@pytest.mark.requirement("AT-HOOK-07", "AT-PERM-13")
 @pytest.mark.parametrize("hint", ["allow", "ask", "deny", "passthrough"])
 async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, call, hook, story, hint):
     @tool(open_world=False, destructive=False)
@@ -107,6 +108,9 @@ async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, cal
         told = await story(rt, await calling)
     assert told.decisions[0]["behavior"] == hint.replace("passthrough", "ask")
     assert told.hooks[0]["hook_id"] in str(told.decisions[0])
+    assert told.hooks[0]["permission_result"]["behavior"] == hint
+    with pytest.raises(RecordError, match="behavior"):
+        from_json({**told.decisions[0], "behavior": "shrug"}, PermissionDecision)
 
 
 @pytest.mark.requirement("AT-HOOK-10", "AT-PIPE-19")
