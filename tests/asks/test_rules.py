@@ -60,6 +60,8 @@ def shell(tmp_path):
         "'rm' x",
         "/bin/rm x",
         "ls\nrm x",
+        "env -Srm x",
+        "ls | xargs -I% env % x",
     ],
 )
 async def test_ask_23_a_denied_command_is_found_wherever_it_stands_in_a_line(shell, command):

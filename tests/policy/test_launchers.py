@@ -87,6 +87,26 @@ def hit(pattern, line):
         "bash /proc/self/fd/0 <<< 'rm x'",
         "BASH_ENV=<(echo rm x) bash -c :",
         "LD_PRELOAD=./rm.so ls",
+        "env -Srm x",
+        "env -iSrm x",
+        "env -iS'rm x'",
+        "env --split-string=rm x",
+        "script -qc'rm x' /dev/null",
+        "flock /tmp -c'rm x'",
+        "echo rm | xargs -I% env % x",
+        "echo rm | xargs -i {} x",
+        "echo x | xargs -I % rm %",
+        "choom -n 0 -- rm x",
+        "x86_64 rm x",
+        "/lib64/ld-linux-x86-64.so.2 /bin/rm x",
+        "compgen -W '$(rm x)'",
+        "PS4='$(rm x)' bash -xc :",
+        "GIT_SSH_COMMAND='rm x' git fetch",
+        "uv run rm x",
+        "bundle exec rm x",
+        "kubectl exec pod -- rm x",
+        "docker exec -it box rm x",
+        "ENV rm x",
     ],
 )
 def test_a_deny_finds_the_command_behind_every_launcher(text):
@@ -106,6 +126,10 @@ def test_a_deny_finds_the_command_behind_every_launcher(text):
         ". ./settings.sh",
         "LANG=C ls",
         "alias.sh",
+        "uv pip install rm",
+        "docker rm box",
+        "xargs -I% cp % there",
+        "ENV=test make",
     ],
 )
 def test_a_deny_does_not_find_what_is_not_there(text):
@@ -120,6 +144,7 @@ def test_an_allow_need_not_name_a_wrapper_that_adds_nothing():
     assert needed("env nice -n 5 timeout 5 git status") == [["git", "status"]]
     assert needed("bash -lc 'git status && git log'") == [["git", "status"], ["git", "log"]]
     assert needed("ls | xargs git log") == [["ls"], ["git", "log", ""]]
+    assert needed("ls | xargs -I{} git log {}") == [["ls"], ["git", "log", "{}"]]
 
 
 def test_an_allow_must_name_a_launcher_that_adds_power():

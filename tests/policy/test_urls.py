@@ -23,6 +23,8 @@ from agenttool.policy.urls import canonical_host, url_of, url_pattern
         ("0:0:0:0:0:0:0:1", "::1"),
         ("::ffff:127.0.0.1", "127.0.0.1"),
         ("example.%63om", None),
+        ("fa\u00df.example", None),
+        ("{good,evil}.example", None),
         ("a..b", None),
         ("256.1.1.1", None),
         ("1.2.3.4.5", None),

@@ -18,7 +18,9 @@ MAX_WORDS = 1000
 """How many words of commands are looked up as paths; more count as everywhere."""
 
 _MOVES = frozenset({"cd", "chdir", "pushd", "popd"})
-_HOST = re.compile(r"^[^\s/@:-][^\s/@:]*\.[^\s/@:]+(?::\d+)?(?:/|$)")
+_HOST = re.compile(r"^(?:localhost|[^\s/@:-][^\s/@:]*[.\u3002\uff0e\uff61][^\s/@:]+)(?::\d+)?(?:/|$)", re.IGNORECASE)
+_ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+_JOINTS = re.compile(r"[=@:,;]")
 
 
 class Call:
@@ -184,20 +186,25 @@ def _argv(words: list[Json]) -> CommandLine:
 
 
 def _path_words(subcommand: Subcommand) -> Iterator[Word]:
-    """Give what may be a path in a command: its arguments, the values of its options, its redirections."""
+    """Give what may be a path in a command: its arguments, what is joined to its options, its redirections."""
     yield from (*subcommand.reads, *subcommand.writes)
     for index, word in enumerate(subcommand.words):
         if word.certainty is Certainty.UNKNOWN:
             yield word
         elif index or "/" in word.text:
-            spellings = [word.text, word.text.partition("=")[2], word.text.removeprefix("@")]
-            if re.match(r"^-[A-Za-z]\S*[/.~]", word.text):
-                spellings.append(word.text[2:])
             yield from (
                 Word(each, word.certainty)
-                for each in dict.fromkeys(spellings)
-                if each and len(each) <= MAX_PATH and not each.startswith("-")
+                for each in _pieces(word.text)
+                if len(each) <= MAX_PATH and not each.startswith("-")
             )
+
+
+def _pieces(text: str) -> list[str]:
+    """Give what of a word may be a name of its own: `-dVALUE`, `file=@NAME;type=x`, `NAME:/inside`, `file:NAME`."""
+    begins = [0, *([2] if re.match(r"^-[^-]", text) else ()), *(joint.end() for joint in _JOINTS.finditer(text))]
+    rests = [text[begin:] for begin in begins]
+    found = dict.fromkeys((*rests, *(_JOINTS.split(rest, maxsplit=1)[0] for rest in rests)))
+    return [each for each in found if each]
 
 
 def _word_urls(word: Word) -> Iterator[Url]:
@@ -205,6 +212,11 @@ def _word_urls(word: Word) -> Iterator[Url]:
     if word.certainty is Certainty.UNKNOWN:
         yield Url(text=word.text)
     elif "://" in word.text:
-        yield url_of(word.text.partition("=")[2] if word.text.startswith("-") else word.text)
-    elif _HOST.match(word.text):
-        yield from (url for scheme in ("http", "https") if (url := url_of(f"{scheme}://{word.text}")).host)
+        yield from map(url_of, [each for each in _pieces(word.text) if _ADDRESS.match(each)] or [word.text])
+    else:
+        yield from (url for each in _pieces(word.text) if _HOST.match(each) for url in _without_scheme(each))
+
+
+def _without_scheme(text: str) -> Iterator[Url]:
+    """Read the name of a host, perhaps with a port and a path; an ending such as `x.y` may still be a file's."""
+    return (url for scheme in ("http", "https") if (url := url_of(f"{scheme}://{text}")).host)

@@ -19,6 +19,9 @@ MAX_LAUNCHES = 6
 MAX_TAILS = 200
 """How many words a launcher may have before it is no longer told what it might run."""
 
+MAX_CLUSTER = 8
+"""How many options of one letter may stand together before the value of the last."""
+
 # Shells that read text as our grammar does; `zsh` and `fish` have tricks of their own, so they are launchers.
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash"})
 _SYSTEM = frozenset({"/bin", "/usr/bin"})
@@ -33,9 +36,18 @@ _LAUNCHERS = frozenset(
     npx pnpx bunx uvx caffeinate time env genv nice gnice nohup timeout gtimeout stdbuf setsid ionice
     command builtin exec xargs gxargs hash complete jobs mapfile readarray bind enable
     zsh fish mksh rbash csh tcsh yash elvish nu pwsh
+    choom uclampset coresched i386 x86_64 uname26 run-parts compgen chpst softlimit setuidgid envdir setlock
+    dumb-init tini catchsegv chronic sem hyperfine ld.so
     """.split()  # noqa: SIM905 -- a list of words reads best as words
 )
-_RUNNING = frozenset({"BASH_ENV", "PROMPT_COMMAND", "LD_PRELOAD", "LD_AUDIT"})
+_LOADER = re.compile(r"^ld-(?:linux|musl).*\.so")
+# What these run stands behind one of their words; without it they run nothing of anybody's choice.
+_RUNNERS = {
+    "exec": frozenset("bundle npm pnpm yarn docker podman nerdctl kubectl oc lxc direnv mise aws-vault".split()),  # noqa: SIM905 -- as above
+    "run": frozenset("uv poetry pipenv pdm hatch rye conda mamba docker podman nerdctl kubectl op doppler".split()),  # noqa: SIM905 -- as above
+    "shell": frozenset({"machinectl"}),
+}
+_RUNNING = frozenset("BASH_ENV PS4 PROMPT_COMMAND LD_PRELOAD LD_AUDIT GIT_SSH_COMMAND GIT_EXTERNAL_DIFF".split())  # noqa: SIM905 -- a list of words reads best as words
 _STREAMS = (("dev",), ("proc",))
 _SHELL_FLAGS = re.compile(r"^-[ceuxlvnaf]*c[ceuxlvnaf]*$")
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
@@ -66,7 +78,7 @@ _WRAPPERS = {
     "command": _wrapper("-p"),
     "builtin": _wrapper(),
     "exec": _wrapper("-c -l", "-a"),
-    "xargs": _wrapper("-0 -r -t -x --null --no-run-if-empty", "-n -P -L -d -E -s"),
+    "xargs": _wrapper("-0 -r -t -x -i --null --no-run-if-empty --replace", "-n -P -L -d -E -s -I"),
 }
 
 
@@ -130,9 +142,16 @@ def _launched(subcommand: Subcommand) -> _Launch:
     understood = _interpreted(name, subcommand) if is_the_known_one else None
     if understood is None and is_the_known_one and name in _WRAPPERS:
         understood = _understood(name, subcommand)
-    if understood is None and name in _LAUNCHERS | _SHELLS:
+    if understood is None and _may_launch(name.casefold(), subcommand):
         understood = _Launch(line=_everything_after(subcommand))
     return understood or _Launch()
+
+
+def _may_launch(name: str, subcommand: Subcommand) -> bool:
+    """Tell whether a command may run another that stands among its words; case is nothing to some file systems."""
+    if name in _LAUNCHERS or name in _SHELLS or _LOADER.match(name):
+        return True
+    return any(name in _RUNNERS.get(word.text, ()) for word in subcommand.words[1:])
 
 
 def _interpreted(name: str, subcommand: Subcommand) -> _Launch | None:
@@ -175,10 +194,29 @@ def _understood(name: str, subcommand: Subcommand) -> _Launch | None:
         # Whether this is a variable or a command depends on quotes that are gone.
         return None
     if name == "xargs":
-        # What it reads becomes further arguments.
-        words = [*(words or [Word("echo")]), Word("", Certainty.UNKNOWN)]
+        words = _filled_in(words or [Word("echo")], _placeholder(subcommand.words[1 : -len(words) or None]))
     inner = Subcommand(words=tuple(words), assignments=(*subcommand.assignments, *assignments))
     return _Launch(line=CommandLine(subcommands=(inner,) if words else ()), adds_nothing=bool(words))
+
+
+def _placeholder(options: tuple[Word, ...]) -> str | None:
+    """Give what `xargs` replaces by what it reads; nothing if that becomes further arguments."""
+    found: str | None = None
+    for index, word in enumerate(options):
+        if word.text == "-I" and index + 1 < len(options):
+            found = options[index + 1].text
+        elif word.text in ("-i", "--replace"):
+            found = "{}"
+        elif word.text.startswith("-I"):
+            found = word.text[2:]
+    return found
+
+
+def _filled_in(words: list[Word], placeholder: str | None) -> list[Word]:
+    """Give the words of a command as `xargs` runs it: what it reads can be anything."""
+    if not placeholder:
+        return [*words, Word("", Certainty.UNKNOWN)]
+    return [Word(word.text, Certainty.UNKNOWN) if placeholder in word.text else word for word in words]
 
 
 def _skip_options(wrapper: _Wrapper, words: tuple[Word, ...]) -> tuple[Word, ...] | None:
@@ -212,10 +250,24 @@ def _option_length(wrapper: _Wrapper, option: str) -> int | None:
     return 1 if attached and not option.startswith("--") else None
 
 
+def _values_of(word: str) -> list[str]:
+    """Give what of a word may be the value of an option: `-qcVALUE` may be that of `-q` or of `-c`."""
+    if not word.startswith("-"):
+        return []
+    found = [word.partition("=")[2]] if word.startswith("--") else [word[at:] for at in range(2, MAX_CLUSTER)]
+    return [*dict.fromkeys(text for text in found if text)]
+
+
 def _texts_in(word: str) -> list[str]:
     """Give what of a word may be a command with its arguments: all of it, or the value of an option."""
-    found = [word] if not word.startswith("-") else [word, word[2:], word.partition("=")[2]]
-    return [text for text in found if re.search(r"\s", text)]
+    return [text for text in (word, *_values_of(word)) if re.search(r"\s", text)]
+
+
+def _heads_in(word: Word) -> list[Word]:
+    """Give what of a word may be the name of a command: the word, or what is joined to an option."""
+    if not word.is_plain or not word.text.startswith("-"):
+        return [word]
+    return [Word(value) for value in _values_of(word.text) if not re.search(r"\s", value)]
 
 
 def _everything_after(subcommand: Subcommand) -> CommandLine:
@@ -224,9 +276,7 @@ def _everything_after(subcommand: Subcommand) -> CommandLine:
     if len(words) > MAX_TAILS:
         return CommandLine(suspicions=("a command that runs others has too many words to be sure",))
     tails = [
-        Subcommand(words=words[index:])
-        for index, word in enumerate(words)
-        if not (word.is_plain and word.text.startswith("-"))
+        Subcommand(words=(head, *words[index + 1 :])) for index, word in enumerate(words) for head in _heads_in(word)
     ]
     texts = [parse_commands(text) for word in words if word.is_plain for text in _texts_in(word.text)]
     for tail in tails:

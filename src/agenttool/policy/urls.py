@@ -14,6 +14,9 @@ from agenttool.policy.wildcards import Depth, Step, meets, step
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 _NUMBER = re.compile(r"^(?:0[xX][0-9a-fA-F]*|[0-9]+)$")
 _ODD = re.compile(r"[\x00-\x20\x7f\\]")
+_LABEL = re.compile(r"^[a-z0-9_-]+$")
+# Older and newer rules for names in Unicode lead to different hosts: `fa\u00df.de` is `fass.de` to some.
+_DEVIATIONS = re.compile(r"[\u00df\u1e9e\u03c2\u200c\u200d]")
 _MAX_DECODINGS = 3
 
 
@@ -60,7 +63,7 @@ def url_of(text: str) -> Url:
 
 def canonical_host(host: str) -> str | None:
     """Give the one spelling of a host: lower case, no last dot, Punycode, a plain IP; nothing if it has none."""
-    if not host or "%" in host:
+    if not host or "%" in host or _DEVIATIONS.search(host):
         return None
     if ":" in host:
         return _ip(host)
@@ -72,7 +75,7 @@ def canonical_host(host: str) -> str | None:
     labels = name.split(".")
     if _NUMBER.match(labels[-1]):
         return _odd_ip(labels)
-    return name if all(labels) else None
+    return name if all(map(_LABEL.match, labels)) else None
 
 
 def _ip(text: str) -> str | None:
