@@ -7,6 +7,8 @@ AgentToolError
 └── StoreError      a store could not keep its promise
 """
 
+from typing import cast
+
 from agenttool.records import ToolError
 
 
@@ -18,7 +20,14 @@ class ToolFailure(AgentToolError):
     """Ends one call. Turned into a result in one place; callers of a tool never see it."""
 
     def __init__(self, error: ToolError) -> None:
-        """Take the error that the result will carry."""
+        """Take the error that the result will carry.
+
+        Raises:
+            TypeError: it is no `ToolError`; to fail with words alone, raise any other exception.
+        """
+        if not isinstance(cast("object", error), ToolError):
+            told = type(error).__name__
+            raise TypeError(f"ToolFailure takes a ToolError, got a {told}; to fail with words, raise ValueError(words)")
         super().__init__(error.message or str(error.error_class))
         self.error = error
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool import Runtime, tool
+from agenttool import Runtime, ToolFailure, tool
 
 
 class Mute(Exception):
@@ -126,3 +126,14 @@ async def test_a_tool_that_cancels_itself_was_not_canceled_by_its_user(once, fla
 def test_an_exception_whose_words_end_the_program_is_a_result_too(once):
     result = asyncio.run(once(explode("coroutine", Parting()), {}))
     assert result.error.error_class == "execution_failed"
+
+
+async def test_a_tool_failure_without_an_error_says_what_to_raise_instead(once):
+    @tool
+    async def curt() -> str:
+        """Fail in a word. Not for work."""
+        raise ToolFailure("no")
+
+    result = await once(curt, {})
+    assert result.error.error_class == "execution_failed"
+    assert "raise ValueError" in result.error.message

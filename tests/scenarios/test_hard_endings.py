@@ -45,6 +45,26 @@ async def test_a_caller_who_is_cancelled_leaves_a_result_behind(call, records, a
     assert [result["status"] for result in results] == ["canceled"]
 
 
+@pytest.mark.parametrize("only_reads", [True, False])
+async def test_repeating_a_call_that_was_stopped_is_safe_if_its_tool_only_reads(call, allow, only_reads):
+    started = asyncio.Event()
+
+    @tool(read_only=only_reads, open_world=False)
+    async def patient() -> str:
+        """Wait. Not for the impatient."""
+        started.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async with Runtime.open(tools=[patient], rules=allow) as rt:
+        running = asyncio.ensure_future(call(rt, "patient", {}))
+        await started.wait()
+        rt.cancel_all()
+        result = await running
+    assert result.error.retry.safe is only_reads
+    assert ("may have taken effect" in result.model_facing_content[0].text) is not only_reads
+
+
 @pytest.mark.requirement("AT-IO-06")
 async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leaves_it_in_no_record(
     call, records, asked_questions

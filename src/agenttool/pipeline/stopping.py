@@ -109,17 +109,18 @@ def refuse_if_stopped(call: Call) -> None:
 
 
 def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
-    """Give the error of a call that was stopped, by whoever stopped it."""
+    """Give the error of a call that was stopped, by whoever stopped it; one that only reads left nothing behind."""
     reason = call.abort_reason or AbortReason.USER_INTERRUPTION
+    effects = False if call.tool is not None and call.tool.mapping.effects is False else None
     if reason is AbortReason.RUNTIME_SHUTDOWN and not call.is_parked:
-        return stopped_by_shutdown(call.phase)
+        return stopped_by_shutdown(call.phase, effects=effects)
     if reason is AbortReason.USER_INTERRUPTION and not call.is_parked:
-        return canceled_by_user(call.phase)
+        return canceled_by_user(call.phase, effects=effects)
     if reason is AbortReason.FALLBACK and call.parent is None:
-        return discarded_by_fallback(call.phase)
+        return discarded_by_fallback(call.phase, effects=effects)
     error_class = _CLASSES.get(reason, ErrorClass.CANCELED)
     message = _why_stopped(call, reason, abandoned=abandoned)
-    return guided(error_class, phase=call.phase, message=message, abort_reason=reason)
+    return guided(error_class, phase=call.phase, message=message, abort_reason=reason, effects=effects)
 
 
 _CLASSES = {AbortReason.TIMEOUT: ErrorClass.TIMEOUT, AbortReason.SIBLING_ERROR: ErrorClass.SIBLING_CANCELED}
