@@ -247,6 +247,46 @@ def test_a_decision_about_a_sensitive_path_does_not_quote_it(run, opened, sound_
     assert told_of("Qz7-customer", run(story())) == []
 
 
+@dataclasses.dataclass
+class Login:
+    """Who somebody is."""
+
+    user: str
+    token: Annotated[str, Sensitive]
+
+
+@pytest.mark.requirement("AT-IO-06")
+@pytest.mark.parametrize(
+    "login",
+    [
+        "Qz7-first-last",
+        json.dumps({"user": "ada", "token": "Qz7-first-last"}),
+        [{"user": "ada", "token": "Qz7-first-last"}],
+        {"user": "ada", "token": {"is": "Qz7-first-last"}},
+        {"user": "ada", "token": "Qz7-first-last", "again": "Qz7-first-last"},
+        {"user": ["Qz7-first-last"]},
+    ],
+)
+def test_a_sensitive_value_that_is_sent_in_the_wrong_place_is_in_no_record(run, opened, sound_export, login):
+    @tool(read_only=True, open_world=False)
+    async def enter(login: Login, others: list[Login]) -> str:
+        """Log in. Not for guests."""
+        return "in"
+
+    async def story():
+        async with opened([enter]) as rt:
+            surface = await rt.surface()
+            results = [
+                to_json(await rt.call("enter", arguments, surface=surface))
+                for arguments in ({"login": login, "others": []}, {"login": login, "others": login, "x": login})
+            ]
+            return [results, await sound_export(rt)]
+
+    results, exported = run(story())
+    assert {result["error"]["error_class"] for result in results} == {"schema_validation_failed"}
+    assert told_of("Qz7-first-last", [results, exported]) == []
+
+
 @pytest.mark.requirement("AT-IO-06")
 def test_a_message_that_is_cut_in_the_middle_of_a_secret_does_not_keep_the_half(run, opened):
     @tool

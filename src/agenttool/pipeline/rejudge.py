@@ -47,7 +47,7 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
         message = f"{tool.name!r} allows no replacement of its input by a {by.source.value}; call it with what it needs"
         raise ToolFailure(guided(ErrorClass.INPUT_MUTATION_FAILED, phase=call.phase, message=message))
     if not tool.check_runtime.accepts(after):
-        message = f"the replaced input does not fit: {told_misfits(tool.check_runtime, after)}"
+        message = f"the replaced input does not fit: {told_misfits(tool.check_runtime.misfits(after))}"
         raise ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=call.phase, message=message))
     if tool.check_values is not None:
         tool.check_values(after)

@@ -42,10 +42,11 @@ class Redactor:
 
     def __init__(self, paths: Iterable[str]) -> None:
         """Compile paths; see `compile_redactor`."""
+        self._paths = tuple(paths)
         self._root = _Place()
         self._names: set[str] = set()
         self.is_whole = False
-        for path in paths:
+        for path in self._paths:
             self._add(path)
         self._start: _Places = (self._root,) if self._root.steps else ()
 
@@ -61,6 +62,10 @@ class Redactor:
                 self._root.grow(steps)
             else:
                 self._names.update(steps)
+
+    def and_also(self, paths: Iterable[str]) -> "Redactor":
+        """Give one that takes out more."""
+        return Redactor((*self._paths, *paths))
 
     def redact(self, value: Json) -> Json:
         """Give the value with the marker at every sensitive place, or the very same value if there was none.

@@ -1,7 +1,7 @@
 """A failed check in words: where it is, what was expected, what to do."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 import jsonschema_rs
@@ -11,11 +11,16 @@ _Kind = jsonschema_rs.ValidationErrorKind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Misfit:
-    """One place where a document does not fit its schema. Never quotes the document: a value may be a secret."""
+    """One place where a document does not fit its schema. Never quotes the document: a value may be a secret.
+
+    Attributes:
+        values: where the values stand that do not belong there, which may be what belongs elsewhere.
+    """
 
     pointer: str
     expected: str
     advice: str
+    values: tuple[str, ...] = field(default=(), compare=False)
 
 
 def pointer_of(path: Iterable[str | int]) -> str:
@@ -27,7 +32,18 @@ def explain(error: jsonschema_rs.ValidationError) -> Misfit:
     """Put one failed check into words."""
     expected, advice = _words(error)
     missing = [error.kind.property] if isinstance(error.kind, _Kind.Required) else []
-    return Misfit(pointer=pointer_of([*error.instance_path, *missing]), expected=expected, advice=advice)
+    pointer = pointer_of([*error.instance_path, *missing])
+    return Misfit(pointer=pointer, expected=expected, advice=advice, values=_values(error))
+
+
+def _values(error: jsonschema_rs.ValidationError) -> tuple[str, ...]:
+    match error.kind:
+        case _Kind.Required():
+            return ()
+        case _Kind.AdditionalProperties(names) | _Kind.UnevaluatedProperties(names):
+            return tuple(pointer_of([*error.instance_path, name]) for name in names)
+        case _:
+            return (pointer_of(error.instance_path),)
 
 
 def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:

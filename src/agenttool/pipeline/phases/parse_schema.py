@@ -9,6 +9,7 @@ from agenttool.pipeline.misfits import told_misfits
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, JsonObject, Phase, replace
 from agenttool.results.failure import guided
+from agenttool.schema.compile import MAX_MISFITS
 
 _PHASE = Phase.PARSE_SCHEMA
 
@@ -30,7 +31,7 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
         call.request = replace(call.request, model_input=b"null")  # not everybody could read a record of it
         raise misfit(call, f"arguments are nested too deeply: more than {MAX_DEPTH} levels; flatten them")
     if not tool.check_model.accepts_parsed(parsed):
-        raise misfit(call, told_misfits(tool.check_model, parsed))
+        raise _unfit(call, tool, parsed)
     if tool.internal_only and not tool.internal_only.isdisjoint(parsed):
         names = ", ".join(sorted(tool.internal_only & parsed.keys()))
         raise misfit(call, f"{names} is not for callers to set; leave it out")
@@ -38,6 +39,15 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
         call.learn_secrets(parsed)
     call.note(steps.ADMITTED, call.request)
     return parsed
+
+
+def _unfit(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailure:
+    """Give the failure of an input that does not fit; where one is sensitive, what is out of place may be that."""
+    misfits = tool.check_model.misfits(parsed)
+    if tool.redactor is not None:
+        more = [place for each in misfits for place in each.values] if len(misfits) < MAX_MISFITS else [""]
+        call.request = replace(call.request, redactor=tool.redactor.and_also(more))
+    return misfit(call, told_misfits(misfits))
 
 
 def misfit(call: Call, message: str) -> ToolFailure:
