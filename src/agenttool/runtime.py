@@ -20,6 +20,7 @@ from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.asked import all_are
 from agenttool.pipeline.batch import BatchItem, make_batch
+from agenttool.pipeline.built_in import refuse_our_names
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.detached import Detached
 from agenttool.pipeline.held import Held
@@ -55,7 +56,6 @@ from agenttool.records import (
     ToolResult,
     ToolSurface,
 )
-from agenttool.results.preview import READ_RESULT
 
 __all__ = ["Runtime", "World"]
 
@@ -88,7 +88,7 @@ class Runtime(Surfaced, Detached, Ledger):
         self._core.default_timeout_s = default_timeout_s
         self._catalog = Catalog()
         self._index = Index(world.meaning)
-        shop = Shop(self._catalog, self._index, surface_policy or SurfacePolicy(), self.declare)
+        shop = Shop(self._catalog, self._index, surface_policy or SurfacePolicy(), self._declare)
         self._surfacing = Surfacing(self._core, shop, circumstances or Circumstances())
         self._surfaces = self._surfacing.surfaces
         self._children: WeakSet[Runtime] = WeakSet()
@@ -169,9 +169,15 @@ class Runtime(Surfaced, Detached, Ledger):
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
 
         Raises:
-            ConfigError: its records contradict each other, another tool has its name, or the runtime is closed.
+            ConfigError: its records contradict each other, another tool has its name or it is one of ours, or the
+                runtime is closed.
         """
         self._refuse_if_closed()
+        refuse_our_names(tool)
+        self._declare(tool)
+
+    def _declare(self, tool: DeclaredTool) -> None:
+        """Add a tool of whatever name."""
         entry = self._catalog.prepare(tool)
         source = self._core.source_buckets.get(entry.tool.declaration.namespace)
         self._core.tools[entry] = compile_tool(entry, self._core.hooks, source)
@@ -182,8 +188,8 @@ class Runtime(Surfaced, Detached, Ledger):
     def _offer_read_back(self, surface: Surface | None) -> None:
         """Let stored output be read back, on the surface that its call was made on and on those made from now on."""
         entry = self._catalog.find(READ_BACK_ID)
-        if entry is None and not self._surfaces.is_closed and all(each.name != READ_RESULT for each in self._catalog):
-            self.declare(read_back_tool(self._core.payloads))  # unless a deployment has its own way back
+        if entry is None and not self._surfaces.is_closed:
+            self._declare(read_back_tool(self._core.payloads))
             entry = self._catalog.find(READ_BACK_ID)
         if entry is not None and surface is not None:
             surface.offer(entry)

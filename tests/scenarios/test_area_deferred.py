@@ -207,14 +207,38 @@ async def test_a_rule_can_keep_a_model_from_searching(rule, error):
     assert error(refused) == "permission_denied"
 
 
-async def test_a_deployment_with_a_tool_of_that_name_keeps_it_and_ours_has_its_full_name(allow):
+async def test_a_tool_of_somebody_elses_with_the_name_of_ours_hides_neither(allow, error):
     own = scripted_tool("tool_search", namespace="acme", always_load=True)
     async with Runtime.open(tools=[*crowd(120), own], rules=allow) as rt:
         surface = await rt.surface()
         bare = await rt.call("tool_search", {}, surface=surface)
-        full = await rt.call("agenttool.tool_search", {"query": "chore 7"}, surface=surface)
-    assert (bare.status, len(own.executor.inputs)) == ("succeeded", 1)
-    assert found_in(full)["matches"]
+        theirs = await rt.call("acme.tool_search", {}, surface=surface)
+        ours = await rt.call("agenttool.tool_search", {"query": "chore 7"}, surface=surface)
+    assert (error(bare), bare.error.error_code) == ("unknown_tool", "ambiguous_name")
+    assert "call one of 'acme.tool_search', 'agenttool.tool_search'" in bare.error.message
+    assert (theirs.status, len(own.executor.inputs)) == ("succeeded", 1)
+    assert found_in(ours)["matches"]
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        {"namespace": "agenttool", "name": "tool_search"},
+        {"namespace": "agenttool", "name": "read_result"},
+        {"namespace": "agenttool", "name": "anything"},
+        {"namespace": "agenttool.more", "name": "anything"},
+        {"tool_id": "tool_agenttool.tool_search"},
+    ],
+)
+async def test_nobody_else_can_declare_a_tool_under_a_full_name_or_an_id_of_ours(declaration, changed):
+    taken = changed(scripted_tool("mine"), declaration=declaration)
+    with pytest.raises(ConfigError, match=r"are the runtime's own; give the tool another namespace and id"):
+        async with Runtime.open(tools=[taken]):
+            pass
+    async with Runtime.open(tools=[scripted_tool("look")]) as rt:
+        with pytest.raises(ConfigError, match="the namespace 'agenttool'"):
+            rt.declare(taken)
+        assert (await rt.surface()).loaded_tools == ("tool_test.look",)
 
 
 async def test_a_name_that_several_waiting_tools_share_tells_how_to_select_each():

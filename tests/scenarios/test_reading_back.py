@@ -97,7 +97,7 @@ async def test_it_is_offered_on_surfaces_from_the_first_stored_result_on():
     assert "tool_agenttool.read_result" in after.loaded_tools
 
 
-async def test_a_deployment_may_have_its_own_tool_of_that_name():
+async def test_a_tool_of_somebody_elses_with_that_name_hides_neither():
     @tool(read_only=True, open_world=False)
     async def read_result(payload_id: str, start_line: int = 1, end_line: int = 2) -> str:
         """Read it our way. Not for files."""
@@ -107,7 +107,11 @@ async def test_a_deployment_may_have_its_own_tool_of_that_name():
         for _ in range(2):
             surface = await rt.surface()
             name, arguments = named_in(told(await rt.call("dump", {}, surface=surface)))
-            assert told(await rt.call(name, arguments, surface=surface)) == "our way"
+            bare = await rt.call(name, arguments, surface=surface)
+            assert bare.error.error_code == "ambiguous_name"
+            assert "call one of 'agenttool.read_result', 'local.read_result'" in bare.error.message
+            assert told(await rt.call("local.read_result", arguments, surface=surface)) == "our way"
+            assert told(await rt.call("agenttool.read_result", arguments, surface=surface)).startswith("line ")
 
 
 async def test_rules_hold_for_reading_back_as_for_any_tool():

@@ -6,7 +6,7 @@ from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Lifecycle, ToolId
 
 BUILT_IN = "agenttool"
-"""The namespace of tools that a runtime brings itself; a bare name means one of them only if it means no other."""
+"""The namespace of tools that a runtime brings itself, and of no others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

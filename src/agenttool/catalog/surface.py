@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from agenttool.catalog.entry import BUILT_IN, Entry
+from agenttool.catalog.entry import Entry
 from agenttool.catalog.fates import CALLABLE, LOADABLE, SHOWN, Fate, Fates
 from agenttool.catalog.filters import Situation, first_absence
 from agenttool.catalog.request import SurfaceRequest
@@ -20,6 +20,9 @@ from agenttool.catalog.unresolved import (
 )
 from agenttool.ports.surfacing import ProviderState
 from agenttool.records import ToolId, ToolSurface
+
+_PRIMARY = 2
+"""The first two meanings of a name are those of a qualified and of a bare one; aliases and ids come after them."""
 
 
 class Members(Mapping[ToolId, Entry]):
@@ -155,15 +158,19 @@ class Surface:
 
         A primary name hides an alias, and a qualified name has one owner (G-42).
         """
-        for numbers in self._meanings(name):
+        offered = self.extra.get(name)
+        for rank, numbers in enumerate(self._meanings(name)):
+            if offered is not None and rank >= _PRIMARY:
+                return offered
             callable_here = [each for each in numbers if self.fates.codes[each] in CALLABLE]
-            if len(callable_here) > 1:
-                callable_here = [each for each in callable_here if self.roster.refs[each].namespace != BUILT_IN]
-            if len(callable_here) > 1:
-                return ambiguous(name, [self.roster.names[each] for each in callable_here])
+            owners = {self.roster.names[each] for each in callable_here}
+            if offered is not None and owners:
+                owners.add(offered.qualified_name)
+            if len(owners) > 1:
+                return ambiguous(name, tuple(owners))
             if callable_here:
                 return self._still_there(callable_here[0])
-        return self.extra.get(name) or self._why_not(name)
+        return self._why_not(name)
 
     def _meanings(self, name: str) -> Iterator[Numbers]:
         roster = self.roster

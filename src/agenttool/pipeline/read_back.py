@@ -6,40 +6,19 @@ from contextlib import aclosing
 from typing import cast
 
 from agenttool.errors import StoreError, ToolFailure
+from agenttool.pipeline.built_in import BuiltIn, built_in_id
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.readers import may_read
 from agenttool.ports.executor import Job
 from agenttool.ports.stores import PayloadStore
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import (
-    Digest,
-    ErrorClass,
-    ExecutionKind,
-    ExecutionProfile,
-    ExecutionProfileId,
-    InputContract,
-    InterfaceId,
-    JsonObject,
-    Lifecycle,
-    PermissionProfile,
-    PermissionProfileId,
-    Phase,
-    Ref,
-    RiskLevel,
-    ToolDeclaration,
-    ToolError,
-    ToolId,
-    ToolInterface,
-    ToolKind,
-    WriteEffect,
-)
+from agenttool.records import Digest, ErrorClass, JsonObject, Phase, Ref, ToolError, ToolKind
 from agenttool.results.failure import guided
 from agenttool.results.preview import READ_RESULT
 from agenttool.results.refs import PAYLOAD_SCHEME
 from agenttool.results.stretch import CHARS_AT_ONCE, LINES_AT_ONCE, MAX_CHARS, Stretch
 
-NAMESPACE = "agenttool"
-READ_BACK_ID = ToolId(f"tool_{NAMESPACE}.{READ_RESULT}")
+READ_BACK_ID = built_in_id(READ_RESULT)
 
 _DESCRIPTION = (
     "Read more of a tool's output that was too large to be shown: the preview names its payload_id. "
@@ -62,50 +41,19 @@ _SCHEMA: JsonObject = {
 }
 
 
+_TOOL = BuiltIn(
+    name=READ_RESULT,
+    kind=ToolKind.FUNCTION,
+    description=_DESCRIPTION,
+    schema=_SCHEMA,
+    is_self_bounding=True,
+    is_repeatable=True,
+)
+
+
 def read_back_tool(payloads: PayloadStore) -> DeclaredTool:
-    """Declare the tool; it is harmless, and its output is bounded, so that reading back is never stored again."""
-    interface_id = InterfaceId(f"interface:{READ_BACK_ID}")
-    execution_id = ExecutionProfileId(f"execution:{READ_BACK_ID}")
-    permission_id = PermissionProfileId(f"permission:{READ_BACK_ID}")
-    return DeclaredTool(
-        declaration=ToolDeclaration(
-            tool_id=READ_BACK_ID,
-            namespace=NAMESPACE,
-            name=READ_RESULT,
-            description=_DESCRIPTION,
-            lifecycle=Lifecycle.AVAILABLE,
-            tool_kind=ToolKind.FUNCTION,
-            input_contract=InputContract(model_input_schema=_SCHEMA, strict=True),
-            interface_ref=interface_id,
-            execution_profile_ref=execution_id,
-            permission_profile_ref=permission_id,
-        ),
-        interface=ToolInterface(
-            interface_id=interface_id,
-            tool_id=READ_BACK_ID,
-            is_read_only=True,
-            is_concurrency_safe=True,
-            is_destructive=False,
-            is_open_world=False,
-            always_load=True,
-            persistence_policy_ref="self_bounding",
-        ),
-        execution_profile=ExecutionProfile(
-            execution_profile_id=execution_id,
-            execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
-            supports_cancel=True,
-            supports_timeout=True,
-            supports_retries=True,
-        ),
-        permission_profile=PermissionProfile(
-            permission_profile_id=permission_id,
-            risk_level=RiskLevel.LOW,
-            write_effects=(WriteEffect.NONE,),
-            approval_required=False,
-        ),
-        executor=ReadBack(payloads),
-        check_values=_check,
-    )
+    """Declare the tool; its output is bounded, so that reading back is never stored again."""
+    return _TOOL.declared(ReadBack(payloads), _check)
 
 
 def digest_in(payload: str | Ref) -> Digest | None:

@@ -2,30 +2,14 @@
 
 from typing import cast
 
-from agenttool.catalog.entry import BUILT_IN
 from agenttool.catalog.unresolved import FINDER
+from agenttool.pipeline.built_in import BuiltIn, built_in_id
 from agenttool.pipeline.call import Call
 from agenttool.ports.executor import Job
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import (
-    ExecutionKind,
-    ExecutionProfile,
-    ExecutionProfileId,
-    InputContract,
-    InterfaceId,
-    JsonObject,
-    Lifecycle,
-    PermissionProfile,
-    PermissionProfileId,
-    RiskLevel,
-    ToolDeclaration,
-    ToolId,
-    ToolInterface,
-    ToolKind,
-    WriteEffect,
-)
+from agenttool.records import JsonObject, ToolKind
 
-FINDER_ID = ToolId(f"tool_{BUILT_IN}.{FINDER}")
+FINDER_ID = built_in_id(FINDER)
 
 AT_MOST = 50
 DEFAULT_LIMIT = 5
@@ -55,47 +39,12 @@ _SCHEMA: JsonObject = {
 }
 
 
+_TOOL = BuiltIn(name=FINDER, kind=ToolKind.RETRIEVAL, description=_DESCRIPTION, schema=_SCHEMA)
+
+
 def tool_search_tool() -> DeclaredTool:
-    """Declare the tool; it is harmless, so that no rule needs to speak for it, and any rule can speak against it."""
-    interface_id = InterfaceId(f"interface:{FINDER_ID}")
-    execution_id = ExecutionProfileId(f"execution:{FINDER_ID}")
-    permission_id = PermissionProfileId(f"permission:{FINDER_ID}")
-    return DeclaredTool(
-        declaration=ToolDeclaration(
-            tool_id=FINDER_ID,
-            namespace=BUILT_IN,
-            name=FINDER,
-            description=_DESCRIPTION,
-            lifecycle=Lifecycle.AVAILABLE,
-            tool_kind=ToolKind.RETRIEVAL,
-            input_contract=InputContract(model_input_schema=_SCHEMA, strict=True),
-            interface_ref=interface_id,
-            execution_profile_ref=execution_id,
-            permission_profile_ref=permission_id,
-        ),
-        interface=ToolInterface(
-            interface_id=interface_id,
-            tool_id=FINDER_ID,
-            is_read_only=True,
-            is_concurrency_safe=True,
-            is_destructive=False,
-            is_open_world=False,
-            always_load=True,
-        ),
-        execution_profile=ExecutionProfile(
-            execution_profile_id=execution_id,
-            execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
-            supports_cancel=True,
-            supports_timeout=True,
-        ),
-        permission_profile=PermissionProfile(
-            permission_profile_id=permission_id,
-            risk_level=RiskLevel.LOW,
-            write_effects=(WriteEffect.NONE,),
-            approval_required=False,
-        ),
-        executor=ToolSearch(),
-    )
+    """Declare the tool."""
+    return _TOOL.declared(ToolSearch())
 
 
 class ToolSearch:
