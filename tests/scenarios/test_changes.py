@@ -110,6 +110,41 @@ async def test_what_came_later_is_on_the_current_surface_and_not_on_the_old_one(
     assert (loaded(old), loaded(current)) == ({"plain"}, {"keyed", "plain"})
 
 
+GONE = {
+    "credentials": {"credentials": []},
+    "gate": {"gates": []},
+    "provider": {"providers": {"test": "unavailable"}},
+    "pending provider": {"providers": {"test": "connecting"}},
+    "mode": {"mode": "read_only"},
+    "model": {"model": ModelCapabilities()},
+    "policy": {"rules": "deny"},
+}
+
+
+@pytest.mark.parametrize("cause", GONE)
+@pytest.mark.parametrize("is_deferred", [True, False])
+async def test_a_search_on_an_old_surface_finds_nothing_that_was_left_out_since(cause, is_deferred, rule, allow):
+    facts = {"required_credentials": ("vault:key",), "feature_gate_refs": ("beta",), "should_defer": is_deferred}
+    probe = scripted_tool("secret_probe", model_requirements=["media:image"], **facts)
+    rest = scripted_tool("open_probe", namespace="rest", should_defer=True, **SAFE)
+    change = {"rules": [*allow, rule("deny", "test.secret_probe")]} if cause == "policy" else GONE[cause]
+    hiding = SurfacePolicy(hide_denied=True)
+    async with Runtime.open(tools=[probe, rest], rules=allow, circumstances=EVERYTHING, surface=hiding) as rt:
+        old = await rt.surface("session")
+        for query in ("probe", "select:secret_probe"):
+            assert "test.secret_probe" in [each.name for each in (await rt.search(query, surface=old)).matches]
+        await rt.change(**change)
+        for surface in (old, await rt.current(old)):
+            for query in ("probe", "secret_probe", "select:secret_probe,tool_test.secret_probe"):
+                found = await rt.search(query, surface=surface)
+                told = await rt.call("tool_search", {"query": query}, surface=surface)
+                assert "test.secret_probe" not in [each.name for each in found.matches]
+                assert "test.secret_probe" not in [each["name"] for each in told.structured_content["matches"]]
+            words = await rt.search("probe", surface=surface)
+            assert [each.name for each in words.matches] == ["rest.open_probe"]
+            assert words.total_deferred_tools == 1
+
+
 async def test_new_rules_hold_for_the_next_call_on_any_surface(rule, allow, error):
     async with Runtime.open(tools=[scripted_tool("pay")], rules=allow) as rt:
         surface = await rt.surface()

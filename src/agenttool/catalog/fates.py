@@ -1,10 +1,11 @@
 """What becomes of each tool on one surface; a hundred thousand of them are decided kind by kind, not one by one."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cache
 from itertools import compress
+from operator import mul
 
 from agenttool.catalog.filters import (
     NOT_ASKED_FOR,
@@ -85,6 +86,17 @@ class Fates:
     def absence(self, number: int) -> Absence:
         """Say why a tool is absent; what holds for its kind comes first, since no wish could change it."""
         return self.by_kind[self.roster.kinds[number]] or self.apart.get(number) or self.otherwise
+
+    def narrowed(self, situation: Situation, denied: Iterable[ToolId]) -> "Fates":
+        """Give what is left of these in another situation: what is not there any more is gone, and nothing comes."""
+        roster = self.roster
+        stays = [first_absence(traits, situation) is None for traits in roster.traits]
+        codes = bytearray(map(mul, self.codes, map(stays.__getitem__, roster.kinds)))
+        for number in map(roster.numbers.get, denied):
+            if number is not None:
+                codes[number] = Fate.ABSENT
+        _hold_up(codes, roster, situation)
+        return replace(self, codes=bytes(codes))
 
     def bounded(self) -> "Fates":
         """Give what is left of these for a sub-agent: what could be called, and nothing that could be loaded."""

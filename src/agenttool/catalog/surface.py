@@ -1,6 +1,6 @@
 """A surface as the runtime uses it: from a name to the tool that it means there, or to the reason why there is none."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from agenttool.catalog.entry import Entry
@@ -92,6 +92,7 @@ class Surface:
     now: Situation | None = None
     newer: "Surface | None" = None
     extra: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    _left: Fates | None = field(init=False, default=None)
     entries: Entries = field(init=False)
     """For the path of a call, which looks here and nowhere else."""
 
@@ -113,11 +114,6 @@ class Surface:
     def loadable(self) -> Members:
         """The tools that can be found, and loaded on a later surface."""
         return Members(self.fates, LOADABLE)
-
-    @property
-    def findable(self) -> Members:
-        """The tools that a search by words may find."""
-        return Members(self.fates, SHOWN | {Fate.DISCOVERABLE})
 
     @property
     def callable(self) -> Members:
@@ -143,6 +139,14 @@ class Surface:
         known = {each.tool.declaration.namespace for each in waiting}
         return tuple(each for each in connecting if each in known)
 
+    def left(self, denied: Callable[[Roster], Iterable[ToolId]]) -> Fates:
+        """Give what is left of its tools as things stand now, without those that rules deny by now."""
+        if self.now is None:
+            return self.fates
+        if self._left is None:
+            self._left = self.fates.narrowed(self.now, denied(self.roster))
+        return self._left
+
     def offer(self, entry: Entry) -> None:
         """Let a tool be called whatever this surface was asked for; names that lead elsewhere stay as they are."""
         for name in (entry.name, entry.qualified_name, entry.tool_id):
@@ -150,7 +154,7 @@ class Surface:
 
     def narrow(self, situation: Situation) -> None:
         """Let nothing be called that is not there in a new situation, though it was there when this was made."""
-        self.now = situation
+        self.now, self._left = situation, None
         self.entries.clear()
 
     def resolve(self, name: str) -> Entry | Unresolved:

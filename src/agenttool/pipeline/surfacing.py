@@ -139,7 +139,7 @@ class Surfacing:
         """
         found = self.surfaces.made(given)
         surface_id = found.record.surface_id
-        return await search_tools(self.core, self._shop.index, Known.on(found), query, limit, surface_id)
+        return await search_tools(self.core, self._shop.index, self._known(found), query, limit, surface_id)
 
     async def change(self, changes: Changes) -> dict[SurfaceId, ToolSurface]:
         """Let something about the world be otherwise from now on; give the surfaces made anew by those they replace.
@@ -256,10 +256,14 @@ class Surfacing:
         self.surfaces.add(built, frozenset(call.request.surface_id for call in calls))
         return built.record
 
+    def _known(self, surface: Surface) -> Known:
+        """Give what may be known of on a surface: nothing that was left out since it was made."""
+        return Known.of(surface, surface.left(self._denied.among))
+
     async def _find_for_model(self, asked_on: Surface, query: str, limit: int) -> JsonObject:
         """Search for a model; what it selects by name is loaded on a surface that takes the place of its own."""
         surface = asked_on.latest()
-        known, surface_id = Known.on(surface), surface.record.surface_id
+        known, surface_id = self._known(surface), surface.record.surface_id
         result = await search_tools(self.core, self._shop.index, known, query, limit, surface_id)
         chosen = known.selected(result)
         if chosen:

@@ -6,8 +6,9 @@ from itertools import chain
 from typing import Self
 
 from agenttool.catalog.catalog import Entry
+from agenttool.catalog.fates import LOADABLE, SHOWN, Fate, Fates
 from agenttool.catalog.search.index import Found, Index
-from agenttool.catalog.surface import Surface
+from agenttool.catalog.surface import Members, Surface
 from agenttool.errors import ConfigError
 from agenttool.records import NextAction, QueryType, SearchMatch, ToolId, ToolSearchResult
 
@@ -25,8 +26,14 @@ class Known:
 
     @classmethod
     def on(cls, surface: Surface) -> Self:
-        """Take what a surface lets a caller know of."""
-        return cls(surface.shown, surface.loadable, surface.findable, surface.pending_providers)
+        """Take what a surface let a caller know of when it was made."""
+        return cls.of(surface, surface.fates)
+
+    @classmethod
+    def of(cls, surface: Surface, fates: Fates) -> Self:
+        """Take what a surface lets a caller know of, of which so much is left."""
+        loaded, deferred = Members(fates, SHOWN), Members(fates, LOADABLE)
+        return cls(loaded, deferred, Members(fates, SHOWN | {Fate.DISCOVERABLE}), surface.pending_providers)
 
     def __contains__(self, tool_id: object) -> bool:
         """Tell whether the caller may know of a tool."""
