@@ -227,18 +227,25 @@ async def test_a_schema_with_a_huge_number_spoils_no_export(sound):
         await sound(runtime)
 
 
-async def test_of_very_many_surfaces_the_oldest_are_forgotten_and_still_on_record(sound):
+async def test_of_very_many_surfaces_the_oldest_are_put_away_and_made_again_when_they_are_used(sound):
     async with Runtime.open(tools=[add]) as runtime:
         lasting, oldest = await runtime.surface("session"), await runtime.surface()
-        await runtime.call("add", {"a": 1}, surface=oldest)
         for _ in range(KEEP):
             latest = await runtime.surface()
+        assert len(runtime._surfaces.by_id) == KEEP
         results = [await runtime.call("add", {"a": 1}, surface=each) for each in (lasting, oldest, latest)]
+        made_on = [(await runtime.invocation(result.invocation_id)).surface_id for result in results]
         assert len(runtime._surfaces.by_id) == KEEP
         await sound(runtime)
-    assert [result.is_error for result in results] == [False, True, False]
-    assert results[1].error.error_code == "unknown_surface"
-    assert "make a new one" in results[1].error.message
+    assert [result.is_error for result in results] == [False, False, False]
+    assert made_on == [lasting.surface_id, oldest.surface_id, latest.surface_id]
+
+
+async def test_a_surface_that_no_runtime_here_has_made_says_what_to_do_next():
+    async with Runtime.open(tools=[add]) as runtime, Runtime.open(tools=[add]) as other:
+        result = await runtime.call("add", {"a": 1}, surface=await other.surface())
+    assert result.error.error_code == "unknown_surface"
+    assert "make a new one" in result.error.message
 
 
 async def test_a_surface_that_a_call_is_using_is_not_forgotten(asked):

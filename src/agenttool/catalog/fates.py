@@ -87,6 +87,11 @@ class Fates:
         """Say why a tool is absent; what holds for its kind comes first, since no wish could change it."""
         return self.by_kind[self.roster.kinds[number]] or self.apart.get(number) or self.otherwise
 
+    def as_before(self, codes: bytes) -> "Fates":
+        """Give the fates of an earlier moment, without what is not there now; what came since was not there then."""
+        earlier = codes.ljust(len(self.codes), bytes([Fate.ABSENT]))
+        return replace(self, codes=bytes(map(mul, earlier, map(bool, self.codes))))
+
     def narrowed(self, situation: Situation, denied: Iterable[ToolId]) -> "Fates":
         """Give what is left of these in another situation: what is not there any more is gone, and nothing comes."""
         roster = self.roster

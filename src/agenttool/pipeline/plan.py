@@ -43,12 +43,13 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
 
 
 def _astray(call: Call, surfaces: Surfaces, given: object) -> Call:
-    """Say why a call leads nowhere: its surface is none of ours, or the runtime is closed."""
+    """Find a surface that was put away; or say why there is none: it is none of ours, or the runtime is closed."""
     if surfaces.closed is None:
-        call.lost = why_lost(given)
-        return call
-    call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
-    if isinstance(given, ToolSurface) and given.surface_id in surfaces.closed:
-        call.surface = surfaces.closed[given.surface_id]
-        call.request = replace(call.request, surface_id=given.surface_id)
+        call.surface = surfaces.find(given)
+        call.lost = why_lost(given) if call.surface is None else None
+    else:
+        call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
+        call.surface = surfaces.closed.get(given.surface_id) if isinstance(given, ToolSurface) else None
+    if call.surface is not None:
+        call.request = replace(call.request, surface_id=call.surface.record.surface_id)
     return call

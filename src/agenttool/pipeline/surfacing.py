@@ -17,7 +17,7 @@ from agenttool.catalog.search.index import Index
 from agenttool.catalog.search.known import Known
 from agenttool.catalog.surface import Surface
 from agenttool.catalog.surface_record import Making, record_of
-from agenttool.catalog.surfaces import Surfaces
+from agenttool.catalog.surfaces import PutAway, Surfaces
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
@@ -58,7 +58,7 @@ class Surfacing:
         self, core: Core, shop: Shop, circumstances: Circumstances, *, parent: "Surfacing | None" = None
     ) -> None:
         """Take the agent, and that of whoever started it."""
-        self.surfaces = Surfaces()
+        self.surfaces = Surfaces(self._remade)
         self.core = core
         self._shop = shop
         self._own = circumstances
@@ -74,7 +74,7 @@ class Surfacing:
         Raises:
             ConfigError: the surface was not made here.
         """
-        found = self.surfaces.by_id.get(given.surface_id) if isinstance(cast("object", given), ToolSurface) else None
+        found = self.surfaces.find(given)
         if found is None:
             raise ConfigError("a sub-agent gets a surface that was made here; make one with `surface(...)`")
         child = Surfacing(core, self._shop, self.circumstances, parent=self)
@@ -101,11 +101,22 @@ class Surfacing:
 
     def as_before(self, surface_id: str, reach: frozenset[ToolId] | None) -> Surface:
         """Give a surface that is kept, or make one again of another process: it reaches no further than that did."""
-        kept = self.surfaces.by_id.get(surface_id)
+        kept = self.surfaces.with_id(SurfaceId(surface_id))
         if kept is not None:
             return kept
         built = self._built(SurfaceRequest(), bounds=reach)
         return dataclasses.replace(built, record=replace(built.record, surface_id=SurfaceId(surface_id)))
+
+    def _remade(self, surface_id: SurfaceId, facts: PutAway) -> Surface:
+        """Make a surface again as it was, but for what is gone; if something changed since, another takes its place."""
+        built = self._built(facts.request, loaded=facts.loaded, reason=facts.reason, earlier=facts.codes())
+        record = replace(built.record, surface_id=surface_id, created_at=facts.created_at)
+        surface = dataclasses.replace(built, record=record)
+        for entry in facts.extra:
+            surface.offer(entry)
+        if facts.newer is None and facts.changes < self.surfaces.changes:
+            surface.newer = self._renewed(surface, "something changed while it was put away")
+        return surface
 
     def load(self, given: ToolSurface, names: Iterable[str]) -> ToolSurface:
         """Make a surface that shows the named tools besides; the same one, if it shows them all.
@@ -163,17 +174,20 @@ class Surfacing:
 
     async def renew(self, causes: tuple[str, ...]) -> dict[SurfaceId, ToolSurface]:
         """Make every surface anew that no other has replaced, one after the other between other work."""
+        self.surfaces.changes += 1
         renewed: dict[SurfaceId, ToolSurface] = {}
         reason = f"{' and '.join(causes)} changed"
         for before in tuple(self.surfaces):
             if before.newer is None and not self.surfaces.is_closed:
-                built = self._built(before.request, loaded=before.loaded, reason=reason)
-                before.newer = self._put_after(before, built)
-                renewed[before.record.surface_id] = built.record
+                before.newer = self._renewed(before, reason)
+                renewed[before.record.surface_id] = before.newer.record
                 await asyncio.sleep(0)
         for child in tuple(self._children):
             renewed.update(await child.renew(causes))
         return renewed
+
+    def _renewed(self, before: Surface, reason: str) -> Surface:
+        return self._put_after(before, self._built(before.request, loaded=before.loaded, reason=reason))
 
     def _grown(self, before: Surface, chosen: Iterable[Entry]) -> Surface:
         """Make a surface from the tools of another, with some of its deferred tools loaded that are still there."""
@@ -204,6 +218,7 @@ class Surfacing:
         reason: str | None = None,
         roster: Roster | None = None,
         bounds: frozenset[ToolId] | None = None,
+        earlier: bytes | None = None,
     ) -> Surface:
         situation = self._situation(request, bounds)
         roster = roster or self._shop.catalog.roster()
@@ -217,7 +232,9 @@ class Surfacing:
         if fates.count(DEFERRED) and FINDER_ID not in roster.numbers:
             self._shop.declare(tool_search_tool())
             self._shop.index.remove(FINDER_ID)  # it finds the others, and not itself
-            return self._built(request, loaded=loaded, reason=reason, bounds=bounds)
+            return self._built(request, loaded=loaded, reason=reason, bounds=bounds, earlier=earlier)
+        if earlier is not None:
+            fates = fates.as_before(earlier)
         making = Making(
             surface_id=self.core.ids.new(SURFACE),
             created_at=timestamp(self.core.now_ns()),
