@@ -99,5 +99,5 @@ async def test_nothing_is_made_again_once_a_runtime_is_closed(allow):
         old = await rt.surface("session")
         await push_out(rt)
     assert (await rt.call("look", {}, surface=old)).is_error
-    with pytest.raises(ConfigError, match="does not know this surface"):
+    with pytest.raises(ConfigError, match="closed; open another"):
         rt.offered(old)

@@ -72,5 +72,10 @@ class Surfaced:
         return await self._surfacing.change(changes)
 
     def offered(self, surface: ToolSurface) -> tuple[OfferedTool, ...]:
-        """List the tools of a surface that was made here as a model may be shown them, deferred ones included."""
+        """List the tools of a surface that was made here as a model may be shown them, deferred ones included.
+
+        Raises:
+            ConfigError: there is no such surface, or the runtime is closed.
+        """
+        self._refuse_if_closed()
         return offered_on(self._surfacing.core, self._surfacing.surfaces.made(surface))

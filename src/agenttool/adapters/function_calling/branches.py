@@ -45,6 +45,18 @@ def definition(target: str, root: JsonObject) -> Json:
             return None
 
 
+def goes_round(node: JsonObject, root: JsonObject) -> bool:
+    """Tell whether a reference leads to nothing but references, and in the end to one of them."""
+    seen: set[str] = set()
+    found: Json = node
+    while isinstance(found, dict) and isinstance(target := found.get("$ref"), str):
+        if target in seen:
+            return True
+        seen.add(target)
+        found = definition(target, root)
+    return False
+
+
 def branches_of(node: JsonObject) -> list[Json]:
     """List the branches of a union; none if it is no union."""
     for keyword in ("anyOf", "oneOf"):

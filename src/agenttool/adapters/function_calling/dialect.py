@@ -15,6 +15,8 @@ class Dialect:
         all_required: every property must be required, so that what may be left out is sent as null.
         is_recursive: a schema may refer to itself.
         most_min_items: the highest `minItems` it enforces; none if any.
+        max_text: how many characters the names and choices of a schema may have together.
+        max_choices_text: how many those of one list may have that holds more than `many_choices`.
     """
 
     asserted: frozenset[str]
@@ -25,6 +27,9 @@ class Dialect:
     max_depth: int = 10
     max_properties: int = 5000
     max_choices: int = 1000
+    max_text: int = 120_000
+    many_choices: int = 250
+    max_choices_text: int = 15_000
 
 
 OPENAI = Dialect(

@@ -4,23 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from agenttool.adapters.function_calling.content import INTERRUPTED, Answer
+from agenttool.adapters.function_calling.gemini_schema import documented
 from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
 from agenttool.adapters.function_calling.reply import CUT_OFF, AskedCall, CallReader, Reply, name_of_choice, plain
 from agenttool.errors import ConfigError
 from agenttool.ports.output import Media
 from agenttool.records import UNSET, Json, JsonObject
-from agenttool.schema.traverse import members, rebuild
 
 LIMITS = Limits(max_tools=128)
-
-_KEYWORDS = frozenset(
-    [
-        *("$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum"),
-        *("items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf"),
-        *("properties", "additionalProperties", "required"),
-    ]
-)
-"""What the API documents of JSON Schema; the runtime enforces the rest."""
 
 _SHOWN = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
 _CUT = ("MAX_TOKENS",)
@@ -123,23 +114,11 @@ def _is_same(call: JsonObject, response: JsonObject) -> bool:
 
 
 def _tool(shown: ShownTool) -> JsonObject:
-    schema = rebuild(shown.schema, _documented)
-    return {"name": shown.name, "description": shown.description, "parameters_json_schema": schema}
-
-
-def _documented(node: JsonObject, *, alone: bool) -> None:
-    """Keep what the API knows of a schema; definitions have one place there, and a reference stands alone."""
-    if "const" in node:
-        node["enum"] = [node["const"]]
-    if "definitions" in node:
-        node["$defs"] = {**members(node, "definitions"), **members(node, "$defs")}
-    for keyword in [each for each in node if each not in _KEYWORDS]:
-        del node[keyword]
-    target = node.get("$ref")
-    if isinstance(target, str):
-        reference: JsonObject = {"$ref": target.replace("#/definitions/", "#/$defs/", 1)}
-        del node["$ref"]
-        node |= {"anyOf": [reference]} if node else reference
+    return {
+        "name": shown.name,
+        "description": shown.description,
+        "parameters_json_schema": documented(shown.schema),
+    }
 
 
 def _echo(part: JsonObject, asked: AskedCall) -> JsonObject:

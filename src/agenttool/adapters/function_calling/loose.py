@@ -7,7 +7,8 @@ is not, the rest is said in words, and the runtime holds the input to the schema
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agenttool.adapters.function_calling.branches import resolved
+from agenttool.adapters.function_calling.branches import goes_round, resolved
+from agenttool.adapters.function_calling.patterns import is_simple
 from agenttool.codec import json_bytes
 from agenttool.records import Json, JsonObject
 from agenttool.schema.traverse import members, objects_in, rebuild
@@ -29,13 +30,11 @@ def loose_form(schema: JsonObject) -> Loose:
     whole = {**{key: schema[key] for key in _DEFINITIONS if key in schema}, **resolved(schema, schema)}
     apart: JsonObject = {key: whole.pop(key) for key in _NOT_AT_ROOT if key in whole}
     whole.pop("$schema", None)
-    root = rebuild({**whole, "type": "object"}, _completed)
+    root = rebuild({**whole, "type": "object"}, Readable(schema))
     if not apart:
         return Loose(root)
     root["properties"] = _with_branches(members(root, "properties"), apart, schema)
-    if root.get("additionalProperties") is False or "unevaluatedProperties" in root:
-        root.pop("additionalProperties", None)
-        root.pop("unevaluatedProperties", None)
+    _open(root)
     return Loose(root, f"The arguments must also fit this JSON Schema: {json_bytes(apart).decode()}")
 
 
@@ -45,12 +44,38 @@ def argument_names(schema: JsonObject) -> Iterable[str]:
     return _with_branches(members(whole, "properties"), whole, schema)
 
 
-def _completed(node: JsonObject, *, alone: bool) -> None:
-    """Say what goes without saying, because some providers want to hear it."""
-    if node.get("type") == "array":
-        node.setdefault("items", {})
-    if node.get("type") == "object":
-        node.setdefault("properties", {})
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """Makes every part of a schema one that all providers read; what they do not is said in its description."""
+
+    root: JsonObject
+
+    def __call__(self, node: JsonObject, /, *, alone: bool) -> None:
+        """Change one schema."""
+        if node.get("type") == "array":
+            node.setdefault("items", {})  # it goes without saying, and some want to hear it
+        if node.get("type") == "object":
+            node.setdefault("properties", {})
+        if goes_round(node, self.root):
+            del node["$ref"]
+        if "pattern" in node and not is_simple(node["pattern"]):
+            _tell(node, f"It matches the pattern {node.pop('pattern')}")
+        patterns = members(node, "patternProperties")
+        for pattern in [each for each in patterns if not is_simple(each)]:
+            _tell(node, f"A member whose name matches {pattern} fits {json_bytes(patterns.pop(pattern)).decode()}")
+            _open(node)
+
+
+def _tell(node: JsonObject, words: str) -> None:
+    said = node.get("description")
+    node["description"] = f"{said} {words}" if isinstance(said, str) else words
+
+
+def _open(node: JsonObject) -> None:
+    """Let members through that are not named."""
+    if node.get("additionalProperties") is False or "unevaluatedProperties" in node:
+        node.pop("additionalProperties", None)
+        node.pop("unevaluatedProperties", None)
 
 
 def _with_branches(own: JsonObject, apart: JsonObject, root: JsonObject) -> JsonObject:

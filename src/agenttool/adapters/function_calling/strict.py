@@ -7,13 +7,15 @@ may be left out is written as null, and `restored` takes it out again.
 
 from dataclasses import dataclass, field
 
-from agenttool.adapters.function_calling.branches import are_apart, branches_of, definition, resolved
+from agenttool.adapters.function_calling.branches import are_apart, branches_of, definition, goes_round, resolved
 from agenttool.adapters.function_calling.dialect import Dialect
+from agenttool.adapters.function_calling.patterns import is_simple
 from agenttool.adapters.function_calling.restore import needs_restoring
+from agenttool.adapters.function_calling.size import too_large
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
-from agenttool.schema.traverse import members, subschemas
+from agenttool.schema.traverse import members
 
 _NOTES = ("title", "description")
 _SHAPE = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "const", "format"})
@@ -47,10 +49,10 @@ def strict_form(schema: JsonObject, dialect: Dialect) -> JsonObject | NotStrict:
     """Spell a schema for a strict mode, or say why that cannot be done."""
     try:
         strict = _Speller(schema, dialect).spell_root()
-        _refuse_too_large(strict, dialect)
     except _Unfit as unfit:
         return NotStrict(str(unfit))
-    return strict
+    beyond = too_large(strict, dialect)
+    return strict if beyond is None else NotStrict(beyond)
 
 
 @dataclass(slots=True)
@@ -106,14 +108,12 @@ class _Speller:
         least = node.get("minItems")
         if self.dialect.most_min_items is not None and isinstance(least, int) and least > self.dialect.most_min_items:
             raise _Unfit(f"{at or '/'} asks for {least} items")
+        if "pattern" in spelled and not is_simple(spelled["pattern"]):
+            raise _Unfit(f"{at or '/'} has a pattern that strict modes do not read")
         if node.get("format") in self.dialect.formats:
             spelled["format"] = node["format"]
-        choices = [node["const"]] if "const" in node else node.get("enum")
-        if isinstance(choices, list):
-            if "const" in node and "enum" in node:
-                raise _Unfit(f"{at or '/'} has both const and enum")
-            if any(isinstance(each, dict | list) for each in choices):
-                raise _Unfit(f"{at or '/'} lists choices that are no plain values")
+        choices = _choices(node, at)
+        if choices is not None:
             spelled["enum"] = choices
         said = node.get("type")
         kinds: list[Json] = said if isinstance(said, list) else [said] if isinstance(said, str) else _types_of(choices)
@@ -174,6 +174,8 @@ class _Speller:
     def _reference(self, target: Json, at: str) -> JsonObject:
         if not isinstance(target, str) or target == "#" or not isinstance(definition(target, self.root), dict):
             raise _Unfit(f"{at or '/'} refers to something other than a definition")
+        if goes_round({"$ref": target}, self.root):
+            raise _Unfit(f"{at or '/'} refers to something that only refers to itself")
         if target in self.inside and not self.dialect.is_recursive:
             raise _Unfit(f"{at or '/'} refers to itself")
         if target not in self.used:
@@ -182,6 +184,22 @@ class _Speller:
             self.used[target] = self.spell(definition(target, self.root), target)
             self.inside.pop()
         return {"$ref": target}
+
+
+def _choices(node: JsonObject, at: str) -> list[Json] | None:
+    """Give what a value can only be; nothing if it may be anything.
+
+    Raises:
+        _Unfit: strict modes do not take such choices.
+    """
+    choices = [node["const"]] if "const" in node else node.get("enum")
+    if not isinstance(choices, list):
+        return None
+    if "const" in node and "enum" in node:
+        raise _Unfit(f"{at or '/'} has both const and enum")
+    if not choices or any(isinstance(each, dict | list) for each in choices):
+        raise _Unfit(f"{at or '/'} lists no choices, or some that are no plain values")
+    return choices
 
 
 _TYPE_OF: dict[object, Json] = {
@@ -193,37 +211,10 @@ _TYPE_OF: dict[object, Json] = {
 }
 
 
-def _types_of(choices: Json) -> list[Json]:
-    if not isinstance(choices, list):
-        return []
-    return [*dict.fromkeys(_TYPE_OF[type(each)] for each in choices)]
+def _types_of(choices: list[Json] | None) -> list[Json]:
+    return [*dict.fromkeys(_TYPE_OF[type(each)] for each in choices or ())]
 
 
 def _default_told(inner: JsonObject) -> str:
     default = inner.get("default")
     return f", which means {default!r}" if isinstance(default, str | int | float) else ""
-
-
-def _refuse_too_large(schema: JsonObject, dialect: Dialect) -> None:
-    """Hold a strict schema to the limits on its size.
-
-    Raises:
-        _Unfit: it is beyond one of them.
-    """
-    parts = list(subschemas(schema))
-    if sum(len(members(each, "properties")) for each in parts) > dialect.max_properties:
-        raise _Unfit(f"it has more than {dialect.max_properties} properties")
-    choices = (each.get("enum") for each in parts)
-    if sum(len(each) for each in choices if isinstance(each, list)) > dialect.max_choices:
-        raise _Unfit(f"it has more than {dialect.max_choices} choices")
-    if _depth(schema) > dialect.max_depth:
-        raise _Unfit(f"it is nested more than {dialect.max_depth} levels deep")
-
-
-def _depth(node: Json) -> int:
-    """Count the objects inside of each other."""
-    if isinstance(node, list):
-        return max(map(_depth, node), default=0)
-    if not isinstance(node, dict):
-        return 0
-    return max(map(_depth, node.values()), default=0) + (1 if "additionalProperties" in node else 0)

@@ -1,0 +1,63 @@
+"""Schemas for Gemini: the documented part, and nothing shut out that the schema itself takes."""
+
+from agenttool.adapters.function_calling.gemini_schema import documented
+
+TREE = {
+    "type": "object",
+    "properties": {"tree": {"$ref": "#/$defs/Node"}},
+    "required": ["tree"],
+    "$defs": {
+        "Node": {
+            "type": "object",
+            "properties": {
+                "left": {"$ref": "#/$defs/Node"},
+                "right": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}]},
+                "leaf": {"$ref": "#/$defs/Leaf"},
+            },
+            "required": ["right", "leaf"],
+        },
+        "Leaf": {"type": "string"},
+    },
+}
+
+
+def test_a_loop_stays_in_optional_members_only_because_the_api_takes_it_nowhere_else():
+    node = documented(TREE)["$defs"]["Node"]["properties"]
+    assert node["left"] == {"$ref": "#/$defs/Node"}
+    assert node["right"] == {"anyOf": [{"description": "Again as Node."}, {"type": "null"}]}
+    assert node["leaf"] == {"$ref": "#/$defs/Leaf"}
+    assert documented(TREE)["properties"]["tree"] == {"$ref": "#/$defs/Node"}
+
+
+def test_a_reference_to_anything_but_a_definition_is_left_open():
+    properties = {"a": {"$ref": "#"}, "b": {"$ref": "#/properties/a"}, "c": {"$ref": "#/$defs/nobody"}}
+    assert documented({"type": "object", "properties": properties})["properties"] == {"a": {}, "b": {}, "c": {}}
+
+
+def test_a_reference_stands_alone_and_definitions_have_one_place():
+    schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/definitions/A", "description": "words"}},
+        "definitions": {"A": {"type": "string"}},
+    }
+    assert documented(schema) == {
+        "type": "object",
+        "properties": {"a": {"description": "words", "anyOf": [{"$ref": "#/$defs/A"}]}},
+        "$defs": {"A": {"type": "string"}},
+    }
+
+
+def test_choices_are_words_and_numbers_or_left_open():
+    properties = {"a": {"const": "x"}, "b": {"enum": [1, 2.5]}, "c": {"enum": [True, None]}, "d": {"const": {"x": 1}}}
+    spelled = documented({"type": "object", "properties": properties})["properties"]
+    assert spelled == {"a": {"enum": ["x"]}, "b": {"enum": [1, 2.5]}, "c": {}, "d": {}}
+
+
+def test_members_that_patterns_let_through_are_not_shut_out():
+    schema = {"type": "object", "patternProperties": {"^x": {"type": "string"}}, "additionalProperties": False}
+    assert documented(schema) == {"type": "object"}
+
+
+def test_a_member_may_have_the_name_of_a_keyword():
+    properties = {"$ref": {"type": "string"}, "required": {"type": "string"}, "$defs": {"type": "string"}}
+    assert documented({"type": "object", "properties": properties})["properties"] == properties
