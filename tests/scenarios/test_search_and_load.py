@@ -89,6 +89,13 @@ async def test_a_word_is_found_in_whichever_field_it_stands(word, where):
     assert found.matches[0].reason == f"its {where} says {word}"
 
 
+@pytest.mark.parametrize("query", ["Select:zebra", " select:zebra", "\tSELECT: zebra "])
+async def test_select_may_be_written_in_capitals_and_after_space(query):
+    async with Runtime.open(tools=TOOLS) as rt:
+        found = await rt.search(query, surface=await rt.surface())
+    assert (found.query, found.query_type, names(found)) == (query, "select", ["quokka.zebra"])
+
+
 @pytest.mark.requirement("AT-DEFER-11")
 @pytest.mark.parametrize("query", ["xylophonic", "", "   ", "select:", "select:xylophone", "!?", "\ud800"])
 async def test_finding_nothing_is_an_answer(query):

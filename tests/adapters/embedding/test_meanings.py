@@ -28,6 +28,24 @@ def test_what_is_not_known_yet_is_as_if_it_were_not_there(static_model):
     assert meanings.likeness("umbrella", [1]) == {}
 
 
+def test_a_text_that_the_model_fails_on_costs_no_other(static_model):
+    encode = open_model(static_model)
+
+    def choosy(texts):
+        if "poison" in texts:
+            raise ValueError
+        return encode(texts)
+
+    meanings = Meanings(choosy)
+    for number, text in enumerate(["rain", "poison", "song", "invoice"]):
+        meanings.put(number, text)
+    meanings.settle()
+    assert set(meanings.likeness("umbrella", range(4))) == {0, 2, 3}
+    meanings.put(1, "umbrella")
+    meanings.settle()
+    assert set(meanings.nearest("umbrella", 2)) == {0, 1}
+
+
 def check_weather(day: str) -> str:
     """Tell the weather forecast."""
     return day

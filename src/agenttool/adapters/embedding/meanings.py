@@ -3,11 +3,11 @@
 # The library of an optional extra may be missing where types are checked.
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from hashlib import sha256
 from itertools import islice
-from threading import Lock
+from threading import Event, Lock
 
 import numpy as np
 
@@ -36,7 +36,9 @@ class Meanings:
         self._table: tuple[list[int], np.ndarray] | None = None
         self._lock = Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="meanings")
-        self._work: Future[None] | None = None
+        self._at_once = AT_ONCE
+        self._idle = Event()
+        self._idle.set()
 
     def put(self, number: int, text: str) -> None:
         """Take a text; its vector is made in the background, unless its content was met before."""
@@ -46,8 +48,8 @@ class Meanings:
             self._table = None
             if content not in self._vectors:
                 self._waiting[content] = text
-                if self._work is None:
-                    self._work = self._worker.submit(self._make)
+                if self._idle.is_set():
+                    self._begin()
 
     def remove(self, number: int) -> None:
         """Forget a number; what its text means is remembered, for it may come back."""
@@ -55,13 +57,16 @@ class Meanings:
             if self._contents.pop(number, None) is not None:
                 self._table = None
 
+    def _begin(self) -> None:
+        self._idle.clear()
+        self._worker.submit(self._make).add_done_callback(self._ended)
+
     def _make(self) -> None:
         while True:
             with self._lock:
-                texts = dict(islice(self._waiting.items(), AT_ONCE))
-                if not texts:
-                    self._work = None
-                    return
+                texts = dict(islice(self._waiting.items(), self._at_once))
+            if not texts:
+                return
             vectors = self._encode(list(texts.values()))
             with self._lock:
                 for content, vector in zip(texts, vectors, strict=True):
@@ -69,11 +74,23 @@ class Meanings:
                     self._waiting.pop(content, None)
                 self._table = None
 
+    def _ended(self, work: "Future[None]") -> None:
+        """Go on after a text that the model fails on: from then on one by one, to lose that one only."""
+        with self._lock:
+            if not work.cancelled() and work.exception() is not None:
+                if self._at_once == 1:
+                    self._waiting.pop(next(iter(self._waiting), b""), None)
+                self._at_once = 1
+            if self._waiting:
+                self._begin()
+            else:
+                self._at_once = AT_ONCE
+                self._idle.set()
+
     def settle(self) -> None:
         """Wait a moment for the last few; of more, a search makes do with those that are known."""
-        work = self._work
-        if work is not None and len(self._waiting) <= WAITED_FOR:
-            wait([work], PATIENCE_S)
+        if len(self._waiting) <= WAITED_FOR:
+            self._idle.wait(PATIENCE_S)
 
     def nearest(self, query: str, limit: int) -> list[int]:
         """Compare a query with all texts."""

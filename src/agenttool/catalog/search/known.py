@@ -13,6 +13,7 @@ from agenttool.errors import ConfigError
 from agenttool.records import NextAction, QueryType, SearchMatch, ToolId, ToolSearchResult
 
 SELECT = "select:"
+"""How a query begins that names tools; in any capitals, and after any space, for models are careless with both."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,17 +54,17 @@ class Known:
 
     def answer(self, index: Index, query: str, limit: int) -> ToolSearchResult:
         """Search; finding nothing is an answer, too."""
-        if query.startswith(SELECT):
-            return self._select(index, query)
+        asked = query.lstrip()
+        if asked[: len(SELECT)].lower() == SELECT:
+            return self._select(index, query, asked[len(SELECT) :].split(","))
         found = index.find(query, self.findable, limit)
         return self._told(query, QueryType.KEYWORD, found)
 
-    def _select(self, index: Index, query: str) -> ToolSearchResult:
+    def _select(self, index: Index, query: str, names: Iterable[str]) -> ToolSearchResult:
         """Find exactly the tools that are named; all that share a bare name are."""
-        names = [name for each in query.removeprefix(SELECT).split(",") if (name := each.strip())]
         found: dict[ToolId, Found] = {}
         missing: dict[str, None] = {}
-        for name in names:
+        for name in filter(None, map(str.strip, names)):
             owners = index.named(name, self)
             for each in owners:
                 shared = "" if len(owners) == 1 else f", as {len(owners)} tools are"
