@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search import shelf
+from agenttool.catalog.search.candidates import FRESH, Candidates
 from agenttool.catalog.search.document import document_of
 from agenttool.catalog.search.index import Index
 from agenttool.catalog.search.shelf import FEW
@@ -132,6 +133,24 @@ def test_one_tool_more_or_less_leaves_what_was_read_alone(monkeypatch):
     assert read == more
     assert ids(index.find("paint a zebra", known, 1)) == ["tool_test.paint_zebra"]
     assert CROWD[0].tool_id not in ids(index.find("chore", known, len(known)))
+
+
+def test_the_full_text_index_takes_new_tools_by_the_dozen_and_each_is_found_at_once(monkeypatch):
+    index, known = filled(CROWD)
+    index.find("zebra", known, 1)
+    taken = []
+    write = Candidates._write
+    monkeypatch.setattr(Candidates, "_write", lambda *told: taken.append(len(known)) or write(*told))
+    for number in range(2 * FRESH):
+        zebra = entry(f"paint_{number}", f"Paint a zebra number{number}.")
+        known[zebra.tool_id] = zebra
+        index.put(zebra)
+        index.catch_up(1)
+        assert ids(index.find(f"number{number} zebra", known, 1)) == [zebra.tool_id]
+    assert len(set(taken)) <= 2
+    for number in range(2 * FRESH):
+        index.remove(f"tool_test.paint_{number}")
+    assert index.find("zebra", known, 3) == []
 
 
 @pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])

@@ -139,15 +139,19 @@ class Index:
             yield from (each for each in numbers if each is not None and each in self._shelf)
             return
         signs = _loudest(asked)
+
+        def may_know(number: int) -> bool:
+            entry = self._entries[number]
+            return entry is not None and entry.tool_id in known and number in self._shelf
+
+        yield from filter(may_know, candidates.fresh(signs))
         wanted, seen, given = max(BROUGHT, 2 * limit), 0, 0
         ahead = wanted
         while signs and given < wanted:
             brought = candidates.best(signs, ahead)
-            for number in brought[seen:]:
-                entry = self._entries[number]
-                if entry is not None and entry.tool_id in known:
-                    given += 1
-                    yield number
+            for number in filter(may_know, brought[seen:]):
+                given += 1
+                yield number
             if len(brought) < ahead:
                 return
             seen, ahead = ahead, ahead * 8
