@@ -196,9 +196,9 @@ class Launched(Plain, frozen=True):
     invocation_id: InvocationId
     facts: SchedulingFacts
 
-    def _told(self) -> LaunchTold:
+    def _launch(self) -> Launch:
         asked = self.request
-        launch = Launch(
+        return Launch(
             asked.name,
             parse_object(asked.model_input),
             asked.surface_id,
@@ -208,7 +208,9 @@ class Launched(Plain, frozen=True):
             asked.scheduler_policy_ref,
             asked.mapping,
         )
-        return LaunchTold(launch, _standing_for(self.verdict, self.facts), self.invocation_id)
+
+    def _told(self) -> LaunchTold:
+        return LaunchTold(self._launch(), _standing_for(self.verdict, self.facts), self.invocation_id)
 
     def members(self, event: EventType) -> JsonObject:
         """Tell the name that was called, and the decision."""
@@ -224,7 +226,7 @@ class Launched(Plain, frozen=True):
 
     def tell(self, fact: Fact) -> Brief:
         """Tell all of it in few words."""
-        return self._told().tell(fact)
+        return Brief("launch", (self._launch(),), _standing_for(self.verdict, self.facts))
 
 
 MOST_STANDING = 1024

@@ -113,11 +113,15 @@ def _spelled(standing: Part) -> bytes:
 def written_together(lines: Iterable[bytes]) -> bytes:
     """Put facts into one text, a line each; what several of them have in common stands in the first."""
     kept: list[bytes] = []
-    last = b""
+    last, length = b"\n", 1  # which no line ends with
     for line in lines:
-        head, separator, standing = line.partition(SEPARATOR)
-        kept.append(head + separator if standing == last else line)
-        last = standing or last
+        if line.endswith(last):
+            kept.append(line[:-length])
+            continue
+        kept.append(line)
+        _, separator, standing = line.partition(SEPARATOR)
+        if separator:
+            last, length = separator + standing, len(standing)
     return b"\n".join(kept)
 
 

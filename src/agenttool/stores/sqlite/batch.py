@@ -26,6 +26,7 @@ _HOLD = (
 # One statement for many rows: each statement gives up the interpreter's lock once and has to get it back, which costs
 # more than the row itself while an event loop is busy. So lists come as JSON, and SQLite takes them apart.
 _INSERT = "INSERT INTO facts VALUES (?, ?, ?)"
+_FIND_ONE = "INSERT INTO facts_of_call VALUES (?, ?)"
 _FIND_BY = "INSERT INTO facts_of_call SELECT value, ? FROM json_each(?)"
 _RELEASE = "DELETE FROM open_calls WHERE invocation_id IN (SELECT value FROM json_each(?))"
 
@@ -77,16 +78,23 @@ class Batch:
         self.held = [held for held in self.held if held[0] not in calls]
         self.released = [call for call in self.released if call not in calls]
 
-    def depart(self) -> "Batch":
-        """Be ready to be written by another thread: nothing of it changes from now on."""
-        self._rows = rows_of(self.begun)
+    def depart(self, later: "Batch") -> "Batch":
+        """Be ready to be written by another thread: nothing of it changes from now on.
+
+        A row whose calls have all ended is written anew for calls that begin, or goes with a change; until then it
+        stays, so that the end of a call alone writes nothing but facts.
+        """
+        self._rows = rows_of(self.begun, self.ended)
+        if not self.changes:
+            later.ended, self.ended = self.ended, []
         return self
 
     def write(self, connection: sqlite3.Connection, owner: str) -> None:
         """Write everything inside the transaction that is open."""
         if self.facts:
             self._write_facts(connection)
-        write_begun(connection, owner, self._rows)
+        if self._rows:
+            write_begun(connection, owner, self._rows)
         if self.ended:
             write_ended(connection, owner, self.ended)
         if self.held:
@@ -110,6 +118,8 @@ class Batch:
             last, chained = last + len(facts), link(chained, told)
             connection.execute(_INSERT, (last, chained, told))
             self.size += len(told)
-            calls = {call for call, _ in facts if call is not None}
-            if calls:
+            calls = dict.fromkeys(call for call, _ in facts if call is not None)  # in order, which an index takes best
+            if len(calls) == 1:
+                connection.execute(_FIND_ONE, (*calls, last))
+            elif calls:
                 connection.execute(_FIND_BY, (last, as_json(list(calls))))

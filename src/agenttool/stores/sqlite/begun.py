@@ -48,11 +48,16 @@ class Together:
         self.is_put = self.is_written = False
 
 
-def rows_of(begun: Iterable[Together]) -> list[tuple[int, str]]:
-    """Put down what is to be written of calls that have begun; one may end while that is on its way to disk."""
+def rows_of(begun: Iterable[Together], ended: list[int]) -> list[tuple[int, str]]:
+    """Put down what is to be written of calls that have begun; one may end while that is on its way to disk.
+
+    Numbers of rows whose calls have `ended` are taken from there and used again.
+    """
     rows: list[tuple[int, str]] = []
     for each in begun:
         if each.calls:
+            if ended and not each.is_put:
+                each.number = ended.pop()
             each.is_put = True
             rows.append((each.number, as_json(list(each.calls))))
     return rows

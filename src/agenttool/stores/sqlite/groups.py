@@ -119,6 +119,10 @@ class GroupCommit:
     def settle(self) -> Awaitable[None]:
         """Give something to wait for: it is over once all that was put into the batch before is kept."""
         loop = asyncio.get_running_loop()
+        if self._is_gathering and self.batch.facts:  # most of many callers find it so
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._waiting.append(waiter)
+            return waiter
         if not self.batch or not self._is_free:
             return self._join(loop)
         if not self._is_alone(loop):
@@ -209,7 +213,8 @@ class GroupCommit:
             self._depart(loop)
 
     def _depart(self, loop: _Loop) -> None:
-        batch, self.batch = self.batch.depart(), Batch(next(self._batches))
+        later = Batch(next(self._batches))
+        batch, self.batch = self.batch.depart(later), later
         self._aboard, self._waiting = self._waiting, []
         self._lone = self._lone + 1 if len(self._aboard) < 2 else 0  # noqa: PLR2004 -- one, or nobody
         is_quick = self._waited_s <= (QUICK_S if len(self._aboard) > 1 else PATIENT_S)

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,6 +33,8 @@ class SqliteLog:
     def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer, steps: Mapping[str, Step]) -> None:
         """Take the file, a connection to read by, the writer, and every step by its name."""
         self.group = GroupCommit(writer, self._on_kept)
+        self.settle = self.group.settle
+        """Gives something to wait for: it is over once all facts taken before are on disk."""
         self._path = path
         self._reader = reader
         self._steps = steps
@@ -58,10 +60,6 @@ class SqliteLog:
 
     def ended(self, chars: int) -> None:
         """Forget nothing: that is for retention to say."""
-
-    def settle(self) -> Awaitable[None]:
-        """Give something to wait for: it is over once all facts taken before are on disk."""
-        return self.group.settle()
 
     @property
     def last(self) -> int:

@@ -1,0 +1,87 @@
+"""Calls of which nothing is kept but that they have begun are found when their process is dead, and no others."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite import groups
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+NOW, LATER, LATEST = 1, 2, 3
+
+calls = st.integers(1, 5)
+deeds = st.one_of(
+    st.tuples(st.just("begin"), calls),
+    st.tuples(st.just("end"), calls),
+    st.tuples(st.just("settle"), calls),
+    st.tuples(st.just("change"), calls),
+)
+
+
+async def live_and_die(path, story):
+    """Begin and end calls, settling now and then, and be gone; give those of which the end is not on disk."""
+    store = SqliteStore.open(path, steps=STEPS, owner="dead")
+    await store.open_calls.renew(LATER)
+    under_way, ended, number_of = set(), set(), {}
+    settled = set()
+    for what, which in story:
+        if what == "begin" and which not in under_way:
+            number_of[which] = which + 10 * len(ended)
+            store.log.append(story_of(number_of[which])[0])
+            under_way.add(which)
+        elif what == "end" and which in under_way:
+            for fact in story_of(number_of[which])[1:]:
+                store.log.append(fact)
+            under_way.discard(which)
+            ended.add(number_of[which])
+        elif what == "settle":
+            await store.log.settle()
+            settled = {number_of[each] for each in under_way}
+        elif what == "change":
+            await store.shelf.put("kind", "key", b"")
+            settled = {number_of[each] for each in under_way}
+    store.log.group._writer.close()
+    store._reader.close()
+    return settled
+
+
+@settings(max_examples=25, deadline=None)
+@given(story=st.lists(deeds, max_size=40))
+def test_who_comes_after_a_dead_process_finds_the_calls_that_have_not_ended(story):
+    async def run(folder):
+        path = Path(folder) / "state.db"
+        left = await live_and_die(path, story)
+        store = SqliteStore.open(path, steps=STEPS)
+        await store.open_calls.renew(LATEST)
+        found = await store.open_calls.due(now_ns=LATER, limit=99)
+        await store.close()
+        return [each.invocation_id for each in found], sorted(map(invocation_number, left))
+
+    # Nothing comes to the disk but what is settled.
+    with tempfile.TemporaryDirectory() as folder, patch.object(groups, "LINGER_S", 3600):
+        found, left = asyncio.run(run(folder))
+    assert found == left
+
+
+async def test_the_end_of_a_call_writes_nothing_about_calls_that_begin(open_store, path, tamper):
+    store = open_store("one")
+    await store.open_calls.renew(LATEST)
+    for number in range(1, 20):
+        first, *rest = story_of(number)
+        store.log.append(first)
+        await store.log.settle()
+        written = store.log.group._writer._connection.total_changes
+        for fact in rest:
+            store.log.append(fact)
+        await store.log.settle()
+        assert store.log.group._writer._connection.total_changes - written == 2, "facts, and where they are found"
+    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (1,)
+    await store.shelf.put("kind", "key", b"")
+    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    await store.close()
