@@ -1,9 +1,12 @@
 """The real source of ids: UUIDv7, unique and in order, whoever asks and however fast."""
 
+import subprocess
+import sys
 import threading
 import uuid
 
-from agenttool.world import UniqueIds
+from agenttool.ports.world import Moment
+from agenttool.world import SystemClock, UniqueIds
 
 MANY = 20_000
 
@@ -35,3 +38,17 @@ def test_threads_that_share_a_source_never_get_the_same_id():
 def test_two_sources_never_give_the_same_id():
     one, other = UniqueIds(), UniqueIds()
     assert {one.unique() for _ in range(MANY)}.isdisjoint({other.unique() for _ in range(MANY)})
+
+
+def test_the_steady_clock_of_two_processes_is_the_same_and_nobody_sets_it(monkeypatch):
+    code = "from agenttool.world import SystemClock; print(*SystemClock().moment(), sep='|')"
+    before = SystemClock().moment()
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    now_ns, steady_ns, since = told.split("|")
+    monkeypatch.setattr(SystemClock, "now_ns", staticmethod(lambda: 0))
+    after = SystemClock().moment()
+    assert before.since == since == after.since
+    if since:  # where the system names its start
+        assert before.steady_ns < int(steady_ns) < after.steady_ns
+        assert before.is_before(after)
+    assert after.is_before(Moment(int(now_ns)))

@@ -3,20 +3,42 @@
 import secrets
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TypeVar
 
 import uuid_utils
 
+from agenttool.ports.world import Moment
 from agenttool.records import IdKind
 
 _Id = TypeVar("_Id", bound=str)
 
 
+_BOOT = (Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/time"))
+
+
+def _since() -> str:
+    """Name the start of this machine, and the namespace of its clock; empty where the system does not tell."""
+    boot, namespace = _BOOT
+    try:
+        return f"{boot.read_text().strip()} {namespace.readlink() if namespace.is_symlink() else ''}".rstrip()
+    except OSError:
+        return ""
+
+
 class SystemClock:
-    """The machine's wall clock."""
+    """The machine's clocks: the one on the wall, and the one that counts since the machine was started."""
 
     now_ns = staticmethod(time.time_ns)
     """Give the time; the library's own function, because a call asks for it several times."""
+
+    def __init__(self) -> None:
+        """Find out since when the steady clock counts."""
+        self._since = _since()
+
+    def moment(self) -> Moment:
+        """Give the time by both clocks; the steady one stands still while the machine sleeps."""
+        return Moment(self.now_ns(), time.monotonic_ns(), self._since)
 
 
 _uuid7 = uuid_utils.uuid7

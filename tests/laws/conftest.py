@@ -13,6 +13,7 @@ from agenttool.conformance.validate.run import Validation
 from agenttool.hooks.match import Hook
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import RuleBook
+from agenttool.ports.world import Moment
 from agenttool.runtime import World
 from agenttool.stores.memory import MemoryLog, MemoryPayloads
 from agenttool.testing.fakes import EPOCH_NS, CountingIds
@@ -67,6 +68,9 @@ class LoopClock:
 
     def now_ns(self):
         return EPOCH_NS + round(asyncio.get_running_loop().time() * 1e9)
+
+    def moment(self):
+        return Moment(self.now_ns())
 
 
 @pytest.fixture(scope="session")

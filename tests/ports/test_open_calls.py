@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
+from agenttool.ports.world import Moment
 from agenttool.stores.memory_calls import CallTable, MemoryOpenCalls
 from agenttool.stores.sqlite.connect import Durability
 from agenttool.stores.sqlite.store import SqliteStore
@@ -50,11 +51,11 @@ async def do(calls, deed, *values):
             calls.release(invocation_number(number))
             await calls.settle()
         case "renew", (until,):
-            await calls.renew(until)
+            await calls.renew(Moment(until))
         case "claim", (now, limit):
-            outcome = sorted(await calls.claim(now_ns=now, limit=limit), key=lambda call: call.invocation_id)
+            outcome = sorted(await calls.claim(now=Moment(now), limit=limit), key=lambda call: call.invocation_id)
         case "take", (number, now):
-            outcome = await calls.take(invocation_number(number), now_ns=now)
+            outcome = await calls.take(invocation_number(number), now=Moment(now))
         case "answer", (number, now):
             outcome = await calls.answer(question(number), b"yes", now_ns=now)
         case _:

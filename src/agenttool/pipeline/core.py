@@ -17,7 +17,7 @@ from agenttool.ports.advice import Adviser
 from agenttool.ports.later import Thread
 from agenttool.ports.shelf import Shelf
 from agenttool.ports.stores import OpenCalls, PayloadStore
-from agenttool.ports.world import IdSource
+from agenttool.ports.world import IdSource, Moment
 from agenttool.records import ApprovalId, InvocationId, Json, JsonObject, ToolResult
 from agenttool.scheduler.deadlines import Deadlines
 from agenttool.scheduler.drive import Patience
@@ -54,6 +54,7 @@ class Core:
 
     journal: Journal
     now_ns: Callable[[], int]
+    moment: Callable[[], Moment]
     ids: IdSource
     payloads: PayloadStore
     policy: Policy

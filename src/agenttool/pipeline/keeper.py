@@ -99,6 +99,9 @@ class Keeper:
     surface_of: Callable[[Held], Surface | None] = _no_surface
     _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
     _taking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _renewed: float = 0.0
+    """When we said last that we live, by the loop's clock."""
     _left: dict[InvocationId, int] = field(default_factory=dict[InvocationId, int])
     """Calls that nobody here can go on with, each with the moment after which nobody will."""
     _going_on: "set[asyncio.Task[ToolResult]]" = field(default_factory=set["asyncio.Task[ToolResult]"])
@@ -134,10 +137,11 @@ class Keeper:
         await self.start()
         taken, after = 0, None
         async with self._taking:  # an answer may come while we look
-            while due := await self.calls.due(now_ns=self.core.now_ns(), after=after, limit=AT_ONCE):
+            while due := await self.calls.due(now=self.core.moment(), after=after, limit=AT_ONCE):
+                await self._stay_alive()
                 after = due[-1].invocation_id
                 mine = [opened.invocation_id for opened in due if self._is_ours(opened)]
-                took = await asyncio.gather(*(self.calls.take(each, now_ns=self.core.now_ns()) for each in mine))
+                took = await asyncio.gather(*(self.calls.take(each, now=self.core.moment()) for each in mine))
                 for opened in took:
                     if opened is not None:
                         self._go_on(opened)
@@ -188,20 +192,25 @@ class Keeper:
 
     async def _look(self) -> None:
         now = self.core.deadlines.now
-        renewed, taken_up = now(), 0.0
+        taken_up = 0.0
         while True:
             with suppress(StoreError):  # a disk that fails now may be back by the next look
-                if now() - renewed > self.core.lease_s / 3:
-                    try:
-                        await self._renew()
-                    except TakenForDead:
-                        await self._begin_anew()
-                    renewed = now()
+                await self._stay_alive()
                 is_news = await self._hear()
                 if is_news or now() - taken_up > TAKE_UP_EVERY_S:
                     taken_up = now()
                     await self.take_up()
             await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _stay_alive(self) -> None:
+        """Say again that we live, unless we said so only just now."""
+        async with self._renewing:
+            if self.core.deadlines.now() - self._renewed <= self.core.lease_s / 3:
+                return
+            try:
+                await self._renew()
+            except TakenForDead:
+                await self._begin_anew()
 
     async def _begin_anew(self) -> None:
         """Go on under another name after having been taken for dead; what only waits here, waits elsewhere now."""
@@ -212,7 +221,9 @@ class Keeper:
         await self._renew()
 
     async def _renew(self) -> None:
-        await self.calls.renew(self.core.now_ns() + round(self.core.lease_s * 1e9))
+        began = self.core.deadlines.now()
+        await self.calls.renew(self.core.moment().after(round(self.core.lease_s * 1e9)))
+        self._renewed = began
 
     async def _hear(self) -> bool:
         """Hand answers to the calls of this process that wait for them; tell whether there were any for others."""

@@ -20,6 +20,7 @@ from agenttool.pipeline.stopping import failure_of_stop, request_cancel
 from agenttool.pipeline.tool import Tool
 from agenttool.ports.later import LATE, Awaited, late_key
 from agenttool.ports.stores import OpenCall, OpenCalls, Taken
+from agenttool.ports.world import Moment
 from agenttool.records import AbortReason, InvocationId, ToolId, ToolResult
 
 FOREVER_NS = 2**62
@@ -119,7 +120,7 @@ class Latecomers:
         if self.core.awake is not None:
             await self.core.awake()
         elif not self.core.durable and not self._is_alive:
-            await self.calls.renew(FOREVER_NS)
+            await self.calls.renew(Moment(FOREVER_NS))
             self._is_alive = True
 
     async def _take(self, invocation_id: InvocationId) -> "tuple[Call, Tool, Held, OpenCall] | None":
@@ -130,7 +131,7 @@ class Latecomers:
         tool = None if held is None else self.tool_of(held.tool_id)
         if held is None or tool is None:
             return None
-        opened = await self.calls.take(invocation_id, now_ns=self.core.now_ns())
+        opened = await self.calls.take(invocation_id, now=self.core.moment())
         if opened is None:
             return None
         return recalled(self.core, opened, held, tool), tool, held, opened

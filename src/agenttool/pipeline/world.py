@@ -69,6 +69,7 @@ def make_core(
     return Core(
         journal=Journal(clock=world.clock, log=world.log),
         now_ns=world.clock.now_ns,
+        moment=world.clock.moment,
         ids=world.ids,
         payloads=world.payloads,
         policy=policy or Policy(),

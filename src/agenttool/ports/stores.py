@@ -5,6 +5,7 @@ from typing import Protocol
 
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact
+from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, ClosedEnum, Digest, InvocationId, Part
 
 
@@ -155,7 +156,8 @@ class OpenCalls(Protocol):
 
     Each process is an *owner*, alive for as long as it said last (`renew`). What an owner holds is its own until that
     moment has passed; then one other may claim it, and the old one can write nothing any more, should it wake up again.
-    Moments are brought by whoever asks: a store has no clock.
+    Moments are brought by whoever asks: a store has no clock. Who is alive is told by the steady one, where two share
+    it: somebody who sets the clock on the wall kills nobody.
 
     Where there is a durable log beside it, a call whose facts are there and whose end is not is open, too, held or not:
     as `BEGUN`, from the moment its owner has said that it is alive. No call is lost because nobody thought of it.
@@ -202,7 +204,7 @@ class OpenCalls(Protocol):
         """
         ...
 
-    async def renew(self, until_ns: int) -> None:
+    async def renew(self, until: Moment) -> None:
         """Say that this owner is alive until then.
 
         Raises:
@@ -222,14 +224,14 @@ class OpenCalls(Protocol):
         """Say that this owner is no more; whatever it still holds may be claimed at once."""
         ...
 
-    async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+    async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give calls of dead owners that there is something to do for, the oldest first, and take none of them.
 
         That is every call but those that wait for an answer which has not come, before the moment they are due.
         """
         ...
 
-    async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
+    async def claim(self, *, now: Moment, limit: int) -> Sequence[OpenCall]:
         """Take calls that are due; nobody else gets them. They are given as their owners left them.
 
         Raises:
@@ -237,7 +239,7 @@ class OpenCalls(Protocol):
         """
         ...
 
-    async def take(self, invocation_id: InvocationId, *, now_ns: int) -> OpenCall | None:
+    async def take(self, invocation_id: InvocationId, *, now: Moment) -> OpenCall | None:
         """Take one call of a dead owner, whatever it waits for; none if it is not there, or its owner lives.
 
         Raises:

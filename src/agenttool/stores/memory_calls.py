@@ -6,6 +6,7 @@ from heapq import nsmallest
 
 from agenttool.errors import StoreError
 from agenttool.ports.stores import GivenAnswer, OpenCall, Taken, TakenForDead
+from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId, replace
 
 
@@ -16,7 +17,7 @@ class CallTable:
     calls: dict[InvocationId, OpenCall] = field(default_factory=dict[InvocationId, OpenCall])
     due_ns: dict[InvocationId, int] = field(default_factory=dict[InvocationId, int])
     asking: dict[ApprovalId, InvocationId] = field(default_factory=dict[ApprovalId, InvocationId])
-    alive_until_ns: dict[str, int] = field(default_factory=dict[str, int])
+    alive_until: dict[str, Moment] = field(default_factory=dict[str, Moment])
     answers: dict[ApprovalId, GivenAnswer] = field(default_factory=dict[ApprovalId, GivenAnswer])
 
 
@@ -36,7 +37,7 @@ class MemoryOpenCalls:
 
     @property
     def _is_dead(self) -> bool:
-        return self._is_registered and self._owner not in self._table.alive_until_ns
+        return self._is_registered and self._owner not in self._table.alive_until
 
     def hold(  # noqa: PLR0913 -- the columns of a call
         self,
@@ -94,47 +95,47 @@ class MemoryOpenCalls:
         self._owner, self._is_registered = f"{self._owner}'", False
         return ()
 
-    async def renew(self, until_ns: int) -> None:
+    async def renew(self, until: Moment) -> None:
         """Say that this owner is alive until then."""
         await self.settle()
-        self._table.alive_until_ns[self._owner] = until_ns
+        self._table.alive_until[self._owner] = until
         self._is_registered = True
 
     async def retire(self) -> None:
         """Say that this owner is no more."""
         await self.settle()
-        self._table.alive_until_ns.pop(self._owner, None)
+        self._table.alive_until.pop(self._owner, None)
         self._is_registered = False
 
-    async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+    async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give calls of dead owners that there is something to do for."""
-        alive = self._alive(now_ns)
-        due = (call for call in self._sorted() if call.owner not in alive and self._is_due(call, now_ns))
+        alive = self._alive(now)
+        due = (call for call in self._sorted() if call.owner not in alive and self._is_due(call, now.now_ns))
         return [self._answered(call) for call in due if call.invocation_id > (after or "")][:limit]
 
-    async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
+    async def claim(self, *, now: Moment, limit: int) -> Sequence[OpenCall]:
         """Take calls of dead owners that there is something to do for."""
-        return self._claim((call for call in self._sorted() if self._is_due(call, now_ns)), now_ns, limit)
+        return self._claim((call for call in self._sorted() if self._is_due(call, now.now_ns)), now, limit)
 
-    async def take(self, invocation_id: InvocationId, *, now_ns: int) -> OpenCall | None:
+    async def take(self, invocation_id: InvocationId, *, now: Moment) -> OpenCall | None:
         """Take one call of a dead owner."""
         call = self._table.calls.get(invocation_id)
-        found = self._claim(() if call is None else (call,), now_ns, 1)
+        found = self._claim(() if call is None else (call,), now, 1)
         return found[0] if found else None
 
-    def _claim(self, chosen: Iterable[OpenCall], now_ns: int, limit: int) -> list[OpenCall]:
-        alive = self._alive(now_ns)
+    def _claim(self, chosen: Iterable[OpenCall], now: Moment, limit: int) -> list[OpenCall]:
+        alive = self._alive(now)
         if self._owner not in alive:
             raise StoreError(f"the owner {self._owner} is not alive itself; renew before taking calls of others")
         found = [call for call in chosen if call.owner not in alive][:limit]
         for call in found:
             self._table.calls[call.invocation_id] = replace(call, owner=self._owner)
             if call.owner is not None and call.owner != self._owner:
-                self._table.alive_until_ns.pop(call.owner, None)
+                self._table.alive_until.pop(call.owner, None)
         return [self._answered(call) for call in found]
 
-    def _alive(self, now_ns: int) -> set[str]:
-        return {owner for owner, until_ns in self._table.alive_until_ns.items() if until_ns > now_ns}
+    def _alive(self, now: Moment) -> set[str]:
+        return {owner for owner, until in self._table.alive_until.items() if now.is_before(until)}
 
     def _answered(self, call: OpenCall) -> OpenCall:
         """Give a call with what was answered to its question."""

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from agenttool.ports.executor import Job
 from agenttool.ports.tool import DeclaredTool
+from agenttool.ports.world import Moment
 from agenttool.records import (
     ExecutionKind,
     ExecutionProfile,
@@ -39,6 +40,10 @@ class FakeClock:
     def now_ns(self) -> int:
         """Give the moment."""
         return self.moment_ns
+
+    def moment(self) -> Moment:
+        """Give the moment; there is no other clock."""
+        return Moment(self.moment_ns)
 
     def advance(self, seconds: float) -> None:
         """Move on."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import Taken
+from agenttool.ports.world import Moment
 from agenttool.stores.sqlite.store import SqliteStore
 
 NOW, LATER = 1000, 2000
@@ -15,13 +16,13 @@ NOW, LATER = 1000, 2000
 async def main(folder, owner):
     store = SqliteStore.open(Path(folder) / "state.db", steps=STEPS, owner=owner)
     calls = store.open_calls
-    await calls.renew(LATER)
+    await calls.renew(Moment(LATER))
     questions = [call.approval_id for call in await calls.parked(limit=1000)]
     print("ready", flush=True)
     sys.stdin.readline()  # everybody begins at once
     answered = [each for each in questions if await calls.answer(each, owner.encode(), now_ns=NOW) is Taken.TAKEN]
     taken = []
-    while found := await calls.claim(now_ns=NOW, limit=3):
+    while found := await calls.claim(now=Moment(NOW), limit=3):
         taken += [call.invocation_id for call in found]
         await asyncio.sleep(0.002)  # let the others have a go
     print(json.dumps({"answered": answered, "taken": taken}))

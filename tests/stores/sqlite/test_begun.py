@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttool.journal.steps import STEPS
+from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import groups
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number, story_of
@@ -27,7 +28,7 @@ deeds = st.one_of(
 async def live_and_die(path, story):
     """Begin and end calls, settling now and then, and be gone; give those of which the end is not on disk."""
     store = SqliteStore.open(path, steps=STEPS, owner="dead")
-    await store.open_calls.renew(LATER)
+    await store.open_calls.renew(Moment(LATER))
     under_way, ended, number_of = set(), set(), {}
     settled = set()
     for what, which in story:
@@ -58,8 +59,8 @@ def test_who_comes_after_a_dead_process_finds_the_calls_that_have_not_ended(stor
         path = Path(folder) / "state.db"
         left = await live_and_die(path, story)
         store = SqliteStore.open(path, steps=STEPS)
-        await store.open_calls.renew(LATEST)
-        found = await store.open_calls.due(now_ns=LATER, limit=99)
+        await store.open_calls.renew(Moment(LATEST))
+        found = await store.open_calls.due(now=Moment(LATER), limit=99)
         await store.close()
         return [each.invocation_id for each in found], sorted(map(invocation_number, left))
 
@@ -71,7 +72,7 @@ def test_who_comes_after_a_dead_process_finds_the_calls_that_have_not_ended(stor
 
 async def test_the_end_of_a_call_writes_nothing_about_calls_that_begin(open_store, path, tamper):
     store = open_store("one")
-    await store.open_calls.renew(LATEST)
+    await store.open_calls.renew(Moment(LATEST))
     for number in range(1, 20):
         first, *rest = story_of(number)
         store.log.append(first)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from agenttool.ports.stores import Taken
+from agenttool.ports.world import Moment
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 WAITING = 100_000
@@ -82,7 +83,7 @@ async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort)
 
     store = open_store("b")
     calls = store.open_calls
-    await calls.renew(10)
+    await calls.renew(Moment(10))
     one = question(77_777)
     for asking in (
         calls.by_approval(one),
@@ -90,15 +91,15 @@ async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort)
         calls.parked(limit=5),
         calls.parked(after=one, limit=5),
         calls.page(after=invocation_number(99_000), limit=5),
-        calls.claim(now_ns=1, limit=10),
+        calls.claim(now=Moment(1), limit=10),
         calls.answer(one, b"yes", now_ns=1),
         calls.answers(after=0, limit=10),
-        calls.take(invocation_number(3), now_ns=1),
+        calls.take(invocation_number(3), now=Moment(1)),
     ):
         spent, found = await effort(store, asking)
         assert spent < 1000, found
     assert await calls.answer(one, b"no", now_ns=1) is Taken.ANSWERED
-    spent, found = await effort(store, calls.claim(now_ns=1, limit=10))
+    spent, found = await effort(store, calls.claim(now=Moment(1), limit=10))
     assert [call.invocation_id for call in found] == [invocation_number(77_777)]
     assert spent < 1000
     await store.close()

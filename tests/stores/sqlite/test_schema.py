@@ -8,6 +8,7 @@ import pytest
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import Head
+from agenttool.ports.world import Moment
 from agenttool.stores.sqlite.chain import link
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.store import SqliteStore
@@ -95,7 +96,7 @@ async def test_a_file_with_a_row_for_each_fact_keeps_its_facts_its_heads_and_its
     assert store.log.head() == pinned
     assert [fact.step for _, fact in store.log.read(0, 100)] == [fact.step for fact in facts]
     assert [fact.step for fact in store.log.facts_of(invocation_number(2))] == [fact.step for fact in facts[5:]]
-    assert [call.invocation_id for call in await store.open_calls.due(now_ns=1, limit=9)] == [invocation_number(2)]
+    assert [call.invocation_id for call in await store.open_calls.due(now=Moment(1), limit=9)] == [invocation_number(2)]
     await write(store, 3)
     assert list(store.log.verify(pinned)) == []
     await store.close()

@@ -11,13 +11,15 @@ import msgspec
 
 from agenttool.ports.facts import Step
 from agenttool.ports.stores import BEGUN
+from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
+from agenttool.stores.sqlite.owners import ALIVE, values_of
 from agenttool.stores.sqlite.query import lines_of
 from agenttool.stores.told import recall
 
 _INSERT = "REPLACE INTO begun VALUES (?, ?, ?)"
 _EMPTY = "DELETE FROM begun WHERE owner = ? AND number IN (SELECT value FROM json_each(?))"
-_DEAD = "owner NOT IN (SELECT owner FROM owners WHERE alive_until_ns > ?)"
+_DEAD = f"owner NOT IN ({ALIVE})"
 _CALLS = (
     "SELECT begun.owner, value FROM begun, json_each(calls) WHERE value NOT IN (SELECT invocation_id FROM open_calls)"
 )
@@ -74,23 +76,24 @@ def write_ended(connection: sqlite3.Connection, owner: str, numbers: Iterable[in
     connection.execute(_EMPTY, (owner, as_json(list(numbers))))
 
 
-def has_orphans(connection: sqlite3.Connection, now_ns: int) -> bool:
+def has_orphans(connection: sqlite3.Connection, now: Moment) -> bool:
     """Tell whether a dead process left any row behind."""
-    return connection.execute(f"SELECT 1 FROM begun WHERE {_DEAD} LIMIT 1", (now_ns,)).fetchone() is not None  # noqa: S608 -- constants only
+    query = f"SELECT 1 FROM begun WHERE {_DEAD} LIMIT 1"  # noqa: S608 -- constants only
+    return connection.execute(query, values_of(now)).fetchone() is not None
 
 
-def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now_ns: int) -> None:
+def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment) -> None:
     """Put what dead processes had begun among the calls under way, inside a transaction.
 
     Their names are struck off: should one only have slept, it can write nothing when it wakes up.
     """
-    found = connection.execute(f"{_CALLS} AND {_DEAD}", (now_ns,)).fetchall()
+    found = connection.execute(f"{_CALLS} AND {_DEAD}", values_of(now)).fetchall()
     for owner, call in found:
         if not _has_ended(connection, steps, call):
             row = (call, BEGUN, b"", owner)
             connection.execute("INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, ?, ?)", row)
             connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
-    connection.execute(f"DELETE FROM begun WHERE {_DEAD}", (now_ns,))  # noqa: S608 -- constants only
+    connection.execute(f"DELETE FROM begun WHERE {_DEAD}", values_of(now))  # noqa: S608 -- constants only
 
 
 def still_open(connection: sqlite3.Connection, steps: Mapping[str, Step]) -> Iterator[tuple[str, InvocationId]]:

@@ -9,14 +9,13 @@ from typing import TypeAlias
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Step
 from agenttool.ports.stores import BEGUN, GivenAnswer, OpenCall, Taken
+from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.stores.sqlite.begun import adopt, has_orphans, still_open
 from agenttool.stores.sqlite.connect import reading
 from agenttool.stores.sqlite.groups import GroupCommit
+from agenttool.stores.sqlite.owners import ALIVE, Values, is_alive, renew, values_of
 from agenttool.stores.sqlite.writer import Standing, Writer
-
-FORGET_NS = 24 * 3600 * 10**9
-"""How long the name of an owner that died is kept; who wakes up later is taken for dead as well."""
 
 _Row: TypeAlias = tuple[InvocationId, str, bytes, ApprovalId | None, int | None, str | None, bytes | None]
 
@@ -24,7 +23,7 @@ _CALL = (
     "SELECT invocation_id, kind, body, approval_id, expires_at_ns, owner,"
     " (SELECT answers.body FROM answers WHERE answers.approval_id = open_calls.approval_id) FROM open_calls WHERE "
 )
-_DEAD = "(owner IS NULL OR owner NOT IN (SELECT owner FROM owners WHERE alive_until_ns > :now))"
+_DEAD = f"(owner IS NULL OR owner NOT IN ({ALIVE}))"
 _ONE = f"SELECT invocation_id FROM open_calls WHERE invocation_id = :one AND {_DEAD}"  # noqa: S608 -- constants only
 # Each arm is told which index to go by, so that calls which only wait are not even looked at.
 _DUE = f"""
@@ -83,11 +82,11 @@ class SqliteOpenCalls:
         """Return once all that was held and released before is on disk."""
         await self._group.settle()
 
-    async def renew(self, until_ns: int) -> None:
+    async def renew(self, until: Moment) -> None:
         """Say that this process is alive until then."""
         # Whoever was struck off may not say so under the same name.
         registers = self._writer.standing is not Standing.ALIVE
-        await self._group.perform(lambda connection: _renew(connection, self.owner, until_ns), registers=registers)
+        await self._group.perform(lambda connection: renew(connection, self.owner, until), registers=registers)
 
     def begin_anew(self) -> Collection[InvocationId]:
         """Take another name after having been taken for dead."""
@@ -102,33 +101,33 @@ class SqliteOpenCalls:
             await self._group.perform(lambda connection: connection.execute(gone, (self.owner,)))
         self._writer.standing = Standing.UNKNOWN
 
-    async def due(self, *, now_ns: int, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
+    async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
         """Give calls of dead owners that there is something to do for."""
-        values = {"now": now_ns, "after": after or "", "limit": limit}
-        await self._inherit(now_ns)
+        values = {**values_of(now), "after": after or "", "limit": limit}
+        await self._inherit(now)
         with reading(self._path):
             found = self._reader.execute(f"{_CALL} invocation_id IN ({_DUE}) ORDER BY invocation_id", values).fetchall()
         return [_call(row) for row in found]
 
-    async def claim(self, *, now_ns: int, limit: int) -> Sequence[OpenCall]:
+    async def claim(self, *, now: Moment, limit: int) -> Sequence[OpenCall]:
         """Take calls of dead owners that there is something to do for."""
-        return await self._claim(_DUE, now_ns, after="", limit=limit)
+        return await self._claim(_DUE, now, after="", limit=limit)
 
-    async def take(self, invocation_id: InvocationId, *, now_ns: int) -> OpenCall | None:
+    async def take(self, invocation_id: InvocationId, *, now: Moment) -> OpenCall | None:
         """Take one call of a dead owner."""
-        found = await self._claim(_ONE, now_ns, one=invocation_id)
+        found = await self._claim(_ONE, now, one=invocation_id)
         return found[0] if found else None
 
-    async def _inherit(self, now_ns: int) -> None:
+    async def _inherit(self, now: Moment) -> None:
         """Have what dead processes had begun among the calls that can be taken."""
         with reading(self._path):
-            is_heir = has_orphans(self._reader, now_ns)
+            is_heir = has_orphans(self._reader, now)
         if is_heir:
-            await self._group.perform(lambda connection: adopt(connection, self._steps, now_ns))
+            await self._group.perform(lambda connection: adopt(connection, self._steps, now))
 
-    async def _claim(self, chosen: str, now_ns: int, **more: str | int) -> list[OpenCall]:
-        values = {"now": now_ns, **more}
-        await self._inherit(now_ns)
+    async def _claim(self, chosen: str, now: Moment, **more: str | int) -> list[OpenCall]:
+        values = {**values_of(now), **more}
+        await self._inherit(now)
         found = await self._group.perform(lambda connection: _claim(connection, self.owner, chosen, values))
         if found is None:
             raise StoreError(f"the owner {self.owner} is not alive itself; renew before taking calls of others")
@@ -180,17 +179,9 @@ class SqliteOpenCalls:
             return [_call(row) for row in self._reader.execute(_CALL + which, values).fetchall()]
 
 
-def _renew(connection: sqlite3.Connection, owner: str, until_ns: int) -> None:
-    connection.execute("REPLACE INTO owners VALUES (?, ?)", (owner, until_ns))
-    connection.execute("DELETE FROM owners WHERE alive_until_ns < ?", (until_ns - FORGET_NS,))
-
-
-def _claim(
-    connection: sqlite3.Connection, owner: str, chosen: str, values: Mapping[str, str | int]
-) -> list[OpenCall] | None:
+def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Values) -> list[OpenCall] | None:
     """Take calls inside a transaction; nothing if whoever wants them is not alive."""
-    alive = "SELECT 1 FROM owners WHERE owner = ? AND alive_until_ns > ?"
-    if connection.execute(alive, (owner, values["now"])).fetchone() is None:
+    if not is_alive(connection, owner, values):
         return None
     found = connection.execute(_CALL + f"invocation_id IN ({chosen})", values).fetchall()
     calls = [_call(row) for row in found]

@@ -59,6 +59,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE begun (owner TEXT NOT NULL, number INTEGER NOT NULL, calls TEXT NOT NULL,
             PRIMARY KEY (owner, number)) WITHOUT ROWID""",
     ),
+    (
+        # Until when an owner is alive, told by a clock that nobody sets, and since when that one counts.
+        "ALTER TABLE owners ADD COLUMN since TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE owners ADD COLUMN steady_until_ns INTEGER NOT NULL DEFAULT 0",
+    ),
 )
 
 

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from agenttool.errors import StoreError
 from agenttool.ports.stores import OpenCall, OpenCalls, Taken
+from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.testing.contracts.story import invocation_number
 
@@ -93,26 +94,26 @@ async def an_answer_is_emptied_when_its_call_goes_on_or_ends_and_stays_given(ope
 
 async def what_a_living_owner_holds_is_its_own(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
-        await here.renew(LATER)
-        await there.renew(LATER)
+        await here.renew(Moment(LATER))
+        await there.renew(Moment(LATER))
         here.hold(invocation_number(1), kind="started", body=b"")
         await here.settle()
-        assert await there.claim(now_ns=NOW, limit=10) == []
-        assert await there.take(invocation_number(1), now_ns=NOW) is None
-        assert await here.claim(now_ns=NOW, limit=10) == []
+        assert await there.claim(now=Moment(NOW), limit=10) == []
+        assert await there.take(invocation_number(1), now=Moment(NOW)) is None
+        assert await here.claim(now=Moment(NOW), limit=10) == []
 
 
 async def a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as dead, open_calls("b") as first, open_calls("c") as second:
-        await dead.renew(NOW)
-        await first.renew(LATEST)
-        await second.renew(LATEST)
+        await dead.renew(Moment(NOW))
+        await first.renew(Moment(LATEST))
+        await second.renew(Moment(LATEST))
         for number in (1, 2, 3):
             dead.hold(invocation_number(number), kind="started", body=b"%d" % number)
         await dead.settle()
-        assert _ids(await first.claim(now_ns=LATER, limit=2)) == [invocation_number(1), invocation_number(2)]
-        assert _ids(await second.claim(now_ns=LATER, limit=2)) == [invocation_number(3)]
-        assert await second.claim(now_ns=LATER, limit=2) == []
+        assert _ids(await first.claim(now=Moment(LATER), limit=2)) == [invocation_number(1), invocation_number(2)]
+        assert _ids(await second.claim(now=Moment(LATER), limit=2)) == [invocation_number(3)]
+        assert await second.claim(now=Moment(LATER), limit=2) == []
         taken = await first.get(invocation_number(1))
         assert taken is not None
         assert (taken.owner, taken.body) == ("b", b"1")
@@ -120,9 +121,32 @@ async def a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more(open_calls:
         assert await _is_refused(dead)
 
 
+async def a_clock_on_the_wall_that_is_set_kills_nobody(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as here, open_calls("b") as there:
+        await here.renew(Moment(NOW, steady_ns=20, since="boot"))
+        here.hold(invocation_number(1), kind="started", body=b"")
+        await here.settle()
+        await there.renew(Moment(LATEST, steady_ns=40, since="boot"))
+        assert await there.claim(now=Moment(LATEST, steady_ns=19, since="boot"), limit=10) == []
+        assert await there.take(invocation_number(1), now=Moment(LATEST, steady_ns=19, since="boot")) is None
+        assert await there.due(now=Moment(LATEST, steady_ns=19, since="boot"), limit=10) == []
+        dead = await there.claim(now=Moment(0, steady_ns=20, since="boot"), limit=10)
+        assert _ids(dead) == [invocation_number(1)], "nor does one that is put back raise the dead"
+
+
+async def whose_steady_clock_is_another_one_is_judged_by_the_wall(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as here, open_calls("b") as there:
+        await here.renew(Moment(LATER, steady_ns=2**40, since="before the machine was started anew"))
+        await there.renew(Moment(LATEST, steady_ns=40, since="boot"))
+        here.hold(invocation_number(1), kind="started", body=b"")
+        await here.settle()
+        assert await there.claim(now=Moment(NOW, steady_ns=1, since="boot"), limit=10) == []
+        assert _ids(await there.claim(now=Moment(LATER, steady_ns=1, since="boot"), limit=10)) == [invocation_number(1)]
+
+
 async def _is_refused(calls: OpenCalls) -> bool:
     try:
-        await calls.renew(LATEST)
+        await calls.renew(Moment(LATEST))
     except StoreError:
         return True
     return False
@@ -130,34 +154,34 @@ async def _is_refused(calls: OpenCalls) -> bool:
 
 async def only_calls_with_something_to_do_are_claimed(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as dead, open_calls("b") as alive:
-        await alive.renew(LATEST)
+        await alive.renew(Moment(LATEST))
         await _park(dead, 1, 2)
         await _park(dead, 3, expires_at_ns=LATER)
         dead.hold(invocation_number(4), kind="started", body=b"")
         await dead.settle()
         await alive.answer(_question(2), b"yes", now_ns=NOW)
-        assert _ids(await alive.claim(now_ns=NOW, limit=10)) == [invocation_number(2), invocation_number(4)]
-        assert _ids(await alive.claim(now_ns=LATER, limit=10)) == [invocation_number(3)]
-        found = await alive.take(invocation_number(1), now_ns=LATER)
+        assert _ids(await alive.claim(now=Moment(NOW), limit=10)) == [invocation_number(2), invocation_number(4)]
+        assert _ids(await alive.claim(now=Moment(LATER), limit=10)) == [invocation_number(3)]
+        found = await alive.take(invocation_number(1), now=Moment(LATER))
         assert found is not None
         assert found.body == b"1"
 
 
 async def what_an_owner_holds_that_retires_is_free_at_once(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as leaving, open_calls("b") as staying:
-        await leaving.renew(LATEST)
-        await staying.renew(LATEST)
+        await leaving.renew(Moment(LATEST))
+        await staying.renew(Moment(LATEST))
         leaving.hold(invocation_number(1), kind="started", body=b"")
         await leaving.settle()
-        assert await staying.claim(now_ns=NOW, limit=10) == []
+        assert await staying.claim(now=Moment(NOW), limit=10) == []
         await leaving.retire()
-        assert _ids(await staying.claim(now_ns=NOW, limit=10)) == [invocation_number(1)]
+        assert _ids(await staying.claim(now=Moment(NOW), limit=10)) == [invocation_number(1)]
 
 
 async def nobody_takes_calls_who_is_not_alive(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as calls:
         try:
-            await calls.claim(now_ns=NOW, limit=1)
+            await calls.claim(now=Moment(NOW), limit=1)
         except StoreError:
             return
         raise AssertionError("an owner that never said it lives could claim")
@@ -165,7 +189,7 @@ async def nobody_takes_calls_who_is_not_alive(open_calls: OpenTheCalls) -> None:
 
 async def a_call_may_be_due_before_it_is_too_late_to_answer(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as dead, open_calls("b") as alive:
-        await alive.renew(LATEST)
+        await alive.renew(Moment(LATEST))
         dead.hold(
             invocation_number(1),
             kind="sending",
@@ -175,23 +199,23 @@ async def a_call_may_be_due_before_it_is_too_late_to_answer(open_calls: OpenTheC
             due_at_ns=0,
         )
         await _park(dead, 2)
-        assert _ids(await alive.due(now_ns=NOW, limit=10)) == [invocation_number(1)]
+        assert _ids(await alive.due(now=Moment(NOW), limit=10)) == [invocation_number(1)]
         assert await alive.answer(_question(1), b"early", now_ns=NOW) is Taken.TAKEN
 
 
 async def a_call_that_is_left_goes_to_whoever_takes_it_when_it_is_answered(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
-        await here.renew(LATEST)
-        await there.renew(LATEST)
+        await here.renew(Moment(LATEST))
+        await there.renew(Moment(LATEST))
         here.hold(invocation_number(1), kind="away", body=b"", approval_id=_question(1), is_left=True)
         await here.settle()
-        assert await there.due(now_ns=NOW, limit=10) == []
+        assert await there.due(now=Moment(NOW), limit=10) == []
         await there.answer(_question(1), b"yes", now_ns=NOW)
-        assert _ids(await here.due(now_ns=NOW, limit=10)) == [invocation_number(1)]
-        taken = await there.take(invocation_number(1), now_ns=NOW)
+        assert _ids(await here.due(now=Moment(NOW), limit=10)) == [invocation_number(1)]
+        taken = await there.take(invocation_number(1), now=Moment(NOW))
         assert taken is not None
         assert (taken.owner, taken.answer) == (None, b"yes")
-        assert await here.take(invocation_number(1), now_ns=NOW) is None
+        assert await here.take(invocation_number(1), now=Moment(NOW)) is None
         here.hold(invocation_number(2), kind="started", body=b"")  # nobody is dead because a left call was taken
         await here.settle()
 
@@ -215,6 +239,8 @@ OPEN_CALLS_PROMISES = (
     an_answer_is_emptied_when_its_call_goes_on_or_ends_and_stays_given,
     what_a_living_owner_holds_is_its_own,
     a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more,
+    a_clock_on_the_wall_that_is_set_kills_nobody,
+    whose_steady_clock_is_another_one_is_judged_by_the_wall,
     only_calls_with_something_to_do_are_claimed,
     what_an_owner_holds_that_retires_is_free_at_once,
     nobody_takes_calls_who_is_not_alive,
