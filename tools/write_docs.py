@@ -37,7 +37,7 @@ def with_tour(page: str) -> str:
         for file in _FILE.finditer(page):
             Path(file["name"]).write_text(file["text"], encoding="utf-8")
         page = _RUN.sub(lambda run: run[1] + _printed_by_command(run["program"], run["words"].split()) + run[4], page)
-    programs = iter([_printed_by_program(program["code"]) for program in _PYTHON.finditer(page)])
+        programs = iter([_printed_by_program(program["code"]) for program in _PYTHON.finditer(page)])
     return _OUTPUT.sub(lambda output: output[1] + next(programs) + output[2], page)
 
 

@@ -41,7 +41,7 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
         assert (status, told["waiting"], told["subscriptions"], told["views"]) == (200, [], [], [])
         assert ask(url + "/") == (200, page)
         assert "cannot be had" in told["faults"][0]
-        assert ask(url + "/status", headers={"X-Forwarded-For": "203.0.113.9"})[0] == 404
+        assert ask(url + "/status", headers={"X-Forwarded-For": "203.0.113.9"})[0] == 403
         assert ask(url + "/rap/callbacks/" + "0" * 80, b"{}")[0] == 404
         assert ask(url + "/rap/callbacks/x")[0] == 405
         assert ask(url + "/nowhere")[0] == 404

@@ -32,6 +32,12 @@ class Surfaced:
         self._refuse_if_closed()
         return self._surfacing.make(surface_request(scope, only, context))
 
+    def surface_with(self, surface_id: str) -> ToolSurface | None:
+        """Give the surface with an id, for those who pass ids around instead of records; none if it is unknown."""
+        self._refuse_if_closed()
+        found = self._surfacing.surfaces.with_id(SurfaceId(surface_id))
+        return None if found is None else found.record
+
     async def search(self, query: str, *, surface: ToolSurface, limit: int = 10) -> ToolSearchResult:
         """Find tools that a surface offers or defers: by words, or exactly, as in `select:name,other_name`.
 

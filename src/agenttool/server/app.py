@@ -10,7 +10,9 @@ from starlette.routing import Route
 
 from agenttool.assemble import Runtime
 from agenttool.server.callbacks import CallbackDoor
-from agenttool.server.status import is_from_here, status_of
+from agenttool.server.door import for_programs_here
+from agenttool.server.showing import ROUTES as SHOWING
+from agenttool.server.status import status_of
 
 
 def make_app(open_runtime: Callable[[], Runtime]) -> Starlette:
@@ -30,8 +32,9 @@ def make_app(open_runtime: Callable[[], Runtime]) -> Starlette:
     routes = [
         Route("/rap/callbacks/{token}", callbacks),
         Route("/healthz", health),
-        Route("/status", status),
-        Route("/", status),
+        Route("/status", for_programs_here(status)),
+        Route("/", for_programs_here(status)),
+        *SHOWING,
     ]
     return Starlette(routes=routes, lifespan=lifespan)
 
@@ -44,7 +47,5 @@ async def health(request: Request) -> Response:
 
 
 async def status(request: Request) -> Response:
-    """Tell what waits, to whoever is on this machine."""
-    if not is_from_here(request):
-        return PlainTextResponse("not found", status_code=404)
+    """Tell what waits."""
     return JSONResponse(await status_of(request.app.state.runtime))

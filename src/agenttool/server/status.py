@@ -1,21 +1,10 @@
 """What waits, as a JSON page: calls, prompts, subscriptions and views, and never what is in them."""
 
-from starlette.requests import Request
-
 from agenttool.assemble import Runtime
 from agenttool.records import Json, JsonObject
 
 MOST = 1000
 """So many of each are listed."""
-
-_HERE = ("127.0.0.1", "::1", "localhost")
-_PASSED_ON = ("forwarded", "x-forwarded-for", "via")
-
-
-def is_from_here(request: Request) -> bool:
-    """Tell whether a request comes from this machine, and not through somebody who passes on what others ask."""
-    host = request.client.host if request.client is not None else ""
-    return host in _HERE and not any(name in request.headers for name in _PASSED_ON)
 
 
 async def status_of(runtime: Runtime) -> JsonObject:

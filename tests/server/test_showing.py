@@ -1,0 +1,157 @@
+"""Surfaces and search over HTTP, as a program in any language uses them."""
+
+from http import HTTPStatus
+
+import pytest
+from starlette.testclient import TestClient
+
+from agenttool import Runtime, tool
+from agenttool.server.app import make_app
+
+
+@tool(namespace="mail", should_defer=True, search_hint="send a letter by mail")
+async def send(to: str, body: str) -> str:
+    """Send a letter to somebody. Not for parcels."""
+    return f"sent to {to}"
+
+
+@tool(namespace="math", read_only=True, open_world=False)
+async def add(a: int, b: int = 1) -> int:
+    """Add two whole numbers. Not for text."""
+    return a + b
+
+
+@tool(namespace="secret", lifecycle="disabled", search_hint="send secret letters by pigeon")
+async def pigeon(to: str) -> str:
+    """Send a letter by pigeon. Not for parcels."""
+    return f"flown to {to}"
+
+
+@pytest.fixture
+def http():
+    """A program on this machine that talks to a served runtime."""
+    app = make_app(lambda: Runtime.open(tools=[send, add, pigeon]))
+    with TestClient(app, base_url="http://127.0.0.1:8642", client=("127.0.0.1", 50_000)) as client:
+        yield client
+
+
+def test_a_program_makes_a_surface_searches_it_and_shows_it_to_a_model(http):
+    made = http.post("/v1/surfaces", json={"scope": "session", "reason": "a first turn"})
+    surface = made.json()
+    assert (made.status_code, surface["record_type"], surface["surface_reason"]) == (
+        201,
+        "tool_surface",
+        "a first turn",
+    )
+    assert http.get(made.headers["location"]).json() == surface
+    found = http.post("/v1/search", json={"query": "letter", "surface_id": surface["surface_id"]}).json()
+    assert [each["name"] for each in found["matches"]] == ["mail.send"]
+    assert found["record_type"] == "tool_search_result"
+    for wanted in ("openai", "openai_responses", "anthropic", "gemini"):
+        told = http.get(made.headers["location"], params={"format": wanted})
+        assert told.status_code == HTTPStatus.OK
+        assert "Add two whole numbers" in told.text
+
+
+@pytest.mark.parametrize(
+    "query", ["letter", "select:mail.send", "select:send,pigeon", "pigeon", "please help me send a letter"]
+)
+def test_a_search_over_http_is_the_search_of_the_library(http, query):
+    async def in_the_library():
+        async with Runtime.open(tools=[send, add, pigeon]) as rt:
+            return await rt.search(query, surface=await rt.surface("session"))
+
+    told = http.post("/v1/search", json={"query": query}).json()
+    assert "secret.pigeon" not in [each["name"] for each in told["matches"]], "it is not on the surface"
+    wanted = http.portal.call(in_the_library)
+    assert [each["name"] for each in told["matches"]] == [each.name for each in wanted.matches]
+    assert told.get("missing_names", []) == list(wanted.missing_names or ())
+
+
+def test_a_role_sees_on_its_surface_what_it_may_use(http):
+    made = http.post("/v1/surfaces", json={"role": {"name": "clerk", "tools": ["math.*"]}}).json()
+    found = http.post("/v1/search", json={"query": "letter", "surface_id": made["surface_id"]}).json()
+    assert found["matches"] == []
+    assert found["next_action"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "pointer", "told"),
+    [
+        ("/v1/search", {}, 400, "/query", "query must be text"),
+        ("/v1/search", {"query": 3}, 400, "/query", "query must be text"),
+        ("/v1/search", {"query": "x", "limit": 0}, 400, "/limit", "from 1 to 100"),
+        ("/v1/search", {"query": "x", "limit": True}, 400, "/limit", "from 1 to 100"),
+        ("/v1/search", {"query": "x", "surface_id": "srf_1"}, 404, "/surface_id", "POST /v1/surfaces"),
+        ("/v1/search", {"query": "x", "surface_id": 7}, 404, "/surface_id", "POST /v1/surfaces"),
+        ("/v1/search", {"quarry": "x"}, 400, "/quarry", "use one of limit, query, surface_id"),
+        ("/v1/search", [], 400, "", "must be a JSON object"),
+        ("/v1/surfaces", {"scope": 3}, 400, None, "scope must be a word"),
+        ("/v1/surfaces", {"only": "x y"}, 400, None, "only"),
+        ("/v1/surfaces", {"role": "clerk"}, 400, "/role", "role must be an object with the members name, tools"),
+        ("/v1/surfaces", {"role": {"tools": ["*"]}}, 400, "/role", "role must be an object"),
+        (
+            "/v1/surfaces",
+            {"model": {"eyes": 2}},
+            400,
+            "/model/eyes",
+            "model must be an object with the members strict_schemas",
+        ),
+    ],
+)
+def test_a_request_that_cannot_be_answered_is_told_what_is_wrong_and_where(http, path, body, status, pointer, told):
+    answer = http.post(path, json=body)
+    problem = answer.json()
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert (problem["status"], problem.get("pointer")) == (status, pointer)
+    assert told in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "status"),
+    [
+        (b"{", {"content-type": "application/json"}, 400),
+        (b"\xff", {"content-type": "application/json"}, 400),
+        (b"[" * 100_000, {"content-type": "application/json"}, 400),
+        (b'{"query": ' + b'{"a":' * 300 + b"1" + b"}" * 300 + b"}", {"content-type": "application/json"}, 400),
+        (b'{"query": "x"}', {"content-type": "text/plain"}, 415),
+        (b'{"query": "x"}', {}, 415),
+        (b'{"query": "' + b"x" * 1_000_000 + b'"}', {"content-type": "application/json"}, 413),
+    ],
+)
+def test_rubbish_is_refused_and_the_server_goes_on(http, content, headers, status):
+    assert http.post("/v1/search", content=content, headers=headers).status_code == status
+    assert http.post("/v1/search", json={"query": "letter"}).json()["matches"]
+
+
+def test_unknown_formats_and_surfaces_are_told(http):
+    surface_id = http.post("/v1/surfaces", json={}).json()["surface_id"]
+    unknown = http.get(f"/v1/surfaces/{surface_id}", params={"format": "morse"})
+    assert unknown.status_code == HTTPStatus.BAD_REQUEST
+    assert "openai" in unknown.json()["detail"]
+    assert http.get("/v1/surfaces/srf_nowhere").status_code == HTTPStatus.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-forwarded-for": "203.0.113.9"},
+        {"via": "1.1 proxy"},
+        {"host": "rebound.example"},
+        {"host": "[bad"},
+        {"origin": "https://elsewhere.example"},
+        {"origin": "null"},
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/search", "/v1/surfaces"])
+def test_neither_a_proxy_nor_a_web_page_may_ask(http, path, headers):
+    answer = http.post(path, json={"query": "letter"} if path == "/v1/search" else {}, headers=headers)
+    assert answer.status_code == HTTPStatus.FORBIDDEN
+    assert "mail.send" not in answer.text
+
+
+def test_a_program_on_another_machine_may_not_ask():
+    app = make_app(lambda: Runtime.open(tools=[send]))
+    with TestClient(app, base_url="http://127.0.0.1:8642", client=("203.0.113.9", 50_000)) as client:
+        assert client.post("/v1/search", json={"query": "letter"}).status_code == HTTPStatus.FORBIDDEN
+        assert client.get("/healthz").status_code == HTTPStatus.OK
