@@ -77,7 +77,7 @@ class ModelTools:
         Ask anew for every request: a turn may have brought tools to the surface.
 
         Raises:
-            ConfigError: the tool choice names a tool that is not sent.
+            ConfigError: the tool choice names no tool that is sent, or several.
         """
         return self._format.request(self._menu())
 
@@ -136,7 +136,7 @@ class ModelTools:
         if self._known is None or self._known[0] != self.surface.surface_id:
             offered = self._runtime.offered(self.surface)
             sent = (replace(each, is_deferred=True) if each.tool_id in self._found else each for each in offered)
-            self._known = self.surface.surface_id, make_menu(sent, self._format.limits, self._wishes)
+            self._known = self.surface.surface_id, make_menu(sent, self._format.LIMITS, self._wishes)
         return self._known[1]
 
     async def _load_found(self, menu: Menu, found: Iterable[str]) -> None:

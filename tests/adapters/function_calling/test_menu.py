@@ -21,7 +21,7 @@ def offered(name, schema=CLOSED, **more):
 
 def test_one_bad_tool_never_costs_the_others():
     bad = offered("bad", {"type": "object", "properties": {"what is it?": {"type": "string"}}})
-    menu = make_menu([offered("one"), bad, offered("two")], FORMATS["anthropic"].limits, Wishes())
+    menu = make_menu([offered("one"), bad, offered("two")], FORMATS["anthropic"].LIMITS, Wishes())
     assert list(menu.shown) == ["one", "two"]
     (absent,) = menu.left_out
     assert (absent.name, absent.reason, absent.may_change) == ("test.bad", AbsenceReason.MODEL_UNSUPPORTED, True)
@@ -49,7 +49,7 @@ def test_the_search_that_finds_the_rest_is_sent_however_many_tools_come_before_i
     ],
 )
 def test_an_argument_that_a_provider_refuses_is_found_wherever_a_root_speaks_of_it(schema):
-    menu = make_menu([offered("one"), offered("bad", schema)], FORMATS["anthropic"].limits, Wishes())
+    menu = make_menu([offered("one"), offered("bad", schema)], FORMATS["anthropic"].LIMITS, Wishes())
     assert list(menu.shown) == ["one"]
     assert menu.left_out[0].message == "the provider takes no argument named 'what is it?'"
 
@@ -85,12 +85,12 @@ def test_strictness_is_given_out_as_far_as_it_lasts():
 @pytest.mark.parametrize("format_name", FORMATS)
 def test_the_names_of_a_menu_are_the_same_for_every_provider(format_name):
     tools = [offered("files.read/it"), offered("x" * 100), offered("tool_search"), offered("9lives", is_deferred=True)]
-    menu = make_menu(tools, FORMATS[format_name].limits, Wishes())
+    menu = make_menu(tools, FORMATS[format_name].LIMITS, Wishes())
     assert [name for name in menu.shown if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", name)] == []
     assert next(iter(menu.shown)) == "files_read_it"
 
 
 def test_a_name_that_is_the_providers_own_is_given_to_no_tool():
-    menu = make_menu([offered("tool_search_tool_bm25")], FORMATS["anthropic"].limits, Wishes())
+    menu = make_menu([offered("tool_search_tool_bm25")], FORMATS["anthropic"].LIMITS, Wishes())
     (name,) = menu.shown
     assert re.fullmatch(r"tool_search_tool_bm25_[0-9a-f]{8}", name)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from agenttool.adapters.function_calling.choice import as_sent, chosen_name
 from agenttool.adapters.function_calling.content import INTERRUPTED, Answer, base64_of
 from agenttool.adapters.function_calling.dialect import ANTHROPIC
 from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
@@ -10,13 +11,12 @@ from agenttool.adapters.function_calling.reply import (
     CUT_OFF,
     CallReader,
     Reply,
-    name_of_choice,
     object_in,
     objects_at,
 )
-from agenttool.errors import ConfigError
+from agenttool.adapters.function_calling.settling import Shape, known_by, settle_parts
 from agenttool.ports.output import Media
-from agenttool.records import UNSET, Json, JsonObject
+from agenttool.records import Json, JsonObject
 
 SEARCH = "tool_search_tool_bm25"
 
@@ -53,7 +53,7 @@ def tool_choice(menu: Menu) -> JsonObject | None:
     """Spell the choice; here it is also what says that calls come one at a time.
 
     Raises:
-        ConfigError: it names a tool that is not sent.
+        ConfigError: it names no tool that is sent, or several.
     """
     wish, is_serial = menu.wishes.tool_choice, menu.wishes.parallel_tool_calls is False
     if wish is None and not is_serial:
@@ -67,18 +67,14 @@ def tool_choice(menu: Menu) -> JsonObject | None:
         case "required":
             return {"type": "any"} | serial
         case _:
-            name = name_of_choice(menu, wish)
-            if name is None:
-                raise ConfigError(f"tool_choice names {wish!r}, which is not sent; name a tool of the surface")
-            return {"type": "tool", "name": name} | serial
+            return {"type": "tool", "name": chosen_name(menu)} | serial
 
 
 def read(reply: object, menu: Menu) -> Reply:
     """Read a message."""
     message = object_in(reply)
     blocks = objects_at(message, "content")
-    sent = tool_choice(menu)
-    reader = CallReader(menu, "anthropic", message, UNSET if sent is None else sent)
+    reader = CallReader(menu, "anthropic", message, as_sent(tool_choice, menu))
     is_cut = message.get("stop_reason") in ("max_tokens", "model_context_window_exceeded")
     last = blocks[-1] if blocks else None
     calls = [
@@ -105,30 +101,13 @@ def write(answers: Sequence[Answer]) -> list[JsonObject]:
 
 def settle(messages: Sequence[object]) -> list[object]:
     """Give a conversation in which every call has a result; those that had none were interrupted."""
-    settled: list[object] = []
-    for message in messages:
-        missing = _missing(settled, message)
-        if missing and object_in(message).get("role") == "user":
-            settled.append(_joined(object_in(message), missing))
-        else:
-            settled += [*_as_message(missing), message]
-    return settled + _as_message(_missing(settled, None))
+    return settle_parts(messages, _SHAPE)
 
 
-def _missing(before: Sequence[object], message: object) -> list[Json]:
-    """Make results for the calls of the last message before this one that this one does not answer."""
-    asked = objects_at(object_in(before[-1]), "content") if before else []
-    answered = [each.get("tool_use_id") for each in objects_at(object_in(message), "content")]
-    ids = [each.get("id") for each in asked if each.get("type") == "tool_use"]
-    return [_interrupted(call_id) for call_id in ids if call_id not in answered]
-
-
-def _joined(message: JsonObject, missing: list[Json]) -> JsonObject:
-    """Add results to what a user says: results come first."""
-    said = message.get("content")
-    blocks = objects_at(message, "content") or [{"type": "text", "text": said}]
-    results = [each for each in blocks if each.get("type") == "tool_result"]
-    return {**message, "content": [*results, *missing, *(each for each in blocks if each not in results)]}
+def _blocks(message: object) -> list[JsonObject]:
+    found = object_in(message)
+    said = found.get("content")
+    return [{"type": "text", "text": said}] if isinstance(said, str) else objects_at(found, "content")
 
 
 def _as_message(results: list[Json]) -> list[JsonObject]:
@@ -183,5 +162,20 @@ def _block(piece: str | Media) -> JsonObject | None:
     return None
 
 
-def _interrupted(call_id: Json) -> JsonObject:
-    return {"type": "tool_result", "tool_use_id": call_id, "content": INTERRUPTED, "is_error": True}
+_SHAPE = Shape(
+    parts=_blocks,
+    call=lambda block: known_by(block.get("id")) if block.get("type") == "tool_use" else None,
+    result=lambda block: known_by(block.get("tool_use_id")) if block.get("type") == "tool_result" else None,
+    id_of=lambda block: block.get("id"),
+    mended=_echo,
+    answering=lambda result, call: {**result, "tool_use_id": call["id"]},
+    interrupted=lambda call: {
+        "type": "tool_result",
+        "tool_use_id": call["id"],
+        "content": INTERRUPTED,
+        "is_error": True,
+    },
+    is_reply=lambda message: object_in(message).get("role") == "user",
+    rewritten=lambda message, blocks: {**object_in(message), "content": blocks},
+    reply=lambda results: {"role": "user", "content": results},
+)

@@ -1,7 +1,7 @@
 """The formats by name, and what each of them can do."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import Protocol
 
 from agenttool.adapters.function_calling import anthropic, gemini, openai_chat, openai_responses
 from agenttool.adapters.function_calling.content import Answer
@@ -11,49 +11,33 @@ from agenttool.errors import ConfigError
 from agenttool.records import JsonObject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """How one API of a provider wants its tools, its calls and its results.
+class Format(Protocol):
+    """How one API of a provider wants its tools, its calls and its results; a module of this folder is one."""
 
-    Attributes:
-        request: a menu to the arguments of a request.
-        read: what the API answered, to what the model asked for.
-        write: answers to the messages that carry them.
-        settle: a conversation to one in which no call is without a result.
-    """
+    LIMITS: Limits
 
-    limits: Limits
-    request: Callable[[Menu], JsonObject]
-    read: Callable[[object, Menu], Reply]
-    write: Callable[[Sequence[Answer]], list[JsonObject]]
-    settle: Callable[[Sequence[object]], list[object]]
+    def request(self, menu: Menu) -> JsonObject:
+        """Turn a menu into the arguments of a request."""
+        ...
+
+    def read(self, reply: object, menu: Menu) -> Reply:
+        """Turn what the API answered into what the model asked for."""
+        ...
+
+    def write(self, answers: Sequence[Answer]) -> list[JsonObject]:
+        """Turn answers into the messages that carry them."""
+        ...
+
+    def settle(self, conversation: Sequence[object], /) -> list[object]:
+        """Turn a conversation into one in which no call is without a result."""
+        ...
 
 
-FORMATS = {
-    "anthropic": Format(
-        limits=anthropic.LIMITS,
-        request=anthropic.request,
-        read=anthropic.read,
-        write=anthropic.write,
-        settle=anthropic.settle,
-    ),
-    "gemini": Format(
-        limits=gemini.LIMITS, request=gemini.request, read=gemini.read, write=gemini.write, settle=gemini.settle
-    ),
-    "openai": Format(
-        limits=openai_chat.LIMITS,
-        request=openai_chat.request,
-        read=openai_chat.read,
-        write=openai_chat.write,
-        settle=openai_chat.settle,
-    ),
-    "openai_responses": Format(
-        limits=openai_responses.LIMITS,
-        request=openai_responses.request,
-        read=openai_responses.read,
-        write=openai_responses.write,
-        settle=openai_responses.settle,
-    ),
+FORMATS: dict[str, Format] = {
+    "anthropic": anthropic,
+    "gemini": gemini,
+    "openai": openai_chat,
+    "openai_responses": openai_responses,
 }
 
 

@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from agenttool.adapters.function_calling.choice import as_sent, chosen_name
 from agenttool.adapters.function_calling.content import INTERRUPTED, Answer
 from agenttool.adapters.function_calling.gemini_schema import documented
 from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
-from agenttool.adapters.function_calling.reply import CUT_OFF, AskedCall, CallReader, Reply, name_of_choice, plain
-from agenttool.errors import ConfigError
+from agenttool.adapters.function_calling.reply import CUT_OFF, AskedCall, CallReader, Reply, plain
+from agenttool.adapters.function_calling.settling import Shape, known_by, settle_parts
 from agenttool.ports.output import Media
-from agenttool.records import UNSET, Json, JsonObject
+from agenttool.records import Json, JsonObject
 
 LIMITS = Limits(max_tools=128)
 
@@ -35,7 +36,7 @@ def tool_choice(menu: Menu) -> JsonObject | None:
     """Spell the choice.
 
     Raises:
-        ConfigError: it names a tool that is not sent.
+        ConfigError: it names no tool that is sent, or several.
     """
     match menu.wishes.tool_choice:
         case None:
@@ -44,11 +45,8 @@ def tool_choice(menu: Menu) -> JsonObject | None:
             return {"mode": word.upper()}
         case "required":
             return {"mode": "ANY"}
-        case wish:
-            name = name_of_choice(menu, wish)
-            if name is None:
-                raise ConfigError(f"tool_choice names {wish!r}, which is not sent; name a tool of the surface")
-            return {"mode": "ANY", "allowed_function_names": [name]}
+        case _:
+            return {"mode": "ANY", "allowed_function_names": [chosen_name(menu)]}
 
 
 def read(reply: object, menu: Menu) -> Reply:
@@ -58,8 +56,7 @@ def read(reply: object, menu: Menu) -> Reply:
     content = _object(candidate.get("content"))
     parts = _objects(content, "parts")
     reason = _word(_member(candidate, "finish_reason"))
-    sent = tool_choice(menu)
-    reader = CallReader(menu, "gemini", response, UNSET if sent is None else sent)
+    reader = CallReader(menu, "gemini", response, as_sent(tool_choice, menu))
     asked = [_object(_member(part, "function_call")) for part in parts]
     calls = [
         reader.read(
@@ -86,31 +83,34 @@ def write(answers: Sequence[Answer]) -> list[JsonObject]:
 
 def settle(contents: Sequence[object]) -> list[object]:
     """Give a conversation in which every call has a result; those that had none were interrupted."""
-    settled: list[object] = []
-    for content in contents:
-        missing = _missing(settled, content)
-        if missing and _object(content).get("role") == "user":
-            parts: list[Json] = [*_objects(_object(content), "parts")]
-            results = [part for part in parts if _member(cast("JsonObject", part), "function_response")]
-            rest = [part for part in parts if part not in results]
-            settled.append({**_object(content), "parts": [*results, *missing, *rest]})
-        else:
-            settled += [*_as_content(missing), content]
-    return settled + _as_content(_missing(settled, None))
+    return settle_parts(contents, _SHAPE)
 
 
-def _missing(before: Sequence[object], content: object) -> list[Json]:
-    """Make results for the calls of the last content that this one does not answer; not every call has an id."""
-    asked = _members(before[-1], "function_call") if before else []
-    answered = _members(content, "function_response")
-    for each in answered:
-        match = next((call for call in asked if _is_same(call, each)), None)
-        asked = [call for call in asked if call is not match]
-    return [_part_of(each, {"error": INTERRUPTED}) for each in asked]
+def _parts(content: object) -> list[JsonObject]:
+    return _objects(_object(content), "parts")
 
 
-def _is_same(call: JsonObject, response: JsonObject) -> bool:
-    return (call.get("id"), call.get("name")) == (response.get("id"), response.get("name"))
+def _call_in(part: JsonObject) -> JsonObject:
+    return _object(_member(part, "function_call"))
+
+
+def _known_by(call: JsonObject) -> str | None:
+    """Not every call has an id; one without is known by its name."""
+    return known_by(call.get("id"), call.get("name")) if call else None
+
+
+def _mended(part: JsonObject, own_id: str) -> JsonObject:
+    """Repeat a call so that the API takes it; one that came without an id has none."""
+    call = _call_in(part)
+    is_whole = call.get("id") in (None, own_id) and isinstance(call.get("args", {}), dict)
+    return part if is_whole else _repeated(part, own_id if call.get("id") else None)
+
+
+def _answering(part: JsonObject, call: JsonObject) -> JsonObject:
+    response, call_id = _object(_member(part, "function_response")), _call_in(call).get("id")
+    if response.get("id") == call_id:
+        return part
+    return {"function_response": {**response, "id": call_id}}
 
 
 def _tool(shown: ShownTool) -> JsonObject:
@@ -123,10 +123,14 @@ def _tool(shown: ShownTool) -> JsonObject:
 
 def _echo(part: JsonObject, asked: AskedCall) -> JsonObject:
     """Repeat a part so that the API takes it; but for an id that two calls share, nothing that fits is changed."""
-    call = _object(_member(part, "function_call"))
+    return _repeated(part, asked.call_id if asked.came_with_id else None)
+
+
+def _repeated(part: JsonObject, call_id: str | None) -> JsonObject:
+    call = _call_in(part)
     args: Json = call.get("args")
-    whole = {**call, "args": args if isinstance(args, dict) else {}}
-    whole |= {"id": asked.call_id} if asked.came_with_id else {}
+    whole = {key: value for key, value in call.items() if key != "id"}
+    whole |= {"args": args if isinstance(args, dict) else {}} | ({} if call_id is None else {"id": call_id})
     others = {key: value for key, value in part.items() if key not in ("function_call", "functionCall")}
     return {**others, "function_call": whole}
 
@@ -175,11 +179,6 @@ def _objects(value: JsonObject, key: str) -> list[JsonObject]:
     return [_object(each) for each in found] if isinstance(found, list) else []
 
 
-def _members(content: object, key: str) -> list[JsonObject]:
-    found = (_object(_member(part, key)) for part in _objects(_object(content), "parts"))
-    return [each for each in found if each]
-
-
 def _member(value: JsonObject, key: str) -> Json:
     """Find a member under its name here or on the wire, where it is written in camel case."""
     head, *tail = key.split("_")
@@ -189,3 +188,17 @@ def _member(value: JsonObject, key: str) -> Json:
 def _word(value: object) -> str:
     """Read a word that may have come as a member of an enum."""
     return str(getattr(value, "value", value) or "")
+
+
+_SHAPE = Shape(
+    parts=_parts,
+    call=lambda part: _known_by(_call_in(part)),
+    result=lambda part: _known_by(_object(_member(part, "function_response"))),
+    id_of=lambda part: _call_in(part).get("id"),
+    mended=_mended,
+    answering=_answering,
+    interrupted=lambda part: _part_of(_call_in(part), {"error": INTERRUPTED}),
+    is_reply=lambda content: _object(content).get("role") != "model",
+    rewritten=lambda content, parts: {**_object(content), "parts": parts},
+    reply=lambda parts: {"role": "user", "parts": parts},
+)

@@ -75,11 +75,16 @@ class ShownTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Menu:
-    """What is sent, by the names that the provider knows, and what is not, and why."""
+    """What is sent, by the names that the provider knows, and what is not, and why.
+
+    Attributes:
+        waiting: the names of what is not sent because it is not loaded.
+    """
 
     shown: Mapping[str, ShownTool]
     left_out: tuple[AbsentTool, ...]
     wishes: Wishes
+    waiting: frozenset[str] = frozenset()
 
     @property
     def has_deferred(self) -> bool:
@@ -92,7 +97,8 @@ def make_menu(offered: Iterable[OfferedTool], limits: Limits, wishes: Wishes) ->
     chosen = tuple(offered)
     searches = wishes.native_search and _can_search(chosen, limits)
     sent = [tool for tool in chosen if _is_sent(tool, searches=searches)]
-    names = named(sent, limits.reserved, waiting=() if searches else (tool for tool in chosen if tool.is_deferred))
+    waiting = () if searches else tuple(tool for tool in chosen if tool.is_deferred)
+    names = named(sent, limits.reserved, waiting=waiting)
     budget = StrictBudget(limits.max_strict_tools, limits.max_optionals, limits.max_unions)
     shown: dict[str, ShownTool] = {}
     left_out: list[AbsentTool] = []
@@ -104,7 +110,8 @@ def make_menu(offered: Iterable[OfferedTool], limits: Limits, wishes: Wishes) ->
             shown[name] = _shown(name, tool, limits, wishes, budget)
         else:
             left_out.append(_absent(tool, *reason))
-    return Menu(shown=shown, left_out=tuple(left_out), wishes=wishes)
+    known_as = frozenset(name for tool in waiting for name in (tool.name, tool.qualified_name, tool.tool_id))
+    return Menu(shown=shown, left_out=tuple(left_out), wishes=wishes, waiting=known_as)
 
 
 def _is_sent(tool: OfferedTool, *, searches: bool) -> bool:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from agenttool.adapters.function_calling.choice import as_sent, chosen_name
 from agenttool.adapters.function_calling.content import INTERRUPTED, Answer, base64_of, data_url
 from agenttool.adapters.function_calling.dialect import OPENAI
 from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
-from agenttool.adapters.function_calling.reply import CallReader, Reply, name_of_choice, object_in, objects_at
-from agenttool.errors import ConfigError
+from agenttool.adapters.function_calling.reply import CallReader, Reply, object_in, objects_at
+from agenttool.adapters.function_calling.settling import known_by, own_ids, pair
 from agenttool.ports.output import Media
-from agenttool.records import UNSET, Json, JsonObject
+from agenttool.records import Json, JsonObject
 
 LIMITS = Limits(dialect=OPENAI, max_tools=128, max_description=1024)
 
@@ -34,25 +35,10 @@ def tool_choice(menu: Menu) -> Json:
     """Spell the choice.
 
     Raises:
-        ConfigError: it names a tool that is not sent.
+        ConfigError: it names no tool that is sent, or several.
     """
     name = chosen_name(menu)
     return menu.wishes.tool_choice if name is None else {"type": "function", "function": {"name": name}}
-
-
-def chosen_name(menu: Menu) -> str | None:
-    """Give the name of the tool that must be called; none if the choice is one of the words, or nothing.
-
-    Raises:
-        ConfigError: it names a tool that is not sent.
-    """
-    wish = menu.wishes.tool_choice
-    if wish in (None, "auto", "none", "required"):
-        return None
-    name = name_of_choice(menu, wish)
-    if name is None:
-        raise ConfigError(f"tool_choice names {wish!r}, which is not sent; name a tool of the surface")
-    return name
 
 
 def read(reply: object, menu: Menu) -> Reply:
@@ -60,8 +46,7 @@ def read(reply: object, menu: Menu) -> Reply:
     whole = object_in(reply)
     options = objects_at(whole, "choices")
     message = object_in(options[0].get("message")) if options else whole
-    sent = tool_choice(menu)
-    reader = CallReader(menu, "openai", whole, UNSET if sent is None else sent)
+    reader = CallReader(menu, "openai", whole, as_sent(tool_choice, menu))
     written = objects_at(message, "tool_calls")
     calls = [reader.read(*_asked(each), each.get("id")) for each in written]
     echo: list[Json] = [_echo(each, asked.call_id) for each, asked in zip(written, calls, strict=True)]
@@ -91,18 +76,34 @@ def write(answers: Sequence[Answer]) -> list[JsonObject]:
 
 
 def settle(messages: Sequence[object]) -> list[object]:
-    """Give a conversation in which every call has a result; those that had none were interrupted."""
+    """Give a conversation in which every call has a result; those that had none were interrupted.
+
+    Results come right after their calls, where the API wants them; one without a call goes.
+    """
+    found = [object_in(each) for each in messages]
+    asked = [objects_at(each, "tool_calls") for each in found]
+    answers = pair(
+        (((turn, at), known_by(call.get("id"))) for turn, each in enumerate(asked) for at, call in enumerate(each)),
+        (
+            ((turn, 0), known_by(each.get("tool_call_id")))
+            for turn, each in enumerate(found)
+            if each.get("role") == "tool"
+        ),
+    )
+    unused = iter(own_ids([call.get("id") for each in asked for call in each]))
     settled: list[object] = []
-    open_ids: list[Json] = []
-    for message in messages:
-        found = object_in(message)
-        if found.get("role") == "tool":
-            open_ids = [each for each in open_ids if each != found.get("tool_call_id")]
-        else:
-            settled += map(_interrupted, open_ids)
-            open_ids = [each.get("id") for each in objects_at(found, "tool_calls")]
-        settled.append(message)
-    return [*settled, *map(_interrupted, open_ids)]
+    for turn, message in enumerate(messages):
+        if found[turn].get("role") == "tool":
+            continue
+        ids = [next(unused) for _ in asked[turn]]
+        echo: list[Json] = [_echo(call, call_id) for call, call_id in zip(asked[turn], ids, strict=True)]
+        others = {key: value for key, value in found[turn].items() if key != "tool_calls"}
+        is_whole = echo == found[turn].get("tool_calls", [])
+        settled.append(message if is_whole else {**others, "tool_calls": echo} if echo else others)
+        for place, call_id in enumerate(ids):
+            answer = answers.get((turn, place))
+            settled.append(_interrupted(call_id) if answer is None else {**found[answer[0]], "tool_call_id": call_id})
+    return settled
 
 
 def _tool(shown: ShownTool) -> JsonObject:

@@ -1,17 +1,20 @@
 """The Responses API of OpenAI."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from agenttool.adapters.function_calling.choice import as_sent, chosen_name
 from agenttool.adapters.function_calling.content import INTERRUPTED, Answer, data_url
 from agenttool.adapters.function_calling.dialect import OPENAI
 from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
-from agenttool.adapters.function_calling.openai_chat import IMAGES, choices, chosen_name
+from agenttool.adapters.function_calling.openai_chat import IMAGES, choices
 from agenttool.adapters.function_calling.reply import CUT_OFF, CallReader, Reply, object_in, objects_at
+from agenttool.adapters.function_calling.settling import Place, known_by, own_ids, pair
 from agenttool.ports.output import Media
-from agenttool.records import UNSET, Json, JsonObject
+from agenttool.records import Json, JsonObject
 
 LIMITS = Limits(dialect=OPENAI, max_tools=128, max_description=1024, has_search=True)
 
+_CALL, _RESULT = "function_call", "function_call_output"
 _ONLY_IN_REPLIES = ("parsed_arguments", "created_by")
 
 
@@ -27,7 +30,7 @@ def tool_choice(menu: Menu) -> Json:
     """Spell the choice.
 
     Raises:
-        ConfigError: it names a tool that is not sent.
+        ConfigError: it names no tool that is sent, or several.
     """
     name = chosen_name(menu)
     return menu.wishes.tool_choice if name is None else {"type": "function", "name": name}
@@ -37,8 +40,7 @@ def read(reply: object, menu: Menu) -> Reply:
     """Read a response."""
     response = object_in(reply)
     items = objects_at(response, "output")
-    sent = tool_choice(menu)
-    reader = CallReader(menu, "openai", response, UNSET if sent is None else sent)
+    reader = CallReader(menu, "openai", response, as_sent(tool_choice, menu))
     is_cut = response.get("status") == "incomplete"
     calls = [
         reader.read(
@@ -48,37 +50,59 @@ def read(reply: object, menu: Menu) -> Reply:
             fault=CUT_OFF if each.get("status") == "incomplete" or (is_cut and each is items[-1]) else None,
         )
         for each in items
-        if each.get("type") == "function_call"
+        if each.get("type") == _CALL
     ]
     ids = iter(calls)
-    echo = [
-        _echo(each, next(ids).call_id) if each.get("type") == "function_call" else _repeated(each) for each in items
-    ]
+    echo = [_echo(each, next(ids).call_id) if each.get("type") == _CALL else _repeated(each) for each in items]
     return Reply(echo=tuple(echo), calls=tuple(calls), found=tuple(_found(items)), is_final=not calls)
 
 
 def write(answers: Sequence[Answer]) -> list[JsonObject]:
     """Give one item per result; a result with nothing but text is plain text."""
-    return [
-        {"type": "function_call_output", "call_id": each.asked.call_id, "output": _output(each)} for each in answers
-    ]
+    return [{"type": _RESULT, "call_id": each.asked.call_id, "output": _output(each)} for each in answers]
 
 
 def settle(items: Sequence[object]) -> list[object]:
-    """Give a conversation in which every call has a result; those that had none were interrupted."""
+    """Give a conversation in which every call has a result; those that had none were interrupted.
+
+    A result without a call stays: the call may be in an earlier response, which the request refers to.
+    """
     found = [object_in(each) for each in items]
-    answered = [each.get("call_id") for each in found if each.get("type") == "function_call_output"]
+    turns = _turns(found)
+    answers = pair(_keys(found, turns, _CALL), _keys(found, turns, _RESULT))
+    ends = {turn: place for place, turn in enumerate(turns)}
+    places = [place for place, each in enumerate(found) if each.get("type") == _CALL]
+    whole, missing = dict(enumerate(found)), dict[int, list[JsonObject]]()
+    for place, call_id in zip(places, own_ids([found[each].get("call_id") for each in places]), strict=True):
+        whole[place] = _echo(found[place], call_id)
+        answer = answers.get((turns[place], place))
+        if answer is None:
+            missing.setdefault(ends[turns[place]], []).append(_interrupted(call_id))
+        else:
+            whole[answer[1]] = {**found[answer[1]], "call_id": call_id}
     settled: list[object] = []
-    missing: list[JsonObject] = []
-    for item, read_item in zip(items, found, strict=True):
-        kind, call_id = read_item.get("type"), read_item.get("call_id")
-        if kind not in ("function_call", "function_call_output"):
-            settled += missing
-            missing = []
-        settled.append(item)
-        if kind == "function_call" and call_id not in answered:
-            missing.append(_interrupted(call_id))
-    return settled + missing
+    for place, item in enumerate(items):
+        settled += [item if whole[place] == found[place] else whole[place], *missing.get(place, ())]
+    return settled
+
+
+def _keys(items: Sequence[JsonObject], turns: Sequence[int], kind: str) -> Iterator[tuple[Place, str]]:
+    for place, item in enumerate(items):
+        if item.get("type") == kind:
+            yield (turns[place], place), known_by(item.get("call_id"))
+
+
+def _turns(items: Sequence[JsonObject]) -> list[int]:
+    """Number the turns: one ends where results end, or where anybody says something."""
+    turns: list[int] = []
+    turn, is_answered = 0, False
+    for item in items:
+        kind = item.get("type")
+        is_said = kind not in (_CALL, _RESULT, "reasoning")
+        turn += is_said or (is_answered and kind != _RESULT)
+        is_answered = kind == _RESULT
+        turns.append(turn)
+    return turns
 
 
 def _tool(shown: ShownTool) -> JsonObject:
@@ -125,4 +149,4 @@ def _part(piece: str | Media) -> JsonObject | None:
 
 
 def _interrupted(call_id: Json) -> JsonObject:
-    return {"type": "function_call_output", "call_id": call_id, "output": INTERRUPTED}
+    return {"type": _RESULT, "call_id": call_id, "output": INTERRUPTED}

@@ -122,11 +122,3 @@ def _as_declared(arguments: Json, schema: JsonObject) -> Json:
         return arguments
     whole = restored(read, schema, schema)
     return arguments if whole is read else json_bytes(cast("JsonObject", whole)).decode()
-
-
-def name_of_choice(menu: Menu, choice: str) -> str | None:
-    """Find the provider's name of a tool that a choice names; none if it is not on the menu."""
-    if choice in menu.shown:
-        return choice
-    tools = ((name, each.tool) for name, each in menu.shown.items())
-    return next((name for name, tool in tools if choice in (tool.qualified_name, tool.name, tool.tool_id)), None)
