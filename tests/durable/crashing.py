@@ -1,9 +1,11 @@
 """Rounds of killing: processes make calls on one store, are killed at random moments, and a survivor is asked.
 
 Run as a program: `crashing.py FOLDER ROUNDS SEED`. Prints what it saw as JSON, and a line per broken promise. In each
-round one to three processes call, answer and take up what others left, forked from one that has everything loaded. Each
-says what it was given: `r` and a result, `a` and the answer that was taken. Every tenth round somebody survives, answers
-what is open and takes up the rest; then the ledger of effects and the log have to agree with all that was said.
+round one to three processes call, answer and take up what others left, forked from one that has everything loaded; some
+are killed before they have said a word, and to some of them the disk fails now and then. Each says what it was given:
+`r` and a result, `a` and the answer that was taken, `q` and a call that waits, `x` and what should never happen. Every
+tenth round somebody survives, answers what is open and takes up the rest; then the ledger of effects, the log and the
+stored bytes have to agree with all that was said.
 """
 
 import asyncio
@@ -11,30 +13,50 @@ import io
 import json
 import os
 import random
+import resource
 import select
 import signal
 import sys
 import time
+import traceback
 from collections import Counter, defaultdict
+from contextlib import suppress
 
 import living
 
-from agenttool.codec import write
+from agenttool import ToolCall
+from agenttool.codec import read, write
 from agenttool.conformance.validate.run import Validation
+from agenttool.errors import StoreError
 from agenttool.pipeline.resume import MAX_ATTEMPTS
 from agenttool.policy.approvals import Answered
-from agenttool.records import PermissionDecision, ToolInvocation, ToolResult
+from agenttool.records import (
+    OrderingPolicy,
+    PermissionDecision,
+    ResultPersistence,
+    SchedulerPolicy,
+    ToolInvocation,
+    ToolResult,
+)
+from agenttool.stores.payload_check import verify_payloads
 
 CALLERS = 6
 LONGEST_S = 0.06
 SURVIVES_EVERY = 10
+FAILS, SPEAKS = 0.25, 0.8
+"""How often the disk fails to a process, and how often a process is let live until its first word."""
 PATIENCE_S = 20
+IN_ORDER = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
+NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell"]
+NOT_KEPT = ("journal_unavailable", "goes on once somebody does")
+"""What a caller is told in place of a result: that it could not be kept, or that another process has the call."""
 NOTHING_RAN = {"process_died", "rejected", "journal_unavailable", "declaration_changed"}
 
 
 async def decide(rt, rng, say):
     """Answer an open question of any process, and say so if the answer was taken."""
     for question in (await rt.approvals(limit=3))[:1]:
+        say("q", question.invocation_id)
         answer = rng.choice(["allow", "deny", "edit"])
         edit = {"number": -1 - rng.randrange(100)} if answer == "edit" else None
         words = "allow" if edit else answer
@@ -43,27 +65,50 @@ async def decide(rt, rng, say):
             say("a", {"decision": question.decision_id, "answer": answer})
 
 
+async def fail(rng):
+    """Let no file of this process grow or be written beyond its first byte, now and then."""
+    while True:
+        await asyncio.sleep(rng.random() * LONGEST_S)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        await asyncio.sleep(rng.random() * LONGEST_S)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def some_call(rng):
+    return ToolCall(name=rng.choice(NAMES), arguments={"number": rng.randrange(1000)})
+
+
+async def keep_calling(rt, surface, rng, say):
+    while True:
+        call = some_call(rng)
+        result = await rt.call(call.name, call.arguments, surface=surface)
+        say("r", write(result).decode())
+
+
+async def keep_calling_together(rt, surface, rng, say):
+    while True:
+        for result in await rt.batch([some_call(rng) for _ in range(3)], surface=surface, policy=IN_ORDER):
+            say("r", write(result).decode())
+
+
+async def keep_answering(rt, rng, say):
+    while True:
+        with suppress(StoreError):  # on a disk that fails just now
+            await decide(rt, rng, say)
+        await asyncio.sleep(rng.random() * 0.01)
+
+
 async def live(folder, seed, say):
     """Call and answer until killed."""
     rng = random.Random(seed)
-    async with living.open_runtime(folder) as rt:
+    async with living.open_runtime(folder) as rt, asyncio.TaskGroup() as group:
         surface = await rt.surface()
-
-        async def caller():
-            while True:
-                name = rng.choice(["pay", "pay", "put", "look", "send"])
-                result = await rt.call(name, {"number": rng.randrange(1000)}, surface=surface)
-                say("r", write(result).decode())
-
-        async def answerer():
-            while True:
-                await decide(rt, rng, say)
-                await asyncio.sleep(rng.random() * 0.01)
-
-        async with asyncio.TaskGroup() as group:
-            group.create_task(answerer())
-            for _ in range(CALLERS):
-                group.create_task(caller())
+        if rng.random() < FAILS:
+            group.create_task(fail(rng))
+        group.create_task(keep_answering(rt, rng, say))
+        group.create_task(keep_calling_together(rt, surface, rng, say))
+        for _ in range(CALLERS):
+            group.create_task(keep_calling(rt, surface, rng, say))
 
 
 def fork(folder, seed):
@@ -72,8 +117,14 @@ def fork(folder, seed):
     child = os.fork()
     if child == 0:
         os.close(reading)
+
+        def say(*word):
+            os.write(writing, json.dumps(word).encode() + b"\n")
+
         try:
-            asyncio.run(live(folder, seed, lambda *word: os.write(writing, json.dumps(word).encode() + b"\n")))
+            asyncio.run(live(folder, seed, say))
+        except BaseException as error:  # noqa: BLE001 -- whatever it is, it is told
+            say("x", "".join(traceback.format_exception(error)))
         finally:
             os._exit(0)
     os.close(writing)
@@ -81,11 +132,12 @@ def fork(folder, seed):
 
 
 def a_round(folder, rng):
-    """Start processes, kill each a while after its first word, and give all that they said."""
+    """Start processes, kill each a while after its first word or before it, and give all that they said."""
     children = [fork(folder, rng.random()) for _ in range(rng.choice([1, 2, 2, 3]))]
     said = []
     for child, reading in children:
-        select.select([reading], [], [], PATIENCE_S)
+        if rng.random() < SPEAKS:
+            select.select([reading], [], [], PATIENCE_S)
         time.sleep(rng.random() * LONGEST_S)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -108,12 +160,14 @@ async def survive(folder, said, rng):
             left = await rt._core.open_calls.page(limit=3)
             return Counter(), [f"left open: {[(each.invocation_id, each.kind) for each in left]}"]
         flaws = [str(flaw) for flaw in rt._core.journal.log.verify()]
+        flaws += [str(flaw) async for flaw in verify_payloads(rt._core.journal.log, rt._core.payloads)]
         exported = [record async for record in rt.export()]
         ends = Counter(
             "succeeded" if each.error is None else each.error.error_code
             for each in exported
             if isinstance(each, ToolResult)
         )
+        flaws += [each async for each in missing(rt, exported, said)]
         return ends, flaws + invalid(exported) + list(broken(exported, said, living.ledger_of(folder)))
 
 
@@ -121,6 +175,16 @@ def invalid(exported):
     with Validation() as validation:
         lines = b"\n".join(map(write, exported))
         return [str(each) for each in (*validation.read("export", io.BytesIO(lines)), *validation.conclude())]
+
+
+async def missing(rt, exported, said):
+    """Tell of bytes that are not there, though somebody was given the result that speaks of them."""
+    stored = {each.result_id: each.persisted_ref for each in exported if isinstance(each, ResultPersistence)}
+    given = {read(word.encode(), ToolResult).result_id for kind, word in said if kind == "r"}
+    for result_id in given & stored.keys():
+        ref = stored[result_id]
+        if ref is not None and await rt.payload(ref) is None:
+            yield f"the bytes of {result_id} are gone"
 
 
 def broken(exported, said, ledger):
@@ -133,8 +197,12 @@ def broken(exported, said, ledger):
             answers[each.answers].append(each)
     kept = {write(each).decode() for each in results.values()}
     for kind, word in said:
-        if kind == "r" and word not in kept and "journal_unavailable" not in word:
+        if kind == "r" and word not in kept and not any(each in word for each in NOT_KEPT):
             yield f"a result was handed out and is not kept: {word}"
+        if kind == "q" and word not in results:
+            yield f"{word} was asked about and has no result"
+        if kind == "x":
+            yield word
     yield from wrong_answers([word for kind, word in said if kind == "a"], answers)
     yield from wrong_effects(results, inputs, answers, ledger)
     yield from (f"{call} has no result" for call in inputs.keys() - results.keys())
@@ -161,8 +229,8 @@ def wrong_effects(results, inputs, answers, ledger):
             yield f"{name} {call} was done with {number}"
     done = {call for _, call, _ in ledger}
     for call, result in results.items():
-        text = result.content[0].text if result.error is None else ""
-        if text.startswith("wrote") and call not in done:
+        text = result.content[0].text if result.error is None and result.content else None
+        if (text or "").startswith("wrote") and call not in done:
             yield f"{call} succeeded and was not done"
         if result.error is not None and result.error.error_code in NOTHING_RAN and call in done:
             yield f"{call} ended as {result.error.error_code} and was done"

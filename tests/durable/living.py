@@ -29,7 +29,8 @@ def hurry():
 
 
 def tools_of(folder):
-    """Make the tools: `pay` changes something, `put` may be repeated, `look` only reads, `send` is asked about, `relay` too, and it pays."""
+    """Make the tools: `pay` changes something, `put` may be repeated, `look` only reads, and so does `tell`, a lot; `send`
+    is asked about, `relay` too, and it pays."""
 
     def write(name, call, number):
         file = os.open(Path(folder) / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -58,6 +59,11 @@ def tools_of(folder):
             os.kill(os.getpid(), signal.SIGKILL)
         return f"saw {number}"
 
+    @tool(read_only=True)
+    async def tell(number: int) -> str:
+        """Tell so much that it is stored apart."""
+        return f"{number} " * 20_000
+
     @tool
     async def send(number: int, context: Context) -> str:
         """Send."""
@@ -70,7 +76,7 @@ def tools_of(folder):
         """Relay."""
         return (await context.call("pay", {"number": number})).status
 
-    return [pay, put, look, send, relay]
+    return [pay, put, look, tell, send, relay]
 
 
 RULES = [

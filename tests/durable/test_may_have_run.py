@@ -7,6 +7,9 @@ from contextlib import closing
 import pytest
 
 from agenttool import tool
+from agenttool.errors import StoreError
+from agenttool.pipeline import resume
+from agenttool.pipeline.held import unavailable
 from agenttool.pipeline.resume import MAX_ATTEMPTS
 
 
@@ -94,6 +97,21 @@ async def test_two_processes_that_resume_at_once_never_both_take_a_call(dies, su
         assert {result.error.error_code for result in results} == {"unknown_after_crash"}
         assert len(living.ledger_of(tmp_path)) == len(results) == 3
         await sound(two)
+
+
+async def test_a_second_attempt_that_cannot_be_kept_does_not_say_that_nothing_ran(
+    dies, survivor, ended, living, tmp_path, monkeypatch
+):
+    async def on_a_full_disk(call):
+        raise unavailable(call, StoreError("there is no room"))
+
+    dies("put", 1)
+    monkeypatch.setattr(resume, "settle", on_a_full_disk)
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_code == "unknown_after_crash"
+        assert result.error.retry.safe is False
+        assert len(living.ledger_of(tmp_path)) == 1
 
 
 async def _owner_is_alive(folder):

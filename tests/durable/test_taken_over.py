@@ -10,6 +10,7 @@ from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.pipeline import keeper
 from agenttool.pipeline.world import World, make_core
+from agenttool.policy.approvals import Refused
 from agenttool.records import OrderingPolicy, SchedulerPolicy
 from agenttool.stores.memory import MemoryPayloads
 from agenttool.testing.fakes import CountingIds, FakeClock
@@ -188,3 +189,28 @@ async def test_a_durable_log_without_a_place_for_open_calls_is_refused(living, t
         world = World(clock=FakeClock(), ids=CountingIds(), log=rt._core.journal.log, payloads=MemoryPayloads())
         with pytest.raises(ConfigError, match="open_calls"):
             make_core(world, hooks=(), policy=None, rate_limits=None, advisers=())
+
+
+@pytest.mark.parametrize("place", ["memory:", "sqlite:"])
+async def test_a_call_that_ended_while_others_of_its_batch_run_asks_nobody_any_more(living, tmp_path, place):
+    where = {"store": place} if place == "memory:" else {}
+    tools = [*living.tools_of(tmp_path), endless]
+    async with living.open_runtime(tmp_path, tools=tools, **where) as rt:
+        calls = [ToolCall(name="endless", arguments={"number": 1}), ToolCall(name="send", arguments={"number": 2})]
+        policy = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
+        batch = asyncio.ensure_future(rt.batch(calls, surface=await rt.surface(), policy=policy))
+        (question,) = await until(rt.approvals)
+        await rt.cancel(question.invocation_id)
+        await until(
+            lambda: asyncio.sleep(
+                0,
+                result=rt._core.calls.get(question.invocation_id) is None
+                or rt._core.calls[question.invocation_id].made,
+            )
+        )
+        await rt._core.journal.log.settle()
+        assert await rt.approvals() == ()
+        assert isinstance(await rt.decide(question.approval_id, "allow"), Refused)
+        rt.cancel_all()
+        await batch
+        assert living.ledger_of(tmp_path) == []

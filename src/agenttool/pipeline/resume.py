@@ -214,11 +214,25 @@ async def _run_again(call: Call, tool: Tool, held: Held, call_input: JsonObject)
         call.phase = Phase.EXECUTE
         call.call_input = call_input
         hold(call, Point.RUNNING, call_input)
-        await settle(call)
+        await _settle_again(call, tool)
         output = await run(call, tool)
     finally:
         release(call)
     return map_result(call, output)
+
+
+async def _settle_again(call: Call, tool: Tool) -> None:
+    """Go on only once another attempt is on disk; if it cannot be, the one before may have run all the same.
+
+    Raises:
+        ToolFailure: execution_failed, or dependency_unavailable if the tool only reads.
+    """
+    try:
+        await settle(call)
+    except ToolFailure as failure:
+        if not tool.has_effects:
+            raise
+        raise ToolFailure(unknown_after_crash()) from failure
 
 
 def unknown_after_crash() -> ToolError:

@@ -101,3 +101,13 @@ def test_a_disk_that_cannot_sync_is_believed_and_tried_again(tmp_path):
     assert "INJECTED" in (tmp_path / "trace").read_text()
     assert 0 < len(seen["failed"]) < 10
     assert (seen["last"], seen["flaws"]) == (50, [])
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_while_it_brings_a_file_up_to_date_leaves_it_old_or_new(tmp_path):
+    seed = int.from_bytes(os.urandom(4))
+    print("seed", seed)
+    seen, wrong = run("migrating.py", tmp_path, 25, seed)
+    assert wrong == []
+    assert seen["before"] > 0
+    assert seen["after"] > 0

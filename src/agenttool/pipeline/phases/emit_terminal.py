@@ -78,7 +78,7 @@ def _tell_the_whole_end(call: Call, result: ToolResult) -> ToolResult:
         call.made = Ended(result, changes)
     else:
         call.note(_ENDED[end], Ended(result, changes))
-        _let_go(call)
+    _let_go(call)  # also while its result has to wait: what it asked may not be answered any more
     return result
 
 
@@ -94,6 +94,6 @@ def release_result(call: Call) -> None:
 
 
 def _let_go(call: Call) -> None:
-    """Take away what was kept for going on with a call, now that its end is told."""
+    """Take away what was kept for going on with a call, now that its result is made."""
     if call.is_held and call.core.parked is not None:
         call.core.parked.release(call.invocation_id)
