@@ -5,10 +5,12 @@ import tempfile
 from pathlib import Path
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agenttool.journal.steps import STEPS
+from agenttool.ports.stores import TakenForDead
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import groups
 from agenttool.stores.sqlite.store import SqliteStore
@@ -86,3 +88,48 @@ async def test_the_end_of_a_call_writes_nothing_about_calls_that_begin(open_stor
     await store.shelf.put("kind", "key", b"")
     assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
     await store.close()
+
+
+async def test_the_end_of_a_call_that_others_have_is_not_written_by_who_was_taken_for_dead(open_store):
+    slept, heir = open_store("slept"), open_store("heir")
+    await slept.open_calls.renew(Moment(NOW))
+    first, *rest = story_of(1)
+    slept.log.append(first)
+    await slept.log.settle()
+    await heir.open_calls.renew(Moment(LATEST))
+    assert await heir.open_calls.take(invocation_number(1), now=Moment(LATER)) is not None
+    for fact in rest:
+        slept.log.append(fact)
+    whole = story_of(2)  # one that nobody can have taken, for nothing of it was written
+    for fact in whole:
+        slept.log.append(fact)
+    with pytest.raises(TakenForDead):
+        await slept.log.settle()
+    assert slept.open_calls.begin_anew() == [invocation_number(1)]
+    await slept.open_calls.renew(Moment(LATEST))
+    assert len(heir.log.facts_of(invocation_number(1))) == 1
+    assert len(heir.log.facts_of(invocation_number(2))) == len(whole)
+    for fact in rest:
+        heir.log.append(fact)
+    await heir.log.settle()
+    assert list(heir.log.verify()) == []
+    await slept.close()
+    await heir.close()
+
+
+async def test_a_call_that_is_left_by_who_was_taken_for_dead_stays_with_who_has_it(open_store):
+    slept, heir = open_store("slept"), open_store("heir")
+    await slept.open_calls.renew(Moment(NOW))
+    slept.log.append(story_of(1)[0])
+    await slept.log.settle()
+    await heir.open_calls.renew(Moment(LATEST))
+    assert await heir.open_calls.take(invocation_number(1), now=Moment(LATER)) is not None
+    slept.open_calls.hold(invocation_number(1), kind="away", body=b"", is_left=True)
+    with pytest.raises(TakenForDead):
+        await slept.log.settle()
+    slept.open_calls.begin_anew()
+    await slept.open_calls.renew(Moment(LATEST))
+    opened = await heir.open_calls.get(invocation_number(1))
+    assert (opened.kind, opened.owner) == ("begun", "heir")
+    await slept.close()
+    await heir.close()

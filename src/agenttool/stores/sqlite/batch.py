@@ -37,11 +37,24 @@ class Batch:
     Attributes:
         begin: where calls are put that begin with this batch; the last of `begun`.
         ended: rows of calls that began together and have all ended.
+        parted: calls of which it was written that they have begun, and which this batch ends or leaves to others.
         registers: one of the changes says that this process lives.
         size: how many bytes its facts took when they were written.
     """
 
-    __slots__ = ("_rows", "begin", "begun", "changes", "ended", "facts", "held", "registers", "released", "size")
+    __slots__ = (
+        "_rows",
+        "begin",
+        "begun",
+        "changes",
+        "ended",
+        "facts",
+        "held",
+        "parted",
+        "registers",
+        "released",
+        "size",
+    )
 
     def __init__(self, number: int) -> None:
         """Begin with nothing; batches of a process have different numbers."""
@@ -50,6 +63,7 @@ class Batch:
         self.begun: list[Together] = [self.begin]
         self._rows: list[tuple[int, str]] = []
         self.ended: list[int] = []
+        self.parted: set[str] = set()
         self.held: list[HeldCall] = []
         self.released: list[str] = []
         self.changes: list[Change] = []
@@ -66,6 +80,7 @@ class Batch:
         self.begin = later.begin
         self.begun += later.begun
         self.ended += later.ended
+        self.parted |= later.parted
         self.held += later.held
         self.released += later.released
         self.changes = later.changes

@@ -85,7 +85,8 @@ class GroupCommit:
 
     def lose(self) -> set[str]:
         """Give up every call under way, with all that is still to be written of it; name them."""
-        lost = set(self.begun)
+        # Also those whose last word is on its way: it is too late for that.
+        lost = {*self.begun, *self.batch.parted, *(self._under_way.parted if self._under_way is not None else ())}
         for call, together in self.begun.items():
             together.calls.pop(call, None)
         self.begun.clear()
@@ -98,6 +99,8 @@ class GroupCommit:
         together = self.begun.pop(call, None)
         if together is not None:
             del together.calls[call]
+            if together.is_put:
+                self.batch.parted.add(call)
             if together.is_written and not together.calls:
                 self.batch.ended.append(together.number)
 
