@@ -11,7 +11,7 @@ import pytest
 from agenttool import Runtime
 from agenttool.errors import ToolFailure
 from agenttool.pipeline import keeper
-from agenttool.ports.later import LATER, Prompt, PromptKind
+from agenttool.ports.later import LATER, Prompt, PromptKind, Told
 from agenttool.ports.stores import Taken
 from agenttool.records import ErrorClass, InvocationStatus, ToolError
 from agenttool.results.failure import guided
@@ -43,7 +43,7 @@ class Answers:
 
     async def reply(self, prompt, selected):
         self.replies.append((prompt.prompt_id, selected))
-        return True
+        return Told.HEARD
 
     def tool(self, name="ask", **facts):
         made = scripted_tool(name, self.send, namespace="far", is_concurrency_safe=True, **facts)

@@ -163,8 +163,8 @@ class Runtime(_Runtime):
         if self._sources:
             await self._open_sources()
         await super().__aenter__()
-        if self._prompts is not None:
-            await self._prompts.deliver_left()
+        if self._prompts is not None and self._sources:
+            self._prompts.start()
         return self
 
     async def _open_sources(self) -> None:

@@ -49,6 +49,8 @@ class Detached:
             core.withdraw_prompt = self._prompts.withdraw
 
     async def _end_the_late(self) -> None:
+        if self._prompts is not None:
+            await self._prompts.stop()
         if self._started:
             await asyncio.wait(self._started)
         if self._late is not None:

@@ -1,21 +1,28 @@
 """What running calls need from a person: put up, answered once, taken down when its call has ended."""
 
+import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from agenttool.codec import read_own, write_own
-from agenttool.errors import RecordError
+from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.latecomers import Latecomers
 from agenttool.pipeline.run_evidence import Progressed
 from agenttool.pipeline.tool import Tool
-from agenttool.ports.later import Prompt, PromptKind
+from agenttool.ports.later import Prompt, PromptKind, Told
 from agenttool.ports.shelf import Shelf
 from agenttool.records import InvocationId, InvocationStatus, Part, ProgressStatus, ToolId, replace
 
-SHELF = "prompt"
+SHELF, UNHEARD = "prompt", "prompt.unheard"
+TELL_AGAIN_EVERY_S = 2.0
+"""How often a choice is brought to a tool that was away when it was made."""
+
 _PAGE = 1000
+_REMEMBERED = 16
+"""So many prompts of one call are known again when they are sent once more."""
 
 
 class Chosen(Part, frozen=True, kw_only=True):
@@ -39,13 +46,52 @@ class Prompts:
     shelf: Shelf
     late: Latecomers
     tool_of: Callable[[ToolId], Tool | None]
+    _telling: "asyncio.Task[None] | None" = None
+    _on_their_way: set[InvocationId] = field(default_factory=set[InvocationId])
+
+    def start(self) -> None:
+        """Begin to bring tools what they have not heard of: they were away, or whoever took the choice has died."""
+        self._telling = asyncio.create_task(self._tell())  # noqa: TID251 -- `stop` is its parent
+
+    async def stop(self) -> None:
+        """Leave what is unheard to the next process."""
+        if self._telling is not None:
+            self._telling.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._telling
+
+    async def _tell(self) -> None:
+        while True:
+            with suppress(StoreError):  # a disk that fails now may be back by the next look
+                for key, _ in await self.shelf.page(UNHEARD, limit=_PAGE):
+                    await self._tell_again(InvocationId(key))
+            await asyncio.sleep(TELL_AGAIN_EVERY_S)
+
+    async def _tell_again(self, key: InvocationId) -> None:
+        body = await self.shelf.get(SHELF, key)
+        prompt = None if body is None else _read(body)
+        if prompt is None or prompt.selected is None or await self.late.awaited(key) is None:
+            await self.shelf.put(UNHEARD, key, None)
+        else:
+            await self._deliver(prompt, prompt.selected)
 
     async def ask(self, prompt: Prompt) -> bool:
-        """Put a prompt up in place of the one before; tell whether its call waits at all."""
-        if await self.late.awaited(prompt.invocation_id) is None:
+        """Put a prompt up in place of the one before; tell whether its call waits at all.
+
+        One that was put up before is not put up again, whether or not somebody has answered it since.
+        """
+        key = prompt.invocation_id
+        if await self.late.awaited(key) is None:
             return False
-        await self.shelf.put(SHELF, prompt.invocation_id, write_own(prompt))
-        await self.late.tell(prompt.invocation_id, _needs_input)
+        while True:
+            body = await self.shelf.get(SHELF, key)
+            before = None if body is None else _read(body)
+            asked = () if before is None else (*before.asked_before, before.prompt_id)[-_REMEMBERED:]
+            if prompt.prompt_id in asked:
+                return True
+            if await self.shelf.swap(SHELF, key, before=body, after=write_own(replace(prompt, asked_before=asked))):
+                break
+        await self.late.tell(key, _needs_input)
         return True
 
     async def pending(self, limit: int = _PAGE) -> tuple[Prompt, ...]:
@@ -71,32 +117,39 @@ class Prompts:
         if why_not is not None or chosen is None:
             return _refused(prompt_id, why_not or "nothing was chosen")
         answered = replace(prompt, selected=chosen)
-        if not await self.shelf.swap(SHELF, key, before=body, after=write_own(answered)):
+        unheard = {(UNHEARD, str(key)): b""}
+        if not await self.shelf.swap(SHELF, key, before=body, after=write_own(answered), beside=unheard):
             return _refused(prompt_id, "it has changed meanwhile; look again")
         await self.late.tell(key, _has_input)
-        is_heard = await self._deliver(answered, chosen)
-        told = "the tool has heard of it" if is_heard else "the tool could not be reached; its own limit ends the wait"
-        return Chosen(prompt_id=prompt_id, is_taken=True, is_heard=is_heard, message=told)
-
-    async def deliver_left(self) -> None:
-        """Deliver choices that a process took and died before the tool had heard of them."""
-        for _, body in await self.shelf.page(SHELF, limit=_PAGE):
-            prompt = _read(body)
-            if prompt is not None and prompt.selected is not None:
-                await self._deliver(prompt, prompt.selected)
+        told = await self._deliver(answered, chosen)
+        return Chosen(prompt_id=prompt_id, is_taken=True, is_heard=told is Told.HEARD, message=_WORDS[told])
 
     async def withdraw(self, invocation_id: InvocationId) -> None:
         """Take down what a call asked: it has ended."""
         await self.shelf.put(SHELF, invocation_id, None)
 
-    async def _deliver(self, prompt: Prompt, selected: int) -> bool:
-        tool = self.tool_of(prompt.tool_id)
-        if tool is None or tool.later is None:
-            return False
-        is_heard = await tool.later.reply(prompt, selected)
-        if is_heard:
-            await self.shelf.swap(SHELF, prompt.invocation_id, before=write_own(prompt), after=None)
-        return is_heard
+    async def _deliver(self, prompt: Prompt, selected: int) -> Told:
+        tool, key = self.tool_of(prompt.tool_id), prompt.invocation_id
+        if tool is None or tool.later is None or key in self._on_their_way:
+            return Told.AWAY
+        self._on_their_way.add(key)
+        try:
+            told = await tool.later.reply(prompt, selected)
+        finally:
+            self._on_their_way.discard(key)
+        if told is not Told.AWAY:
+            # What is left tells a second try of the same prompt, until its call ends; where the tool listens is over.
+            over = replace(prompt, is_heard=told is Told.HEARD, reply_to=None)
+            await self.shelf.swap(SHELF, key, before=write_own(prompt), after=write_own(over))
+            await self.shelf.put(UNHEARD, key, None)
+        return told
+
+
+_WORDS = {
+    Told.HEARD: "the tool has heard of it",
+    Told.REFUSED: "the tool wants to hear no choice any more; its own limit ends the wait",
+    Told.AWAY: "it is kept; the tool is away, and hears of it when it is back",
+}
 
 
 def call_of(prompt_id: str) -> InvocationId:

@@ -48,7 +48,9 @@ class Prompt(Part, frozen=True, kw_only=True):
         default: the choice that is taken if the person turns away.
         url: where the person gives an authorization; a secret of theirs, and gone with the prompt.
         reply_to: how the tool's side is told, in its own terms; not for people.
-        selected: what was chosen, if it is not yet known that the tool has heard of it.
+        selected: what was chosen.
+        is_heard: whether the tool has heard of it.
+        asked_before: the prompts of the same call that this one took the place of.
     """
 
     prompt_id: str
@@ -63,7 +65,17 @@ class Prompt(Part, frozen=True, kw_only=True):
     url: str | None = None
     reply_to: Json = None
     selected: int | None = None
+    is_heard: bool = False
+    asked_before: tuple[str, ...] = ()
     asked_at_ns: int
+
+
+class Told(ClosedEnum):
+    """What came of telling a tool's side what a person chose."""
+
+    HEARD = "heard"
+    REFUSED = "refused"
+    AWAY = "away"
 
 
 class Awaited(Part, frozen=True, kw_only=True):
@@ -104,8 +116,8 @@ class AnswersLater(Protocol):
         """Tell the tool's side that nobody waits for a call any more; returns at once, whatever comes of it."""
         ...
 
-    def reply(self, prompt: Prompt, selected: int) -> Awaitable[bool]:
-        """Tell the tool's side what a person chose; tells whether it was heard."""
+    def reply(self, prompt: Prompt, selected: int) -> Awaitable[Told]:
+        """Tell the tool's side what a person chose, once or a few times in a row."""
         ...
 
 

@@ -1,6 +1,6 @@
 """A shelf of small documents: what an adapter must remember from one process to the next."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 
@@ -22,8 +22,18 @@ class Shelf(Protocol):
         """
         ...
 
-    async def swap(self, kind: str, key: str, *, before: bytes | None, after: bytes | None) -> bool:
+    async def swap(
+        self,
+        kind: str,
+        key: str,
+        *,
+        before: bytes | None,
+        after: bytes | None,
+        beside: Mapping[tuple[str, str], bytes] | None = None,
+    ) -> bool:
         """Put a document only if the one there is still the one that was seen; tell whether it was.
+
+        Documents `beside` it, by kind and key, are put in the same step: all of them are kept, or none is.
 
         Raises:
             StoreError: it could not be kept.

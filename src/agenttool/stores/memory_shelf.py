@@ -1,6 +1,6 @@
 """Small documents in this process: the reference."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 
 
@@ -23,11 +23,21 @@ class MemoryShelf:
         else:
             documents[key] = body
 
-    async def swap(self, kind: str, key: str, *, before: bytes | None, after: bytes | None) -> bool:
+    async def swap(
+        self,
+        kind: str,
+        key: str,
+        *,
+        before: bytes | None,
+        after: bytes | None,
+        beside: Mapping[tuple[str, str], bytes] | None = None,
+    ) -> bool:
         """Put a document if nobody was quicker."""
         if await self.get(kind, key) != before:
             return False
         await self.put(kind, key, after)
+        for place, body in (beside or {}).items():
+            await self.put(*place, body)
         return True
 
     async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:

@@ -187,7 +187,7 @@ async def test_messages_of_one_thread_are_taken_in_one_at_a_time(running, tool_s
         inside, most, gate = {}, {}, asyncio.Event()
         take = rt.rap.callbacks.__class__._take
 
-        async def watched(self, call, message, body):
+        async def watched(self, call, message, *rest):
             thread = message.group_id
             inside[thread] = inside.get(thread, 0) + 1
             most[thread] = max(most.get(thread, 0), inside[thread])
@@ -195,7 +195,7 @@ async def test_messages_of_one_thread_are_taken_in_one_at_a_time(running, tool_s
                 gate.set()  # another thread got in while this one is inside
             await asyncio.wait_for(gate.wait(), 5)
             try:
-                return await take(self, call, message, body)
+                return await take(self, call, message, *rest)
             finally:
                 inside[thread] -= 1
 

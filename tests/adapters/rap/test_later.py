@@ -1,6 +1,10 @@
 """A person is asked while a call waits: shown once, answered once, and taken down with the call."""
 
+import asyncio
+
 import pytest
+
+from agenttool.pipeline import prompts
 
 CHOICE = {"prompt": "Open the main valve?", "choices": ["Open it", "Leave closed"], "default": 1}
 
@@ -95,6 +99,41 @@ async def test_a_second_prompt_takes_the_place_of_the_first(running, tool_server
         assert len(server.posts("/picked")) == 1
 
 
+@pytest.mark.requirement("RAP-098", "RAP-250")
+async def test_a_second_try_to_put_a_prompt_asks_nobody_again(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
+        (prompt,) = await rt.prompts()
+        assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
+        assert await rt.prompts() == (prompt,)
+        assert (await rt.choose(prompt.prompt_id, 0)).is_heard
+        assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
+        assert await rt.prompts() == ()
+        assert await asked(server, invocation, headers={"Idempotency-Key": "b"}, prompt="And now?") == 200
+        assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
+        (second,) = await rt.prompts()
+        assert second.message == "And now?"
+
+
+@pytest.mark.requirement("RAP-244")
+async def test_a_tool_that_was_away_hears_of_a_choice_when_it_is_back(running, tool_server, started, monkeypatch):
+    monkeypatch.setattr(prompts, "TELL_AGAIN_EVERY_S", 0.01)
+    server = tool_server()
+    server.statuses["/picked"] = [503] * 7
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        await asked(server, invocation)
+        (prompt,) = await rt.prompts()
+        chosen = await rt.choose(prompt.prompt_id, 0)
+        assert (chosen.is_taken, chosen.is_heard) == (True, False)
+        assert not (await rt.choose(prompt.prompt_id, 1)).is_taken
+        told = await server.until(lambda: server.posts("/picked")[7:])
+        assert told == [{"id": invocation["id"], "selected": 0}]
+        assert await rt.prompts() == ()
+
+
 @pytest.mark.requirement("RAP-417")
 @pytest.mark.parametrize("how", ["settled", "canceled"])
 async def test_a_prompt_goes_with_its_call(running, tool_server, started, how):
@@ -123,7 +162,8 @@ async def test_a_choice_is_not_sent_where_it_may_not_go(running, tool_server, st
         assert await rt.prompts() == ()
 
 
-async def test_a_choice_that_no_one_hears_is_told_so(running, tool_server, started):
+async def test_a_choice_that_is_refused_is_told_so_and_not_sent_again(running, tool_server, started, monkeypatch):
+    monkeypatch.setattr(prompts, "TELL_AGAIN_EVERY_S", 0.01)
     server = tool_server()
     server.statuses["/picked"] = [410]
     async with running(server) as rt:
@@ -132,6 +172,8 @@ async def test_a_choice_that_no_one_hears_is_told_so(running, tool_server, start
         (prompt,) = await rt.prompts()
         chosen = await rt.choose(prompt.prompt_id, 0)
         assert (chosen.is_taken, chosen.is_heard) == (True, False)
+        await asyncio.sleep(0.05)
+        assert len(server.posts("/picked")) == 1
 
 
 @pytest.mark.requirement("RAP-280", "RAP-281", "RAP-282", "RAP-283", "RAP-284")

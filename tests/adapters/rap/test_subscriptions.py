@@ -54,6 +54,24 @@ async def test_equal_events_are_two_events_and_stay_until_dealt_with(running, to
         await following.aclose()
 
 
+@pytest.mark.requirement("RAP-095", "RAP-098")
+async def test_a_second_try_to_deliver_an_event_is_no_second_event(running, tool_server, started, tmp_path):
+    server = tool_server()
+    async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
+        _, invocation = await subscribed(rt, server, started)
+
+        async def deliver(key, text="dry", **members):
+            return await event(server, invocation, text, headers={"Idempotency-Key": key}, **members)
+
+        assert [await deliver(key) for key in ("1", "2", "1", "2", "3", "1")] == [200] * 6
+        (first, *_) = await rt.rap.subscriptions.events()
+        await rt.rap.subscriptions.done(first.event_id)
+        assert await deliver("1") == 200
+        assert [each.text for each in await rt.rap.subscriptions.events()] == ["dry", "dry"]
+        assert [await deliver("4", "bye", final=True) for _ in range(2)] == [200, 410]
+        assert len(await rt.rap.subscriptions.events()) == 3
+
+
 @pytest.mark.requirement("RAP-193", "RAP-186")
 async def test_the_last_event_ends_a_subscription(running, tool_server, started):
     server = tool_server()

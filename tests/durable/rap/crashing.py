@@ -1,22 +1,15 @@
-"""A program that serves a provider in children, over and over, for a test that kills them.
-
-A child is forked from a parent that has everything imported, so that a life is short. Each effect is one line of a file,
-written and on the disk before its tool goes on.
-"""
+"""A provider for a test that kills it. Each effect is a line of a file, on the disk before its tool goes on."""
 
 import asyncio
 import os
 import random
-import signal
-import sys
 from pathlib import Path
 
 import uvicorn
 
-from agenttool.adapters.rap import courier
 from agenttool.rap import Call, Event, Limits, Provider, outbox
 
-EVENTS = 12
+EVENTS = 6
 
 
 def make(folder: Path) -> Provider:
@@ -66,26 +59,7 @@ def make(folder: Path) -> Provider:
     return provider
 
 
-def live(folder: Path, port: int) -> None:
+def live(folder: str, port: str) -> None:
     """Serve until killed."""
     outbox.FIRST_DELAY_S, outbox.LONGEST_DELAY_S = 0.005, 0.05
-    uvicorn.Server(uvicorn.Config(make(folder), port=port, log_config=None, lifespan="on")).run()
-
-
-def main() -> None:
-    """Start a child for each line that comes in, and tell its process."""
-    folder, port = Path(sys.argv[1]), int(sys.argv[2])
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    courier._tls()
-    for _ in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            random.seed()
-            os.close(0)
-            live(folder, port)
-            os._exit(1)
-        print(child, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    uvicorn.Server(uvicorn.Config(make(Path(folder)), port=int(port), log_config=None, lifespan="on")).run()

@@ -1,24 +1,24 @@
-"""A runtime that starts calls of a RAP server and dies: `living_runtime.py FOLDER SERVER_URL CALLBACK_URL PORT COUNT`.
+"""A runtime for a test that kills it: it starts calls of a provider, answers what they ask, and says when it rests.
 
-Prints the id of each call once it is started, then `idle` when no call is open any more. What came of calls that an
-earlier process started is for the store to say.
+Prints the id of each call once it is started, and `idle` when no call is open any more and every subscription ended.
+What came of calls that an earlier process started is for the store to say.
 """
 
 import asyncio
-import sys
 
 from agenttool import RapSource, Runtime
 from agenttool.adapters.rap import courier, execute
 from agenttool.adapters.rap.listen import Listener
-from agenttool.pipeline import keeper
+from agenttool.pipeline import keeper, prompts
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
 RULES = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
+KINDS = ("append", "note", "ask", "watch")
 
 
 def opened(folder, server_url, callback_url):
-    source = RapSource(name="far", url=server_url, allow=("127.0.0.0/8",), attempts=1000)
+    source = RapSource(name="far", url=server_url, allow=("127.0.0.0/8",), attempts=10_000)
     rt = Runtime.open(
         store=f"sqlite:{folder}/state.db", rules=RULES, sources=[source], callback_url=callback_url, lease_s=1.0
     )
@@ -30,6 +30,7 @@ def hurry():
     """Be impatient, so that hundreds of faults take no time."""
     execute.FIRST_DELAY_S, execute.LONGEST_DELAY_S = 0.01, 0.05
     keeper.LOOK_EVERY_S, keeper.TAKE_UP_EVERY_S = 0.02, 0.1
+    prompts.TELL_AGAIN_EVERY_S = 0.1
     courier.Courier.__init__.__kwdefaults__["timeout_s"] = 2.0
 
 
@@ -43,23 +44,38 @@ async def found(folder, server_url, callback_url):
         await rt.__aexit__(None, None, None)
 
 
-async def main(folder, server_url, callback_url, port, count):
-    rt = await found(folder, server_url, callback_url)
+async def answer(rt):
+    """Answer whatever is asked by the first choice, as long as anybody asks."""
+    while True:
+        for prompt in await rt.prompts():
+            await rt.choose(prompt.prompt_id, 0)
+        await asyncio.sleep(0.02)
+
+
+async def run(rt, port, numbers):
     listener = Listener(rt.rap.app, ("127.0.0.1", port))
     listener.start()
     surface = await rt.surface()
 
-    async def start(number):
-        call = await rt.start("work", {"number": number}, surface=surface)
+    async def start(kind, number):
+        call = await rt.start(kind, {"number": number}, surface=surface)
         print(call.invocation_id, flush=True)
 
-    await asyncio.gather(*map(start, range(count)))
-    while await rt._core.open_calls.page(limit=1):
-        await asyncio.sleep(0.02)
-    print("idle", flush=True)
-    await asyncio.sleep(60)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(answer(rt))
+        for number in numbers:
+            tasks.create_task(start(KINDS[number % len(KINDS)], number))
+        while not numbers and (await rt._core.open_calls.page(limit=1) or await rt.rap.subscriptions.of(limit=1)):
+            await asyncio.sleep(0.02)
+        print("idle" if not numbers else "busy", flush=True)
 
 
-if __name__ == "__main__":
+def live(folder, server_url, callback_url, port, first, count):
+    """Make so many calls, or none and wait for those of others."""
     hurry()
-    asyncio.run(main(*sys.argv[1:4], int(sys.argv[4]), int(sys.argv[5])))
+
+    async def lived():
+        rt = await found(folder, server_url, callback_url)
+        await run(rt, int(port), range(int(first), int(first) + int(count)))
+
+    asyncio.run(lived())

@@ -5,6 +5,7 @@ no use, 5xx that it is our fault for the moment, and 200 also stands for what we
 """
 
 import asyncio
+import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from agenttool.records import InvocationId, ToolId
 log = logging.getLogger("agenttool.rap")
 
 TAKEN, BAD, UNKNOWN, GONE, WRONG_TYPE, BUSY = 200, 400, 404, 410, 415, 503
+_DIGITS = 12
 MOST_AT_ONCE = 1000
 """So many callbacks are dealt with at a time; a tool that comes on top of that is asked to come again."""
 
@@ -65,8 +67,13 @@ class Callbacks:
     _locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary["str", "asyncio.Lock"])
     _at_once: int = 0
 
-    async def receive(self, token: str, content_type: str | None, body: bytes) -> Outcome:
-        """Take one message in, and say what to tell its sender."""
+    async def receive(
+        self, token: str, content_type: str | None, body: bytes, idempotency_key: str | None = None
+    ) -> Outcome:
+        """Take one message in, and say what to tell its sender.
+
+        Two messages with the same idempotency key are two tries to deliver one, also where equal messages are two.
+        """
         call = self.addresses.read(token, self.now_ns())
         if isinstance(call, Flawed):
             log.warning("a callback came to a URL that is %s", call.value)
@@ -78,30 +85,31 @@ class Callbacks:
             return _dropped(call, "names a thread that is not its call's")
         if self._at_once >= MOST_AT_ONCE:
             return Outcome(BUSY, "too many callbacks at once; come again")
-        return await self._in_turn(call, message, body)
+        delivery = None if idempotency_key is None else hashlib.sha256(idempotency_key.encode()).hexdigest()[:_DIGITS]
+        return await self._in_turn(call, message, body, delivery)
 
-    async def _in_turn(self, call: InvocationId, message: Callback, body: bytes) -> Outcome:
+    async def _in_turn(self, call: InvocationId, message: Callback, body: bytes, delivery: str | None) -> Outcome:
         turn = self._locks.setdefault(message.group_id, asyncio.Lock())
         self._at_once += 1
         try:
             async with turn:
-                return await self._take(call, message, body)
+                return await self._take(call, message, body, delivery)
         except StoreError as error:
             log.error("a callback for %s could not be kept: %s", call, error)  # noqa: TRY400 -- the words are enough
             return Outcome(BUSY, "it could not be kept; come again")
         finally:
             self._at_once -= 1
 
-    def _take(self, call: InvocationId, message: Callback, body: bytes) -> Awaitable[Outcome]:
+    def _take(self, call: InvocationId, message: Callback, body: bytes, delivery: str | None) -> Awaitable[Outcome]:
         match message:
             case ToolResultMessage():
                 return self._result(call, message, body)
             case SubscriptionEvent():
-                return self._event(call, message)
+                return self._event(call, message, delivery)
             case OAuth():
-                return self._authorization(call, message)
+                return self._authorization(call, message, delivery)
             case UserChoice():
-                return self._choice(call, message)
+                return self._choice(call, message, delivery)
             case ViewUpdate():
                 return self._view(call, message)
 
@@ -140,17 +148,16 @@ class Callbacks:
             )
         )
 
-    async def _event(self, call: InvocationId, message: SubscriptionEvent) -> Outcome:
+    async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> Outcome:
         if message.tool_call_id != call:
             return _dropped(call, "names another call")
-        subscription = await self.subscriptions.find(message.group_id, call)
-        if subscription is None or await self.threads.find(message.group_id) is None:
-            log.info("an event of %s was dropped: it has no open subscription", call)
-            return Outcome(GONE, "no such subscription")
-        await self.subscriptions.receive(subscription, message, f"evt_{self.unique()}")
-        return _OK
+        is_open = await self.threads.find(message.group_id) is not None
+        if is_open and await self.subscriptions.receive(message, f"evt_{self.unique()}", delivery):
+            return _OK
+        log.info("an event of %s was dropped: it has no open subscription", call)
+        return Outcome(GONE, "no such subscription")
 
-    async def _authorization(self, call: InvocationId, message: OAuth) -> Outcome:
+    async def _authorization(self, call: InvocationId, message: OAuth, delivery: str | None) -> Outcome:
         awaited, flaw = await self._asking(call, message)
         if awaited is None:
             return flaw
@@ -159,9 +166,9 @@ class Callbacks:
             log.warning("%s asked to send a person to a page without TLS; nobody was asked", call)
             return Outcome(BAD, "auth_url must use https")
         told = f"{awaited.name} needs an authorization; open the page, and it goes on by itself"
-        return await self._put(awaited, kind=PromptKind.AUTHORIZATION, message=told, url=message.auth_url)
+        return await self._put(awaited, delivery, kind=PromptKind.AUTHORIZATION, message=told, url=message.auth_url)
 
-    async def _choice(self, call: InvocationId, message: UserChoice) -> Outcome:
+    async def _choice(self, call: InvocationId, message: UserChoice, delivery: str | None) -> Outcome:
         awaited, flaw = await self._asking(call, message)
         if awaited is None:
             return flaw
@@ -173,6 +180,7 @@ class Callbacks:
             return Outcome(BAD, f"response_url: {error}")
         return await self._put(
             awaited,
+            delivery,
             kind=PromptKind.CHOICE,
             message=message.prompt,
             choices=message.choices,
@@ -185,10 +193,11 @@ class Callbacks:
             return None, _dropped(call, "names another call")
         return await self.door.awaited(call), _late(call)
 
-    async def _put(self, awaited: Awaited, **asked: object) -> Outcome:
+    async def _put(self, awaited: Awaited, delivery: str | None, **asked: object) -> Outcome:
+        """Put a prompt up; its name is that of the delivery, so that the same prompt is put up once."""
         unique = awaited.invocation_id.partition("_")[2]
         prompt = Prompt(
-            prompt_id=f"prm_{unique}-{self.unique()[-12:]}",
+            prompt_id=f"prm_{unique}-{delivery or self.unique()[-_DIGITS:]}",
             invocation_id=awaited.invocation_id,
             tool_id=awaited.tool_id,
             tool_name=awaited.name,

@@ -11,7 +11,7 @@ from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.translate import output_of
 from agenttool.adapters.rap.wire import CancelToolCall, Selection, ToolResultMessage, read_callback, write
 from agenttool.errors import RecordError, ToolFailure
-from agenttool.ports.later import Prompt, Thread
+from agenttool.ports.later import Prompt, Thread, Told
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolError
 
 log = logging.getLogger("agenttool.rap")
@@ -52,7 +52,7 @@ class RapLater:
         notice = CancelToolCall(thread_id=thread.thread_id, tool_call_id=invocation_id)
         self.notices.send("/cancel_tool_call", notice)
 
-    async def reply(self, prompt: Prompt, selected: int) -> bool:
+    async def reply(self, prompt: Prompt, selected: int) -> Told:
         """Post what was chosen to where the tool wants to hear it."""
         where = cast("JsonObject", prompt.reply_to)
         body = write(Selection(id=str(where["id"]), selected=selected))
@@ -62,9 +62,10 @@ class RapLater:
             await asyncio.sleep(_BETWEEN_S)
             reply = await self.courier.post(url, body, self.source.headers("POST", url, body))
             tried += 1
-        if not reply.is_accepted:
-            log.warning("the choice of %s was not heard: %s", prompt.prompt_id, reply.fault or reply.status)
-        return reply.is_accepted
+        if reply.is_accepted:
+            return Told.HEARD
+        log.warning("the choice of %s was not heard: %s", prompt.prompt_id, reply.fault or reply.status)
+        return Told.AWAY if reply.is_worth_retrying else Told.REFUSED
 
 
 def _unreadable(why: str) -> ToolFailure:

@@ -48,7 +48,8 @@ class CallbackApp:
         if body is None:
             return Outcome(_TOO_LARGE, f"a message has at most {self._max_body} bytes")
         token = str(scope["path"]).rpartition("/")[2]
-        return await self._callbacks.receive(token, _header(scope, b"content-type"), body)
+        kind, key = _header(scope, b"content-type"), _header(scope, b"idempotency-key")
+        return await self._callbacks.receive(token, kind, body, key)
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:

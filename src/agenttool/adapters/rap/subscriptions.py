@@ -9,7 +9,7 @@ from agenttool.adapters.rap.wire import SubscriptionEvent
 from agenttool.codec import read_own, write_own
 from agenttool.ports.later import Thread
 from agenttool.ports.shelf import Shelf
-from agenttool.records import JsonObject, Part
+from agenttool.records import JsonObject, Part, replace
 
 RECEIVE_EVENT = "receive_event__injected"
 """The reserved name under which an event enters a conversation; no tool may have it, and no model may call it."""
@@ -19,10 +19,16 @@ RESERVED = frozenset({RECEIVE_EVENT, CANCEL_SUBSCRIPTION})
 
 _OPEN, _EVENTS = "rap.subscription", "rap.event"
 _LOOK_EVERY_S = 0.5
+_REMEMBERED = 32
+"""So many deliveries of a subscription are known again; a tool that sends more than these at once is a poor one."""
 
 
 class Subscription(Part, frozen=True, kw_only=True):
-    """A call that opened a stream of events, as it was made."""
+    """A call that opened a stream of events, as it was made.
+
+    Attributes:
+        handled: the latest deliveries, by which a second try of one is known; equal events are two events otherwise.
+    """
 
     thread: Thread
     tool_call_id: str
@@ -30,6 +36,7 @@ class Subscription(Part, frozen=True, kw_only=True):
     name: str
     arguments: JsonObject
     opened_at_ns: int
+    handled: tuple[str, ...] = ()
 
 
 class Injected(Part, frozen=True, kw_only=True):
@@ -84,27 +91,25 @@ class Subscriptions:
         found = await self._shelf.page(_OPEN, prefix=prefix, limit=limit)
         return tuple(read_own(body, Subscription) for _, body in found)
 
-    async def receive(self, subscription: Subscription, message: SubscriptionEvent, event_id: str) -> Injected:
-        """Keep an event, and end its subscription if it is the last one."""
-        own = subscription.thread
-        child = Thread(thread_id=f"{own.thread_id}/{event_id}", ancestors=(*own.ancestors, own.thread_id))
-        event = Injected(
-            event_id=event_id,
-            thread=own if message.associative else child,
-            is_inline=message.associative,
-            arguments={
-                "original_tool_name": subscription.name,
-                "original_tool_call_id": subscription.tool_call_id,
-                "original_args": subscription.arguments,
-            },
-            text=message.text,
-            is_final=bool(message.final),
-        )
-        await self._shelf.put(_EVENTS, event_id, write_own(event))
-        if message.final:
-            await self.end(own.thread_id, subscription.tool_call_id)
-        self._news.set()
-        return event
+    async def receive(self, message: SubscriptionEvent, event_id: str, delivery: str | None = None) -> bool:
+        """Keep an event, and end its subscription if it is the last one, in one step; false if there is none open.
+
+        Args:
+            message: the event as it came.
+            event_id: the name it is kept by.
+            delivery: the same for every try of one message, and for no other; without one, each try is an event.
+        """
+        place = _key(message.group_id, message.tool_call_id)
+        while (body := await self._shelf.get(_OPEN, place)) is not None:
+            subscription = read_own(body, Subscription)
+            if delivery in subscription.handled:
+                return True
+            event = write_own(_injected(subscription, message, event_id))
+            after = None if message.final else write_own(_having_handled(subscription, delivery))
+            if await self._shelf.swap(_OPEN, place, before=body, after=after, beside={(_EVENTS, event_id): event}):
+                self._news.set()
+                return True
+        return False
 
     async def events(self, after: str = "", limit: int = 1000) -> tuple[Injected, ...]:
         """Give events that nobody has dealt with, in the order in which they came."""
@@ -125,6 +130,29 @@ class Subscriptions:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_EVERY_S):
                     await self._news.wait()
+
+
+def _injected(subscription: Subscription, message: SubscriptionEvent, event_id: str) -> Injected:
+    own = subscription.thread
+    child = Thread(thread_id=f"{own.thread_id}/{event_id}", ancestors=(*own.ancestors, own.thread_id))
+    return Injected(
+        event_id=event_id,
+        thread=own if message.associative else child,
+        is_inline=message.associative,
+        arguments={
+            "original_tool_name": subscription.name,
+            "original_tool_call_id": subscription.tool_call_id,
+            "original_args": subscription.arguments,
+        },
+        text=message.text,
+        is_final=bool(message.final),
+    )
+
+
+def _having_handled(subscription: Subscription, delivery: str | None) -> Subscription:
+    if delivery is None:
+        return subscription
+    return replace(subscription, handled=(*subscription.handled, delivery)[-_REMEMBERED:])
 
 
 def _key(thread_id: str, tool_call_id: str) -> str:

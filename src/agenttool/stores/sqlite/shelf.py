@@ -1,7 +1,7 @@
 """Small documents, in the file beside the calls that they are about."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agenttool.stores.sqlite.connect import reading
@@ -29,9 +29,26 @@ class SqliteShelf:
         """Put a document."""
         await self._group.perform(lambda connection: _put(connection, kind, key, body))
 
-    async def swap(self, kind: str, key: str, *, before: bytes | None, after: bytes | None) -> bool:
+    async def swap(
+        self,
+        kind: str,
+        key: str,
+        *,
+        before: bytes | None,
+        after: bytes | None,
+        beside: Mapping[tuple[str, str], bytes] | None = None,
+    ) -> bool:
         """Put a document if nobody was quicker, in whichever process."""
-        return await self._group.perform(lambda connection: _swap(connection, (kind, key), before, after))
+
+        def swap(connection: sqlite3.Connection) -> bool:
+            if _get(connection, kind, key) != before:
+                return False
+            _put(connection, kind, key, after)
+            for place, body in (beside or {}).items():
+                _put(connection, *place, body)
+            return True
+
+        return await self._group.perform(swap)
 
     async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
         """Give documents in the order of their keys."""
@@ -50,10 +67,3 @@ def _put(connection: sqlite3.Connection, kind: str, key: str, body: bytes | None
         connection.execute("DELETE FROM shelf WHERE kind = ? AND key = ?", (kind, key))
     else:
         connection.execute("REPLACE INTO shelf VALUES (?, ?, ?)", (kind, key, body))
-
-
-def _swap(connection: sqlite3.Connection, place: tuple[str, str], before: bytes | None, after: bytes | None) -> bool:
-    if _get(connection, *place) != before:
-        return False
-    _put(connection, *place, after)
-    return True

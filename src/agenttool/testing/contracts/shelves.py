@@ -33,6 +33,16 @@ async def of_two_that_saw_the_same_only_the_first_changes_it(shelf: OpenTheShelf
         assert await other.get("prompt", "a") is None
 
 
+async def documents_beside_a_swap_are_put_with_it_or_not_at_all(shelf: OpenTheShelf) -> None:
+    async with shelf() as one, shelf() as other:
+        assert await one.swap("open", "a", before=None, after=b"0", beside={("event", "1"): b"first"})
+        assert await other.get("event", "1") == b"first"
+        assert not await other.swap("open", "a", before=None, after=b"1", beside={("event", "2"): b"second"})
+        assert await one.get("event", "2") is None
+        assert await one.swap("open", "a", before=b"0", after=None, beside={("event", "3"): b"third"})
+        assert (await other.get("open", "a"), await other.get("event", "3")) == (None, b"third")
+
+
 async def documents_come_by_their_keys_page_by_page(shelf: OpenTheShelf) -> None:
     async with shelf() as one:
         for key in ("t2/x", "t1/b", "t1/a", "t1/\u00fc", "t10/a"):
@@ -47,5 +57,6 @@ async def documents_come_by_their_keys_page_by_page(shelf: OpenTheShelf) -> None
 SHELF_PROMISES = (
     a_document_stays_until_another_takes_its_place,
     of_two_that_saw_the_same_only_the_first_changes_it,
+    documents_beside_a_swap_are_put_with_it_or_not_at_all,
     documents_come_by_their_keys_page_by_page,
 )
