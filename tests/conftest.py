@@ -3,9 +3,12 @@
 import asyncio
 import gc
 import inspect
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+import uvicorn
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no reason to fail: properties are about what happens, never about how long it took.
@@ -39,6 +42,28 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     gc.collect(1)
     assert unheard == [], "something failed and nobody was told"
     return True
+
+
+@pytest.fixture(scope="session")
+def serve_app() -> Callable[..., AbstractAsyncContextManager[str]]:
+    """Serve an ASGI app over a real socket: `async with serve_app(app) as url`."""
+
+    @asynccontextmanager
+    async def serve_app(app: object, port: int = 0, *, lifespan: str = "on") -> AsyncGenerator[str]:
+        config = uvicorn.Config(app, port=port, log_config=None, lifespan=lifespan, timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        serving = asyncio.get_running_loop().create_task(server.serve())
+        try:
+            while not server.started:
+                await asyncio.sleep(0.005)
+                if serving.done():
+                    raise RuntimeError("the server did not start")
+            yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await serving
+
+    return serve_app
 
 
 @pytest.fixture(scope="session")

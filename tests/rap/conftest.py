@@ -1,54 +1,20 @@
 """A runtime as a provider meets it: real connections, an inbox that answers as it is told, and a bound on every wait."""
 
 import asyncio
-import inspect
 import json
 from contextlib import asynccontextmanager
 
 import pytest
-import uvicorn
 
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.rap import Provider, outbox
-
-BOUND_S = 20
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    """Run a coroutine test in a loop of its own, and end it within a bound."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def bounded():
-        async with asyncio.timeout(BOUND_S):
-            await pyfuncitem.obj(**arguments)
-
-    asyncio.run(bounded())
-    return True
 
 
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(outbox, "FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(outbox, "LONGEST_DELAY_S", 0.05)
-
-
-@asynccontextmanager
-async def served(app, port=0):
-    """Serve an ASGI app over a real socket; gives its base URL."""
-    server = uvicorn.Server(uvicorn.Config(app, port=port, log_config=None, lifespan="on", timeout_graceful_shutdown=1))
-    task = asyncio.get_running_loop().create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.005)
-        if task.done():
-            await task
-            raise RuntimeError("the server did not start")
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    server.should_exit = True
-    await task
 
 
 class Inbox:
@@ -132,17 +98,19 @@ class Client:
 
 
 @pytest.fixture
-def serving(tmp_path):
+def serving(serve_app):
     """Serve a provider beside an inbox; gives the runtime's side of the wire."""
 
     @asynccontextmanager
     async def serving(provider, inbox=None):
         inbox = inbox or Inbox()
         port = int(inbox.url.rpartition(":")[2] or 0)  # a runtime that comes back is where it was
-        async with served(inbox, port) as inbox.url, served(provider) as base:
+        async with serve_app(inbox, port) as inbox.url, serve_app(provider) as base:
             client = Client(base, inbox)
-            yield client
-            await client.courier.close()
+            try:
+                yield client
+            finally:
+                await client.courier.close()
 
     return serving
 
@@ -153,9 +121,3 @@ def make(tmp_path):
     return lambda name="greenhouse", **options: Provider(
         name, store=tmp_path / "calls.db", **{"allow": ["127.0.0.0/8"], **options}
     )
-
-
-@pytest.fixture
-def serve_app():
-    """Serve any ASGI app."""
-    return served

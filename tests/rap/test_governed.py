@@ -97,6 +97,56 @@ async def test_what_rules_ask_is_asked_of_the_runtimes_own_approvers(governed, s
         assert (await client.result())["text"].startswith(told)
 
 
+@pytest.fixture
+def durable(make, tmp_path):
+    """Make a provider over a runtime that outlives its process, anew each time; gives it, and where the runtime is."""
+    settings, runtimes = tmp_path / "agenttool.toml", []
+    settings.write_text(RULES)
+
+    def opening():
+        runtimes.append(Runtime.open(store=f"sqlite:{tmp_path}/state.db", config=settings, tools=[open_valve]))
+        return runtimes[-1]
+
+    def durable():
+        provider = make()
+        provider.govern(opening)
+        return provider
+
+    return durable, runtimes
+
+
+async def asked(rt):
+    while not (questions := await rt.approvals()):
+        await asyncio.sleep(0.01)
+    return questions[0].approval_id
+
+
+@pytest.mark.requirement("RAP-061")
+async def test_a_call_that_waits_for_an_approver_outlives_its_provider(durable, serving):
+    provider, runtimes = durable
+    async with serving(provider()) as client:
+        inbox = client.inbox
+        await client.invoke("open", {"name": "north"})
+        await asked(runtimes[-1])
+    async with serving(provider(), inbox) as client:
+        assert inbox.messages == []
+        await runtimes[-1].decide(await asked(runtimes[-1]), "allow")
+        assert (await client.result())["text"] == "north is open"
+        calls = [each async for each in runtimes[-1].export() if isinstance(each, ToolInvocation)]
+    assert len(calls) == 1
+
+
+async def test_a_governed_call_is_canceled_with_its_invocation(durable, serving):
+    provider, runtimes = durable
+    async with serving(provider()) as client:
+        await client.invoke("open", {"name": "north"})
+        await asked(runtimes[-1])
+        await client.post("/cancel_tool_call", {"thread_id": "thread-1", "tool_call_id": "tc-1"})
+        assert (await client.result())["text"].startswith("Error: the call was canceled")
+        (call,) = [each async for each in runtimes[-1].export() if isinstance(each, ToolInvocation)]
+        assert (call.status.value, await runtimes[-1].approvals()) == ("canceled", ())
+
+
 async def test_a_runtime_without_tools_cannot_be_served(make):
     provider = make()
     provider.govern(Runtime.open)

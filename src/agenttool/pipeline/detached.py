@@ -18,10 +18,10 @@ from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
 from agenttool.ports.later import Awaited, Prompt, Thread
 from agenttool.ports.stores import Taken
-from agenttool.records import InvocationId, JsonObject, ToolId, ToolInvocation, ToolResult, ToolSurface
+from agenttool.records import INVOCATION, InvocationId, JsonObject, ToolId, ToolInvocation, ToolResult, ToolSurface
 
-LOOK_EVERY_S = 0.1
-"""How soon somebody who waits hears of an end in another process."""
+LOOK_EVERY_S, LOOK_AT_LEAST_EVERY_S = 0.1, 2.0
+"""How soon somebody who waits hears of an end in another process: the longer it takes, the less often they look."""
 
 
 class Detached:
@@ -72,6 +72,15 @@ class Detached:
         other._core = replace_core(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- one of ours
         return other
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether another process can go on with the calls of this one."""
+        return self._core.durable
+
+    def new_invocation_id(self) -> InvocationId:
+        """Give a name for a call that is going to be started."""
+        return INVOCATION.compose(self._core.ids.unique())
+
     async def start(
         self,
         name: str,
@@ -80,12 +89,18 @@ class Detached:
         surface: ToolSurface | None = None,
         native_call_id: str | None = None,
         actor_ref: str | None = None,
+        invocation_id: InvocationId | None = None,
     ) -> ToolInvocation:
         """Start a call and give it as it stands once it has ended, or waits for somebody: nobody has to stand by.
 
-        Its result is there by `result`, or by `wait`, as soon as it has one, in whichever process that is.
+        Its result is there by `result`, or by `wait`, as soon as it has one, in whichever process that is. Whoever
+        names the call, by `new_invocation_id`, may start it again after a crash: one that is known is not started.
         """
-        call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref)
+        known = None if invocation_id is None else invocation_of(self._core.journal.log.facts_of(invocation_id))
+        if known is not None:
+            return known
+        unique = None if invocation_id is None else invocation_id.partition("_")[2]
+        call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
         call.is_detached = call.is_special = True
         call.rests = self._core.loop.create_future()
         task = asyncio.create_task(run_call(call))  # noqa: TID251 -- the close of the runtime waits for it
@@ -100,7 +115,7 @@ class Detached:
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None = None) -> ToolResult | None:
         """Wait for the result of a call, in whichever process it ends; none if it has not ended within that time."""
-        core, ended = self._core, asyncio.Event()
+        core, ended, pause_s = self._core, asyncio.Event(), LOOK_EVERY_S
         core.closing.append(ended)
         with suppress(TimeoutError):
             try:
@@ -108,8 +123,9 @@ class Detached:
                     while (result := result_in(core.journal.log.facts_of(invocation_id))) is None:
                         ended.clear()
                         with suppress(TimeoutError):
-                            async with asyncio.timeout(LOOK_EVERY_S):
+                            async with asyncio.timeout(pause_s):
                                 await ended.wait()
+                        pause_s = min(1.1 * pause_s, LOOK_AT_LEAST_EVERY_S)
                     return result
             finally:
                 core.closing.remove(ended)

@@ -17,6 +17,7 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
     surface: ToolSurface | None,
     native_call_id: str | None,
     actor_ref: str | None,
+    unique: str | None = None,
 ) -> Call:
     """Make the call that somebody asks for; it cannot fail, because a call that makes no sense has a result, too."""
     fault = None
@@ -30,7 +31,7 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
         flaw = flaw_of_refs(native_call_id=native_call_id, actor_ref=actor_ref)
         if flaw is not None:
             native_call_id, actor_ref, fault = None, None, fault or flaw
-    unique = core.ids.unique()
+    unique = unique or core.ids.unique()
     invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
     try:
         surface_id = surface.surface_id  # pyright: ignore[reportOptionalMemberAccess] -- what is no surface goes astray

@@ -120,7 +120,8 @@ class Prompts:
         unheard = {(UNHEARD, str(key)): b""}
         if not await self.shelf.swap(SHELF, key, before=body, after=write_own(answered), beside=unheard):
             return _refused(prompt_id, "it has changed meanwhile; look again")
-        await self.late.tell(key, _has_input)
+        with suppress(StoreError):  # the choice is kept, and that its call goes on can be told later
+            await self.late.tell(key, _has_input)
         told = await self._deliver(answered, chosen)
         return Chosen(prompt_id=prompt_id, is_taken=True, is_heard=told is Told.HEARD, message=_WORDS[told])
 

@@ -24,6 +24,10 @@ class Line(Protocol):
         """Send a view."""
         ...
 
+    async def keep_word(self, call: "Call", word: str) -> str:
+        """Keep a word about a call, unless there is one."""
+        ...
+
     def report(self, call: "Call", told: JsonObject) -> None:
         """Send a progress view, if the last one is gone."""
         ...
@@ -41,6 +45,7 @@ class Call:
         ancestors: the threads above, root first and parent last; a grant made in one of them may hold here.
         user_id: on whose behalf, if the runtime says so; a stranger's word, as far as the runtime is one.
         bookmark: where the last event of this subscription left off; none at its beginning.
+        is_canceled: whether its runtime has asked for its end.
     """
 
     def __init__(self, kept: KeptCall, line: Line, *, ancestors: tuple[str, ...], user_id: str | None) -> None:
@@ -55,6 +60,7 @@ class Call:
         self.user_id = user_id
         self.bookmark: str | None = None
         self.asked = 0
+        self.is_canceled = False
         self.has_reported = False
 
     @property
@@ -71,6 +77,10 @@ class Call:
     def idempotency_key(self) -> str:
         """A name for this call that no other has; pass it on to systems that act once per key."""
         return self._kept.key
+
+    async def keep_word(self, word: str) -> str:
+        """Keep a word about this call until it ends, and give it; after a restart, the one that was kept."""
+        return await self._line.keep_word(self, word)
 
     async def choose(
         self, prompt: str, choices: Sequence[str], *, default: int | str = -1, limit_s: float = DAY_S

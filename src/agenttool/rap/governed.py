@@ -1,8 +1,10 @@
 """A governed catalog as a RAP toolset: each invocation is a call through every phase, and its rules decide.
 
 Approvals stay with the runtime's own approvers. Whoever asked for a call over RAP must not be the one who approves it.
+On a store that outlives the process a call outlives it, too: it is named before it is started, and found by its name.
 """
 
+import asyncio
 import re
 from collections import Counter
 
@@ -13,7 +15,7 @@ from agenttool.ports.offer import OfferedTool
 from agenttool.rap.call import Call
 from agenttool.rap.declare import RapTool
 from agenttool.rap.outcome import Declined, Image, Result
-from agenttool.records import ContentClass, ContentItem, JsonObject, ToolResult, ToolSurface
+from agenttool.records import ContentClass, ContentItem, InvocationId, JsonObject, ToolResult, ToolSurface
 from agenttool.schema.compile import compile_schema
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
@@ -39,27 +41,43 @@ async def governed_tools(rt: Runtime) -> list[RapTool]:
 
 def _tool(rt: Runtime, surface: ToolSurface, tool: OfferedTool, name: str) -> RapTool:
     async def run(call: Call, arguments: JsonObject) -> object:
-        result = await rt.call(
-            tool.qualified_name,
-            arguments,
-            surface=surface,
-            native_call_id=call.idempotency_key,
-            actor_ref=None if call.user_id is None else f"rap:{call.user_id}",
-        )
+        invocation_id = InvocationId(await call.keep_word(rt.new_invocation_id()))
+        try:
+            await rt.start(
+                tool.qualified_name,
+                arguments,
+                surface=surface,
+                native_call_id=call.idempotency_key,
+                actor_ref=None if call.user_id is None else f"rap:{call.user_id}",
+                invocation_id=invocation_id,
+            )
+            result = await rt.wait(invocation_id)
+        except asyncio.CancelledError:
+            if call.is_canceled:
+                await rt.cancel(invocation_id)
+            raise
         return await _outcome(rt, result)
 
     definition = ToolDefinition(
         name=_FOREIGN.sub("_", name)[:_MAX_NAME], description=tool.description, input_schema=tool.input_schema
     )
-    return RapTool(definition=definition, checker=compile_schema(tool.input_schema), run=run, has_own_turns=True)
+    return RapTool(
+        definition=definition,
+        checker=compile_schema(tool.input_schema),
+        run=run,
+        is_repeatable=rt.is_durable,
+        has_own_turns=True,
+    )
 
 
-async def _outcome(rt: Runtime, result: ToolResult) -> object:
+async def _outcome(rt: Runtime, result: ToolResult | None) -> object:
     """Tell a result as a model would be told it, images included.
 
     Raises:
         ToolFailure: it is an error.
     """
+    if result is None:
+        raise Declined("the call was left where it is")
     items = result.model_facing_content or result.content or ()
     if result.is_error:
         raise Declined("\n".join(item.text for item in items if item.text) or str(result.status))

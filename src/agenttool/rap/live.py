@@ -182,6 +182,10 @@ class Live:
             raise Declined("this tool needs an authorization that its server does not know; tell its operator")
         return chosen
 
+    async def keep_word(self, call: Call, word: str) -> str:
+        """Keep a word about a call."""
+        return await self._store.perform(calls.keep_word, call.number, word)
+
     async def view(self, call: Call, view_type: str, content: JsonObject) -> None:
         """Send a view of a call."""
         await self._views.send(call, view_type, content)

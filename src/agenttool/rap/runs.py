@@ -44,6 +44,8 @@ class Run:
 
     def cancel(self) -> None:
         """Stop the work, once; what has not begun is not begun, and what is being written down is written."""
+        if self.call is not None:
+            self.call.is_canceled = True
         if self.task is not None and self.has_begun and not (self.is_canceled or self.is_over):
             self.task.cancel()
         self.is_canceled = True

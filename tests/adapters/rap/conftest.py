@@ -1,12 +1,10 @@
 """A tool server that does as a test says, over real connections, and a runtime that uses it."""
 
 import asyncio
-import inspect
 import json
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-import uvicorn
 
 from agenttool import Runtime
 from agenttool.adapters.rap import execute
@@ -16,7 +14,6 @@ from agenttool.adapters.rap.settings import RapSource
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
-BOUND_S = 30
 HERE = ("127.0.0.0/8",)
 ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 BED = {
@@ -25,21 +22,6 @@ BED = {
     "required": ["bed"],
     "additionalProperties": False,
 }
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    """Run a coroutine test in a loop of its own, and end it within a bound."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def bounded():
-        async with asyncio.timeout(BOUND_S):
-            await pyfuncitem.obj(**arguments)
-
-    asyncio.run(bounded())
-    return True
 
 
 @pytest.fixture(autouse=True)
@@ -128,22 +110,6 @@ class ToolServer:
         return await self.post(invocation, "tool_result", text=text, **members)
 
 
-@asynccontextmanager
-async def served(app):
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
-    task = asyncio.get_running_loop().create_task(server.serve())
-    for _ in range(2000):
-        if not server.started:
-            await asyncio.sleep(0.005)
-    app.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    try:
-        yield app
-    finally:
-        await app.courier.close()
-        server.should_exit = True
-        await task
-
-
 @pytest.fixture
 def tool_server():
     """Make the class of servers known to tests."""
@@ -151,14 +117,15 @@ def tool_server():
 
 
 @pytest.fixture
-def running():
+def running(serve_app):
     """Serve tool servers and open a runtime on them: `async with running(server) as rt`."""
 
     @asynccontextmanager
     async def running(*servers, options=None, **settings):
         async with AsyncExitStack() as stack:
             for server in servers:
-                await stack.enter_async_context(served(server))
+                stack.push_async_callback(server.courier.close)
+                server.url = await stack.enter_async_context(serve_app(server, lifespan="off"))
             sources = [
                 RapSource(name=f"s{number}", url=server.url, allow=HERE, **settings)
                 for number, server in enumerate(servers)

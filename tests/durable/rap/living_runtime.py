@@ -5,10 +5,12 @@ What came of calls that an earlier process started is for the store to say.
 """
 
 import asyncio
+from contextlib import suppress
 
 from agenttool import RapSource, Runtime
 from agenttool.adapters.rap import courier, execute
 from agenttool.adapters.rap.listen import Listener
+from agenttool.errors import StoreError
 from agenttool.pipeline import keeper, prompts
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
@@ -19,11 +21,8 @@ KINDS = ("append", "note", "ask", "watch")
 
 def opened(folder, server_url, callback_url):
     source = RapSource(name="far", url=server_url, allow=("127.0.0.0/8",), attempts=10_000)
-    rt = Runtime.open(
-        store=f"sqlite:{folder}/state.db", rules=RULES, sources=[source], callback_url=callback_url, lease_s=1.0
-    )
-    rt._core.lease_s = 0.5
-    return rt
+    store = f"sqlite:{folder}/state.db"
+    return Runtime.open(store=store, rules=RULES, sources=[source], callback_url=callback_url, lease_s=1.0)
 
 
 def hurry():
@@ -47,8 +46,9 @@ async def found(folder, server_url, callback_url):
 async def answer(rt):
     """Answer whatever is asked by the first choice, as long as anybody asks."""
     while True:
-        for prompt in await rt.prompts():
-            await rt.choose(prompt.prompt_id, 0)
+        with suppress(StoreError):  # on a busy machine a process may be taken for dead; it goes on under another name
+            for prompt in await rt.prompts():
+                await rt.choose(prompt.prompt_id, 0)
         await asyncio.sleep(0.02)
 
 

@@ -22,6 +22,8 @@ from agenttool.codec import json_bytes
 from agenttool.rap.keeping import messages, subscriptions
 from agenttool.rap.keeping.messages import Kind, Outgoing
 
+_WORD = "call {}"
+
 
 class State(StrEnum):
     """How far a call is."""
@@ -97,6 +99,13 @@ def begin(connection: sqlite3.Connection, number: int) -> bool:
     return begun.fetchone() is not None
 
 
+def keep_word(connection: sqlite3.Connection, number: int, word: str) -> str:
+    """Keep a word about a call until it is settled, and give it; the first one stands."""
+    name = _WORD.format(number)
+    connection.execute("INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, word))
+    return connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()[0]
+
+
 def settle(connection: sqlite3.Connection, number: int, last: list[tuple[Kind, bytes]]) -> Outgoing | None:
     """Note how a call ended, with the last messages about it; the first settling stands. Gives what is to go next."""
     if _leave(connection, number, State.SETTLED):
@@ -121,6 +130,7 @@ def subscribe(
 def _leave(connection: sqlite3.Connection, number: int, state: State) -> bool:
     """Leave the states in which a result is owed."""
     connection.execute("DELETE FROM questions WHERE call = ?", (number,))
+    connection.execute("DELETE FROM facts WHERE name = ?", (_WORD.format(number),))
     left = connection.execute(
         "UPDATE calls SET state = ?, changed_at = ? WHERE number = ? AND state IN ('accepted', 'started', 'asking')"
         " RETURNING number",

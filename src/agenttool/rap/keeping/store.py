@@ -33,7 +33,9 @@ class Store:
         self._connection, self._lock = open_file(path)
         self._loop = asyncio.get_running_loop()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        (self.name,) = cast("tuple[str]", self._connection.execute("SELECT value FROM facts").fetchone())
+        (self.name,) = cast(
+            "tuple[str]", self._connection.execute("SELECT value FROM facts WHERE name = 'file'").fetchone()
+        )
         self._thread = threading.Thread(target=self._work, name="agenttool-rap-store", daemon=True)
         self._thread.start()
 

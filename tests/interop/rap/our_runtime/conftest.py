@@ -1,7 +1,5 @@
 """Our governed runtime over the provider written in Node: in this process, or in one that can be killed."""
 
-import asyncio
-import inspect
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,23 +11,7 @@ from agenttool.adapters.rap.settings import RapSource
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
-BOUND_S = 60
 HERE = Path(__file__).parent
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    """Run a coroutine test in a loop of its own, and end it within a bound."""
-    if not inspect.iscoroutinefunction(pyfuncitem.obj):
-        return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-
-    async def bounded():
-        async with asyncio.timeout(BOUND_S):
-            await pyfuncitem.obj(**arguments)
-
-    asyncio.run(bounded())
-    return True
 
 
 @pytest.fixture
