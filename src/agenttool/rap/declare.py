@@ -122,6 +122,10 @@ def _definition(signature: Signature, options: RapToolOptions, name: str) -> Too
             annotations={key: value for key, value in hints.items() if value is not None} or None,
             display_script=options.get("display_script"),
         )
+        if definition.odd_hints:
+            raise ConfigError(
+                f"{definition.odd_hints[0]!r} of {name!r} is not of its type; correct it, or leave it out"
+            )
         return read(write(definition), ToolDefinition)  # as strictly as a runtime will
     except (RecordError, ValueError) as error:
         raise ConfigError(f"{name!r} cannot be a RAP tool: {error}; names have 1 to 128 of A-Z a-z 0-9 _ -") from error

@@ -31,14 +31,15 @@ class Checker:
     """
 
     def __init__(self, schema: JsonObject) -> None:
-        """Compile a schema of draft 2020-12.
+        """Compile a schema; it is of draft 2020-12, unless its `$schema` names another that is known.
 
         Raises:
             RecordError: it is not a valid schema, or points outside of itself.
         """
         try:
-            self._validator = jsonschema_rs.Draft202012Validator(
-                cast("dict[str, object]", schema),
+            plain = cast("dict[str, object]", schema)
+            self._validator = jsonschema_rs.validator_cls_for(plain)(
+                plain,
                 retriever=_refuse,
                 pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS),
             )

@@ -143,6 +143,33 @@ async def test_a_display_script_changes_nothing(running, tool_server, started):
         assert (await rt.wait(call.invocation_id)).content[0].text == "fine"
 
 
+@pytest.mark.requirement("RAP-154", "RAP-420")
+async def test_a_hint_that_makes_no_sense_makes_us_careful_and_costs_no_tool(running, tool_server, caplog):
+    odd = {"readOnly": "yes", "destructive": "no"}
+    server = tool_server(tools=[tool(annotations=odd, displayScript=5), tool("water", annotations=["readOnly"])])
+    async with running(server, trusts_annotations=True, options={"rules": []}) as rt:
+        assert {"tool_s0.read_probe", "tool_s0.water"} <= set((await rt.surface()).tool_refs)
+        assert rt.rap.faults == ()
+        assert "'readOnly', 'destructive'" in caplog.text
+        await rt.start("read_probe", {}, surface=await rt.surface())
+        (question,) = await rt.approvals()
+        assert question.tool_id == "tool_s0.read_probe"
+        assert server.invocations == []
+
+
+@pytest.mark.requirement("RAP-152", "RAP-022", "RAP-023")
+async def test_arguments_are_held_to_the_draft_that_a_schema_names(running, tool_server, started):
+    pair = {"type": "array", "items": [{"type": "integer"}, {"type": "string"}]}
+    schema = {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "properties": {"pair": pair}}
+    server = tool_server(tools=[tool(inputSchema=schema)])
+    async with running(server) as rt:
+        result = await rt.call("read_probe", {"pair": ["a", 1]}, surface=await rt.surface())
+        assert result.error.error_class.value == "schema_validation_failed"
+        assert server.invocations == []
+        _, invocation = await started(rt, server, pair=[1, "a"])
+        assert invocation["arguments"] == {"pair": [1, "a"]}
+
+
 @pytest.mark.requirement("RAP-150")
 async def test_names_are_told_apart_by_case(running, tool_server):
     server = tool_server(tools=["probe", "Probe"])

@@ -74,13 +74,34 @@ def test_what_is_optional_may_be_absent_or_null():
         (with_tool(inputSchema=True), "/tools/1/inputSchema"),
         (with_tool(inputSchema={"type": 5}), "/tools/1/inputSchema"),
         (with_tool(inputSchema={"$ref": "https://evil.example.test/s.json"}), "/tools/1/inputSchema"),
-        (with_tool(annotations=[]), "/tools/1/annotations"),
-        (with_tool(annotations={"readOnly": "yes"}), "/tools/1"),
-        (with_tool(annotations={"requiresAuth": True}), "/tools/1"),
-        (with_tool(displayScript=5), "/tools/1/displayScript"),
     ],
 )
 def test_one_fault_makes_the_whole_manifest_invalid_and_is_told_where(data, pointer):
     with pytest.raises(RecordError) as refusal:
         read_manifest(data)
     assert refusal.value.pointer == pointer
+
+
+@pytest.mark.requirement("RAP-148", "RAP-165")
+@pytest.mark.parametrize(
+    ("members", "odd"),
+    [
+        ({"annotations": []}, ("annotations",)),
+        ({"annotations": {"readOnly": "yes", "longRunning": 1}}, ("readOnly", "longRunning")),
+        ({"annotations": {"requiresAuth": True}}, ("requiresAuth",)),
+        ({"displayScript": 5}, ("displayScript",)),
+        ({"annotations": {"readOnly": None, "x-acme-tier": 3}}, ()),
+    ],
+)
+def test_a_hint_that_makes_no_sense_costs_nothing_but_itself(members, odd):
+    manifest = read_manifest(with_tool(**members))
+    assert (len(manifest.tools), manifest.tools[1].odd_hints) == (2, odd)
+
+
+@pytest.mark.requirement("RAP-152")
+def test_a_schema_is_read_by_the_draft_that_it_names_and_else_as_2020_12():
+    pair = {"type": "array", "items": [{"type": "integer"}, {"type": "string"}]}  # a list of schemas until 2019-09
+    old = {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"pair": pair}}
+    read_manifest(with_tool(inputSchema=old))
+    with pytest.raises(RecordError, match="not a usable JSON Schema"):
+        read_manifest(with_tool(inputSchema={"properties": {"pair": pair}}))

@@ -1,5 +1,6 @@
 """A server's manifest to declared tools: all of it or nothing, and never more trusted than the deployment says."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ from agenttool.records import (
     WriteEffect,
 )
 
+log = logging.getLogger("agenttool.rap")
+
 WELL_KNOWN = "/.well-known/rap-toolset"
 
 
@@ -65,10 +68,15 @@ async def discover(source: RapSource, courier: Courier) -> Toolset:
         told = reply.fault or f"it answered {reply.status}"
         return Toolset(source=source, fault=f"the manifest of {source.name!r} cannot be had: {told}; check its url")
     try:
-        return Toolset(source=source, manifest=read_manifest(reply.body))
+        manifest = read_manifest(reply.body)
     except RecordError as error:
         told = f"the manifest of {source.name!r} is not valid, so none of its tools is offered: {error}"
         return Toolset(source=source, fault=told)
+    for tool in manifest.tools:
+        if tool.odd_hints:
+            named = ", ".join(map(repr, tool.odd_hints))
+            log.warning("hints of %r of %r are not gone by, for they make no sense: %s", tool.name, source.name, named)
+    return Toolset(source=source, manifest=manifest)
 
 
 def without_clashes(toolsets: Iterable[Toolset]) -> tuple[Toolset, ...]:
@@ -131,7 +139,7 @@ class _Claims:
 
 
 def _claims(source: RapSource, tool: ToolDefinition) -> _Claims:
-    said = tool.annotations or {}
+    said = tool.hints
     is_trusted = source.trusts_annotations
     told: JsonObject | None = None
     if said:
@@ -139,7 +147,7 @@ def _claims(source: RapSource, tool: ToolDefinition) -> _Claims:
         told = {"rap": said, "untrusted": untrusted}
     return _Claims(
         only_reads=is_trusted and said.get("readOnly") is True,
-        destroys=said.get("destructive") is True,
+        destroys=said.get("destructive") not in (None, False),  # also where nobody knows what it means by it
         may_repeat=is_trusted and said.get("idempotent") is True,
         told=told,
     )

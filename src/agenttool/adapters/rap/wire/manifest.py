@@ -1,4 +1,8 @@
-"""The manifest of a toolset: valid as a whole, or not at all."""
+"""The manifest of a toolset: valid as a whole, or not at all.
+
+What makes it valid are names, descriptions, schemas and the endpoint (RAP-146 to RAP-151). Annotations and scripts are
+hints: one that makes no sense is not gone by, and costs nothing else.
+"""
 
 from collections import Counter
 from typing import Annotated
@@ -8,7 +12,7 @@ from msgspec import Meta, field
 
 from agenttool.adapters.rap.wire.message import Message, read
 from agenttool.errors import RecordError
-from agenttool.records import JsonObject
+from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
 
 _ToolName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,128}\Z")]
@@ -21,15 +25,23 @@ class ToolDefinition(Message, frozen=True, kw_only=True):
     name: _ToolName
     description: str
     input_schema: JsonObject = field(name="inputSchema")
-    annotations: JsonObject | None = None
-    display_script: str | None = field(name="displayScript", default=None)
+    annotations: Json = None
+    display_script: Json = field(name="displayScript", default=None)
 
-    def __post_init__(self) -> None:
-        """Refuse hints of another type; keys that are not of the protocol may hold anything."""
-        for name, kind in _HINTS.items():
-            value = (self.annotations or {}).get(name)
-            if value is not None and not isinstance(value, kind):
-                raise ValueError(f"annotation {name!r} must be a {kind.__name__}; correct it, or leave it out")
+    @property
+    def hints(self) -> JsonObject:
+        """The annotations, if they are an object."""
+        return self.annotations if isinstance(self.annotations, dict) else {}
+
+    @property
+    def odd_hints(self) -> tuple[str, ...]:
+        """What is not of the type that the protocol gives it; keys that are not the protocol's may hold anything."""
+        odd = [name for name, kind in _HINTS.items() if not isinstance(self.hints.get(name), kind | None)]
+        if self.annotations is not None and not isinstance(self.annotations, dict):
+            odd.append("annotations")
+        if not isinstance(self.display_script, str | None):
+            odd.append("displayScript")
+        return tuple(odd)
 
 
 class Manifest(Message, frozen=True, kw_only=True):
