@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from agenttool.errors import ConfigError
-from agenttool.rap import Call, Declined
+from agenttool.rap import Call, Declined, live
+from agenttool.rap.keeping import store
 
 CANCEL = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
 
@@ -198,3 +199,46 @@ async def test_a_function_in_a_thread_may_report_and_knows_its_key(make, serving
         assert len((await client.result())["text"]) == 64
         views = await client.inbox.wait(2, "view_update")
     assert {each["view_type"] for each in views} == {"progress/tc-1"}
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """Let the disk of a provider be full, and have room again."""
+
+    class Disk(store.Store):
+        async def fill(self, *, is_full):
+            pages = 1 if is_full else 1_000_000
+            await self.perform(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}"))
+
+    made = []
+    monkeypatch.setattr(store, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(live, "Store", lambda path: made.append(Disk(path)) or made[-1])
+    return made
+
+
+@pytest.mark.requirement("RAP-051", "RAP-286", "RAP-303")
+async def test_what_a_full_disk_did_not_take_is_kept_and_delivered_once_it_has_room(make, serving, disk, caplog):
+    provider, gate, done = make(), asyncio.Event(), []
+
+    @provider.tool
+    async def work() -> str:
+        """Work."""
+        done.append("began")
+        await gate.wait()
+        return "x" * 200_000
+
+    async with serving(provider) as client:
+        await client.invoke("work")
+        while not done:
+            await asyncio.sleep(0)
+        await disk[0].fill(is_full=True)
+        gate.set()
+        while "does not keep" not in caplog.text:
+            await asyncio.sleep(0.01)
+        assert await client.invoke("work", id="tc-2", arguments={"pad": "x" * 100_000}) == 503
+        assert await client.post("/cancel_tool_call", {"thread_id": "thread-1", "tool_call_id": "tc-9"}) == 200
+        assert await client.post("/close_thread", {"thread_id": "other"}) == 200
+        assert client.inbox.messages == []
+        await disk[0].fill(is_full=False)
+        assert len((await client.result())["text"]) == 200_000
+    assert done == ["began"]

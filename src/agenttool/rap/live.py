@@ -4,11 +4,12 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.wire import Migrate
+from agenttool.errors import StoreError
 from agenttool.rap.asking import Asking
 from agenttool.rap.call import Call
 from agenttool.rap.keeping import calls, messages, questions
@@ -98,15 +99,22 @@ class Live:
     async def cancel(self, caller: str, thread: str, call_id: str) -> None:
         """Stop a call or end a subscription, if it is the caller's; nothing tells whether there was one."""
         if not self._notices.wait_of(caller):
-            self._stop(await self._store.perform(calls.cancel, caller, thread, call_id))
+            await self._stop_noted(calls.cancel, caller, thread, call_id)
 
     async def close_thread(self, caller: str, thread: str) -> None:
         """End what a closed thread cannot use any more, and let the author clean up."""
         if self._notices.wait_of(caller):
             return
-        self._stop(await self._store.perform(calls.close_thread, caller, thread))
+        await self._stop_noted(calls.close_thread, caller, thread)
         for clean_up in self.settings.on_close:
             self._tasks.start(clean_up(thread))
+
+    async def _stop_noted(self, note: Callable[..., list[int]], *names: str) -> None:
+        """Stop calls that nobody wants any more; if the disk does not take it, it is as if the notice got lost."""
+        try:
+            self._stop(await self._store.perform(note, *names))
+        except StoreError as error:
+            _log.error("a notice could not be heeded: %s", error)
 
     def _stop(self, numbers: list[int]) -> None:
         for number in numbers:
@@ -205,8 +213,9 @@ class Live:
 
     async def _tidy(self) -> None:
         while True:
-            self._stop(await self._subscriptions.expire())
-            await self._store.perform(calls.forget, time.time_ns() - int(self.settings.limits.keep_s * 1e9))
+            with suppress(StoreError):  # a disk that fails now may be back next time
+                self._stop(await self._subscriptions.expire())
+                await self._store.perform(calls.forget, time.time_ns() - int(self.settings.limits.keep_s * 1e9))
             await asyncio.sleep(TIDY_EVERY_S)
 
 

@@ -75,14 +75,14 @@ class Outbox:
                 following = await self._send_one(following)
                 if following is None and call in self._again:
                     self._again.discard(call)
-                    following = await self._store.perform(messages.next_of, call)
+                    following = await self._store.insist(messages.next_of, call)
         finally:
             self._lanes.discard(call)
 
     async def _send_one(self, message: Outgoing) -> Outgoing | None:
         """Deliver a message, let go of it, and give the next."""
         await self._deliver(message)
-        following = await self._store.perform(messages.done, message)
+        following = await self._store.insist(messages.done, message)
         if message.kind is Kind.EVENT:
             await asyncio.sleep(self._event_pause_s)
         return following

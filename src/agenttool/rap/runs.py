@@ -126,7 +126,7 @@ class Runs:
             del self._under_way[kept.number]
         if body is not None:
             last = [] if run.call is None else self._views.clearing(run.call)
-            self._outbox.send(await self._store.perform(calls.settle, kept.number, [(Kind.RESULT, body), *last]))
+            self._outbox.send(await self._store.insist(calls.settle, kept.number, [(Kind.RESULT, body), *last]))
 
     async def _attempt(self, run: Run, line: Line) -> bytes | None:
         """Do the work and give the result to send; none if it opened a subscription, which has confirmed itself.
@@ -187,7 +187,7 @@ class Runs:
         expires_at = time.time_ns() + int((opened.lasts_s or LASTS_S) * 1e9)
         confirmation = confirmation_of(call.kept, opened.text)
         topic = opened.topic or None
-        self._outbox.send(await self._store.perform(calls.subscribe, call.number, confirmation, topic, expires_at))
+        self._outbox.send(await self._store.insist(calls.subscribe, call.number, confirmation, topic, expires_at))
 
 
 def _words(kept: KeptCall, error: Exception) -> str:

@@ -71,7 +71,7 @@ class Subscriptions:
 
     async def _emit(self, call: int, thread: str, call_id: str, event: Event) -> bool:
         body = event_of(thread, call_id, event)
-        message = await self._store.perform(subscriptions.emit, call, body, event.bookmark, final=event.final)
+        message = await self._store.insist(subscriptions.emit, call, body, event.bookmark, final=event.final)
         self._outbox.send(message)
         return message is not None
 

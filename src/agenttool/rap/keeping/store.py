@@ -1,6 +1,7 @@
 """One file, one thread that reads and writes it; everybody who waits when it looks shares a commit."""
 
 import asyncio
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -12,6 +13,10 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from agenttool.errors import StoreError
 from agenttool.rap.keeping.schema import open_file
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+
+_log = logging.getLogger(__name__)
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -51,6 +56,18 @@ class Store:
         self._jobs.put((lambda connection: work(connection, *arguments, **keywords), outcome))
         return cast("_T", await outcome)
 
+    async def insist(
+        self, work: Callable[Concatenate[sqlite3.Connection, _P], _T], *arguments: _P.args, **keywords: _P.kwargs
+    ) -> _T:
+        """Do what must not be lost, such as keeping a result: again and again, until the disk has room or is back."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            with suppress(StoreError):
+                return await self.perform(work, *arguments, **keywords)
+            _log.error("the disk does not keep what must be kept; trying again in %g seconds", pause_s)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
     async def close(self) -> None:
         """Finish what was asked for, and let go of the file."""
         self._jobs.put(None)
@@ -82,8 +99,9 @@ class Store:
             outcomes = [self._attempt(job) for job in jobs]
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # a disk may fail at that, too; what was not committed is gone anyway
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
             failure = StoreError(f"the provider's store cannot be written: {error}; look at the disk")
             return [(outcome, None, failure) for _, outcome in jobs]
         return outcomes
