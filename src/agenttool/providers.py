@@ -11,7 +11,7 @@ while True:
 ```
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -107,7 +107,7 @@ class ModelTools:
         with suppress(ConfigError):  # a runtime that was closed meanwhile has results, but no surface any more
             self.surface = await self._runtime.current(self.surface)  # the model itself may have loaded tools
         self._known = None  # and a call may have brought some, such as the one that reads stored output
-        payloads = await self._payloads(refs_in(results))
+        payloads = await self._payloads(refs_in(results, self._media_taken()))
         return Turn(
             said=read.echo,
             answers=tuple(self._format.write(answers_of(read.calls, results, payloads))),
@@ -147,6 +147,11 @@ class ModelTools:
             with suppress(ConfigError):  # it went while the model thought of it; a call says why it is not there
                 await self.load([tool.qualified_name])
                 self._found.add(tool.tool_id)
+
+    def _media_taken(self) -> Collection[object] | None:
+        """Give the kinds of media that the surface's model takes; none if nobody said what it can do."""
+        media = (self.surface.model_capabilities or {}).get("media")
+        return media if isinstance(media, list | tuple) else None
 
     async def _payloads(self, refs: Iterable[Ref]) -> dict[Digest, bytes]:
         """Fetch the media that a model is to be shown; what cannot be had is told by its caption alone."""

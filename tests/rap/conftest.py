@@ -44,7 +44,7 @@ class Inbox:
         status = self.statuses.pop(0) if self.statuses else 200
         self.targets.append(scope["raw_path"].decode() + "?" + scope["query_string"].decode())
         self.headers.append({name.decode(): value.decode() for name, value in scope["headers"]})
-        self.taken.append((status, json.loads(body)))
+        self.taken.append((status, json.loads(body or b"null")))
         self.arrived.set()
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": b"ignored"})

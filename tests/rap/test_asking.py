@@ -190,3 +190,44 @@ async def test_an_answer_that_came_before_its_tool_was_back_is_not_lost(valves, 
         posted = client.post(question["response_url"], {"id": "tc-1", "selected": 0})
         assert await asyncio.gather(posted, client.post("/nowhere", {})) == [200, 404]
         assert (await client.result())["text"] == "main: Open it"
+
+
+@pytest.mark.requirement("RAP-251")
+@pytest.mark.parametrize("labels", [[], [""], ["  ", "no"], ["yes", "yes"], ["y\u202ees", "no"], ["a\nb", "no"]])
+async def test_labels_that_nobody_could_tell_apart_are_not_put_to_anybody(make, serving, labels):
+    provider = make()
+
+    @provider.tool
+    async def ask(call: Call) -> str:
+        """Ask."""
+        return await call.choose("Well?", labels)
+
+    async with serving(provider) as client:
+        await client.invoke("ask")
+        assert (await client.result())["text"].startswith("Error: the tool failed")
+        assert [each["type"] for each in client.inbox.messages] == ["tool_result"]
+
+
+@pytest.mark.requirement("RAP-249", "RAP-053")
+async def test_a_tool_can_remember_a_decision_for_a_thread_and_those_below_it(make, serving):
+    provider, granted = make(), set()
+
+    @provider.tool
+    async def open_valve(call: Call) -> str:
+        """Open the valve."""
+        if not granted & {call.thread_id, *call.ancestors}:
+            picked = await call.choose("Open valves in this conversation?", ["Open them", "Leave them"])
+            granted.update({call.thread_id} if picked == "Open them" else ())
+        return "open"
+
+    async with serving(provider) as client:
+        await client.invoke("open_valve", group_id="plot-9")
+        [asked] = await client.inbox.wait(1, "user_choice")
+        await client.post(asked["response_url"], {"id": asked["id"], "selected": 0})
+        await client.result()
+        await client.invoke("open_valve", group_id="plot-9")
+        await client.invoke("open_valve", group_id="plot-9/sub", thread_ancestors=["plot-9"], id="tc-2")
+        await client.result(2)
+        await client.invoke("open_valve", group_id="plot-10", id="tc-3")
+        questions = await client.inbox.wait(2, "user_choice")
+    assert [each["group_id"] for each in questions] == ["plot-9", "plot-10"]

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agenttool.errors import ConfigError
-from agenttool.rap import Call, Declined, live
+from agenttool.rap import Bearer, Call, Declined, live
 from agenttool.rap.keeping import store
 
 CANCEL = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
@@ -121,6 +121,29 @@ async def test_a_migration_is_answered_when_it_is_done_or_with_why_not(make, ser
     assert b"open files" in replies[1].body
     assert b"secret" not in replies[2].body
     assert ("plot-9", client.base) in moved
+
+
+@pytest.mark.requirement("RAP-327")
+async def test_a_destination_is_shown_no_secret(make, serving):
+    token = "a-token-of-sixteen"
+    provider = make(auth=Bearer(token), sign=Bearer(token))
+
+    @provider.tool
+    async def work() -> str:
+        """Work."""
+        return "done"
+
+    @provider.on_migrate
+    async def move(session_id, destination_url):
+        """Move nothing."""
+
+    async with serving(provider) as client:
+        client.headers = {"Authorization": f"Bearer {token}"}
+        client.inbox.statuses = [500]
+        destination = {"session_id": "s", "destination_url": client.inbox.url}
+        assert await client.post("/migrate", destination) == 502
+        [asked] = client.inbox.headers
+    assert token not in str(asked)
 
 
 async def test_a_destination_that_does_not_answer_gets_nothing(make, serving):

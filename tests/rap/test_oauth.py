@@ -36,7 +36,7 @@ class Authority:
 def listing(make):
     """Serve a provider whose tool needs a token, beside an authority."""
 
-    def listing(authority_url, **options):
+    def listing(authority_url, cipher=None, **options):
         hub = OAuthClient(
             name="hub",
             authorize_url="https://id.example.test/authorize",
@@ -45,7 +45,7 @@ def listing(make):
             client_secret="client-secret",
             scopes=("read",),
         )
-        provider, used = make(clients=[hub]), []
+        provider, used = make(clients=[hub], cipher=cipher), []
 
         @provider.tool(requires_auth="hub")
         async def list_issues(call: Call) -> str:
@@ -58,7 +58,7 @@ def listing(make):
     return listing
 
 
-@pytest.mark.requirement("RAP-167", "RAP-220", "RAP-221", "RAP-226", "RAP-229", "RAP-230")
+@pytest.mark.requirement("RAP-167", "RAP-220", "RAP-221", "RAP-226", "RAP-229", "RAP-230", "RAP-086")
 async def test_a_user_grants_and_the_call_goes_on_with_a_token_that_nobody_else_sees(
     listing, serving, serve_app, caplog
 ):
@@ -212,3 +212,50 @@ def test_a_tool_cannot_require_a_client_that_there_is_not(make):
 
 async def _nothing() -> None:
     return None
+
+
+class Mirror:
+    """A cipher that a test can see through."""
+
+    def encrypt(self, data):
+        return b"sealed:" + data[::-1]
+
+    def decrypt(self, token):
+        assert token.startswith(b"sealed:")
+        return token.removeprefix(b"sealed:")[::-1]
+
+
+@pytest.mark.requirement("RAP-232")
+async def test_tokens_are_kept_by_the_cipher_that_the_deployment_gives(listing, serving, serve_app, tmp_path):
+    async with serve_app(Authority()) as url:
+        provider, used = listing(url, cipher=Mirror())
+        async with serving(provider) as client:
+            await client.invoke("list_issues", user_id="ann")
+            [asked] = await client.inbox.wait(1, "oauth")
+            query = dict(parse_qsl(urlsplit(asked["auth_url"]).query))
+            await client.get(f"{query['redirect_uri']}?state={query['state']}&code=code-1")
+            await client.result()
+            inbox = client.inbox
+        kept = b"".join(file.read_bytes() for file in tmp_path.glob("calls.db*"))
+        assert (b"at-1" in kept, b"rt-1" in kept, b"sealed:" in kept) == (False, False, True)
+        again, used_again = listing(url, cipher=Mirror())
+        async with serving(again, inbox) as client:
+            await client.invoke("list_issues", user_id="ann", id="tc-2")
+            await client.result(2)
+    assert (used, used_again) == (["at-1"], ["at-1"])
+
+
+async def test_a_grant_that_the_cipher_cannot_read_is_asked_for_anew(listing, serving, serve_app):
+    async with serve_app(Authority()) as url:
+        provider, _ = listing(url)
+        async with serving(provider) as client:
+            await client.invoke("list_issues", user_id="ann")
+            [asked] = await client.inbox.wait(1, "oauth")
+            query = dict(parse_qsl(urlsplit(asked["auth_url"]).query))
+            await client.get(f"{query['redirect_uri']}?state={query['state']}&code=code-1")
+            await client.result()
+            inbox = client.inbox
+        again, _ = listing(url, cipher=Mirror())
+        async with serving(again, inbox) as client:
+            await client.invoke("list_issues", user_id="ann", id="tc-2")
+            await client.inbox.wait(2, "oauth")

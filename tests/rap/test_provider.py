@@ -3,12 +3,13 @@
 import asyncio
 import base64
 import json
+import sqlite3
 
 import pytest
 
 from agenttool.adapters.rap.wire import read_manifest
 from agenttool.errors import ConfigError
-from agenttool.rap import Call, Declined, Image, Progress, Provider, Result, shown_diff, shown_text
+from agenttool.rap import Call, Declined, Image, Limits, Progress, Provider, Result, shown_diff, shown_text
 
 ECHO = {"type": "tool_result", "group_id": "thread-1", "id": "tc-1"}
 
@@ -265,6 +266,7 @@ async def test_views_and_progress_are_sent_and_progress_is_cleared(make, serving
     assert told == [{"message": "sprouting", "percent": 50, "tool_call_id": "tc-1"}, {}]
 
 
+@pytest.mark.requirement("RAP-289")
 async def test_a_tool_that_takes_too_long_is_stopped_and_says_so(make, serving):
     provider = make()
 
@@ -310,3 +312,58 @@ def test_what_cannot_be_a_tool_is_refused_when_it_is_declared(tmp_path):
         provider.subscription(description="Ring", name="again")(ring)
     with pytest.raises(ConfigError, match="1 to 128"):
         Provider("")
+
+
+@pytest.mark.requirement("RAP-060", "RAP-083")
+async def test_a_manifest_says_what_takes_long_and_a_short_result_is_shown_as_it_is(make, serving):
+    provider = make()
+
+    @provider.tool(long_running=True)
+    async def grow() -> str:
+        """Grow a tomato, in about two months."""
+        return "grown"
+
+    async with serving(provider) as client:
+        [tool] = json.loads((await client.get("/.well-known/rap-toolset")).body)["tools"]
+        await client.invoke("grow")
+        result = await client.result()
+    assert (tool["annotations"], tool["description"]) == (
+        {"longRunning": True},
+        "Grow a tomato, in about two months.",
+    )
+    assert "display_as" not in result
+
+
+@pytest.mark.requirement("RAP-062")
+async def test_nothing_of_a_user_is_left_once_a_call_was_answered(make, serving, tmp_path):
+    provider = make()
+
+    @provider.tool
+    async def greet(name: str) -> str:
+        """Greet somebody."""
+        return "hello"
+
+    async with serving(provider) as client:
+        await client.invoke("greet", {"name": "Annabelle of Bed 12"}, user_id="gardener-five")
+        await client.result()
+    kept = b"".join(file.read_bytes() for file in tmp_path.glob("calls.db*"))
+    assert (b"Annabelle" in kept, b"gardener-five" in kept) == (False, False)
+
+
+@pytest.mark.requirement("RAP-306")
+async def test_calls_are_forgotten_after_their_time(make, serving, monkeypatch, tmp_path):
+    monkeypatch.setattr("agenttool.rap.live.TIDY_EVERY_S", 0.02)
+    provider = make(limits=Limits(keep_s=0))
+
+    @provider.tool
+    async def greet() -> str:
+        """Greet."""
+        return "hello"
+
+    async with serving(provider) as client:
+        await client.invoke("greet", group_id="a-thread-that-nobody-closes")
+        await client.result()
+        with sqlite3.connect(tmp_path / "calls.db") as looking:
+            while looking.execute("SELECT count(*) FROM calls").fetchone() != (0,):
+                await asyncio.sleep(0.02)
+        looking.close()

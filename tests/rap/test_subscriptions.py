@@ -178,6 +178,26 @@ async def test_subscriptions_outlive_their_server_and_go_on_from_their_bookmark(
     assert len([each for each in inbox.messages if each["type"] == "tool_result"]) == 2
 
 
+@pytest.mark.requirement("RAP-201")
+@pytest.mark.parametrize("path", ["/publish", "/events", "/publish/t", "/subscriptions"])
+async def test_nobody_outside_of_the_program_can_publish(make, serving, path):
+    provider = make()
+
+    @provider.tool
+    async def follow() -> Subscribed:
+        """Follow."""
+        return Subscribed(topic="t")
+
+    async with serving(provider) as client:
+        await client.invoke("follow")
+        await client.result()
+        assert await client.post(path, {"topic": "t", "text": "forged"}) == 404
+        assert await provider.publish("t", "true") == 1
+        [event] = await client.inbox.wait(1, "subscription_event")
+    assert event["text"] == "true"
+
+
+@pytest.mark.requirement("RAP-306")
 async def test_a_subscription_does_not_last_for_ever(make, serving, monkeypatch):
     monkeypatch.setattr("agenttool.rap.live.TIDY_EVERY_S", 0.02)
     provider = make()

@@ -6,13 +6,14 @@ from agenttool.adapters.rap.wire import Segment, shown_diff, shown_image, shown_
 from agenttool.ports.limits import RateLimit
 from agenttool.rap.call import Call
 from agenttool.rap.limits import Limits
-from agenttool.rap.oauth import OAuthClient
+from agenttool.rap.oauth import Cipher, OAuthClient
 from agenttool.rap.outcome import Declined, Event, Image, Result, Subscribed
 from agenttool.rap.provider import Provider
 
 __all__ = [
     "Bearer",
     "Call",
+    "Cipher",
     "Credential",
     "Declined",
     "Event",

@@ -92,8 +92,17 @@ class Call:
 
         Raises:
             ToolFailure: nobody answered within the limit, or the answer was none of the choices.
+            ValueError: a label says nothing, cannot be read, or stands twice, so that nobody could tell what it means.
         """
         labels = list(choices)
+        if (
+            not labels
+            or len(set(labels)) < len(labels)
+            or not all(each.strip() and each.isprintable() for each in labels)
+        ):
+            raise ValueError(
+                "each label must say something, in printable characters, and no two the same; correct them"
+            )
         place = labels.index(default) if isinstance(default, str) else default % len(labels)
         return labels[await self._line.choose(self, prompt, labels, place, limit_s)]
 

@@ -54,7 +54,7 @@ class Live:
         )
         self._outbox.on_refused = self._note_refusal
         self._asking = Asking(store, self._outbox)
-        self._grants = Grants(store, courier, settings.clients)
+        self._grants = Grants(store, courier, settings.clients, settings.cipher)
         self._views = Views(store, self._outbox, courier, tasks, settings.presents)
         self._subscriptions = Subscriptions(store, self._outbox, events_per_second=limits.events_per_second)
         self._runs = Runs(

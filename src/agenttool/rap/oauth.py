@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import logging
 import secrets
 import time
 from dataclasses import dataclass, field
+from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 
 from agenttool.adapters.rap.courier import Courier
@@ -18,8 +20,22 @@ OAUTH_PATH = "/oauth/"
 EARLY_S = 60.0
 """A token that ends so soon counts as ended."""
 
+_log = logging.getLogger(__name__)
+
 _FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Cipher(Protocol):
+    """What makes bytes unreadable for others, and readable again, such as `cryptography.fernet.Fernet(key)`."""
+
+    def encrypt(self, data: bytes) -> bytes:
+        """Make bytes unreadable."""
+        ...
+
+    def decrypt(self, token: bytes) -> bytes:
+        """Give them back."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +105,12 @@ class Pending:
 class Grants:
     """The tokens that users granted."""
 
-    def __init__(self, store: Store, courier: Courier, clients: dict[str, OAuthClient]) -> None:
-        """Take where tokens are kept, and who exchanges codes."""
+    def __init__(
+        self, store: Store, courier: Courier, clients: dict[str, OAuthClient], cipher: Cipher | None = None
+    ) -> None:
+        """Take where tokens are kept, by which cipher, and who exchanges codes."""
         self._store = store
+        self._cipher = cipher
         self._courier = courier
         self.clients = clients
 
@@ -100,7 +119,11 @@ class Grants:
         kept = await self._store.perform(grants.find, client.name, user_id)
         if kept is None:
             return None
-        tokens = parse_object(kept)
+        try:
+            tokens = parse_object(kept if self._cipher is None else self._cipher.decrypt(kept))
+        except Exception as error:  # noqa: BLE001 -- a cipher has errors of its own; the user grants anew
+            _log.warning("a grant for %r cannot be read any more: %s", client.name, type(error).__name__)
+            return None
         ends_at = tokens.get("expires_at")
         if not isinstance(ends_at, int | float) or ends_at > time.time() + EARLY_S:
             return _text(tokens, "access_token")
@@ -143,7 +166,9 @@ class Grants:
         }
         if isinstance(lasts_s, int | float):
             kept["expires_at"] = time.time() + max(lasts_s, 2 * EARLY_S)  # at least as long as it takes to use it
-        await self._store.perform(grants.keep, client.name, user_id, json_bytes(kept))
+        plain = json_bytes(kept)
+        sealed = plain if self._cipher is None else self._cipher.encrypt(plain)
+        await self._store.perform(grants.keep, client.name, user_id, sealed)
         return True
 
 

@@ -16,7 +16,7 @@ from agenttool.errors import ConfigError
 from agenttool.rap.app import Door, make_app
 from agenttool.rap.declare import RapToolOptions, declare
 from agenttool.rap.limits import Limits
-from agenttool.rap.oauth import OAuthClient
+from agenttool.rap.oauth import Cipher, OAuthClient
 from agenttool.rap.outcome import Event
 from agenttool.rap.settings import CleanUp, Move, Settings
 
@@ -45,6 +45,7 @@ class Provider:
         allow: Iterable[str] = (),
         https_only: bool = False,
         clients: Iterable[OAuthClient] = (),
+        cipher: Cipher | None = None,
         limits: Limits | None = None,
     ) -> None:
         """Begin with no tools.
@@ -59,6 +60,7 @@ class Provider:
             allow: private networks and hosts that callbacks may go to; others than public ones are refused.
             https_only: whether callbacks must go over https.
             clients: the OAuth clients whose tokens tools may ask for.
+            cipher: by which users' tokens are kept in the file, such as `Fernet(key)` of the package `cryptography`.
             limits: on requests, calls and messages.
 
         Raises:
@@ -75,6 +77,7 @@ class Provider:
             admits=auth,
             presents=sign,
             limits=limits or Limits(),
+            cipher=cipher,
             clients={client.name: client for client in clients},
         )
         self._door = Door(self._settings)

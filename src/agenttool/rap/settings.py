@@ -11,7 +11,7 @@ from agenttool.assemble import Runtime
 from agenttool.errors import ConfigError, RecordError
 from agenttool.rap.declare import RapTool
 from agenttool.rap.limits import Limits
-from agenttool.rap.oauth import OAuthClient
+from agenttool.rap.oauth import Cipher, OAuthClient
 
 CleanUp = Callable[[str], Coroutine[object, object, None]]
 """Takes the id of a thread that closed."""
@@ -28,6 +28,7 @@ class Settings:
         admits: who may call; none means everybody, for trusted networks only.
         presents: what is shown to runtimes to be known.
         governed: what opens each runtime whose tools are offered, too.
+        cipher: by which tokens of users are kept; none leaves them readable for whoever may read the file.
         url: the base URL under which runtimes reach this server; taken from each request if left out.
     """
 
@@ -39,6 +40,7 @@ class Settings:
     admits: Credential | None
     presents: Credential | None
     limits: Limits
+    cipher: Cipher | None = None
     clients: dict[str, OAuthClient] = field(default_factory=dict[str, OAuthClient])
     tools: dict[str, RapTool] = field(default_factory=dict[str, RapTool])
     governed: list[Callable[[], Runtime]] = field(default_factory=list[Callable[[], Runtime]])

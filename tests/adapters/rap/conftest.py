@@ -105,6 +105,9 @@ class ToolServer:
         reply = await self.courier.post(url, body, headers)
         return reply.status
 
+    async def hang_up(self):
+        await self.courier.close()
+
     async def settle(self, invocation, text="done", **members):
         """Post the result of a call."""
         return await self.post(invocation, "tool_result", text=text, **members)
@@ -124,7 +127,7 @@ def running(serve_app):
     async def running(*servers, options=None, **settings):
         async with AsyncExitStack() as stack:
             for server in servers:
-                stack.push_async_callback(server.courier.close)
+                stack.push_async_callback(server.hang_up)
                 server.url = await stack.enter_async_context(serve_app(server, lifespan="off"))
             sources = [
                 RapSource(name=f"s{number}", url=server.url, allow=HERE, **settings)

@@ -1,7 +1,7 @@
 """What a model reads of a result, as text and media; each provider then decides which media it can take."""
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -37,11 +37,17 @@ class Answer:
         return tuple(piece for piece in self.pieces if isinstance(piece, Media))
 
 
-def refs_in(results: Iterable[ToolResult]) -> Iterator[Ref]:
-    """Go through the refs of media that a model could be shown, if somebody fetched their bytes."""
+def refs_in(results: Iterable[ToolResult], taken: Collection[object] | None = None) -> Iterator[Ref]:
+    """Go through the refs of media that a model could be shown, if somebody fetched their bytes.
+
+    Args:
+        results: what is to be shown.
+        taken: the kinds of media that the model takes; none if nobody said, and then all are left to its provider.
+    """
     for result in results:
         for item in _read_by_model(result):
-            if item.type in _MEDIA and item.ref is not None and item.ref.digest is not None:
+            is_shown = item.type in _MEDIA and (taken is None or item.type.value in taken)
+            if is_shown and item.ref is not None and item.ref.digest is not None:
                 yield item.ref
 
 

@@ -1,5 +1,6 @@
 """A server's manifest to declared tools: all of it or nothing, and never more trusted than the deployment says."""
 
+import hashlib
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -67,6 +68,10 @@ async def discover(source: RapSource, courier: Courier) -> Toolset:
     if not reply.is_accepted:
         told = reply.fault or f"it answered {reply.status}"
         return Toolset(source=source, fault=f"the manifest of {source.name!r} cannot be had: {told}; check its url")
+    digest = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
+    if source.pin not in (None, digest):
+        told = f"the manifest of {source.name!r} is not the one that was pinned; look at it, and pin {digest}"
+        return Toolset(source=source, fault=told)
     try:
         manifest = read_manifest(reply.body)
     except RecordError as error:

@@ -84,6 +84,9 @@ class Rap:
             rap._listener = await listener_of(rap.app, host.shelf)
             rap.callbacks.addresses = Addresses(rap._listener.url + PATH, secret)
             rap._listener.start()
+        for each in rap._sources:
+            if each.url.startswith("http://") and not each.allow:
+                log.warning("the server %r is spoken to without TLS, for all to read; use https", each.name)
         found = await asyncio.gather(*(discover(each, rap._couriers[each.name]) for each in rap._sources))
         rap._toolsets = without_clashes(found)
         rap.faults = faults_of(rap._toolsets)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from agenttool.adapters.rap.credentials import Credential
 from agenttool.errors import ConfigError
 
+_PIN = re.compile(r"sha256:[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -17,6 +18,7 @@ class RapSource:
     Attributes:
         name: the namespace of its tools.
         url: its base URL; the manifest is looked for below it.
+        pin: the digest that its manifest must have, as `sha256:…`; none takes any manifest that is valid.
         credential: what is shown to the server to be known, such as `Bearer("…")`; never written down anywhere.
         allow: private networks, addresses and hosts that its URLs may lead to; public ones may be contacted anyway.
         within_s: for how long an answer is waited for; none for as long as it takes.
@@ -30,6 +32,7 @@ class RapSource:
 
     name: str
     url: str
+    pin: str | None = None
     credential: Credential | None = field(default=None, repr=False)
     allow: tuple[str, ...] = ()
     within_s: float | None = None
@@ -50,6 +53,8 @@ class RapSource:
             raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {self.name!r}; rename it")
         if not self.url.startswith(("http://", "https://")):
             raise ConfigError(f"the url of source {self.name!r} must begin with http:// or https://; write it in full")
+        if self.pin is not None and not _PIN.fullmatch(self.pin):
+            raise ConfigError(f"the pin of source {self.name!r} must be sha256: and 64 digits, got {self.pin!r}")
         if self.within_s is not None and not self.within_s > 0:
             raise ConfigError(f"within_s of source {self.name!r} must be more than 0, got {self.within_s!r}; raise it")
         if self.attempts < 1:

@@ -10,6 +10,7 @@ from agenttool.records import Json, JsonObject
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "url": (str,),
+    "pin": (str,),
     "token_env": (str,),
     "allow": (list,),
     "within_s": (int, float),
