@@ -271,3 +271,21 @@ async def test_results_find_their_calls_after_a_restart(running, tool_server, st
         moved = rt.rap.callbacks.addresses.base + "/" + token
         assert await server.post(invocation, "tool_result", text="after all", url=moved) == 200
         assert (await rt.wait(call.invocation_id)).content[0].text == "after all"
+
+
+@pytest.mark.requirement("RAP-125")
+async def test_a_result_that_cannot_be_kept_is_asked_for_again_and_kept_once(running, tool_server, started, tmp_path):
+    server = tool_server()
+    async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
+        call, invocation = await started(rt, server)
+
+        def room(pages):
+            return lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}")
+
+        await rt._core.shelf._group.perform(room(1))
+        text = "x" * 400_000
+        assert await server.settle(invocation, text) == 503
+        assert await rt.result(call.invocation_id) is None
+        await rt._core.shelf._group.perform(room(1_000_000))
+        assert [await server.settle(invocation, text) for _ in range(2)] == [200, 200]
+        assert not (await rt.wait(call.invocation_id)).is_error

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from agenttool.pipeline import prompts
+from agenttool.records import ProgressStatus, ToolProgress
 
 CHOICE = {"prompt": "Open the main valve?", "choices": ["Open it", "Leave closed"], "default": 1}
 
@@ -62,6 +63,18 @@ async def test_nobody_is_sent_to_a_page_without_tls(running, tool_server, starte
         assert await server.post(invocation, "oauth", auth_url=url) == 400
         assert await rt.prompts() == ()
         assert len(await rt.waiting()) == 1
+
+
+@pytest.mark.requirement("RAP-224")
+async def test_that_an_authorization_is_under_way_is_told_as_progress(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        await server.post(invocation, "oauth", auth_url="https://id.example.test/authorize?state=5b1c")
+        told = [record async for record in rt.export() if isinstance(record, ToolProgress)]
+        assert told[-1].status is ProgressStatus.WAITING_FOR_INPUT
+        assert told[-1].invocation_id == call.invocation_id
+        assert "5b1c" not in str(told)
 
 
 async def test_while_developing_a_page_of_this_machine_may_be_shown(running, tool_server, started):

@@ -4,6 +4,11 @@ import pytest
 
 from agenttool import ConfigError, Runtime
 from agenttool.adapters.rap.settings import RapSource
+from agenttool.errors import StoreError
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, RuleSource
+
+ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 
 
 @pytest.mark.requirement("RAP-300", "RAP-301", "RAP-302")
@@ -30,6 +35,67 @@ async def test_only_servers_with_state_migrate_and_a_failure_is_told(running, to
         keeps.statuses["/migrate"] = [500]
         (fault,) = await rt.rap.migrate("plot-9", there)
         assert "'s0' did not migrate: 500" in fault
+
+
+@pytest.mark.requirement("RAP-322", "RAP-285")
+async def test_a_session_that_rests_moves_and_its_next_calls_go_to_the_new_server(running, tool_server, started):
+    source, destination = tool_server(needsMigration=True), tool_server(tools=["water"])
+    async with running(source, destination, options={"thread": "plot-9"}) as rt:
+        call, invocation = await started(rt, source)
+        await rt.cancel(call.invocation_id)  # the session stops, and nothing that comes late counts
+        await rt.wait(call.invocation_id)
+        assert await source.settle(invocation, "too late") == 200
+        assert await rt.waiting() == ()
+        assert await rt.rap.migrate("plot-9", {"s0": destination.url}) == ()
+        assert source.posts("/migrate") == [{"session_id": "plot-9", "destination_url": destination.url}]
+        await rt.rap.close_thread("plot-9")
+        await source.until(lambda: source.posts("/close_thread"))
+        moved = [path for method, path, _ in source.requests if method == "POST"]
+        assert moved.index("/migrate") < moved.index("/close_thread")
+        destination.manifest["tools"] = source.manifest["tools"]
+        there = RapSource(name="s0", url=destination.url, allow=("127.0.0.0/8",))
+        async with type(rt).open(sources=[there], rules=ALL, thread="plot-9") as after:
+            await after.start("read_probe", {"bed": 1}, surface=await after.surface())
+            assert (await destination.invoked())["group_id"] == "plot-9"
+
+
+@pytest.mark.requirement("RAP-122")
+async def test_a_runtime_whose_state_cannot_be_read_says_so_and_asks_nobody(running, tool_server, tmp_path):
+    (tmp_path / "state.db").write_bytes(b"SQLite format 3\0" + b"scrambled" * 1000)
+    server = tool_server()
+    with pytest.raises((ConfigError, StoreError), match=r"state\.db"):
+        async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}):
+            pass
+    assert server.requests == []
+
+
+@pytest.mark.requirement("RAP-144")
+@pytest.mark.parametrize("member", ["tools = []", 'manifest = "tools.json"', 'endpoint = "http://h/invoke"'])
+async def test_tools_are_defined_by_their_server_and_nowhere_else(tmp_path, member):
+    file = tmp_path / "agenttool.toml"
+    file.write_text(f'[sources.gh]\nkind = "rap"\nurl = "https://gh.example"\n{member}\n')
+    with pytest.raises(ConfigError, match="a rap source has no"):
+        Runtime.open(config=file)
+
+
+@pytest.mark.requirement("RAP-160")
+async def test_a_manifest_that_is_not_the_pinned_one_offers_nothing(running, tool_server):
+    server = tool_server()
+    async with running(server, pin="sha256:" + "0" * 64) as rt:
+        assert "tool_s0.read_probe" not in (await rt.surface()).tool_refs
+        (fault,) = rt.rap.faults
+        digest = fault.rpartition(" ")[2]
+        source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",), pin=digest)
+        async with type(rt).open(sources=[source]) as other:
+            assert "tool_s0.read_probe" in (await other.surface()).tool_refs
+    with pytest.raises(ConfigError, match="sha256"):
+        RapSource(name="s0", url="https://h", pin="md5:1")
+
+
+@pytest.mark.requirement("RAP-010")
+async def test_a_server_without_tls_that_nobody_vouches_for_is_told_of(caplog):
+    async with Runtime.open(sources=[RapSource(name="gh", url="http://127.0.0.1:9")]):
+        assert "'gh' is spoken to without TLS" in caplog.text
 
 
 async def test_a_base_url_keeps_its_path_and_loses_its_slash(running, tool_server):

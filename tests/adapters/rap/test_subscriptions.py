@@ -54,6 +54,19 @@ async def test_equal_events_are_two_events_and_stay_until_dealt_with(running, to
         await following.aclose()
 
 
+@pytest.mark.requirement("RAP-124")
+async def test_an_event_stays_for_whoever_comes_after_a_host_that_failed(running, tool_server, started, tmp_path):
+    server = tool_server()
+    async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
+        _, invocation = await subscribed(rt, server, started)
+        await event(server, invocation)
+        following = rt.rap.subscriptions.follow()
+        first = await anext(following)
+        await following.aclose()  # its model failed; it never came to say that it is done
+        async with type(rt).open(store=f"sqlite:{tmp_path}/state.db", sources=rt._sources) as later:
+            assert await later.rap.subscriptions.events() == (first,)
+
+
 @pytest.mark.requirement("RAP-095", "RAP-098")
 async def test_a_second_try_to_deliver_an_event_is_no_second_event(running, tool_server, started, tmp_path):
     server = tool_server()
