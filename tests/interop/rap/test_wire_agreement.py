@@ -85,8 +85,9 @@ OPEN = {
     ("invocation", "operation"),
     ("invocation", "id"),
     ("invocation", "group_id"),
-    # A hint of another type: ours refuses the manifest, theirs gives it no weight.
-    ("manifest", "tools/0/annotations/readOnly"),
+    # Annotations that are no object: ours gives them no weight, as it does with one hint of another type; theirs
+    # refuses the manifest.
+    ("manifest", "tools/0/annotations"),
 }
 
 
