@@ -1,5 +1,5 @@
 """`python -m agenttool`."""
 
-from agenttool.cli.main import main
+from agenttool.cli.start import main
 
 main()

@@ -7,8 +7,6 @@ import sys
 
 import pytest
 
-from agenttool.cli.call import read_arguments
-
 TOOLS = '''
 import asyncio
 import time
@@ -69,11 +67,6 @@ def test_the_tools_of_a_module_are_listed_with_what_is_assumed_of_them(folder):
 def test_a_tool_is_called_with_words_or_json(folder, words):
     done = command(folder, "call", "add", *words, "--from", "pantry")
     assert (done.returncode, done.stdout) == (0, "9\n")
-
-
-@pytest.mark.parametrize("text", ['1, "b": 2', '1,"value":2', "{a", "two words", '"quoted" twice'])
-def test_a_word_that_only_begins_like_json_is_text(text):
-    assert read_arguments([f"text={text}"], None, None) == {"text": text}
 
 
 def test_arguments_may_come_from_a_file(folder):

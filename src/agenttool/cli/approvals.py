@@ -10,9 +10,10 @@ from rich.console import Console
 from agenttool.assemble import Runtime, Tool
 from agenttool.cli.asking import Left, ask, remembered, show, told_of
 from agenttool.cli.ending import show_result
-from agenttool.cli.loading import SETTINGS, load_tools, refuse, settings_file, store_file, store_place
+from agenttool.cli.loading import SETTINGS, load_tools, settings_file, store_file, store_place
 from agenttool.cli.prompting import answer_prompt, ask_prompts, is_prompt, number_in, print_prompts
-from agenttool.cli.terminal import Terminal, printable
+from agenttool.cli.refusing import refuse, tell
+from agenttool.cli.terminal import Terminal
 from agenttool.cli.watching import MOST_QUESTIONS, now
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError, StoreError
@@ -194,7 +195,7 @@ class Desk:
         if question is not None:
             return await self._decide(rt, question, given.to(question))
         told = await self._why_not(rt, given.approval_id)
-        self._console.print(f"{given.approval_id}: {told}", style="red", markup=False, highlight=False, soft_wrap=True)
+        tell("not_open", f"{given.approval_id}: {told}")
         return False
 
     async def _why_not(self, rt: Runtime, approval_id: ApprovalId) -> str:
@@ -220,9 +221,7 @@ class Desk:
     async def _decide(self, rt: Runtime, question: Question, answer: Answer) -> bool:
         outcome = await rt.decide(question.approval_id, answer, by="terminal")
         if isinstance(outcome, Refused):
-            self._console.print(
-                f"{question.approval_id}: {printable(outcome.message)}", style="red", markup=False, highlight=False
-            )
+            tell(outcome.reason.value, f"{question.approval_id}: {outcome.message}")
             return False
         word = "refused" if isinstance(answer, Deny) else "allowed"
         self._console.print(f"{word} {question.approval_id}", style="green", highlight=False)

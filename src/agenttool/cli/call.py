@@ -10,14 +10,18 @@ from typing import Annotated
 
 import typer
 
+from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Runtime, Tool
+from agenttool.cli.arguments import read_arguments
 from agenttool.cli.ending import show_result, what_stopped
-from agenttool.cli.loading import load_tools, refuse, settings_file, store_file, store_place
+from agenttool.cli.loading import load_tools, settings_file, store_file, store_place
+from agenttool.cli.refusing import refuse
 from agenttool.cli.terminal import Terminal
 from agenttool.cli.watching import Watch
-from agenttool.codec import json_bytes, parse_object, parse_value, to_json
+from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
-from agenttool.records import Json, JsonObject, ToolInvocation, ToolResult, ToolSurface
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import JsonObject, ToolInvocation, ToolResult, ToolSurface
 
 app = typer.Typer(add_completion=False)
 
@@ -44,10 +48,10 @@ def call(  # noqa: PLR0913 -- one for each word of the command
     terminal = Terminal()
     try:
         chosen = settings_file(settings)
-        arguments = read_arguments(words or [], args, args_file)
         is_kept = store_file(store, chosen) is not None
         with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is no part of its result
             tools = load_tools(places)
+            arguments = read_arguments(words or [], args, args_file, _schema(tools, name))
             asked = Asked(name, arguments, tools, chosen, store_place(store), is_kept=is_kept, alone=as_json)
             result, invocation, is_parked = asyncio.run(asked.call(terminal))
     except (ConfigError, RecordError, StoreError) as error:
@@ -70,33 +74,13 @@ def call(  # noqa: PLR0913 -- one for each word of the command
         raise typer.Exit(PARKED if is_parked else CANCELED if result.status == "canceled" else 1)
 
 
-def read_arguments(words: list[str], args: str | None, file: Path | None) -> JsonObject:
-    """Join what was given: a JSON object, a file with one, and single values; a value that is JSON is read as such.
-
-    Raises:
-        RecordError: something of it is not what it should be.
-    """
-    arguments: JsonObject = {}
-    try:
-        if file is not None:
-            arguments |= parse_object(file.read_bytes(), what=f"what {str(file)!r} holds")
-    except OSError as error:
-        raise RecordError(f"arguments cannot be read: {str(file)!r}: {error.strerror}; name another file") from error
-    if args is not None:
-        arguments |= parse_object(args, what="--args")
-    for word in words:
-        key, separator, value = word.partition("=")
-        if not separator or not key:
-            raise RecordError(f"an argument is written KEY=VALUE, got {word!r}; or use --args with JSON")
-        arguments[key] = _value(value)
-    return arguments
-
-
-def _value(text: str) -> Json:
-    try:
-        return parse_value(text)
-    except RecordError:
-        return text
+def _schema(tools: list[Tool], name: str) -> JsonObject:
+    """Find what the tool of a name takes; nothing if the name leads to no tool, or to several."""
+    declared = [each.declared if isinstance(each, FunctionTool) else each for each in tools]
+    declarations = [each.declaration for each in declared if isinstance(each, DeclaredTool)]
+    found = [each for each in declarations if name in (each.name, f"{each.namespace}.{each.name}")]
+    contract = found[0].input_contract if len(found) == 1 else None
+    return {} if contract is None else contract.model_input_schema or {}
 
 
 class Asked:

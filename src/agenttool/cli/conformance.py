@@ -1,12 +1,13 @@
 """`agenttool conformance`: the ledger of both standards, and what a run of the tests proves of it."""
 
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 
+from agenttool.cli.refusing import refuse
 from agenttool.conformance.coverage import Coverage, measure_coverage
 from agenttool.conformance.ledger import Area, Standard, find_area, load_areas
 from agenttool.conformance.report import Ledger, decode_report, encode_document, report_of
@@ -16,7 +17,6 @@ from agenttool.errors import RecordError
 app = typer.Typer(add_completion=False)
 
 UNSOUND = 1
-UNUSABLE = 2
 
 
 @app.command()
@@ -118,9 +118,3 @@ def show_faults(coverage: Coverage) -> None:
     for mark in coverage.unknown:
         tests = ", ".join(proof.test for proof in mark.tests)
         console.print(f"unknown requirement {mark.id!r}, named by {tests}", markup=False, style="red", soft_wrap=True)
-
-
-def refuse(message: str) -> NoReturn:
-    """Say on the error stream what was wrong, and stop."""
-    Console(stderr=True).print(message, markup=False, style="red", soft_wrap=True)
-    raise typer.Exit(UNUSABLE)

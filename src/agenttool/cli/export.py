@@ -9,7 +9,8 @@ from typing import Annotated, BinaryIO, cast
 
 import typer
 
-from agenttool.cli.journal.opening import StoreOption, opened, refuse
+from agenttool.cli.journal.opening import StoreOption, opened
+from agenttool.cli.refusing import refuse
 from agenttool.codec import write
 from agenttool.errors import StoreError
 from agenttool.journal.fold import events_of, invocation_of, records_of

@@ -3,10 +3,7 @@
 import importlib
 import sys
 from pathlib import Path
-from typing import NoReturn, cast
-
-import typer
-from rich.console import Console
+from typing import cast
 
 from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Tool, kept_at
@@ -16,7 +13,6 @@ from agenttool.ports.tool import DeclaredTool
 from agenttool.stores.places import file_of
 
 SETTINGS = "agenttool.toml"
-UNUSABLE = 2
 
 
 def load_tools(places: list[str]) -> list[Tool]:
@@ -63,9 +59,3 @@ def store_file(given: str | None, settings: Path | None) -> Path | None:
         return file_of(store_place(given) or "")
     setting = None if settings is None else read_config(settings).store
     return None if setting is None else file_of(kept_at(setting)[0])
-
-
-def refuse(error: Exception) -> NoReturn:
-    """Say on the error stream what was wrong, and stop."""
-    Console(stderr=True).print(str(error), markup=False, style="red", soft_wrap=True)
-    raise typer.Exit(UNUSABLE)

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from agenttool.cli.journal.call import Ambiguous, find_call
-from agenttool.cli.journal.opening import StoreOption, opened, refuse
+from agenttool.cli.journal.opening import StoreOption, opened
 from agenttool.cli.journal.timeline import event_word, said
 from agenttool.cli.journal.words import short_id, style_of, tool_name
+from agenttool.cli.refusing import refuse
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError
 from agenttool.journal.fold import events_of

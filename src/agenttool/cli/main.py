@@ -2,6 +2,7 @@
 
 import errno
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from typer.core import TyperGroup
 
 from agenttool import __version__
 from agenttool.cli.dropping import drop_output
+from agenttool.cli.refusing import speaking, tell
 
 UNWRITABLE = 2
 
@@ -46,6 +48,33 @@ COMMANDS = {
 
 class LazyCommands(TyperGroup):
     """Commands by name, imported on use, so that `--help` costs no more than the terminal libraries."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 -- as typer has it
+        windows_expand_args: bool = True,  # noqa: FBT001, FBT002 -- as typer has it
+        **extra: object,
+    ) -> object:
+        """Run a command; if it was asked for JSON, say in JSON, too, what is wrong with its words."""
+        words = sys.argv[1:] if args is None else args
+        is_for_program = "--json" in words
+        with speaking(to_program=is_for_program):
+            alone = standalone_mode and not is_for_program
+            try:
+                status: object = super().main(args, prog_name, complete_var, alone, windows_expand_args, **extra)
+            except typer.TyperException as fault:
+                if not is_for_program:
+                    raise
+                tell("usage_error", fault.format_message())
+                status = fault.exit_code
+            except typer.Abort:
+                if not is_for_program:
+                    raise
+                status = 1
+        return sys.exit(status if isinstance(status, int) else 0) if standalone_mode else status
 
     def list_commands(self, ctx: object) -> list[str]:
         """Give the names in the order of the table."""

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from agenttool.cli.journal.opening import StoreOption, opened, refuse
+from agenttool.cli.journal.opening import StoreOption, opened
 from agenttool.cli.journal.paper import draw
 from agenttool.cli.loading import load_tools
+from agenttool.cli.refusing import refuse
 from agenttool.cli.replay.judge import Outcome, Replay
 from agenttool.cli.replay.recorded import Judged, judged_call
 from agenttool.cli.replay.tally import Tally

@@ -11,7 +11,7 @@ import typer
 import uvicorn
 from rich.console import Console
 
-from agenttool.cli.loading import refuse
+from agenttool.cli.refusing import refuse
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
 from agenttool.rap import Provider

@@ -9,7 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from agenttool.assemble import Runtime
-from agenttool.cli.loading import load_tools, refuse
+from agenttool.cli.loading import load_tools
+from agenttool.cli.refusing import refuse
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError
 from agenttool.records import NextAction, SearchMatch, ToolSearchResult

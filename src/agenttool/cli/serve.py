@@ -10,7 +10,8 @@ import uvicorn
 from rich.console import Console
 
 from agenttool.assemble import Runtime
-from agenttool.cli.loading import load_tools, refuse, settings_file, store_place
+from agenttool.cli.loading import load_tools, settings_file, store_place
+from agenttool.cli.refusing import refuse
 from agenttool.codec import json_bytes
 from agenttool.config import Config, ServerSetting, read_config
 from agenttool.errors import ConfigError, RecordError, StoreError

@@ -13,7 +13,7 @@ from agenttool.cli.findings import printable
 from agenttool.cli.journal.call import CANDIDATES, Ambiguous, RecordedCall, find_call
 from agenttool.cli.journal.decisions import decisions_block
 from agenttool.cli.journal.inputs import inputs_table
-from agenttool.cli.journal.opening import UNUSABLE, JsonOption, StoreOption, opened
+from agenttool.cli.journal.opening import JsonOption, StoreOption, opened
 from agenttool.cli.journal.outcome import (
     cancellation_table,
     hooks_table,
@@ -24,6 +24,7 @@ from agenttool.cli.journal.outcome import (
 from agenttool.cli.journal.paper import draw
 from agenttool.cli.journal.timeline import timeline
 from agenttool.cli.journal.words import duration, heading, plain_table, style_of, tool_name
+from agenttool.cli.refusing import UNUSABLE, refuse
 from agenttool.codec import json_bytes, to_json
 from agenttool.records import InputMutation, JsonObject, PermissionDecision, ResultPersistence, ToolHook, ToolResult
 
@@ -45,6 +46,9 @@ def show(
         try:
             call = find_call(reader, part)
         except Ambiguous as several:
+            if as_json:
+                ids = ", ".join(each.invocation_id for each in several.candidates)
+                refuse(f"several calls have an id like {several.part!r}; write more of it: {ids}")
             _list_candidates(several)
             raise typer.Exit(UNUSABLE) from None
     if as_json:

@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from agenttool.assemble import Runtime
-from agenttool.cli.loading import load_tools, refuse, settings_file
+from agenttool.cli.loading import load_tools, settings_file
+from agenttool.cli.refusing import refuse
 from agenttool.cli.terminal import printable
 from agenttool.cli.why import why
 from agenttool.codec import json_bytes, to_json

@@ -6,17 +6,18 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from io import BufferedReader, TextIOWrapper
 from pathlib import Path
-from typing import Annotated, NoReturn, Protocol, cast
+from typing import Annotated, Protocol, cast
 
 import typer
 from rich.console import Console
 
 from agenttool.cli.dropping import drop_output
-from agenttool.cli.findings import finding_block, printable, summary_table
+from agenttool.cli.findings import finding_block, summary_table
 from agenttool.cli.progress import ByteBar
+from agenttool.cli.refusing import refuse, speaking
 from agenttool.conformance.validate.finding import Finding
 from agenttool.conformance.validate.run import Validation
 from agenttool.conformance.validate.summary import Summary, json_line
@@ -25,7 +26,6 @@ from agenttool.errors import StoreError
 app = typer.Typer(add_completion=False)
 
 FOUND = 1
-UNUSABLE = 2
 INTERRUPTED = 130
 
 _SIZE = re.compile(r"([0-9]{1,12}) ?(?:([KMG])i?)?B?", re.IGNORECASE)
@@ -82,7 +82,8 @@ def validate(
         raise  # whoever read has seen enough: typer ends the run without a word
     except OSError as fault:
         drop_output()
-        refuse(f"the findings cannot be written: {fault.strerror}; make room, or send them elsewhere")
+        with speaking(to_program=False):  # which reads no more
+            refuse(f"the findings cannot be written: {fault.strerror}; make room, or send them elsewhere")
     summary = validation.summary
     if summary.errors or (summary.warnings and not allow_warnings):
         raise typer.Exit(FOUND)
@@ -181,10 +182,3 @@ def read_size(text: str) -> int:
     if not size:
         refuse(f"--max-record must be a size, got {text!r}; write it like 64MiB, 500KiB or 1000")
     return size
-
-
-def refuse(message: str) -> NoReturn:
-    """Say on the error stream what was wrong, and stop."""
-    with suppress(OSError):
-        Console(stderr=True).print(printable(message), markup=False, style="red", soft_wrap=True)
-    raise typer.Exit(UNUSABLE)

@@ -13,10 +13,11 @@ from rich.text import Text
 
 from agenttool.cli.findings import printable
 from agenttool.cli.journal.inspect import Inspector
-from agenttool.cli.journal.opening import StoreOption, opened, refuse
+from agenttool.cli.journal.opening import StoreOption, opened
 from agenttool.cli.journal.paper import draw
 from agenttool.cli.journal.words import plain_table
 from agenttool.cli.progress import CountBar
+from agenttool.cli.refusing import refuse
 from agenttool.codec import json_bytes, read, to_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.stores import Flaw, Head

@@ -3,12 +3,11 @@
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from agenttool.cli.journal.words import lines
+from agenttool.cli.refusing import refuse
 from agenttool.config import read_config
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.steps import STEPS
@@ -16,7 +15,6 @@ from agenttool.stores.places import file_of
 from agenttool.stores.sqlite.reader import SqliteReader
 
 DEFAULT = "agenttool.db"
-UNUSABLE = 2
 SETTINGS = "agenttool.toml"
 
 StoreOption = Annotated[
@@ -53,9 +51,3 @@ def _file(place: str) -> Path:
     if file is None:
         raise ConfigError(f"{place!r} keeps its journal in memory, where nobody else can read it; name a file")
     return file
-
-
-def refuse(error: Exception) -> NoReturn:
-    """Say on the error stream what was wrong, and stop."""
-    Console(stderr=True).print(lines(str(error)), markup=False, style="red", soft_wrap=True)
-    raise typer.Exit(UNUSABLE)
