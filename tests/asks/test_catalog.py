@@ -138,8 +138,14 @@ async def test_ask_25_a_tool_whose_text_changed_after_it_was_allowed_is_asked_ab
         await rt.decide(again.approval_id, "deny")
         refused = await waiting
         events = await records(rt, "tool_event")
+        asks = [each for each in await records(rt, "tool_permission_decision") if each["behavior"] == "ask"]
     assert unasked.status == "succeeded"
     assert again.declaration_digest != question.declaration_digest
+    assert "allowed it until the tool changed" in again.verdict.reason.message
+    assert [each["reason"].get("details", {}).get("outdated_rule_refs") for each in asks] == [
+        None,
+        [f"session:{question.approval_id}"],
+    ]
     assert refused.status == "rejected"
     declared = [each["data"]["tool_id"] for each in events if each["event_type"] == "tool.declared"]
     assert declared == ["tool_local.mail"] * 2

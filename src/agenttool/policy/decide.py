@@ -8,7 +8,7 @@ its arguments is answered from memory.
 from dataclasses import dataclass, field, replace
 
 from agenttool.policy.call import Call
-from agenttool.policy.match import missing_fields, names
+from agenttool.policy.match import covers, is_about, is_outdated, missing_fields, names
 from agenttool.policy.mode import PermissionMode, looks_at_paths
 from agenttool.policy.moments import has_passed, read_moment
 from agenttool.policy.opinions import HookHint, Opinion, told
@@ -38,10 +38,12 @@ class _Plan:
 
     Attributes:
         rules: the rules that can apply to it.
+        outdated: the rules that allowed calls to it until it changed.
         settled: the verdict on every call that brings nothing new; nothing if the arguments matter.
     """
 
     rules: tuple[Rule, ...]
+    outdated: tuple[Rule, ...]
     not_applicable: tuple[NotApplicable, ...]
     settled: Verdict | None
 
@@ -124,7 +126,7 @@ class Policy:
             opinions=opinions,
             notes=plan.notes,
         )
-        verdict = self._judge(hearing)
+        verdict = _told_of_change(self._judge(hearing), plan.outdated, hearing.call)
         if self.parent is None:
             return verdict
         above = self.parent.decide(subject, arguments, now=now, facts=facts, hints=hints, opinions=opinions)
@@ -151,7 +153,9 @@ class Policy:
             for rule in about
             if missing[rule.ref] and rule.names_tools
         )
-        plan = _Plan(rules=rules, not_applicable=not_applicable, settled=None)
+        lapsed = [rule for rule in self.book if is_outdated(rule, subject) and is_about(rule, subject)]
+        outdated = tuple(rule for rule in lapsed if not missing_fields(rule, subject))
+        plan = _Plan(rules=rules, outdated=outdated, not_applicable=not_applicable, settled=None)
         plan = replace(plan, settled=self._settled(subject, plan))
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
@@ -173,8 +177,10 @@ class Policy:
         if verdict.weight is Weight.DENY:
             # It stays a deny, whatever else the arguments would bring up.
             return verdict
-        if len(lasting) < len(plan.rules) or looks_at_paths(self.mode, subject, subject.facts):
+        depends = len(lasting) < len(plan.rules) or any(rule.reads_input for rule in plan.outdated)
+        if depends or looks_at_paths(self.mode, subject, subject.facts):
             return None
+        verdict = _told_of_change(verdict, plan.outdated, None)
         if self.parent is None:
             return verdict
         above = self.parent.standing(subject)
@@ -222,6 +228,18 @@ def _spoken(voices: list[Voice], silenced: list[Rule], hearing: Hearing) -> Verd
         pending_classifier_check=winner.check or next((each.check for each in hearing.opinions), None),
         expires_at=min(ends, key=read_moment, default=None),
     )
+
+
+def _told_of_change(verdict: Verdict, outdated: tuple[Rule, ...], call: Call | None) -> Verdict:
+    """Say of a call that does not simply run which rules would have let it, had the tool not changed."""
+    if verdict.behavior == Behavior.ALLOW or not outdated:
+        return verdict
+    refs = [rule.ref for rule in outdated if not rule.reads_input or (call is not None and covers(rule, call))]
+    if not refs:
+        return verdict
+    words = f"{verdict.reason.message}; {', '.join(map(repr, refs))} allowed it until the tool changed"
+    details: JsonObject = {**(verdict.reason.details or {}), "outdated_rule_refs": [*refs]}
+    return replace(verdict, reason=replace_record(verdict.reason, message=words, details=details))
 
 
 def _because(verdict: Verdict, kind: ReasonType, why: str) -> Reason:

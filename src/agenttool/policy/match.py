@@ -33,8 +33,17 @@ def names(rule: Rule, subject: Subject) -> bool:
     An allow wants the qualified name, so that a tool of another server cannot earn it by being called the same; a deny
     or an ask takes any name the tool goes by.
     """
-    if rule.declaration_digest is not None and rule.declaration_digest != subject.declaration_digest:
-        return False
+    return not is_outdated(rule, subject) and is_about(rule, subject)
+
+
+def is_outdated(rule: Rule, subject: Subject) -> bool:
+    """Tell whether an allow was given to a tool that has changed since; a deny or an ask holds of it all the more."""
+    digest = rule.declaration_digest if rule.behavior == Behavior.ALLOW else None
+    return digest is not None and digest != subject.declaration_digest
+
+
+def is_about(rule: Rule, subject: Subject) -> bool:
+    """Tell whether a rule is about a tool of this name, whatever became of the tool."""
     return (
         (not rule.tools or _has_name(rule, subject))
         and (not rule.namespaces or any(fits(each, subject.namespace) for each in rule.namespaces))
