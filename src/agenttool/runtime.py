@@ -170,9 +170,11 @@ class Runtime(Surfaced, Detached, Ledger):
 
         Raises:
             ConfigError: its records contradict each other, another tool has its name or it is one of ours, or the
-                runtime is closed.
+                runtime is closed, or a sub-agent's, which has the tools that it was given.
         """
         self._refuse_if_closed()
+        if self._core.parent is not None:
+            raise ConfigError("a sub-agent has the tools that it was given; declare this one with whoever made it")
         refuse_our_names(tool)
         self._declare(tool)
 

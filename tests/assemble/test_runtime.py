@@ -117,3 +117,21 @@ async def test_a_relative_path_that_may_begin_in_two_places_is_allowed_only_if_b
         inside = await rt.call("note", {"path": str(tmp_path / "ws" / "y")}, surface=surface)
     assert (astray.status.value, inside.status.value) == ("denied", "succeeded")
     assert not (tmp_path / "out" / "y").exists()
+
+
+def test_a_runtime_that_is_opened_without_a_loop_names_the_other_door():
+    with pytest.raises(ConfigError, match=r"agenttool\.sync\.open"):
+        Runtime.open()
+
+
+async def test_whatever_stands_for_a_tool_can_be_declared_later():
+    async def plain(n: int) -> int:
+        """Give a number back. Not for text."""
+        return n
+
+    async with Runtime.open() as rt:
+        for each in (write, plain):
+            rt.declare(each)
+        assert (await rt.surface()).loaded_tools == ("tool_files.write", "tool_local.plain")
+        with pytest.raises(ConfigError, match="not a tool"):
+            rt.declare(5)

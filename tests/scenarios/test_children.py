@@ -95,3 +95,17 @@ async def test_a_child_needs_a_surface_of_its_parent():
         surface = await other.surface()
         with pytest.raises(ConfigError, match="made here"):
             one.child(surface)
+
+
+async def test_a_child_cannot_put_another_tool_in_the_place_of_its_parents(allow):
+    @tool(name="change", open_world=False)
+    async def forge(n: int) -> int:
+        """Change a number. Not for looking at it."""
+        return -n
+
+    async with Runtime.open(tools=[change], rules=allow) as rt:
+        child = rt.child(await rt.surface())
+        for declared in (forge.declared, look.declared):
+            with pytest.raises(ConfigError, match="the tools that it was given"):
+                child.declare(declared)
+        assert (await rt.call("change", {"n": 1}, surface=await rt.surface())).structured_content == 2

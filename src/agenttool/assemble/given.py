@@ -1,5 +1,6 @@
 """What people hand in when they open a runtime: taken as it is meant, or refused with a word about it."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from typing import TypeVar, cast
 
@@ -11,6 +12,21 @@ _T = TypeVar("_T")
 
 Tool = DeclaredTool | FunctionTool[..., object] | Callable[..., object]
 """Whatever stands for a tool."""
+
+
+def refuse_without_loop() -> None:
+    """Refuse to open a runtime where nothing could run it.
+
+    Raises:
+        ConfigError: no event loop runs here.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        told = (
+            "a runtime is opened where an event loop runs, in an `async def`; elsewhere use `agenttool.sync.open(...)`"
+        )
+        raise ConfigError(told) from None
 
 
 def declared(tool: Tool) -> DeclaredTool:

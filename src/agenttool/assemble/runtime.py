@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, cast
 
 from agenttool.adapters.function_calling.menu import Wishes
 from agenttool.adapters.rap.settings import RapSource
-from agenttool.assemble.given import Tool, all_of, declared, listed, one
+from agenttool.assemble.given import Tool, all_of, declared, listed, one, refuse_without_loop
 from agenttool.assemble.settings import (
     place_of,
     refuse_twins,
@@ -102,8 +102,9 @@ class Runtime(_Runtime):
             callback_url: where others reach what serves this runtime; without it, a port of its own on this machine.
 
         Raises:
-            ConfigError: something about the tools, the rules, the hooks or the store is wrong.
+            ConfigError: something about the tools, the rules, the hooks or the store is wrong, or no event loop runs.
         """
+        refuse_without_loop()
         settings, rules = settings_of(config, rules)
         book = RuleBook((*rules_of(settings), *all_of("rules", rules, Rule)))
         wanted = settings.mode or PermissionMode.DEFAULT if mode is None else mode
@@ -166,6 +167,14 @@ class Runtime(_Runtime):
         if self._prompts is not None and self._sources:
             self._prompts.start()
         return self
+
+    def declare(self, tool: Tool) -> None:
+        """Add a tool, whatever stands for it, or replace the one with the same id; surfaces keep what they had.
+
+        Raises:
+            ConfigError: it is no tool, or `Runtime.open` would not take it either.
+        """
+        super().declare(declared(tool))
 
     async def _open_sources(self) -> None:
         # Loaded only for who has such sources: it brings a client and a server for HTTP.
