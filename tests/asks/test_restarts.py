@@ -1,6 +1,7 @@
 """Asks about processes that end while a call is under way."""
 
 import asyncio
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -8,6 +9,10 @@ import sys
 import pytest
 
 from agenttool import Runtime, tool
+from agenttool.ports.later import LATER
+from agenttool.testing.fakes import scripted_tool
+
+BOUND_S = 60
 
 PROGRAM = """
 import asyncio, os, signal
@@ -78,3 +83,35 @@ def test_ask_15_what_may_have_run_is_not_run_again_after_a_crash(tmp_path):
     survivor = process()
     assert survivor.stdout.split() == ["unknown_after_crash", "False"], survivor.stderr
     assert (tmp_path / "ledger").read_text() == "5\n"
+
+
+class Mill:
+    """A job that takes hours: it is handed over, and whoever grinds brings the flour by another way."""
+
+    within_s = None
+
+    def __init__(self):
+        self.sent = []
+
+    async def send(self, job):
+        self.sent.append(job.invocation_id)
+        return LATER
+
+    def read(self, body):
+        return body.decode()
+
+    def tool(self):
+        return dataclasses.replace(scripted_tool("grind", self.send, namespace="mill"), later=self)
+
+
+async def test_ask_30_a_job_of_hours_is_submitted_left_alone_and_answered_in_another_process(tmp_path, allow):
+    mill, store = Mill(), f"sqlite:{tmp_path}/state.db"
+    async with Runtime.open(store=store, tools=[mill.tool()], rules=allow) as rt:
+        submitted = await rt.start("grind", {}, surface=await rt.surface())
+    async with Runtime.open(store=store, tools=[mill.tool()], rules=allow) as rt:
+        assert [each.invocation_id for each in await rt.waiting()] == [submitted.invocation_id]
+        await rt.answer_later(submitted.invocation_id, b"flour")
+        async with asyncio.timeout(BOUND_S):
+            result = await rt.wait(submitted.invocation_id)
+    assert (result.status, result.content[0].text) == ("succeeded", "flour")
+    assert mill.sent == [submitted.invocation_id]
