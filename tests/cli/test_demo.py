@@ -1,4 +1,7 @@
+import asyncio
 import json
+import os
+import signal
 
 from typer.testing import CliRunner
 
@@ -29,3 +32,15 @@ def test_a_claim_that_does_not_hold_fails_the_story(monkeypatch):
     outcome = run(app, ["demo"])
     assert outcome.exit_code == 1
     assert "✗ the moon is cheese" in outcome.stdout
+
+
+def test_ctrl_c_is_heard_in_the_middle_of_work_that_holds_the_loop(monkeypatch):
+    reached = []
+
+    async def work():
+        os.kill(os.getpid(), signal.SIGINT)
+        reached.append("the end of the work")
+
+    monkeypatch.setattr(command, "CHAPTERS", (lambda _: asyncio.run(work()),))
+    outcome = run(app, ["demo"])
+    assert (outcome.exit_code, reached) == (130, [])

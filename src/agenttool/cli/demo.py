@@ -1,7 +1,10 @@
 """`agenttool demo`: a story about the real code."""
 
-from collections.abc import Callable
-from typing import Annotated
+import signal
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -30,10 +33,29 @@ def demo(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lin
     console = Console()
     teller = JsonTeller(console) if as_json else TerminalTeller(console)
     teller.say(f"[bold]agenttool {__version__}[/]: what it can do so far. Everything below runs now, on this machine.")
-    for tell in CHAPTERS:
-        tell(teller)
+    with _heard_at_once():
+        for tell in CHAPTERS:
+            tell(teller)
     told = len(teller.claims) + len(teller.broken)
     teller.chapter("The end, so far")
     teller.claim(f"{len(teller.claims)} of {told} claims hold", holds=not teller.broken)
     if teller.broken:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _heard_at_once() -> Generator[None]:
+    """Let Ctrl-C end the story where it is: an event loop would hear it only once the work at hand is done."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
