@@ -3,6 +3,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
+
+from agenttool.cli.main import app
 
 TOOLS = '''
 from agenttool import tool
@@ -104,3 +107,99 @@ def test_a_list_of_tools_ends_with_what_a_model_is_shown_of_them(command):
     assert last.startswith("a model is shown 1 of these, about ")
     assert "1 wait for it" in last
     assert "left out: --why NAME tells the reason" in last
+
+
+REASONS = """
+import dataclasses
+from agenttool.records import Lifecycle, ToolKind, replace
+from agenttool.testing.fakes import scripted_tool
+
+def of(name, declaration=None, **facts):
+    made = scripted_tool(name, **facts)
+    return dataclasses.replace(made, declaration=replace(made.declaration, **(declaration or {})))
+
+plain = of("plain")
+keyed = of("keyed", required_credentials=("vault:key",))
+raw = of("raw", requires_setup=True)
+seeing = of("seeing", model_requirements=["media:image"])
+agent = of("agent", {"tool_kind": ToolKind.PEER_AGENT_TOOL})
+gated = of("gated", feature_gate_refs=("beta",))
+later = of("later", should_defer=True)
+retired = of("retired", {"lifecycle": Lifecycle.RETIRED})
+old = of("old", {"lifecycle": Lifecycle.DEPRECATED})
+secret = of("secret", schema_visibility="internal")
+loud = of("loud", {"description": "Ring. \\x1b]0;owned\\x07\\x1b[2J[bold]all[/]"}, feature_gate_refs=("\\x1b[31mred",))
+"""
+SETTINGS = """
+[permissions]
+mode = "read_only"
+
+[surface]
+hide_denied = true
+"""
+
+
+@pytest.fixture
+def inside(tmp_path, monkeypatch):
+    """Run commands in this process, in a folder with tools of every kind."""
+    (tmp_path / "reasons.py").write_text(REASONS)
+    (tmp_path / "strict.toml").write_text(SETTINGS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "argv", ["agenttool"])
+    monkeypatch.delitem(sys.modules, "reasons", raising=False)
+    yield lambda *words: CliRunner().invoke(app, words)
+    sys.modules.pop("reasons", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "reason", "change"),
+    [
+        ("plain", ["--settings", "strict.toml"], "policy_blocked", "leave read-only mode"),
+        ("keyed", [], "credential_missing", "provide the credential vault:key"),
+        ("raw", [], "setup_required", "finish its setup"),
+        ("seeing", ["--as", "model=parallel_calls"], "model_unsupported", "use a model that supports media:image"),
+        ("agent", ["--as", "sub-agent"], "recursive_tool_forbidden", "let the agent above call it"),
+        ("plain", ["--as", "role=files.*,bank.*"], "role_not_allowed", "let somebody in another role use it"),
+        ("gated", [], "feature_disabled", "open the gate beta"),
+        ("later", [], "deferred_until_discovered", "call tool_search with select:test.later"),
+        ("retired", [], "feature_disabled", None),
+        ("old", [], "feature_disabled", None),
+        ("secret", [], "role_not_allowed", None),
+    ],
+)
+def test_every_reason_can_be_asked_for_and_says_what_would_change_it(inside, name, words, reason, change):
+    told = json.loads(inside("tools", "reasons", "--why", name, "--json", *words).stdout)
+    assert (told["reason"], told["would_change"], told["may_change"]) == (reason, change, change is not None)
+    said = inside("tools", "reasons", "--why", name, *words).stdout
+    assert said.strip() == told["why"]
+    assert change is None or change.removeprefix("call tool_search with ") in said
+
+
+def test_a_model_that_supports_what_a_tool_needs_sees_it(inside):
+    done = inside("tools", "reasons", "--why", "seeing", "--as", "model=media:image")
+    assert done.stdout == "test.seeing is loaded: a model sees it\n"
+
+
+def test_a_search_finds_what_they_would_find_for_whom_it_is_asked(inside):
+    assert inside("search", "plain", "--from", "reasons").exit_code == 0
+    for words in (["--as", "role=files.*"], ["--settings", "strict.toml"]):
+        done = inside("search", "plain", "--from", "reasons", *words)
+        assert (done.exit_code, done.stdout) == (1, "")
+    assert inside("search", "agent", "--from", "reasons", "--as", "sub-agent").exit_code == 1
+
+
+@pytest.mark.parametrize("whom", ["nobody", "role=", "model=telepathy"])
+def test_whoever_is_nobody_is_refused_with_the_right_words(inside, whom):
+    done = inside("tools", "reasons", "--as", whom)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "; use " in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [["tools", "reasons"], ["tools", "reasons", "--why", "loud"], ["search", "ring", "--from", "reasons"]]
+)
+def test_the_words_of_a_tool_never_command_the_terminal(inside, words):
+    done = inside(*words)
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout

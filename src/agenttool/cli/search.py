@@ -1,6 +1,7 @@
 """`agenttool search`: what a model would find among the tools of a module."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,8 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from agenttool.assemble import Runtime
-from agenttool.cli.loading import load_tools
+from agenttool.cli.loading import load_tools, settings_file
 from agenttool.cli.refusing import refuse
+from agenttool.cli.terminal import as_words
+from agenttool.cli.viewer import Viewer, Whom, viewer_in
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError
 from agenttool.records import NextAction, SearchMatch, ToolSearchResult
@@ -23,7 +26,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
-def search(
+def search(  # noqa: PLR0913 -- the words of a command
     words: Annotated[list[str], typer.Argument(metavar="QUERY…", help="What is wanted, or select:NAME,NAME")],
     *,
     places: Annotated[list[str], typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are")],
@@ -31,11 +34,14 @@ def search(
     model: Annotated[
         str | None, typer.Option("--model", metavar="FOLDER", help="Also search by meaning, with this model")
     ] = None,
+    whom: Whom = None,
+    settings: Annotated[Path | None, typer.Option(help="Rules and limits; agenttool.toml if it lies here")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the search result as JSON and nothing else")] = False,
 ) -> None:
     """Find tools by what they do or exactly by name, as a model would"""  # noqa: D415 -- as in the table of commands
     try:
-        result = asyncio.run(_found(" ".join(words), places, limit, model))
+        viewer, written = viewer_in(whom), settings_file(settings)
+        result = asyncio.run(_found(" ".join(words), places, limit, model, written, viewer))
     except ConfigError as error:
         refuse(error)
     if as_json:
@@ -45,9 +51,12 @@ def search(
     raise typer.Exit(0 if result.matches else NOTHING_FOUND)
 
 
-async def _found(query: str, places: list[str], limit: int, model: str | None) -> ToolSearchResult:
-    async with Runtime.open(tools=load_tools(places), search_model=model) as rt:
-        return await rt.search(query, surface=await rt.surface(), limit=limit)
+async def _found(
+    query: str, places: list[str], limit: int, model: str | None, settings: Path | None, viewer: Viewer
+) -> ToolSearchResult:
+    async with Runtime.open(store="memory:", config=settings, tools=load_tools(places), search_model=model) as rt:
+        theirs, surface = await viewer.surface(rt)
+        return await theirs.search(query, surface=surface, limit=limit)
 
 
 def _show(result: ToolSearchResult) -> None:
@@ -55,10 +64,10 @@ def _show(result: ToolSearchResult) -> None:
     table = Table("tool", "score", "", "why", box=None, pad_edge=False, header_style="bold")
     for match in matches:
         table.add_row(
-            f"[cyan]{escape(match.name or match.tool_id)}[/]",
+            f"[cyan]{as_words(match.name or match.tool_id)}[/]",
             f"{match.score:.2f}",
             f"[green]{_bar(match.score or 0.0)}[/]",
-            escape(match.reason or ""),
+            as_words(match.reason or ""),
         )
     if matches:
         Console().print(table)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.json import JSON
+from rich.markup import escape
 from rich.text import Text
 
 from agenttool.config import environment
@@ -21,6 +22,11 @@ _AT_ONCE = 65_536
 def printable(text: str) -> str:
     """Take out what would command the terminal instead of being shown, one character for another."""
     return "".join(each if each in "\n\t" or each.isprintable() else "\ufffd" for each in text)
+
+
+def as_words(text: str) -> str:
+    """Let the words of a tool's author be words: neither markup nor commands to the terminal."""
+    return escape(printable(text))
 
 
 def pretty(value: Json) -> Text:

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from agenttool.assemble import Runtime
 from agenttool.cli.loading import load_tools, settings_file
 from agenttool.cli.refusing import refuse
-from agenttool.cli.terminal import printable
+from agenttool.cli.terminal import as_words, printable
+from agenttool.cli.viewer import Viewer, Whom, viewer_in
 from agenttool.cli.why import why
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError
@@ -26,16 +26,17 @@ def tools(
     places: Annotated[list[str], typer.Argument(metavar="MODULE[:NAME]…", help="Where the tools are")],
     *,
     why_name: Annotated[str | None, typer.Option("--why", metavar="NAME", help="Why can a model not see it?")] = None,
+    whom: Whom = None,
     settings: Annotated[Path | None, typer.Option(help="Rules and limits; agenttool.toml if it lies here")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records as JSON Lines and nothing else")] = False,
 ) -> None:
     """List the tools of a module, and what is assumed of them"""  # noqa: D415 -- as in the table of commands
     try:
         if why_name is not None:
-            for fate in asyncio.run(_explained(places, settings_file(settings), why_name)):
-                typer.echo(json_bytes(fate).decode() if as_json else str(fate["why"]))
+            for fate in asyncio.run(_explained(places, settings_file(settings), why_name, viewer_in(whom))):
+                typer.echo(json_bytes(fate).decode() if as_json else printable(str(fate["why"])))
             return
-        records, surface = asyncio.run(_declared(places, settings_file(settings)))
+        records, surface = asyncio.run(_declared(places, settings_file(settings), viewer_in(whom)))
     except ConfigError as error:
         refuse(error)
     if as_json:
@@ -48,26 +49,26 @@ def tools(
         if isinstance(declaration, ToolDeclaration):
             facts = _facts(interfaces[declaration.tool_id])
             name = f"{declaration.namespace}.{declaration.name}"
-            description = _shown(declaration.description.split("\n")[0])
-            table.add_row(f"[cyan]{_shown(name)}[/]", _arguments(declaration), facts, description)
+            description = as_words(declaration.description.split("\n")[0])
+            table.add_row(f"[cyan]{as_words(name)}[/]", _arguments(declaration), facts, description)
     console = Console()
     console.print(table)
     console.print(seen(surface), style="dim", highlight=False, soft_wrap=True)
 
 
-async def _declared(places: list[str], settings: Path | None) -> tuple[list[Record], ToolSurface]:
+async def _declared(places: list[str], settings: Path | None, viewer: Viewer) -> tuple[list[Record], ToolSurface]:
     async with Runtime.open(store="memory:", config=settings, tools=load_tools(places)) as rt:
-        return [record async for record in rt.export()], await rt.surface()
+        return [record async for record in rt.export()], (await viewer.surface(rt))[1]
 
 
-async def _explained(places: list[str], settings: Path | None, name: str) -> list[JsonObject]:
+async def _explained(places: list[str], settings: Path | None, name: str, viewer: Viewer) -> list[JsonObject]:
     """Say what became of a tool on the surface that a model would get.
 
     Raises:
         ConfigError: no tool is named so.
     """
     async with Runtime.open(store="memory:", config=settings, tools=load_tools(places)) as rt:
-        surface = await rt.surface()
+        _, surface = await viewer.surface(rt)
         declared = [record async for record in rt.export() if isinstance(record, ToolDeclaration)]
     fates = why(name, declared, surface)
     if not fates:
@@ -93,12 +94,7 @@ def _arguments(declaration: ToolDeclaration) -> str:
     properties, required = schema.get("properties"), schema.get("required")
     names: list[str] = list(properties) if isinstance(properties, dict) else []
     needed: list[Json] = required if isinstance(required, list) else []
-    return " ".join(_shown(name) if name in needed else f"[dim]{_shown(name)}?[/]" for name in names)
-
-
-def _shown(text: str) -> str:
-    """Let the words of a tool's author be words: neither markup nor commands to the terminal."""
-    return escape(printable(text))
+    return " ".join(as_words(name) if name in needed else f"[dim]{as_words(name)}?[/]" for name in names)
 
 
 def _facts(interface: ToolInterface) -> str:
