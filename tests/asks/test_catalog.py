@@ -1,7 +1,5 @@
 """Asks about which tools there are, who sees them, and what of them."""
 
-import json
-import re
 from typing import Annotated
 
 import pytest
@@ -10,7 +8,6 @@ from agenttool import Internal, Runtime, tool
 from agenttool.policy.approvals import Remember
 from agenttool.records import Lifecycle
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.replies import Asked, reply
 
 
 def saying(word):
@@ -167,17 +164,3 @@ async def test_ask_03_hundreds_of_tools_cost_a_model_one_search_and_what_it_find
     assert (surface.loaded_tools, len(surface.deferred_tools)) == (shown, 301)
     assert (early.error.error_class, late.content[0].text) == ("schema_not_loaded", "opened")
     assert set(loaded.loaded_tools) == {*shown, "tool_github.create_pull_request"}
-
-
-@pytest.mark.parametrize("provider", ["openai", "openai_responses", "anthropic", "gemini"])
-async def test_ask_02_a_name_that_is_too_long_for_a_provider_costs_no_tool_its_place(provider, allow):
-    long = scripted_tool("look_up_" + "everything_" * 10, saying("found"), namespace="a.very.long.namespace")
-    short = scripted_tool("add", saying("three"))
-    async with Runtime.open(tools=[long, short], rules=allow) as rt:
-        model = await rt.tools_for(provider)
-        spelled = json.dumps(model.request())
-        names = re.findall(r'"name": "([^"]+)"', spelled)
-        assert len(names) == len(set(names)) == 2
-        assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in names)
-        taken = await model.answer(reply(provider, *(Asked(name=name, arguments={}) for name in names)))
-    assert [result.content[0].text for result in taken.results] == ["found", "three"]

@@ -9,7 +9,7 @@ NOT_YET = "not yet: needs "
 
 ANSWERS = {
     1: "test_ask_01_two_servers_may_offer_one_name_and_neither_wins_in_silence",
-    2: "test_ask_02_a_name_that_is_too_long_for_a_provider_costs_no_tool_its_place",
+    2: "test_ask_02_a_name_that_no_provider_takes_costs_neither_its_tool_nor_any_other",
     3: "test_ask_03_hundreds_of_tools_cost_a_model_one_search_and_what_it_finds",
     4: "test_ask_04_a_result_of_megabytes_is_a_success_with_a_preview_and_kept_whole",
     5: "test_ask_05_an_image_is_an_image_and_its_base64_is_in_no_text",
@@ -37,7 +37,7 @@ ANSWERS = {
     27: "test_ask_27_a_denied_call_is_on_the_record_like_any_other",
     28: "test_ask_28_every_failure_has_a_class_a_code_and_a_word_about_trying_again",
     29: "not yet: needs a shell and its sandbox",
-    30: "test_ask_30_a_job_of_hours_is_submitted_left_alone_and_answered_in_another_process",
+    30: "test_ask_30_a_job_of_hours_is_submitted_left_alone_and_called_back",
     31: "not yet: needs MCP servers of our own making",
 }
 

@@ -1,18 +1,16 @@
 """Asks about processes that end while a call is under way."""
 
 import asyncio
-import dataclasses
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import asynccontextmanager
 
 import pytest
 
-from agenttool import Runtime, tool
-from agenttool.ports.later import LATER
-from agenttool.testing.fakes import scripted_tool
-
-BOUND_S = 60
+from agenttool import RapSource, Runtime, tool
+from agenttool.adapters.rap.listen import Listener
 
 PROGRAM = """
 import asyncio, os, signal
@@ -85,33 +83,74 @@ def test_ask_15_what_may_have_run_is_not_run_again_after_a_crash(tmp_path):
     assert (tmp_path / "ledger").read_text() == "5\n"
 
 
-class Mill:
-    """A job that takes hours: it is handed over, and whoever grinds brings the flour by another way."""
+PROVIDER = """
+import asyncio, sys
+import uvicorn
+from agenttool.rap import Provider
 
-    within_s = None
+provider = Provider("mill", store=sys.argv[1] + "/mill.rap.db", allow=["127.0.0.0/8"])
 
-    def __init__(self):
-        self.sent = []
+@provider.tool
+async def grind(sacks: int) -> str:
+    '''Grind for hours.'''
+    while not __import__("os").path.exists(sys.argv[1] + "/ground"):
+        await asyncio.sleep(0.02)
+    with open(sys.argv[1] + "/ledger", "a") as ledger:
+        ledger.write(f"{sacks}\\n")
+    return f"{sacks} sacks of flour"
 
-    async def send(self, job):
-        self.sent.append(job.invocation_id)
-        return LATER
-
-    def read(self, body):
-        return body.decode()
-
-    def tool(self):
-        return dataclasses.replace(scripted_tool("grind", self.send, namespace="mill"), later=self)
+uvicorn.run(provider.app, port=int(sys.argv[2]), log_level="critical")
+"""
 
 
-async def test_ask_30_a_job_of_hours_is_submitted_left_alone_and_answered_in_another_process(tmp_path, allow):
-    mill, store = Mill(), f"sqlite:{tmp_path}/state.db"
-    async with Runtime.open(store=store, tools=[mill.tool()], rules=allow) as rt:
-        submitted = await rt.start("grind", {}, surface=await rt.surface())
-    async with Runtime.open(store=store, tools=[mill.tool()], rules=allow) as rt:
-        assert [each.invocation_id for each in await rt.waiting()] == [submitted.invocation_id]
-        await rt.answer_later(submitted.invocation_id, b"flour")
-        async with asyncio.timeout(BOUND_S):
-            result = await rt.wait(submitted.invocation_id)
-    assert (result.status, result.content[0].text) == ("succeeded", "flour")
-    assert mill.sent == [submitted.invocation_id]
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@asynccontextmanager
+async def milling(folder, port):
+    """Serve a slow tool in a process of its own."""
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", PROVIDER, folder, str(port))
+    try:
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+            except OSError:
+                await asyncio.sleep(0.05)
+            else:
+                writer.close()
+                break
+        yield
+    finally:
+        child.kill()
+        await child.wait()
+
+
+@asynccontextmanager
+async def called_back(folder, mill, callbacks, rules):
+    """Open a runtime that can be reached at the same place after a restart."""
+    source = RapSource(name="mill", url=f"http://127.0.0.1:{mill}", allow=("127.0.0.0/8",))
+    place, url = f"sqlite:{folder}/calls.db", f"http://127.0.0.1:{callbacks}"
+    async with Runtime.open(store=place, rules=rules, sources=[source], callback_url=url) as rt:
+        listener = Listener(rt.rap.app, ("127.0.0.1", callbacks))
+        listener.start()
+        try:
+            yield rt
+        finally:
+            await listener.stop()
+
+
+@pytest.mark.slow
+async def test_ask_30_a_job_of_hours_is_submitted_left_alone_and_called_back(tmp_path, allow):
+    mill, callbacks = free_port(), free_port()
+    async with asyncio.timeout(60), milling(tmp_path, mill):
+        async with called_back(tmp_path, mill, callbacks, allow) as first:
+            begun = await first.start("grind", {"sacks": 3}, surface=await first.surface())
+            assert begun.invocation_id not in first.under_way()
+        (tmp_path / "ground").touch()
+        async with called_back(tmp_path, mill, callbacks, allow) as second:
+            result = await second.wait(begun.invocation_id)
+    assert result.content[0].text == "3 sacks of flour"
+    assert (tmp_path / "ledger").read_text() == "3\n"
