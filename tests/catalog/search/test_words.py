@@ -2,7 +2,7 @@
 
 import pytest
 
-from agenttool.catalog.search.words import asked_words, runs_of, words_of
+from agenttool.catalog.search.words import runs_of, said_words, words_of
 
 
 def read(text):
@@ -34,16 +34,18 @@ def test_acronyms_digits_and_accents_stay_whole(text, words):
     assert read(text) == list(words)
 
 
+def said(query):
+    return [each.word for each in said_words(query)]
+
+
 def test_a_script_without_spaces_goes_by_pairs_of_signs():
     assert read("发送邮件 now") == ["发", "送", "邮", "件", "发送", "送邮", "邮件", "now"]
-    assert list(asked_words("发送邮件")) == ["发送", "送邮", "邮件"]
-    assert list(asked_words("邮")) == ["邮"]
+    assert said("发送邮件") == ["发送", "送邮", "邮件"]
+    assert said("邮") == ["邮"]
 
 
-def test_words_of_asking_are_left_out_unless_there_are_no_others():
-    assert asked_words("Please help me, I need to send emails") == {"send": "send", "email": "emails"}
-    assert list(asked_words("how can I help you")) == ["how", "can", "i", "help", "you"]
-
-
-def test_a_repeated_word_counts_once():
-    assert list(asked_words("email emails Email")) == ["email"]
+def test_a_query_is_read_sentence_by_sentence():
+    query = "Hi! Send e.mails to a.b@c.de; then stop.\nThanks 谢谢。再见"
+    sentences = [[each.spelling for each in said_words(query) if each.sentence == at] for at in range(6)]
+    assert sentences[:3] == [["hi"], ["send", "e", "mails", "to", "a", "b", "c", "de"], ["then", "stop"]]
+    assert sentences[3:] == [["thanks", "谢谢"], ["再见"], []]

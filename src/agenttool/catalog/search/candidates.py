@@ -38,9 +38,12 @@ class Candidates:
         """Add a document; it is found from the next search on."""
         self._fresh[number] = document
         if len(self._fresh) > FRESH:
-            for each in self._fresh.items():
-                self._write(*each)
-            self._fresh.clear()
+            self._write_fresh()
+
+    def _write_fresh(self) -> None:
+        for each in self._fresh.items():
+            self._write(*each)
+        self._fresh.clear()
 
     def _write(self, number: int, document: Document) -> None:
         name, _, rest = document.partition(BETWEEN)
@@ -61,6 +64,7 @@ class Candidates:
     def _settle(self) -> None:
         """Make what was added and removed visible; segments are merged behind our back, and nobody waits for that."""
         if self._has_news:
+            self._write_fresh()
             self._writer.commit()
             self._index.reload()
             self._has_news, self._removed = False, 0

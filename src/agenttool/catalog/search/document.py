@@ -6,6 +6,7 @@ from typing import NewType
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.alphabet import BETWEEN, Alphabet
 from agenttool.catalog.search.words import spaced
+from agenttool.records import Json, ToolDeclaration
 
 
 class Field(IntEnum):
@@ -17,10 +18,11 @@ class Field(IntEnum):
     DESCRIPTION = 3
     DETAILS = 4
     PARAMETER = 5
-    NAMESPACE = 6
+    ABOUT_PARAMETER = 6
+    NAMESPACE = 7
 
 
-WEIGHTS = (2.5, 2.0, 2.0, 1.0, 0.6, 0.8, 2.0)
+WEIGHTS = (2.5, 2.0, 2.0, 1.0, 0.6, 0.8, 0.2, 2.0)
 """How much a word tells by its field, in the order of the fields."""
 
 LEAD = 35
@@ -33,11 +35,8 @@ Document = NewType("Document", str)
 def document_of(entry: Entry, alphabet: Alphabet) -> Document:
     """Read the words of a tool."""
     declaration = entry.tool.declaration
-    contract = declaration.input_contract
-    schema = (contract and contract.model_input_schema) or {}
-    properties = schema.get("properties")
-    parameters = " ".join(properties) if isinstance(properties, dict) else ""
     hint, title = declaration.search_hint, declaration.title
+    parameters = _parameters(declaration)
     read = alphabet.read
     description = read(declaration.description)
     fields = (
@@ -46,10 +45,25 @@ def document_of(entry: Entry, alphabet: Alphabet) -> Document:
         read(f"{hint or ''} {title or ''}") if hint or title else "",
         description[:LEAD],
         description[LEAD:],
-        read(parameters),
+        read(" ".join(parameters)),
+        read(" ".join(parameters.values())),
         read(declaration.namespace),
     )
     return Document(BETWEEN.join(fields))
+
+
+def _parameters(declaration: ToolDeclaration) -> dict[str, str]:
+    """Give the parameters that a model sees, each with what is said about it."""
+    contract = declaration.input_contract
+    properties = ((contract and contract.model_input_schema) or {}).get("properties")
+    if not isinstance(properties, dict):
+        return {}
+    return {name: _description(schema) for name, schema in properties.items()}
+
+
+def _description(schema: Json) -> str:
+    told = schema.get("description") if isinstance(schema, dict) else None
+    return told if isinstance(told, str) else ""
 
 
 def told_in_words(entry: Entry) -> str:

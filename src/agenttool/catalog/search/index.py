@@ -80,7 +80,7 @@ class Index:
         for _ in range(min(tools, len(self._waiting))):
             number = self._waiting.popleft()
             entry = self._entries[number]
-            if entry is not None and number not in self._shelf:  # it may have gone since, or wait twice
+            if entry is not None and number not in self._shelf.documents:  # it may have gone since, or wait twice
                 self._shelf.put(number, entry)
                 if self.meaning is not None:
                     self.meaning.put(number, told_in_words(entry))
@@ -97,9 +97,10 @@ class Index:
         """Find the tools that answer a query best; one that is named exactly comes first."""
         exact = self._named_in(query, known)[:limit]
         found = [Found(each, 1.0, "this is its name") for each in exact]
-        asked = read_query(query, self._shelf)
-        scorer = Scorer(asked, self._shelf)
-        scores = {each: scorer.score(self._shelf[each]) for each in self._worth_scoring(asked, known, limit)}
+        documents = self._shelf.documents
+        read = read_query(query, self._shelf)
+        scorer = Scorer(read, self._shelf)
+        scores = {each: scorer.score(documents[each]) for each in self._worth_scoring(read.asked, known, limit)}
         if self.meaning is not None:
             scores = self._with_meaning(self.meaning, query, known, scorer, scores)
         ranked = (
@@ -107,7 +108,7 @@ class Index:
         )
         for score, tool_id, each in nsmallest(limit, ranked):
             if tool_id not in exact and len(found) < limit:
-                reason = scorer.reason(self._shelf[each]) or "it means much the same"
+                reason = scorer.reason(documents[each]) or "it means much the same"
                 found.append(Found(tool_id, round(-score, 4), reason))
         return found
 
@@ -128,7 +129,7 @@ class Index:
         for each in meaning.nearest(query, BROUGHT):
             entry = self._entries[each]
             if each not in scores and entry is not None and entry.tool_id in known:
-                scores[each] = scorer.score(self._shelf[each])
+                scores[each] = scorer.score(self._shelf.documents[each])
         return fused(scores, meaning.likeness(query, scores))
 
     def _worth_scoring(self, asked: tuple[Asked, ...], known: Collection[ToolId], limit: int) -> Iterator[int]:
@@ -136,13 +137,14 @@ class Index:
         candidates = self._shelf.candidates
         if candidates is None or len(known) <= FEW:
             numbers = (self._numbers.get(each) for each in known)
-            yield from (each for each in numbers if each is not None and each in self._shelf)
+            yield from (each for each in numbers if each is not None and each in self._shelf.documents)
             return
         signs = _loudest(asked)
+        entries, documents = self._entries, self._shelf.documents
 
         def may_know(number: int) -> bool:
-            entry = self._entries[number]
-            return entry is not None and entry.tool_id in known and number in self._shelf
+            entry = entries[number]  # one that is removed may still be brought, and its number be another's by now
+            return entry is not None and entry.tool_id in known and number in documents
 
         yield from filter(may_know, candidates.fresh(signs))
         wanted, seen, given = max(BROUGHT, 2 * limit), 0, 0

@@ -1,12 +1,18 @@
 """How well a tool answers a query, between 0 and 1, and the reason in words."""
 
+from math import hypot
+
 from agenttool.catalog.search.alphabet import BETWEEN
 from agenttool.catalog.search.document import WEIGHTS, Document, Field
-from agenttool.catalog.search.query import Answer, Asked
+from agenttool.catalog.search.query import Answer, Asked, Query
 from agenttool.catalog.search.shelf import Shelf
+from agenttool.catalog.search.synonyms import deeds
 
-SATURATION = 0.7
-"""How slowly a word gains by standing in better places or more often; being there at all is most of it."""
+SATURATION, SLOWER, LONG = 0.7, 1.5, 30
+"""How slowly a word gains by standing in better places or more often; being there at all is most of it.
+
+In a long sentence it is less: of many words, any tool has some. How much less, and of how many words that is all.
+"""
 
 LENGTH_MATTERS = 0.5
 AGAIN, MAX_TIMES = 0.5, 2.0
@@ -15,6 +21,11 @@ AGAIN, MAX_TIMES = 0.5, 2.0
 NAME_SHARE = 0.05
 """How much of a score is earned by naming the tool, rather than by sharing words with it."""
 
+MAY_DO, DOES_OTHERWISE = 0.9, 0.8
+"""What is left of a score if a tool does not tell by its name what it does, and if it does something else."""
+
+_NOTHING = {None}
+
 _SAYS = {
     Field.NAME: "its name",
     Field.ALIAS: "an alias",
@@ -22,40 +33,79 @@ _SAYS = {
     Field.DESCRIPTION: "its description",
     Field.DETAILS: "its description",
     Field.PARAMETER: "a parameter",
+    Field.ABOUT_PARAMETER: "a parameter's description",
     Field.NAMESPACE: "its namespace",
 }
 
 
 class Scorer:
-    """Scores tools for one query."""
+    """Scores tools for one query.
 
-    def __init__(self, asked: tuple[Asked, ...], shelf: Shelf) -> None:
+    Each sentence has an opinion of its own, and they are joined as the sides of a right angle are: a tool that answers
+    one sentence is worth more than one that shares a word with each.
+    """
+
+    def __init__(self, query: Query, shelf: Shelf) -> None:
         """Take the query and the words it is weighed by."""
-        self._asked = [each for each in asked if each.answers]
-        self._whole = sum(each.weight for each in asked) or 1.0
+        self._asked = [each for each in query.asked if each.answers]
+        self._whispered = [each for each in query.whispered if each.answers]
+        self._deeds = query.deeds
+        self._deed_of = _deeds_by_sign(shelf) if any(query.deeds) else None
         self._slopes = [LENGTH_MATTERS / shelf.usual_length(field) for field in Field]
+        self._saturation = SATURATION + SLOWER * min(1.0, query.longest / LONG)
+        whole = [0.0] * len(query.deeds)
+        for each in query.asked + query.whispered:
+            for sentence in each.sentences:
+                whole[sentence] += each.weight
+        self._whole = hypot(*whole) or 1.0
 
     def score(self, document: Document) -> float:
-        """Score one tool: rare words in telling fields, and the more so if they are much of its name."""
+        """Score one tool: rare words in telling fields, the more so if they are much of its name, and its deed."""
         fields = document.split(BETWEEN)
-        name = fields[Field.NAME]
-        text = named = 0.0
-        mentioned = 0
+        texts, named = [0.0] * len(self._deeds), [0.0] * len(self._deeds)
+        mentioned = [0] * len(self._deeds)
+        found = False
         for each in self._asked:
-            best = likest = 0.0
-            for answer in each.answers:
-                sign = answer.sign
-                if sign in document:
-                    amount = self._amount(sign, fields)
-                    best = max(best, answer.likeness * amount / (SATURATION + amount))
-                    if sign in name:
-                        likest = max(likest, answer.likeness)
-            text += each.weight * best
-            if likest:
-                named += each.weight * likest
-                mentioned += 1
-        share = min(1.0, mentioned / len(set(name))) if mentioned else 0.0
-        return ((1 - NAME_SHARE) * text + NAME_SHARE * share * named) / self._whole
+            best, likest = self._match(each, document, fields)
+            if best:
+                found = True
+                for sentence in each.sentences:
+                    texts[sentence] += each.weight * best
+                    if likest:
+                        named[sentence] += each.weight * likest
+                        mentioned[sentence] += 1
+        if not found:
+            return 0.0
+        name, lead = fields[Field.NAME], fields[Field.DESCRIPTION]
+        for each in self._whispered:
+            if each.answers[0].sign in name or each.answers[0].sign in lead:
+                for sentence in each.sentences:
+                    texts[sentence] += each.weight
+        words = len(set(name))
+        for sentence, often in enumerate(mentioned):
+            share = NAME_SHARE * min(1.0, often / words) if often else 0.0
+            texts[sentence] = (1 - NAME_SHARE) * texts[sentence] + share * named[sentence]
+        return self._joined(texts, name)
+
+    def _joined(self, opinions: list[float], name: str) -> float:
+        if self._deed_of is not None:
+            done = {self._deed_of.get(name[:1]), self._deed_of.get(name[-1:])}
+            opinions = [each * _accord(done, wanted) for each, wanted in zip(opinions, self._deeds, strict=True)]
+        return (opinions[0] if len(opinions) == 1 else hypot(*opinions)) / self._whole
+
+    def _match(self, asked: Asked, document: Document, fields: list[str]) -> tuple[float, float]:
+        """Tell how well a tool answers a word, and how well its name does."""
+        best = likest = 0.0
+        for answer in asked.answers:
+            if answer.likeness <= best:
+                break  # they come by likeness
+            sign = answer.sign
+            if sign in document:
+                amount = self._amount(sign, fields)
+                best = max(best, answer.likeness * amount / (self._saturation + amount))
+                if sign in fields[Field.NAME]:
+                    likest = max(likest, answer.likeness)
+        return best, likest
 
     def _amount(self, sign: str, fields: list[str]) -> float:
         """Weigh where a word stands; in a long field it tells less, and twice in a field is hardly more than once."""
@@ -67,16 +117,27 @@ class Scorer:
         return amount
 
     def reason(self, document: Document) -> str:
-        """Say which words were found, each where it tells most."""
-        told: dict[str, list[str]] = {}
-        seen: set[str] = set()
-        for field, signs in zip(Field, document.split(BETWEEN), strict=True):
-            here = [_told(each, answer) for each in self._asked for answer in each.answers if answer.sign in signs]
-            new = [word for word in dict.fromkeys(here) if word not in seen]
-            if new:
-                told.setdefault(_SAYS[field], []).extend(new)
-                seen.update(new)
-        return "; ".join(f"{where} says {', '.join(words)}" for where, words in told.items())
+        """Say which words were found, each once, where it tells most."""
+        fields = document.split(BETWEEN)
+        told: dict[str, dict[str, None]] = {where: {} for where in _SAYS.values()}
+        for each in self._asked:
+            answer = next((answer for answer in each.answers if answer.sign in document), None)
+            if answer is not None:
+                field = next(field for field in Field if answer.sign in fields[field])
+                told[_SAYS[field]][_told(each, answer)] = None
+        return "; ".join(f"{where} says {', '.join(words)}" for where, words in told.items() if words)
+
+
+def _deeds_by_sign(shelf: Shelf) -> dict[str, int]:
+    signs = ((shelf.alphabet.sign(word), deed) for word, deed in deeds().items())
+    return {sign: deed for sign, deed in signs if sign}
+
+
+def _accord(done: set[int | None], wanted: frozenset[int]) -> float:
+    """Weigh whether a tool does what is wanted: its name begins or ends with what it does."""
+    if not wanted or not wanted.isdisjoint(done):
+        return 1.0
+    return MAY_DO if done == _NOTHING else DOES_OTHERWISE
 
 
 def _told(asked: Asked, answer: Answer) -> str:

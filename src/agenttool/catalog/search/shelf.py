@@ -1,5 +1,6 @@
 """The documents of a catalog by number, and what is known of all of them: their words, how rare, and how many."""
 
+from collections.abc import Mapping
 from math import log
 from typing import TYPE_CHECKING
 
@@ -25,19 +26,18 @@ class Shelf:
         self.candidates: Candidates | None = None
         self._documents: dict[int, Document] = {}
         self._lengths = [0] * len(Field)
+        self._having: dict[str, int] = {}
 
-    def __getitem__(self, number: int) -> Document:
-        """Give the document with this number."""
-        return self._documents[number]
-
-    def __contains__(self, number: int) -> bool:
-        """Tell whether there is a document with this number."""
-        return number in self._documents
+    @property
+    def documents(self) -> Mapping[int, Document]:
+        """All documents by number."""
+        return self._documents
 
     def put(self, number: int, entry: Entry) -> None:
         """Read a tool; its number is free."""
         document = document_of(entry, self.alphabet)
         self._documents[number] = document
+        self._having.clear()
         self._measure(document, 1)
         if self.candidates is not None:
             self.candidates.add(number, document)
@@ -48,6 +48,7 @@ class Shelf:
         """Forget a document, if it is there."""
         document = self._documents.pop(number, None)
         if document is not None:
+            self._having.clear()
             self._measure(document, -1)
             if self.candidates is not None:
                 self.candidates.remove(number)
@@ -72,6 +73,12 @@ class Shelf:
 
     def having(self, sign: str) -> int:
         """Count the documents that have a word; of many, removed ones may count until their place is used again."""
+        count = self._having.get(sign)
+        if count is None:
+            count = self._having[sign] = self._count(sign)
+        return count
+
+    def _count(self, sign: str) -> int:
         if self.candidates is not None:
             return min(self.candidates.having(sign), len(self._documents))
         return sum(sign in document for document in self._documents.values())

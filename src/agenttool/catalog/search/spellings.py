@@ -82,7 +82,8 @@ class Spellings:
             if len(places) <= TELLING:
                 shared.update(places)
         words = self._words
-        near = sorted(shared, key=lambda at: (-shared[at] / (len(word) + len(words[at])), words[at]))
+        several = [at for at, count in shared.items() if count > 1]  # one is no likeness, and most share one
+        near = sorted(several, key=lambda at: (-shared[at] / (len(word) + len(words[at])), words[at]))
         return [words[at] for at in near[:COMPARED] if words[at] != word]
 
 

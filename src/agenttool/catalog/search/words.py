@@ -3,10 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
-
-from agenttool.catalog.search.request_words import REQUEST_WORDS
 
 if TYPE_CHECKING:
     from tantivy import TextAnalyzer
@@ -21,6 +20,7 @@ _MARKED = "\u0300-\u036f\u0900-\u0dff"
 _BLANKED = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))  # noqa: PLR2004 -- ASCII
 _RUNS = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKED}])+")
 _STARTS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_SENTENCE_ENDS = re.compile(r"[.!?;]+(?:\s+|$)|\n|[。！？；]")  # noqa: RUF001 -- Chinese sentences end, too
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
 
@@ -42,14 +42,23 @@ def words_of(run: str | bytes) -> list[str]:
     return [stem(part) for part in _parts(text)]
 
 
-def asked_words(query: str) -> dict[str, str]:
-    """Give the comparable words of a query, each once, with the spelling it came in.
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One word of a query: comparable, as it was spelt, and the number of its sentence."""
 
-    Words of asking are left out, unless there are no others.
-    """
-    every = [each for run in runs_of(query) for each in _asked(run if isinstance(run, str) else run.decode())]
-    telling = {word: said for word, said in every if said not in REQUEST_WORDS}
-    return telling or dict(every)
+    word: str
+    spelling: str
+    sentence: int
+
+
+def said_words(query: str) -> list[Said]:
+    """Give all words of a query in their order."""
+    return [
+        Said(word, spelling, number)
+        for number, sentence in enumerate(_SENTENCE_ENDS.split(query))
+        for run in runs_of(sentence)
+        for word, spelling in _asked(run if isinstance(run, str) else run.decode())
+    ]
 
 
 def _asked(run: str) -> Iterator[tuple[str, str]]:
