@@ -42,6 +42,11 @@ def test_words_of_asking_are_whispered_unless_there_are_no_others(shelf):
     assert not alone.whispered
 
 
+def test_words_of_asking_count_if_nothing_answers_the_others(shelf):
+    read = read_query("how come xylophones", shelf)
+    assert [each.said for each in read.asked if each.answers] == ["how"]
+
+
 def test_a_repeated_word_counts_once_and_in_every_sentence_it_is_in(shelf):
     read = read_query("Email emails. A movie! An EMAIL?", shelf)
     assert [(each.said, each.sentences) for each in read.asked] == [("email", (0, 2)), ("movie", (1,))]

@@ -22,7 +22,7 @@ class Field(IntEnum):
     NAMESPACE = 7
 
 
-WEIGHTS = (2.5, 2.0, 2.0, 1.0, 0.6, 0.8, 0.2, 2.0)
+WEIGHTS = (2.0, 2.0, 2.0, 1.0, 0.6, 0.6, 0.2, 2.0)
 """How much a word tells by its field, in the order of the fields."""
 
 LEAD = 35

@@ -69,13 +69,17 @@ class Query:
 
 
 def read_query(query: str, shelf: Shelf) -> Query:
-    """Read a query against the words that there are; words of asking are whispered, unless there are no others."""
+    """Read a query against the words that there are; words of asking are whispered, unless no other is answered."""
     said = said_words(query)
-    loud = [each for each in said if each.spelling not in REQUEST_WORDS] or said
-    telling = _once(loud)
-    quiet = [each for each in _once(said) if each not in telling and each.spelling in REQUEST_WORDS]
+    telling = _once(each for each in said if each.spelling not in REQUEST_WORDS)
     reader = _Reader(shelf, said, alone=len(telling) > TALKATIVE)
-    return Query(tuple(map(reader.asked, telling)), tuple(map(reader.whispered, quiet)), _deeds(said))
+    asked = tuple(map(reader.asked, telling))
+    if any(each.answers for each in asked):
+        heard = {each.word for each in telling}
+        whispered = tuple(reader.whispered(each) for each in _once(said) if each.word not in heard)
+    else:
+        asked, whispered = tuple(map(reader.asked, _once(said))), ()
+    return Query(asked, whispered, _deeds(said))
 
 
 def _once(said: Iterable[Said]) -> list[Said]:

@@ -14,7 +14,7 @@ SATURATION, SLOWER, LONG = 0.7, 1.5, 30
 In a long sentence it is less: of many words, any tool has some. How much less, and of how many words that is all.
 """
 
-LENGTH_MATTERS = 0.5
+LENGTH_MATTERS = 0.6
 AGAIN, MAX_TIMES = 0.5, 2.0
 """What a word gains by standing in a field once more, and the most that it counts; stuffing does not pay."""
 

@@ -1,6 +1,7 @@
 """Words that mean much the same whatever a catalog is about, and the deeds that tools are named after.
 
-The table is short on purpose: it holds what any two people would exchange for one another, and no trade's own words.
+The table is short on purpose: it holds what any two people would exchange for one another, and no trade's own words;
+nor such as are one with another word once their endings are cut, as `compute` is with computer, and business with busy.
 """
 
 from functools import cache
@@ -8,8 +9,8 @@ from functools import cache
 from agenttool.catalog.search.words import stem
 
 _DEEDS = """
-get fetch retrieve obtain show display view list describe read; find search lookup query locate; see check inspect browse tell give
-create add make new insert generate register; build
+get fetch retrieve obtain show display view list describe read; find search lookup query locate; see; check; inspect; browse; tell; give
+create add make insert generate register; new; build
 delete remove erase drop destroy clear; purge wipe uninstall deregister
 update edit modify change set adjust; rename patch configure alter replace
 start launch run begin execute; invoke trigger
@@ -32,7 +33,6 @@ book reserve reservation booking
 _SAME = """
 pay payment
 convert transform
-calculate compute
 compare difference diff
 verify validate check
 fix repair
@@ -45,7 +45,7 @@ suggest recommend recommendation
 translate translation language
 movie film
 picture photo image
-song music track
+song music
 email mail
 phone telephone
 car vehicle
@@ -59,7 +59,6 @@ schedule calendar
 job career employment
 money cash
 shop store
-company business organization
 doctor physician
 medicine drug medication
 trip travel journey
