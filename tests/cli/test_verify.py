@@ -2,8 +2,10 @@
 
 import json
 import re
+import shutil
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,7 @@ def forge(path, change):
             now = change(told)
             chained = link(chained, now)
             connection.execute("UPDATE facts SET told = ?, hash = ? WHERE last = ?", (now, chained, position))
+        connection.execute("UPDATE heads SET hash = ?", (chained,))
 
 
 @pytest.fixture
@@ -85,15 +88,63 @@ def test_a_call_that_begins_twice_shows(run, path, journal):
     assert [each["what"] for each in flaws] == ["call"]
 
 
-def test_a_head_that_was_kept_shows_what_was_cut_away(run, path, tmp_path):
+def test_what_is_cut_from_the_end_shows(run, path):
+    with closing(sqlite3.connect(path)) as connection:
+        (last,) = connection.execute("SELECT max(last) FROM facts").fetchone()
+    spoil(path, "DELETE FROM facts WHERE last = ?", (last,))
+    flaws = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()[:-1]]
+    assert {(each["position"], each["what"]) for each in flaws} >= {(last, "head")}
+
+
+def test_a_call_whose_end_was_cut_away_shows_by_that_nobody_has_it(run, path, journal):
+    spoil(path, "DELETE FROM heads")
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT max(last) FROM facts_of_call WHERE invocation_id = ?"
+        (last,) = connection.execute(query, (journal["canceled"],)).fetchone()
+    for table in ("facts", "facts_of_call"):
+        spoil(path, f"DELETE FROM {table} WHERE last >= ?", (last,))
+    flaws = [json.loads(each) for each in run("verify", "--json").stdout.splitlines()[:-1]]
+    assert [(each["what"], each["expected"]) for each in flaws] == [("end", f"one for {journal['canceled']}")]
+
+
+def test_a_head_that_was_kept_elsewhere_shows_what_somebody_cut_away_who_knows_how(run, path, tmp_path):
     assert run("verify", "--write-head", "head.json").exit_code == 0
     head = json.loads((tmp_path / "head.json").read_text())
-    spoil(path, "DELETE FROM facts WHERE last = (SELECT max(last) FROM facts)")
-    assert run("verify").exit_code == 0
+    spoil(path, "DELETE FROM facts WHERE last > (SELECT min(last) FROM facts)")
+    spoil(path, "DELETE FROM facts_of_call")
+    spoil(path, "DELETE FROM heads")
+    assert run("verify").exit_code == 0, "a chain that ends early is a chain"
     for words in (["--pin", "head.json"], ["--head", f"{head['position']}:{head['hash']}"]):
         outcome = run("verify", *words, "--json")
         assert outcome.exit_code == 1
         assert json.loads(outcome.stdout.splitlines()[0])["what"] == "pin"
+
+
+@pytest.fixture
+def payloads(day, path):
+    """The stored bytes of that journal, beside it."""
+    return Path(shutil.copytree(f"{day[0]}-payloads", f"{path}-payloads"))
+
+
+def test_stored_bytes_that_were_changed_show_and_those_that_are_gone_are_counted(run, payloads):
+    (stored,) = [each for each in payloads.rglob("*") if each.is_file() and b"line 79" in each.read_bytes()]
+    assert "1 checked" in run("verify").stdout
+    stored.write_bytes(stored.read_bytes().replace(b"bread", b"cakes"))
+    outcome = run("verify", "--json")
+    flaw, summary = map(json.loads, outcome.stdout.splitlines())
+    assert (outcome.exit_code, flaw["what"], summary["payloads"]) == (1, "payload", 1)
+    stored.unlink()
+    outcome = run("verify", "--json")
+    (summary,) = map(json.loads, outcome.stdout.splitlines())
+    assert (outcome.exit_code, summary["payloads"], summary["gone"]) == (0, 0, 1)
+
+
+def test_stored_bytes_may_be_elsewhere(run, payloads, tmp_path):
+    folder = payloads.rename(tmp_path / "elsewhere")
+    assert "1 gone" in run("verify").stdout
+    assert "1 checked" in run("verify", "--payloads", str(folder)).stdout
+    (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:agenttool.db"\npayloads = "elsewhere"\n')
+    assert "1 checked" in run("verify").stdout
 
 
 def test_a_spoiled_journal_is_not_pinned(run, path, tmp_path):

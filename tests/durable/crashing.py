@@ -66,10 +66,10 @@ async def decide(rt, rng, say):
 
 
 async def fail(rng):
-    """Let no file of this process grow or be written beyond its first byte, now and then."""
+    """Let this process write no file, now and then."""
     while True:
         await asyncio.sleep(rng.random() * LONGEST_S)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         await asyncio.sleep(rng.random() * LONGEST_S)
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 

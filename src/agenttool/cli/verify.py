@@ -15,6 +15,7 @@ from agenttool.cli.findings import printable
 from agenttool.cli.journal.inspect import Inspector
 from agenttool.cli.journal.opening import StoreOption, opened
 from agenttool.cli.journal.paper import draw
+from agenttool.cli.journal.payloads import PayloadWalk, payloads_of
 from agenttool.cli.journal.words import plain_table
 from agenttool.cli.progress import CountBar
 from agenttool.cli.refusing import refuse
@@ -39,23 +40,27 @@ def verify(
     pin: Annotated[Path | None, typer.Option(metavar="FILE", help="A head that --write-head wrote before")] = None,
     head: Annotated[str | None, typer.Option(metavar="POSITION:HASH", help="A head from before")] = None,
     write_head: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the head here if all is well")] = None,
+    payloads: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="The folder or URL of stored bytes, if not beside the journal")
+    ] = None,
     store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: flaws, then a summary")] = False,
 ) -> None:
     """Check that nothing in the journal was changed, and that every call's story can be
 
     Each fact is chained to the one before; status follows status; every call that
-    ended has one result; what was allowed is what was asked about.
+    ended has one result; what was allowed is what was asked about; stored bytes are
+    the ones that were stored, as far as they are still there.
     Keep a head where nobody who can write the journal reaches it: without one,
-    nobody can tell that the newest facts were cut away.
+    nobody can tell that somebody who knows how made the chain anew.
 
     Exits with 0 if nothing was found, 1 if something was, 2 if the journal could
     not be read.
     """  # noqa: D415 -- as in the table of commands
     pinned = _pinned(pin, head)
     with opened(store) as reader, reader.at_one_moment():
-        with CountBar(reader.count()[0]) as bar:
-            inspector = Inspector(reader, bar.advance)
+        with CountBar(reader.count()[0]) as bar, PayloadWalk(payloads_of(store, reader.path, payloads)) as stored:
+            inspector = Inspector(reader, stored, bar.advance)
             flaws, total = _walk(reader.verify(pinned, inspector.look), as_json=as_json)
         _conclude(reader.head(), inspector, flaws, total, pinned, as_json=as_json)
         if write_head is not None and not total:
@@ -90,6 +95,8 @@ def _conclude(
             "ended": inspector.ended,
             "digests": inspector.digests,
             "sealed": inspector.sealed,
+            "payloads": inspector.payloads.checked,
+            "gone": inspector.payloads.gone,
         }
         pin = None if pinned is None else to_json(pinned)
         _print({"type": "summary", **figures, "flaws": total, "head": to_json(head), "pinned": pin})
@@ -97,12 +104,16 @@ def _conclude(
     if flaws:
         more = total - len(flaws)
         draw([_flaw_table(flaws), *([f"… and {more:,} more; --json shows all of them"] if more else []), ""])
+    stored = inspector.payloads
     sealed = f", {inspector.sealed:,} sealed: their tools have sensitive fields" if inspector.sealed else ""
-    pin = "none given: facts cut from the end do not show" if pinned is None else f"at {pinned.position:,}"
+    pin = "none given: a chain that was made anew does not show" if pinned is None else f"at {pinned.position:,}"
     table = plain_table()
     table.add_row("facts", f"{inspector.facts:,}")
     table.add_row("calls", f"{inspector.calls:,}, of which {inspector.ended:,} ended")
     table.add_row("digests", f"{inspector.digests:,} checked{sealed}")
+    if stored.checked or stored.gone:
+        gone = f", {stored.gone:,} gone: expired, deleted, or kept elsewhere" if stored.gone else ""
+        table.add_row("payloads", f"{stored.checked:,} checked{gone}")
     table.add_row("pin", pin)
     table.add_row("head", f"{head.position}:{head.hash}")
     table.add_row("flaws", Text(f"{total:,}", style="bold red" if total else "bold green"))

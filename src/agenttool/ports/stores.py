@@ -90,7 +90,7 @@ class DurableLog(EventLog, Protocol):
         """Walk the chain and tell everything that is wrong with it, in memory that does not grow with the log.
 
         Args:
-            pinned: a head from before; without one, nobody can tell that the newest facts were cut away.
+            pinned: a head from before; without one, nobody can tell that the chain was made anew.
         """
         ...
 

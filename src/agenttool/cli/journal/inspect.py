@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import cast
 
+from agenttool.cli.journal.payloads import PayloadWalk
 from agenttool.codec import digest_of_any
 from agenttool.journal import steps
 from agenttool.journal.fold import records_of
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import Flaw
 from agenttool.records import UNSET, Behavior, EventType, Json, PermissionDecision, Record, ToolResult
+from agenttool.stores.payload_check import digests_in
 from agenttool.stores.sqlite.reader import SqliteReader
 
 _PLAIN = tuple(step for step in steps.STEPS.values() if step.told[: len(steps.LAUNCHED.told)] == steps.LAUNCHED.told)
@@ -24,10 +26,12 @@ class Inspector:
         ended: how many ended one.
         digests: how many digests of inputs were checked.
         sealed: how many could not be, because the tool has sensitive fields.
+        payloads: what was seen of stored bytes.
     """
 
-    def __init__(self, reader: SqliteReader, on_fact: Callable[[], None]) -> None:
-        """Take where to look other facts of a call up, and whom to tell that another was looked at."""
+    def __init__(self, reader: SqliteReader, payloads: PayloadWalk, on_fact: Callable[[], None]) -> None:
+        """Take where to look other facts of a call up, and stored bytes; and whom to tell that a fact was looked at."""
+        self.payloads = payloads
         self.facts = self.calls = self.ended = self.digests = self.sealed = 0
         self._reader = reader
         self._on_fact = on_fact
@@ -45,6 +49,8 @@ class Inspector:
                 yield Flaw(position=position, what="call", expected="a call that is new", found=found)
         records = () if fact.data is None or isinstance(fact.data, dict) else fact.data.records(fact)
         yield from self._check_results(position, fact, records)
+        for digest in digests_in(records):
+            yield from self.payloads.look(position, digest)
         for record in records:
             if isinstance(record, PermissionDecision) and record.input_digest is not None:
                 check = self._check_judged if record.answers is None else self._check_answer

@@ -89,7 +89,7 @@ def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
     """
     found = connection.execute(f"{_CALLS} AND {_DEAD}", values_of(now)).fetchall()
     for owner, call in found:
-        if not _has_ended(connection, steps, call):
+        if not has_ended(connection, steps, call):
             row = (call, BEGUN, b"", owner)
             connection.execute("INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, ?, ?)", row)
             connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
@@ -99,9 +99,10 @@ def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
 def still_open(connection: sqlite3.Connection, steps: Mapping[str, Step]) -> Iterator[tuple[str, InvocationId]]:
     """Give the calls that have begun and not ended, each after its owner; those kept for more are not among them."""
     for owner, call in connection.execute(_CALLS).fetchall():
-        if not _has_ended(connection, steps, call):
+        if not has_ended(connection, steps, call):
             yield owner, call
 
 
-def _has_ended(connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId) -> bool:
+def has_ended(connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId) -> bool:
+    """Tell whether the log has the end of a call."""
     return any(recall(line, steps).step.ends for _, line in lines_of(connection, call))

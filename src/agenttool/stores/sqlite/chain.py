@@ -32,6 +32,16 @@ def find_head(connection: sqlite3.Connection) -> tuple[int, bytes]:
     return found or find_anchor(connection)
 
 
+def keep_head(connection: sqlite3.Connection) -> None:
+    """Put down how far the chain has come, apart from it, inside a transaction."""
+    connection.execute("REPLACE INTO heads VALUES (1, ?, ?)", find_head(connection))
+
+
+def find_kept_head(connection: sqlite3.Connection) -> tuple[int, bytes] | None:
+    """Find how far the chain had come when that was put down last; none if it never was."""
+    return connection.execute("SELECT position, hash FROM heads").fetchone()
+
+
 def find_anchor(connection: sqlite3.Connection) -> tuple[int, bytes]:
     """Find where the chain begins: behind the newest fact that retention took away."""
     return connection.execute("SELECT position, hash FROM anchors ORDER BY position DESC LIMIT 1").fetchone()

@@ -14,7 +14,7 @@ from agenttool.records import ApprovalId, InvocationId
 from agenttool.stores.sqlite.begun import adopt, has_orphans, still_open
 from agenttool.stores.sqlite.connect import reading
 from agenttool.stores.sqlite.groups import GroupCommit
-from agenttool.stores.sqlite.owners import ALIVE, Values, is_alive, renew, values_of
+from agenttool.stores.sqlite.owners import ALIVE, Values, is_alive, renew, retire, values_of
 from agenttool.stores.sqlite.writer import Standing, Writer
 
 _Row: TypeAlias = tuple[InvocationId, str, bytes, ApprovalId | None, int | None, str | None, bytes | None]
@@ -97,8 +97,7 @@ class SqliteOpenCalls:
     async def retire(self) -> None:
         """Say that this process is no more; whatever it still holds may be claimed at once."""
         if self._writer.standing is Standing.ALIVE:
-            gone = "DELETE FROM owners WHERE owner = ?"
-            await self._group.perform(lambda connection: connection.execute(gone, (self.owner,)))
+            await self._group.perform(lambda connection: retire(connection, self.owner))
         self._writer.standing = Standing.UNKNOWN
 
     async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:

@@ -64,6 +64,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE owners ADD COLUMN since TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE owners ADD COLUMN steady_until_ns INTEGER NOT NULL DEFAULT 0",
     ),
+    (
+        # How far the chain had come when somebody said last that they live, or left: what is cut from its end shows.
+        """CREATE TABLE heads (number INTEGER PRIMARY KEY CHECK (number = 1), position INTEGER NOT NULL,
+            hash BLOB NOT NULL)""",
+    ),
 )
 
 

@@ -8,12 +8,17 @@ from agenttool.errors import RecordError, StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId, InvocationStatus, ToolResult
-from agenttool.stores.sqlite.begun import as_json
-from agenttool.stores.sqlite.chain import find_anchor, find_head, link
+from agenttool.stores.sqlite.begun import as_json, has_ended
+from agenttool.stores.sqlite.chain import find_anchor, find_head, find_kept_head, link
 from agenttool.stores.told import recall, written_apart
 
 PORTION = 50
 """How many rows are read at a time."""
+
+_IS_HELD = (
+    "SELECT 1 FROM open_calls WHERE invocation_id = :call"
+    " UNION ALL SELECT 1 FROM begun, json_each(begun.calls) WHERE value = :call LIMIT 1"
+)
 
 Row: TypeAlias = tuple[int, bytes, bytes]
 """The position of the last fact in a row, the hash, and what is told."""
@@ -30,6 +35,9 @@ def verify(
 ) -> Iterator[Flaw]:
     """Tell every flaw, in order. Memory grows with the calls that are under way at one time, and with nothing else."""
     anchor = find_anchor(connection)
+    kept = find_kept_head(connection)
+    if kept is not None and kept[0] > anchor[0]:
+        yield from _check_place(connection, "head", kept, anchor)
     if pinned is not None:
         yield from _check_pin(connection, pinned, anchor)
     walk = _Walk(connection, *anchor, steps, inspect)
@@ -37,6 +45,7 @@ def verify(
         for row in rows:
             yield from walk.check(row)
     yield from walk.check_index()
+    yield from walk.check_open()
 
 
 def _portion(connection: sqlite3.Connection, after: int) -> list[Row]:
@@ -52,13 +61,26 @@ def _check_pin(connection: sqlite3.Connection, pinned: Head, anchor: tuple[int, 
     if place < anchor[0]:
         yield Flaw(position=place, what="pin", expected=pinned.hash, found="let go by retention; pin a later place")
         return
+    yield from _check_place(connection, "pin", (place, bytes.fromhex(pinned.hash)), anchor)
+
+
+def _check_place(
+    connection: sqlite3.Connection, what: str, head: tuple[int, bytes], anchor: tuple[int, bytes]
+) -> Iterator[Flaw]:
+    """Check that the chain has the hash at a place that somebody put down."""
+    place, expected = head[0], _hex(head[1])
     found = connection.execute("SELECT hash FROM facts WHERE last = ?", (place,)).fetchone()
     chained = anchor[1] if place == anchor[0] else found[0] if found else None
     if chained is None:
         last, _ = find_head(connection)
-        yield Flaw(position=place, what="pin", expected=pinned.hash, found=f"nothing; the log ends at {last}")
-    elif chained.hex() != pinned.hash:
-        yield Flaw(position=place, what="pin", expected=pinned.hash, found=chained.hex())
+        yield Flaw(position=place, what=what, expected=expected, found=f"nothing; the log ends at {last}")
+    elif _hex(chained) != expected:
+        yield Flaw(position=place, what=what, expected=expected, found=_hex(chained))
+
+
+def _hex(chained: object) -> str:
+    """Spell a hash; whoever edits the file may leave something else in its place."""
+    return chained.hex() if isinstance(chained, bytes) else repr(chained)
 
 
 class _Walk:
@@ -124,6 +146,13 @@ class _Walk:
                 expected=f"{self._indexed} places",
                 found=f"{count} places",
             )
+
+    def check_open(self) -> Iterator[Flaw]:
+        """Check that each call without an end is in somebody's hands; if nobody has it, its end was cut away."""
+        for call in self._calls:
+            held = self._connection.execute(_IS_HELD, {"call": call}).fetchone()
+            if held is None and not has_ended(self._connection, self._steps, call):  # it may have, meanwhile
+                yield Flaw(position=self.position, what="end", expected=f"one for {call}", found="nobody has it")
 
     def _check_story(self, position: int, fact: Fact) -> Iterator[Flaw]:
         call, step = fact.invocation_id, fact.step
