@@ -1,6 +1,7 @@
 """`agenttool backup`: a copy that is whole, or none."""
 
 import json
+import shutil
 
 import pytest
 
@@ -22,3 +23,21 @@ def test_a_file_that_is_there_is_not_overwritten(run, tmp_path):
     assert outcome.exit_code == 2
     assert "copy.db" in outcome.stderr
     assert (tmp_path / "copy.db").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("journal")
+def test_stored_bytes_are_copied_before_the_journal_that_speaks_of_them(run, day, tmp_path):
+    shutil.copytree(f"{day[0]}-payloads", tmp_path / "agenttool.db-payloads")
+    told = json.loads(run("backup", "copy.db", "--json").stdout)
+    assert told["payloads"] > 0
+    assert "1 checked" in run("verify", "--store", "copy.db").stdout
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_journal_whose_stored_bytes_cannot_be_copied_is_not_copied(run, day, tmp_path):
+    shutil.copytree(f"{day[0]}-payloads", tmp_path / "agenttool.db-payloads")
+    (tmp_path / "copy.db-payloads").write_text("a file")
+    outcome = run("backup", "copy.db")
+    assert outcome.exit_code == 2
+    assert "copy.db-payloads" in outcome.stderr
+    assert not (tmp_path / "copy.db").exists()

@@ -1,6 +1,10 @@
 """Whoever only looks changes nothing, and is told what cannot be looked at."""
 
+import asyncio
+import shutil
 import sqlite3
+import subprocess
+import sys
 
 import pytest
 
@@ -52,6 +56,25 @@ async def test_calls_are_found_by_either_end_of_their_ids(path, open_store, writ
         assert reader.calls_ending("021", 2) == [invocation_number(0x21)]
         assert reader.calls_ending("1", 9) == [invocation_number(each) for each in (0x31, 0x21, 1)]
     await store.close()
+
+
+READ_ONLY = "mount --bind {0} {0} && mount -o remount,ro,bind {0} && exec {1} -m agenttool verify --store {0}/state.db"
+
+
+def test_a_file_on_a_disk_that_cannot_be_written_can_be_looked_at(path, open_store, write):
+    async def fill():
+        store = open_store()
+        await write(store, 1, 2)
+        await store.close()
+
+    asyncio.run(fill())
+    apart = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
+    if shutil.which("unshare") is None or subprocess.run([*apart, "mount -t tmpfs x /mnt"], check=False).returncode:
+        pytest.skip("a disk that cannot be written needs unshare and mount")
+    shown = [*apart, READ_ONLY.format(path.parent, sys.executable)]
+    done = subprocess.run(shown, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "2, of which 2 ended" in done.stdout
 
 
 def foreign(path):

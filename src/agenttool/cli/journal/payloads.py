@@ -20,8 +20,18 @@ def payloads_of(store: str | None, file: Path, given: str | None) -> PayloadStor
     Raises:
         ConfigError: there is no way to get there.
     """
-    place = given or (_setting() if store is None else None) or str(file.with_name(f"{file.name}-payloads"))
+    place = given or _place(store, file)
     return ObjectPayloads.open(place) if "://" in place or Path(place).is_dir() else None
+
+
+def folder_of(store: str | None, file: Path) -> Path | None:
+    """Find the folder of a journal's payloads; none if there is none, or they are in an object store."""
+    place = _place(store, file)
+    return Path(place) if "://" not in place and Path(place).is_dir() else None
+
+
+def _place(store: str | None, file: Path) -> str:
+    return (_setting() if store is None else None) or str(file.with_name(f"{file.name}-payloads"))
 
 
 def _setting() -> str | None:

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 from sqlite3 import Error
 
@@ -9,10 +10,15 @@ from agenttool.errors import StoreError
 from agenttool.stores.sqlite.connect import connect, sync_folder
 
 
-def copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: Path, *, beforehand: Callable[[], None] | None = None) -> None:
     """Copy the file as it was at one moment. The target appears whole and on disk, or not at all.
 
     It holds what the source holds, raw inputs of calls under way included, and is for its owner's eyes only.
+
+    Args:
+        source: the file.
+        target: where the copy shall be.
+        beforehand: called once the copy is made, and before it appears: whatever the copy speaks of is there by then.
 
     Raises:
         StoreError: the target is there already, or a disk failed.
@@ -29,6 +35,8 @@ def copy(source: Path, target: Path) -> None:
         finally:
             writer.close()
             reader.close()
+        if beforehand is not None:
+            beforehand()
         os.link(unfinished, target)
         sync_folder(target)
     except (OSError, Error) as error:

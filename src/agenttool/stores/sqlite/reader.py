@@ -1,7 +1,8 @@
 """The file as somebody sees it who only looks: it is never made, never brought up to date, never written to."""
 
+import os
 import sqlite3
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, takewhile
 from pathlib import Path
@@ -55,8 +56,7 @@ class SqliteReader:
         if not path.is_file():
             raise ConfigError(f"there is no journal at {str(path)!r}; name its file with --store")
         try:
-            # Not mode=ro: such a reader leaves the two files behind that SQLite keeps beside this one.
-            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=PATIENCE_S)
+            connection = sqlite3.connect(f"{path.absolute().as_uri()}?{_way_in(path)}", uri=True, timeout=PATIENCE_S)
         except sqlite3.Error as error:
             raise ConfigError(f"cannot open {str(path)!r}: {error}; name a file that can be read") from error
         try:
@@ -149,13 +149,13 @@ class SqliteReader:
         with reading(self.path):
             yield from verify(self._connection, self._steps, pinned, inspect)
 
-    def backup(self, target: Path) -> None:
-        """Copy the whole file as it is at one moment.
+    def backup(self, target: Path, *, beforehand: Callable[[], None] | None = None) -> None:
+        """Copy the whole file as it is at one moment; `beforehand` is called before the copy appears.
 
         Raises:
             StoreError: the target is there already, or a disk failed; no target is left behind.
         """
-        copy(self.path, target)
+        copy(self.path, target, beforehand=beforehand)
 
     def version(self) -> int:
         """Give a number that changes whenever anybody writes the file."""
@@ -167,6 +167,14 @@ class SqliteReader:
         with reading(self.path):
             found = self._connection.execute(query, {"part": part, "limit": limit}).fetchall()
         return [call for (call,) in found]
+
+
+def _way_in(path: Path) -> str:
+    """Choose how SQLite shall open a file that is only looked at."""
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return "mode=rw"  # one that may only read leaves the two files behind that SQLite keeps beside this one
+    # Without them, nobody writes; and they cannot be made where nothing may be written.
+    return "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
 
 
 def _look(connection: sqlite3.Connection, name: str) -> None:
