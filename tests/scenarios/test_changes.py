@@ -84,6 +84,19 @@ async def test_each_of_the_eight_changes_makes_surfaces_anew_and_is_told(cause, 
     assert absent == gone
 
 
+@pytest.mark.requirement("AT-EVT-04")
+async def test_a_surface_is_told_when_it_is_made_and_when_a_change_of_rules_makes_it_anew(kinds, allow, records):
+    async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING) as rt:
+        before = await rt.surface("session")
+        await rt.change(rules=[])
+        after = await rt.current(before)
+        told = [(each["event_type"], each["data"].get("surface_id")) for each in await records(rt, "tool_event")]
+    assert [each for each in told if each[0].startswith("tool.surface.")] == [
+        (EventType.SURFACE_CREATED, before.surface_id),
+        (EventType.SURFACE_UPDATED, after.surface_id),
+    ]
+
+
 @pytest.mark.parametrize("cause", [name for name, (_, gone) in EIGHT.items() if gone])
 async def test_on_an_old_surface_nothing_can_be_called_that_is_not_there_any_more(cause, kinds, allow, error):
     change, gone = EIGHT[cause]
