@@ -14,7 +14,7 @@ from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Runtime, Tool
 from agenttool.cli.arguments import read_arguments
 from agenttool.cli.ending import show_result, what_stopped
-from agenttool.cli.loading import load_tools, settings_file, store_file, store_place
+from agenttool.cli.loading import load_tools, refuse_if_no_tools, settings_file, store_file, store_place
 from agenttool.cli.refusing import refuse
 from agenttool.cli.terminal import Terminal
 from agenttool.cli.watching import Watch
@@ -35,7 +35,10 @@ def call(  # noqa: PLR0913 -- one for each word of the command
     name: Annotated[str, typer.Argument(metavar="TOOL", help="Its name, bare or with its namespace")],
     words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE…", help="Its arguments")] = None,
     *,
-    places: Annotated[list[str], typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are")],
+    places: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are, besides sources of the settings"),
+    ] = None,
     args: Annotated[str | None, typer.Option(metavar="JSON", help="Its arguments as one JSON object")] = None,
     args_file: Annotated[Path | None, typer.Option(help="A file with its arguments as JSON")] = None,
     settings: Annotated[Path | None, typer.Option(help="Rules, hooks, store; agenttool.toml if it lies here")] = None,
@@ -50,7 +53,7 @@ def call(  # noqa: PLR0913 -- one for each word of the command
         chosen = settings_file(settings)
         is_kept = store_file(store, chosen) is not None
         with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is no part of its result
-            tools = load_tools(places)
+            tools = load_tools(places or [])
             arguments = read_arguments(words or [], args, args_file, _schema(tools, name))
             asked = Asked(name, arguments, tools, chosen, store_place(store), is_kept=is_kept, alone=as_json)
             result, invocation, is_parked = asyncio.run(asked.call(terminal))
@@ -112,6 +115,7 @@ class Asked:
         can_ask = None if has_person or self._is_kept else False
         rt = Runtime.open(config=self._settings, store=self._store, tools=self._tools, interactive=can_ask)
         async with rt:
+            refuse_if_no_tools(rt, self._tools)
             watch = Watch(rt, terminal, has_person=has_person, is_kept=self._is_kept)
             surface = await _surface_for(rt, self._name)
             async with watch:

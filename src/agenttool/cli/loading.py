@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from agenttool.adapters.python.declare import FunctionTool
-from agenttool.assemble import Tool, kept_at
+from agenttool.assemble import Runtime, Tool, kept_at
 from agenttool.config import read_config
 from agenttool.errors import ConfigError
 from agenttool.ports.tool import DeclaredTool
@@ -59,3 +59,13 @@ def store_file(given: str | None, settings: Path | None) -> Path | None:
         return file_of(store_place(given) or "")
     setting = None if settings is None else read_config(settings).store
     return None if setting is None else file_of(kept_at(setting)[0])
+
+
+def refuse_if_no_tools(rt: Runtime, given: list[Tool]) -> None:
+    """Say what is missing where neither a module nor a source of the settings brings tools.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    if not given and rt.rap is None:
+        raise ConfigError("nobody said where the tools are; name their module, or a source in the settings")

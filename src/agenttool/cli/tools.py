@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agenttool.assemble import Runtime
-from agenttool.cli.loading import load_tools, settings_file
+from agenttool.cli.loading import load_tools, refuse_if_no_tools, settings_file
 from agenttool.cli.refusing import refuse
 from agenttool.cli.terminal import as_words, printable
 from agenttool.cli.viewer import Viewer, Whom, viewer_in
@@ -23,7 +23,10 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def tools(
-    places: Annotated[list[str], typer.Argument(metavar="MODULE[:NAME]…", help="Where the tools are")],
+    places: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="MODULE[:NAME]…", help="Where the tools are, besides sources of the settings"),
+    ] = None,
     *,
     why_name: Annotated[str | None, typer.Option("--why", metavar="NAME", help="Why can a model not see it?")] = None,
     whom: Whom = None,
@@ -33,10 +36,10 @@ def tools(
     """List the tools of a module, and what is assumed of them"""  # noqa: D415 -- as in the table of commands
     try:
         if why_name is not None:
-            for fate in asyncio.run(_explained(places, settings_file(settings), why_name, viewer_in(whom))):
+            for fate in asyncio.run(_explained(places or [], settings_file(settings), why_name, viewer_in(whom))):
                 typer.echo(json_bytes(fate).decode() if as_json else printable(str(fate["why"])))
             return
-        records, surface = asyncio.run(_declared(places, settings_file(settings), viewer_in(whom)))
+        records, surface = asyncio.run(_declared(places or [], settings_file(settings), viewer_in(whom)))
     except ConfigError as error:
         refuse(error)
     if as_json:
@@ -57,7 +60,9 @@ def tools(
 
 
 async def _declared(places: list[str], settings: Path | None, viewer: Viewer) -> tuple[list[Record], ToolSurface]:
-    async with Runtime.open(store="memory:", config=settings, tools=load_tools(places)) as rt:
+    given = load_tools(places)
+    async with Runtime.open(store="memory:", config=settings, tools=given) as rt:
+        refuse_if_no_tools(rt, given)
         return [record async for record in rt.export()], (await viewer.surface(rt))[1]
 
 
