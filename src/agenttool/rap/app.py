@@ -33,6 +33,8 @@ from agenttool.rap.settings import Settings
 
 INVOKE_PATH = "/invoke"
 _JSON = "application/json"
+_MOST_BASES = 100
+"""So many of the names that callers know this server by are remembered; it only saves time."""
 
 _M = TypeVar("_M")
 _Handler = Callable[[Request], Awaitable[Response]]
@@ -45,6 +47,7 @@ class Door:
         """Take the provider whose door this is."""
         self._settings = settings
         self._live: Live | None = None
+        self._bases: dict[tuple[str, str | None, str], str] = {}
 
     @property
     def live(self) -> Live:
@@ -107,7 +110,7 @@ class Door:
             raise HTTPException(503, "too many calls are under way; try again later")
         try:
             message = read(body, Invocation)
-            flaw, call_id = None, message.call_id
+            flaw, call_id = "", message.call_id
         except RecordError as error:
             message = _read(body, ReturnAddress)
             flaw, call_id = f"the invocation is malformed: {error}", message.echo
@@ -124,7 +127,10 @@ class Door:
             base_url=self._base_url(request),
             body=body,
         )
-        await (self.live.accept(call) if flaw is None else self.live.refuse(call, flaw))
+        if isinstance(message, Invocation):
+            await self.live.accept(call, message)
+        else:
+            await self.live.refuse(call, flaw)
         return Response()
 
     async def cancel_tool_call(self, request: Request) -> Response:
@@ -201,7 +207,14 @@ class Door:
         return caller
 
     def _base_url(self, request: Request) -> str:
-        return self._settings.url or str(request.base_url).rstrip("/")
+        if self._settings.url is not None:
+            return self._settings.url
+        asked = (str(request.scope["scheme"]), request.headers.get("host"), str(request.scope.get("root_path", "")))
+        if asked not in self._bases:
+            if len(self._bases) >= _MOST_BASES:
+                self._bases.clear()
+            self._bases[asked] = str(request.base_url).rstrip("/")
+        return self._bases[asked]
 
 
 def make_app(door: Door) -> Starlette:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.wire import Migrate
+from agenttool.adapters.rap.wire import Invocation, Migrate
 from agenttool.errors import StoreError
 from agenttool.rap.asking import Asking
 from agenttool.rap.call import Call
@@ -82,7 +82,7 @@ class Live:
         """Tell whether so much is under way that nothing more is accepted for now."""
         return len(self._runs) >= self.settings.limits.max_open
 
-    async def accept(self, call: NewCall) -> None:
+    async def accept(self, call: NewCall, message: Invocation) -> None:
         """Take on a call: once this returns, it is on the disk, and will end in a result."""
         wait = self._calls.wait_of(call.caller)
         if wait:
@@ -90,7 +90,7 @@ class Live:
             return
         kept = await self._store.perform(calls.accept, call)
         if kept is not None:
-            self._runs.start(kept, self)
+            self._runs.start(kept, self, message)
 
     async def refuse(self, call: NewCall, message: str) -> None:
         """Take on a call that needs no work to be known to fail."""

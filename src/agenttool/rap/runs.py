@@ -32,9 +32,10 @@ _log = logging.getLogger(__name__)
 class Run:
     """One call under way: its task, its time, and whether somebody stopped it."""
 
-    def __init__(self, kept: KeptCall) -> None:
-        """Take the call as it was kept."""
+    def __init__(self, kept: KeptCall, message: Invocation | None) -> None:
+        """Take the call as it was kept, and what was read of it already."""
         self.kept = kept
+        self.message = message
         self.call: Call | None = None
         self.clock: asyncio.Timeout | None = None
         self.is_canceled = kept.is_canceled
@@ -81,9 +82,9 @@ class Runs:
         """Tell how many calls are under way."""
         return len(self._under_way)
 
-    def start(self, kept: KeptCall, line: Line) -> None:
-        """Set a call going; one that went before, in a process that died, goes on as far as it safely can."""
-        run = self._under_way[kept.number] = Run(kept)  # at once, so that a cancellation finds it
+    def start(self, kept: KeptCall, line: Line, message: Invocation | None = None) -> None:
+        """Set a call going, as it was just read or was kept; one that went before goes on as far as it safely can."""
+        run = self._under_way[kept.number] = Run(kept, message)  # at once, so that a cancellation finds it
         run.task = self._tasks.start(self._carry(run, line))
 
     def cancel(self, number: int) -> None:
@@ -138,7 +139,8 @@ class Runs:
         if run.is_canceled:
             raise asyncio.CancelledError
         await self._courier.judge(kept.callback_url)  # before any work is done for somebody who hides
-        invocation = read(kept.body, Invocation)
+        invocation = run.message or read(kept.body, Invocation)
+        run.message = None  # it may take days from here on
         tool = self._tool_of(invocation)
         if kept.state is State.STARTED and not tool.is_repeatable:
             raise Declined(UNKNOWN)

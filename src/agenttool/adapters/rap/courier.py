@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import httpcore
 
-from agenttool.adapters.rap.forgery import GuardedBackend, Reach, check_url, resolve
+from agenttool.adapters.rap.forgery import GuardedBackend, Reach, check_url, is_address, resolve
 from agenttool.errors import RecordError
 
 ACCEPTED = 200
@@ -76,6 +76,8 @@ class Courier:
         """
         check_url(url, self._reach)
         parts = urlsplit(url)
+        if is_address(parts.hostname or ""):
+            return
         with suppress(OSError, TimeoutError, UnicodeError):
             async with asyncio.timeout(self._timeout_s):
                 await resolve(parts.hostname or "", parts.port or 0, self._reach)

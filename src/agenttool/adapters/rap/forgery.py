@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
@@ -23,6 +24,7 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ODD = re.compile(r"[^\x21-\x7e]|\\")
 _NUMERIC = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
+_UNCLEAR = "a URL must be one that every reader reads alike; correct it"
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -73,17 +75,34 @@ def check_url(url: str, reach: Reach) -> None:
     Raises:
         RecordError: says what is wrong with it, and never repeats it: a callback URL is a secret.
     """
-    parts = _parts_of(url)
-    host = (parts.hostname or "").removesuffix(".")
-    if parts.scheme not in ("http", "https"):
+    if _ODD.search(url):
+        raise RecordError(_UNCLEAR)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise RecordError(_UNCLEAR) from None
+    _check_place(parts.scheme, parts.netloc, reach)
+
+
+@lru_cache(maxsize=4096)
+def _check_place(scheme: str, netloc: str, reach: Reach) -> None:
+    """Judge where a URL leads; callbacks come in thousands, and lead to a few places."""
+    parts = SplitResult(scheme, netloc, "", "", "")
+    try:
+        host, port = (parts.hostname or "").removesuffix("."), parts.port
+    except ValueError:
+        raise RecordError(_UNCLEAR) from None
+    if port == 0:
+        raise RecordError(_UNCLEAR)
+    if scheme not in ("http", "https"):
         raise RecordError("a URL must be of the scheme http or https; use another")
-    if not host or "@" in parts.netloc:
+    if not host or "@" in netloc:
         raise RecordError("a URL must name a host, and no user; correct it")
     address = _literal(host)
     named = host in reach.hosts or (address is not None and any(address in each for each in reach.networks))
     if address is None and _NUMERIC.search(host):
         raise RecordError("a URL must spell an address in full, such as 203.0.113.7; correct it")
-    if reach.https_only and parts.scheme == "http" and not named:
+    if reach.https_only and scheme == "http" and not named:
         raise RecordError("a URL must use https here; use it, or have the host allowed")
     if address is not None and not reach.allows(address):
         raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
@@ -146,16 +165,12 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         await self._network.sleep(seconds)
 
 
-def _parts_of(url: str) -> SplitResult:
-    try:
-        parts = urlsplit(url)
-        if not _ODD.search(url) and parts.port != 0:
-            return parts
-    except ValueError:
-        pass
-    raise RecordError("a URL must be one that every reader reads alike; correct it")
+def is_address(host: str) -> bool:
+    """Tell whether a host is spelled as an address, so that there is nothing to resolve."""
+    return _literal(host) is not None
 
 
+@lru_cache(maxsize=4096)
 def _literal(host: str) -> _Address | None:
     try:
         return ipaddress.ip_address(host)
