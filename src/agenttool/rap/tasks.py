@@ -34,6 +34,7 @@ class Tasks:
         task = asyncio.get_running_loop().create_task(_guarded(work))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(lambda _: work.close())  # one that was stopped before it began has not been awaited
         return task
 
 
