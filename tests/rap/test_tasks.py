@@ -34,3 +34,4 @@ async def test_one_piece_that_fails_takes_no_other_down(caplog):
         tasks.start(work())
         await done.wait()
     assert "work in the background failed: KeyError" in caplog.text
+    assert "secret" not in caplog.text

@@ -8,7 +8,7 @@ from collections import deque
 
 import pytest
 
-from agenttool import Runtime
+from agenttool import ConfigError, Runtime
 from agenttool.errors import ToolFailure
 from agenttool.pipeline import keeper
 from agenttool.ports.later import LATER, Prompt, PromptKind, Told
@@ -332,3 +332,15 @@ async def test_no_object_of_a_call_that_was_left_stays_behind(tmp_path, opened):
         gc.collect()
         assert len(gc.get_objects()) - before < 300
         assert len(await rt.waiting()) == 320
+
+
+async def test_a_call_that_has_a_name_is_started_once(store, opened):
+    far = Answers()
+    async with opened(store, far) as rt:
+        name = rt.new_invocation_id()
+        surface = await rt.surface()
+        started = [await rt.start("ask", {"n": 1}, surface=surface, invocation_id=name) for _ in range(2)]
+        assert [call.invocation_id for call in started] == [name, name]
+        assert len(far.sent) == 1
+        with pytest.raises(ConfigError, match="new_invocation_id"):
+            await rt.start("ask", {"n": 1}, surface=surface, invocation_id="inv_1")

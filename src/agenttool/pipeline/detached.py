@@ -24,6 +24,9 @@ LOOK_EVERY_S, LOOK_AT_LEAST_EVERY_S = 0.1, 2.0
 """How soon somebody who waits hears of an end in another process: the longer it takes, the less often they look."""
 
 
+_DIGITS = 32
+
+
 class Detached:
     """Calls that go on without a caller; a `Runtime` is one of these, and more."""
 
@@ -95,11 +98,14 @@ class Detached:
 
         Its result is there by `result`, or by `wait`, as soon as it has one, in whichever process that is. Whoever
         names the call, by `new_invocation_id`, may start it again after a crash: one that is known is not started.
+
+        Raises:
+            ConfigError: the name is none that `new_invocation_id` gives.
         """
         known = None if invocation_id is None else invocation_of(self._core.journal.log.facts_of(invocation_id))
         if known is not None:
             return known
-        unique = None if invocation_id is None else invocation_id.partition("_")[2]
+        unique = None if invocation_id is None else _unique_in(invocation_id)
         call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
         call.is_detached = call.is_special = True
         call.rests = self._core.loop.create_future()
@@ -164,3 +170,10 @@ class Detached:
         if self._prompts is None:
             raise ConfigError("this runtime keeps no prompts; open it with a store")
         return await self._prompts.choose(prompt_id, selected)
+
+
+def _unique_in(invocation_id: InvocationId) -> str:
+    unique = invocation_id.partition("_")[2]
+    if not INVOCATION.owns(invocation_id) or len(unique) != _DIGITS:
+        raise ConfigError(f"a call cannot be named {invocation_id!r}; take a name from new_invocation_id()")
+    return unique

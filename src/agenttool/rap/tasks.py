@@ -6,6 +6,8 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Self
 
+from agenttool.errors import AgentToolError
+
 _log = logging.getLogger(__name__)
 
 
@@ -41,5 +43,7 @@ class Tasks:
 async def _guarded(work: Coroutine[object, object, None]) -> None:
     try:
         await work
+    except AgentToolError as error:
+        _log.error("work in the background failed: %s", error)
     except Exception as error:  # noqa: BLE001 -- what is kept goes on after a restart, and the rest goes on now
-        _log.error("work in the background failed: %s: %s", type(error).__name__, error)
+        _log.error("work in the background failed: %s", type(error).__name__)
