@@ -10,7 +10,7 @@ import signal
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 
-from agenttool.adapters.rap import courier
+from agenttool.adapters.rap import connections
 
 
 def main(program, *words):
@@ -18,7 +18,7 @@ def main(program, *words):
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    courier._tls()
+    connections.tls()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

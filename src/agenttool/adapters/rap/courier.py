@@ -1,16 +1,15 @@
 """Requests to the other side: guarded, bounded in time and size, and never led elsewhere by a redirect."""
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from urllib.parse import urlsplit
 
 import httpcore
 
-from agenttool.adapters.rap.forgery import GuardedBackend, Reach, check_url, is_address, resolve
+from agenttool.adapters.rap.connections import Connections
+from agenttool.adapters.rap.forgery import Reach, check_url, is_address, resolve
 from agenttool.errors import RecordError
 
 ACCEPTED = 200
@@ -50,13 +49,7 @@ class Courier:
         """Take where it may go, and how long one request may take in all."""
         self._reach = reach
         self._timeout_s = timeout_s
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=_tls(),
-            max_connections=max_connections,
-            max_keepalive_connections=max_connections // 5,
-            keepalive_expiry=15.0,
-            network_backend=GuardedBackend(reach),
-        )
+        self._connections = Connections(reach, most=max_connections, rest_s=15.0)
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str] | None = None, *, max_bytes: int = 4096
@@ -84,7 +77,7 @@ class Courier:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._pool.aclose()
+        await self._connections.close()
 
     async def _carry(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
@@ -103,9 +96,12 @@ class Courier:
     async def _exchange(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
     ) -> Reply:
-        read = bytearray()
+        read, place = bytearray(), httpcore.URL(url)
         sent = [(name.encode(), value.encode()) for name, value in headers.items()]
-        async with self._pool.stream(method, url, headers=sent, content=body) as response:
+        async with (
+            self._connections.lent(place) as connection,
+            connection.stream(method, place, headers=sent, content=body) as response,
+        ):
             async for piece in response.aiter_stream():
                 read += piece
                 if len(read) > max_bytes:
@@ -113,9 +109,3 @@ class Courier:
                         return Reply(fault=f"the answer has more than {max_bytes} bytes", is_refused=True)
                     break
         return Reply(status=response.status, body=bytes(read[:max_bytes]))
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    """Make the context once: reading the certificates takes a tenth of a second."""
-    return httpcore.default_ssl_context()

@@ -1,0 +1,110 @@
+"""Connections are kept between requests, replaced when they are gone, and never more than allowed."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.forgery import Reach
+
+HERE = Reach.of(["127.0.0.0/8"])
+
+
+class Host:
+    """Answers each request on a connection, so many times; counts connections, and requests at work."""
+
+    def __init__(self, answers=1000):
+        self.answers = answers
+        self.connections = self.at_work = self.most_at_work = 0
+        self.gate, self.news = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+        self.url = ""
+
+    async def until(self, count):
+        """Wait until so many requests are at work."""
+        while self.at_work < count:
+            self.news.clear()
+            await self.news.wait()
+
+    async def serve(self, reader, writer):
+        self.connections += 1
+        try:
+            for _ in range(self.answers):
+                await reader.readuntil(b"\r\n\r\n")
+                self.at_work += 1
+                self.most_at_work = max(self.most_at_work, self.at_work)
+                self.news.set()
+                await self.gate.wait()
+                self.at_work -= 1
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        writer.close()
+
+
+@asynccontextmanager
+async def hosted(*hosts):
+    servers = [await asyncio.start_server(host.serve, "127.0.0.1", 0) for host in hosts]
+    for host, server in zip(hosts, servers, strict=True):
+        host.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
+    yield hosts
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def courier():
+    @asynccontextmanager
+    async def courier(most=100):
+        made = Courier(HERE, max_connections=most)
+        yield made
+        await made.close()
+        await asyncio.sleep(0.02)  # the other side hears of it
+
+    return courier
+
+
+async def test_requests_one_after_the_other_share_a_connection(courier):
+    async with hosted(Host()) as (host,), courier() as carrying:
+        assert [(await carrying.get(host.url)).status for _ in range(5)] == [200] * 5
+        assert host.connections == 1
+
+
+async def test_a_connection_that_the_other_side_closed_is_replaced(courier):
+    async with hosted(Host(answers=1)) as (host,), courier() as carrying:
+        for _ in range(3):
+            assert (await carrying.get(host.url)).status == 200
+            await asyncio.sleep(0.02)  # the end of the connection arrives
+        assert host.connections == 3
+
+
+async def test_no_more_are_at_work_than_allowed_and_few_rest(courier):
+    async with hosted(Host()) as (host,), courier(most=4) as carrying:
+        host.gate.clear()
+        asking = [asyncio.ensure_future(carrying.get(host.url)) for _ in range(12)]
+        await host.until(4)
+        host.gate.set()
+        assert {(await each).status for each in asking} == {200}
+        assert host.most_at_work == 4
+        assert len(carrying._connections._at_rest) == 1
+
+
+async def test_a_connection_serves_only_the_place_it_leads_to(courier):
+    async with hosted(Host(), Host()) as (one, other), courier() as carrying:
+        for host in (one, other, one, other):
+            assert (await carrying.get(host.url)).status == 200
+        assert (one.connections, other.connections) == (1, 1)
+
+
+async def test_a_request_that_is_given_up_leaves_no_connection_behind(courier):
+    async with hosted(Host()) as (host,), courier() as carrying:
+        host.gate.clear()
+        asking = asyncio.ensure_future(carrying.get(host.url))
+        await host.until(1)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert carrying._connections._at_rest == []
+        host.gate.set()
+        assert (await carrying.get(host.url)).status == 200
