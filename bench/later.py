@@ -22,7 +22,7 @@ from starlette.routing import Route
 from agenttool import RapSource, Runtime
 from agenttool.policy.rules import Rule
 from agenttool.ports.executor import Job
-from agenttool.ports.later import LATER, Prompt, Thread
+from agenttool.ports.later import LATER, Prompt, Thread, Told
 from agenttool.records import Behavior, InvocationId, RuleSource
 from agenttool.testing.fakes import scripted_tool
 from bench.figure import Absent, Figure, paired
@@ -63,8 +63,8 @@ class _Mute:
     def withdraw(self, invocation_id: InvocationId, thread: Thread) -> None:
         return None
 
-    async def reply(self, prompt: Prompt, selected: int) -> bool:
-        return False
+    async def reply(self, prompt: Prompt, selected: int) -> Told:
+        return Told.REFUSED
 
 
 async def _take_on(job: Job) -> object:
