@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 
 from agenttool.policy.commands import CommandLine, Subcommand
 from agenttool.policy.field_names import MatchingField, field_named
@@ -16,6 +17,9 @@ from agenttool.records import Json
 
 MAX_WORDS = 1000
 """How many words of commands are looked up as paths; more count as everywhere."""
+
+MAX_JOINTS = 40
+"""How many joints of a word may begin a name that has joints itself; after that, a name ends at the next."""
 
 _MOVES = frozenset({"cd", "chdir", "pushd", "popd"})
 _HOST = re.compile(r"^(?:localhost|[^\s/@:-][^\s/@:]*[.\u3002\uff0e\uff61][^\s/@:]+)(?::\d+)?(?:/|$)", re.IGNORECASE)
@@ -201,10 +205,10 @@ def _path_words(subcommand: Subcommand) -> Iterator[Word]:
 
 def _pieces(text: str) -> list[str]:
     """Give what of a word may be a name of its own: `-dVALUE`, `file=@NAME;type=x`, `NAME:/inside`, `file:NAME`."""
-    begins = [0, *([2] if re.match(r"^-[^-]", text) else ()), *(joint.end() for joint in _JOINTS.finditer(text))]
-    rests = [text[begin:] for begin in begins]
-    found = dict.fromkeys((*rests, *(_JOINTS.split(rest, maxsplit=1)[0] for rest in rests)))
-    return [each for each in found if each]
+    value = [text[2:]] if re.match(r"^-[^-]", text) else []
+    rests = [text[joint.end() :] for joint in islice(_JOINTS.finditer(text), MAX_JOINTS)]
+    fields = [field for whole in (text, *value) for field in _JOINTS.split(whole)]
+    return [each for each in dict.fromkeys((text, *value, *rests, *fields)) if each]
 
 
 def _word_urls(word: Word) -> Iterator[Url]:
