@@ -7,11 +7,12 @@ from typing import Annotated
 
 import pytest
 
-from agenttool import ConfigError, Runtime, Sensitive, ToolFailure, tool
+from agenttool import ConfigError, Media, Runtime, Sensitive, ToolFailure, tool
 from agenttool.hooks.match import Hook
 from agenttool.policy.approvals import Edit
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, ErrorClass, HookEvent, RuleSource, ToolError, replace
+from agenttool.stores.memory import MemoryPayloads
 from agenttool.testing.fakes import scripted_tool
 
 
@@ -327,3 +328,37 @@ async def test_an_error_that_cannot_be_told_is_a_failure_that_can(allow, call, e
         told = await story(rt, await call(rt, "refuse", {}))
     assert told.result["error"]["error_class"] == "execution_failed"
     assert "fill ToolError as it is declared" in told.result["error"]["message"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_caller_who_leaves_while_output_is_stored_leaves_no_promise_that_is_not_kept(
+    allow, call, records, monkeypatch, times
+):
+    begun, go_on, put = asyncio.Event(), asyncio.Event(), MemoryPayloads.put
+
+    async def slow(self, data, digest):
+        begun.set()
+        await go_on.wait()
+        return await put(self, data, digest)
+
+    monkeypatch.setattr(MemoryPayloads, "put", slow)
+
+    @tool
+    async def shoot() -> Media:
+        """Take a picture. Not for words."""
+        return Media(b"\x89PNG\r\n\x1a\n" + b"\xff" * 100, "image/png")
+
+    async with Runtime.open(tools=[shoot], rules=allow) as rt:
+        running = asyncio.ensure_future(call(rt, "shoot", {}))
+        await begun.wait()
+        for _ in range(times):
+            running.cancel()
+            await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        (result,) = await records(rt, "tool_result")
+        (decision,) = await records(rt, "tool_result_persistence")
+    ref = result["content"][0]["ref"]
+    assert (result["status"], decision["result_id"]) == ("succeeded", result["result_id"])
+    assert ("expires_at" in ref) is (times == 2)

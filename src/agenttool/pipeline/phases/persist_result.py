@@ -1,5 +1,7 @@
 """Phase 11: inline, preview, store, redact or drop the bytes of the result."""
 
+import asyncio
+
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
@@ -12,6 +14,7 @@ from agenttool.pipeline.run_evidence import Stored
 from agenttool.pipeline.tool import Tool
 from agenttool.records import (
     PERSISTENCE,
+    Digest,
     ErrorClass,
     HookEvent,
     JsonObject,
@@ -81,9 +84,24 @@ async def _store(call: Call, payload: Payload) -> Ref | None:
     digest = payload.ref.digest
     if digest is None:
         return None
-    uri, fault = await guard(lambda: call.core.payloads.put(payload.data, digest))
+    uri, fault = await guard(lambda: _put(call, payload.data, digest))
     if fault is not None:
         return None
     await guard(lambda: let_read(call.core, digest))  # else it is stored, and a program can fetch it
     call.core.offer_read_back(call.surface)
     return stored_at(payload, str(uri))
+
+
+async def _put(call: Call, data: bytes, digest: Digest) -> str:
+    """Store bytes although the caller was canceled meanwhile: the tool has run. Who cancels again has it given up."""
+    storing = asyncio.ensure_future(call.core.payloads.put(data, digest))
+    try:
+        return await asyncio.shield(storing)
+    except asyncio.CancelledError as crash:
+        if storing.cancelled():
+            raise
+        call.interrupted = call.interrupted or crash
+    try:
+        return await storing
+    except asyncio.CancelledError:
+        raise InterruptedError("nobody waited for it to be stored") from None
