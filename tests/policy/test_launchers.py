@@ -107,6 +107,12 @@ def hit(pattern, line):
         "kubectl exec pod -- rm x",
         "docker exec -it box rm x",
         "ENV rm x",
+        "printf -v z %s 'a[' '$(rm x)' ']'; ((z))",
+        "read z < file; if ((z > 1)); then ls; fi",
+        "read z < file; [[ $z -eq 1 ]]",
+        "read z < file; let z",
+        "read z < file; for ((i = z; i < 3; i++)); do ls; done",
+        "read z < file; echo ${y:z}",
     ],
 )
 def test_a_deny_finds_the_command_behind_every_launcher(text):
@@ -130,6 +136,12 @@ def test_a_deny_finds_the_command_behind_every_launcher(text):
         "docker rm box",
         "xargs -I% cp % there",
         "ENV=test make",
+        "for ((i=0; i<3; i++)); do echo $i; done",
+        "if ((2 > 1)); then ls; fi",
+        "[[ 1 -eq 1 ]] && ls",
+        "[ $x -eq 1 ] && ls",
+        "[[ $x == y ]] && ls",
+        "echo ${y:1:2} ${y:-z}",
     ],
 )
 def test_a_deny_does_not_find_what_is_not_there(text):

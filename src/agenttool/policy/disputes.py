@@ -149,6 +149,33 @@ def _is_odd_concatenation(node: Node) -> bool:
     return _has_gap(node) or _hides_subscript(node)
 
 
+_RECKONS = "it reckons with a variable, whose value a shell may run"
+_COMPARISONS = (b"-eq", b"-ne", b"-lt", b"-le", b"-gt", b"-ge")
+_COUNTS = re.compile(rb"^for\s*\(\(\s*(\w+)\s*=\s*\d+\s*;\s*\1\s*[<>!=]=?\s*\d+\s*;\s*\1(?:\+\+|--|[+-]=\d+)\s*\)\)")
+
+
+def _is_odd_compound(node: Node) -> bool:
+    """Tell whether `((z))` reckons with what a variable holds: `a[$(command)]` is run; or a brace is no brace."""
+    return re.match(rb"\{\S|\(\((?=[^)]*[A-Za-z_$`])", node.text or b"") is not None
+
+
+def _is_odd_loop(node: Node) -> bool:
+    return _COUNTS.match(node.text or b"") is None
+
+
+def _is_odd_comparison(node: Node) -> bool:
+    """Tell whether `[[ $z -eq 1 ]]` reckons with what is no number; `[ $z -eq 1 ]` refuses to."""
+    operator = node.child_by_field_name("operator")
+    if operator is None or operator.text not in _COMPARISONS:
+        return False
+    outer = node.parent
+    while outer is not None and outer.type != "test_command":
+        outer = outer.parent
+    sides = (node.child_by_field_name(side) for side in ("left", "right"))
+    is_plain = all(side is not None and side.type == "number" for side in sides)
+    return not is_plain and outer is not None and (outer.text or b"").startswith(b"[[")
+
+
 _ODD: dict[str, tuple[Callable[[Node], bool], str]] = {
     "command": (_is_odd_command, "something stands between the words of a command"),
     "declaration_command": (_spans_lines, "a line ends in the middle of a command"),
@@ -164,9 +191,11 @@ _ODD: dict[str, tuple[Callable[[Node], bool], str]] = {
     "heredoc_redirect": (_is_odd_heredoc, "it is unclear where a text inside it ends, or what that runs"),
     "comment": (_is_odd_comment, "a comment touches what stands before it"),
     "file_descriptor": (_says(rb"^(?![0-9]+$|\{[A-Za-z_][A-Za-z0-9_]*\}$)"), "it redirects what is no file"),
-    "compound_statement": (_says(rb"^\{\S"), "a brace has no space after it"),
+    "compound_statement": (_is_odd_compound, f"a brace has no space after it, or {_RECKONS}"),
+    "c_style_for_statement": (_is_odd_loop, _RECKONS),
+    "binary_expression": (_is_odd_comparison, _RECKONS),
     "negated_command": (_says(rb"^!\S"), "an exclamation mark has no space after it"),
-    "expansion": (_says(rb"@[A-Za-z]\}$"), "it runs what a variable holds"),
+    "expansion": (_says(rb"@[A-Za-z]\}$|^\$\{[^}:]+:\s*[A-Za-z_$(]"), "it runs what a variable holds"),
     "command_substitution": (_says(rb"^`[^\\]*\\"), "it has backquotes inside backquotes"),
 }
 

@@ -26,7 +26,7 @@ MAX_CLUSTER = 8
 _SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash"})
 _SYSTEM = frozenset({"/bin", "/usr/bin"})
 _SOURCES = frozenset({"source", "."})
-_INTERPRETED = frozenset({"eval", "trap", "alias"})
+_INTERPRETED = frozenset({"eval", "trap", "alias", "let"})
 _LAUNCHERS = frozenset(
     """
     sudo doas su sg runuser pkexec chroot unshare nsenter setpriv capsh firejail bwrap systemd-run systemd-inhibit
