@@ -205,6 +205,21 @@ def test_an_image_reaches_the_model_as_an_image(provider):
             assert blob == {"inline_data": {"mime_type": "image/png", "data": PNG}}
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("data", [b"%PDF-1.4 all letters", b"%PDF-1.4\n\xe2\xe3"])
+def test_a_document_reaches_the_model_as_a_document_and_not_as_its_bytes(provider, data):
+    @tool(namespace="depot", read_only=True, open_world=False)
+    async def manual() -> list[str | Media]:
+        """Show how to use it. Not for prices."""
+        return ["see page 2", Media(data, "application/pdf", "manual.pdf")]
+
+    taken, _, _ = turn(provider, Asked(name="manual", arguments={}, call_id="call_1"), tools=[manual])
+    written = str(taken.answers)
+    assert "see page 2" in written
+    assert (str(data) if provider == "gemini" else base64.b64encode(data).decode()) in written
+    assert provider == "gemini" or "all letters" not in written
+
+
 @pytest.mark.parametrize("provider", ["openai", "openai_responses"])
 def test_what_strict_mode_writes_as_null_reaches_the_tool_as_left_out(provider):
     asked = Asked(name="stock", arguments={"article": "soap", "place": None, "least": None}, call_id="call_1")

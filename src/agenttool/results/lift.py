@@ -126,8 +126,9 @@ class Lifter:
     def readable(self, item: ContentItem) -> str | None:
         """Give the text of a file that is text, so that a model need not fetch it."""
         payload = self._payloads.get(item.ref.id or "") if item.ref is not None else None
-        is_image = class_of(item.media_type or "") is not ContentClass.FILE
-        return None if payload is None or is_image else readable_text(payload.data)
+        if payload is None or class_of(item.media_type or "") is not ContentClass.FILE:
+            return None
+        return None if sniff(payload.data) is not None else readable_text(payload.data)  # a PDF may be all letters
 
     def _scrubbed(self, text: str) -> str:
         return text if self._scrubber is None else self._note(text, self._scrubber.text(text))
