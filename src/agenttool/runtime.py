@@ -168,6 +168,8 @@ class Runtime(Surfaced, Detached, Ledger):
     def declare(self, tool: DeclaredTool) -> None:
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
 
+        One that is retired, disabled or a draft by now is the exception: it goes from every surface at once.
+
         Raises:
             ConfigError: its records contradict each other, another tool has its name or it is one of ours, or the
                 runtime is closed, or a sub-agent's, which has the tools that it was given.
@@ -183,8 +185,11 @@ class Runtime(Surfaced, Detached, Ledger):
         entry = self._catalog.prepare(tool)
         source = self._core.source_buckets.get(entry.tool.declaration.namespace)
         self._core.tools[entry] = compile_tool(entry, self._core.hooks, source)
+        is_known = self._catalog.find(entry.tool_id) is not None
         self._catalog.add(entry)
         self._index.put(entry)
+        if is_known and self._catalog.is_withdrawn(entry.tool_id):
+            self._surfacing.withdraw()
         self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
 
     def _offer_read_back(self, surface: Surface | None) -> None:

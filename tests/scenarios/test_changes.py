@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agenttool import Circumstances, ConfigError, ModelCapabilities, Runtime, SurfacePolicy
-from agenttool.records import EventType, ToolKind
+from agenttool.records import EventType, Lifecycle, ToolKind
 from agenttool.testing.fakes import scripted_tool
 
 SAFE = {"is_read_only": True, "is_concurrency_safe": True, "is_destructive": False, "is_open_world": False}
@@ -156,6 +156,28 @@ async def test_a_search_on_an_old_surface_finds_nothing_that_was_left_out_since(
             words = await rt.search("probe", surface=surface)
             assert [each.name for each in words.matches] == ["rest.open_probe"]
             assert words.total_deferred_tools == 1
+
+
+@pytest.mark.parametrize("word", ["disabled", "retired", "draft"])
+async def test_a_tool_that_its_author_took_back_goes_from_every_surface_at_once(word, changed, allow, error):
+    probe, later = scripted_tool("probe"), scripted_tool("later", should_defer=True)
+    async with Runtime.open(tools=[probe, later, scripted_tool("rest")], rules=allow) as rt:
+        old = await rt.surface("session")
+        child = rt.child(old)
+        assert (await child.call("probe", {}, surface=old)).status == "succeeded"
+        for each in (probe, later):
+            rt.declare(changed(each, declaration={"lifecycle": Lifecycle(word)}))
+        for runtime in (rt, child):
+            refused = await runtime.call("probe", {}, surface=old)
+            assert (error(refused), refused.error.error_code) == ("blocked_tool", "feature_disabled")
+        assert (await rt.search("probe", surface=old)).matches == ()
+        assert (await rt.search("select:probe,later", surface=old)).matches == ()
+        with pytest.raises(ConfigError, match="cannot be loaded"):
+            await rt.load(old, ["later"])
+        assert (await rt.call("rest", {}, surface=old)).status == "succeeded"
+        rt.declare(probe)
+        assert (await rt.call("probe", {}, surface=await rt.surface())).status == "succeeded"
+    assert len(probe.executor.inputs) == 2
 
 
 async def test_new_rules_hold_for_the_next_call_on_any_surface(rule, allow, error):

@@ -37,6 +37,10 @@ class Catalog:
         """Find a tool by its id, retired ones included."""
         return self._entries.get(tool_id)
 
+    def is_withdrawn(self, tool_id: ToolId) -> bool:
+        """Tell whether a tool that was declared is one that nobody may call."""
+        return self._register.is_withdrawn(tool_id)
+
     def prepare(self, tool: DeclaredTool) -> Entry:
         """Make the entry of a tool, without adding it yet.
 

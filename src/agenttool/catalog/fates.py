@@ -97,8 +97,8 @@ class Fates:
         roster = self.roster
         stays = [first_absence(traits, situation) is None for traits in roster.traits]
         codes = bytearray(map(mul, self.codes, map(stays.__getitem__, roster.kinds)))
-        for number in map(roster.numbers.get, denied):
-            if number is not None:
+        for number in (*map(roster.numbers.get, denied), *roster.withdrawn):
+            if number is not None and number < len(codes):
                 codes[number] = Fate.ABSENT
         _hold_up(codes, roster, situation)
         return replace(self, codes=bytes(codes))
@@ -191,6 +191,7 @@ def _left_out(roster: Roster, situation: Situation, wish: Wish) -> dict[int, Abs
         if tool_id in roster.numbers:
             found[roster.numbers[tool_id]] = absence
     everyone = range(len(roster.ids))
+    found.update((number, absence) for number, absence in roster.withdrawn.items() if number in everyone)
     if situation.role is not None:
         unwanted = (not each for each in roster.for_role(situation.role))
         found.update(dict.fromkeys(compress(everyone, unwanted), not_for(situation.role)))

@@ -227,6 +227,12 @@ def denied_by(rules: tuple[str, ...]) -> Absence:
     )
 
 
+def withdrawal(traits: Traits) -> Absence | None:
+    """Say why such tools are there in no situation: their authors took them back; none if they did not."""
+    anywhere = Situation()
+    return by_lifecycle(traits, anywhere) or by_switch(traits, anywhere)
+
+
 def first_absence(traits: Traits, situation: Situation) -> Absence | None:
     """Give the first reason why such tools are not there; none if they are."""
     return next((found for each in FILTERS if (found := each(traits, situation))), None)

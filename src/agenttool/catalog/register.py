@@ -2,6 +2,7 @@
 
 from agenttool.catalog.deferred import deferred_ref
 from agenttool.catalog.entry import Entry
+from agenttool.catalog.filters import Absence, withdrawal
 from agenttool.catalog.roster import Numbers, Roster
 from agenttool.catalog.traits import Traits, tokens_of, traits_of
 from agenttool.records import DeferredToolRef, ToolId
@@ -22,6 +23,7 @@ class Register:
         self._owners: dict[str, int] = {}
         self._bearers: dict[str, Numbers] = {}
         self._aliases: dict[str, Numbers] = {}
+        self._withdrawn: dict[int, Absence] = {}
         self._roster: Roster | None = None
 
     def put(self, entry: Entry) -> None:
@@ -33,7 +35,12 @@ class Register:
             self._forget_names(before, number)
         self._entries[tool_id] = entry
         self._names[tool_id] = entry.qualified_name
-        self._kinds[tool_id] = self._traits.setdefault(traits_of(tool), len(self._traits))
+        traits = traits_of(tool)
+        self._kinds[tool_id] = self._traits.setdefault(traits, len(self._traits))
+        self._withdrawn.pop(number, None)
+        absence = withdrawal(traits)
+        if absence is not None:
+            self._withdrawn[number] = absence
         self._refs[tool_id] = deferred_ref(tool)
         self._tokens[tool_id] = tokens_of(tool)
         self._owners[entry.qualified_name] = number
@@ -41,6 +48,10 @@ class Register:
         for alias in dict.fromkeys(tool.declaration.aliases or ()):
             self._aliases[alias] = (*self._aliases.get(alias, ()), number)
         self._roster = None
+
+    def is_withdrawn(self, tool_id: ToolId) -> bool:
+        """Tell whether a tool is there in no situation."""
+        return self._numbers[tool_id] in self._withdrawn
 
     def _forget_names(self, entry: Entry, number: int) -> None:
         del self._owners[entry.qualified_name]
@@ -63,6 +74,7 @@ class Register:
                 owners=self._owners.copy(),
                 bearers=self._bearers.copy(),
                 aliases=self._aliases.copy(),
+                withdrawn=self._withdrawn,
             )
         return self._roster
 

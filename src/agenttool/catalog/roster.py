@@ -1,6 +1,6 @@
 """The tools of a catalog at one moment, as surfaces need them: what can be worked out before, worked out."""
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from fnmatch import translate
 from re import compile as compile_pattern
@@ -33,6 +33,7 @@ class Roster:
         owners: the tool of each qualified name.
         bearers: the tools that share each bare name.
         aliases: the tools that share each alias.
+        withdrawn: why some tools are there in no situation, as their authors say by now; this alone does change.
         lists: the long lists of the surface that was last written down, for the next one, by its fates.
     """
 
@@ -47,6 +48,7 @@ class Roster:
     owners: dict[str, int]
     bearers: dict[str, Numbers]
     aliases: dict[str, Numbers]
+    withdrawn: Mapping[int, Absence]
     lists: dict[bytes, Lists] = field(default_factory=dict[bytes, Lists])
     _absent: dict[Absence, dict[int, AbsentTool]] = field(default_factory=dict[Absence, dict[int, AbsentTool]])
     _absent_kinds: dict[tuple[Absence, int], tuple[AbsentTool, ...]] = field(

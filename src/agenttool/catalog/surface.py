@@ -185,6 +185,8 @@ class Surface:
         yield () if number is None else (number,)
 
     def _still_there(self, number: int) -> Entry | Unresolved:
+        if number in self.roster.withdrawn:
+            return blocked(self.roster.names[number], self.roster.withdrawn[number])
         if self.now is not None:
             absence = first_absence(self.roster.traits[self.roster.kinds[number]], self.now)
             if absence is not None:

@@ -164,6 +164,13 @@ class Surfacing:
         self.narrow()
         return await self.renew(causes)
 
+    def withdraw(self) -> None:
+        """Let no surface of any agent offer what an author took back just now."""
+        if self._parent is None:
+            self.narrow()
+        else:
+            self._parent.withdraw()
+
     def narrow(self) -> None:
         """Let old surfaces, and those of sub-agents, offer nothing that is not there any more; at once for all."""
         for surface in self.surfaces:
