@@ -74,6 +74,17 @@ async def test_search_finds_what_shares_no_word_with_the_query(kind, request):
         assert exact.matches[0].name.endswith("send_invoice")
 
 
+async def test_in_a_letter_one_sentence_is_the_wish(static_model):
+    tools = [tool(each) for each in (check_weather, send_invoice, start_music)]
+    async with Runtime.open(tools=tools, search_model=static_model) as rt:
+        surface = await rt.surface()
+        letter = (
+            "Umbrella, rain rain? My friend was here yesterday. Hello!\nRain, umbrella. The song music song please."
+        )
+        found = await rt.search(letter, surface=surface)
+    assert {each.name.rpartition(".")[2] for each in found.matches[:2]} == {"check_weather", "start_music"}
+
+
 async def test_settings_name_the_folder_and_a_missing_one_is_refused(static_model, tmp_path):
     settings = tmp_path / "agenttool.toml"
     settings.write_text('[search]\nmodel = "."\n')

@@ -178,6 +178,40 @@ def test_small_talk_does_not_drown_what_is_asked():
     assert "tool_test.find_driver" not in ids(index.find("a trip to denver", known, 3))
 
 
+def test_a_tool_that_answers_one_sentence_beats_one_that_shares_a_word_with_each():
+    index, known = filled(
+        [
+            *CROWD,
+            entry("mixed", "Paint, parcel, violin, kitchen."),
+            entry("paint_wall", "Use colour."),
+            entry("track_parcel", "Find a delivery."),
+        ]
+    )
+    letter = "Our kitchen is new. She plays the violin. I want to paint the wall. Also, please track a parcel for me."
+    assert set(ids(index.find(letter, known, 2))) == {"tool_test.paint_wall", "tool_test.track_parcel"}
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("list all detection jobs", "list_detection_jobs"),
+        ("what detection jobs are there", "list_detection_jobs"),
+        ("kick off: launch the detection jobs", "start_detection_job"),
+        ("erase a detection job", "detection_job_delete"),
+    ],
+)
+def test_a_tool_that_does_what_is_wanted_beats_one_that_does_something_else_to_it(query, name):
+    index, known = filled(
+        [
+            *CROWD,
+            entry("start_detection_job", "Begins a detection job of all detection jobs."),
+            entry("list_detection_jobs", "Jobs for detection."),
+            entry("detection_job_delete", "A detection job goes."),
+        ]
+    )
+    assert ids(index.find(query, known, 1)) == [f"tool_test.{name}"]
+
+
 def test_relatives_of_a_word_count_less_than_the_word():
     index, known = filled([*CROWD, entry("send_email", "Send it."), entry("read_mail", "Read it.")])
     found = index.find("mail", known, 3)

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search.query import WHISPERED, read_query
+from agenttool.catalog.search.query import WHISPERED, read_query, telling_sentences
 from agenttool.catalog.search.shelf import Shelf
 from agenttool.catalog.search.synonyms import deed_of, same_as
 from agenttool.catalog.search.words import stem
@@ -76,6 +76,12 @@ def test_two_words_answer_to_one_that_is_written_together(shelf):
 )
 def test_a_sentence_names_deeds_and_a_question_asks_to_be_told(query, deeds, shelf):
     assert read_query(query, shelf).deeds[0] == {deed_of(stem(each)) for each in deeds}
+
+
+def test_sentences_of_small_talk_mean_nothing():
+    letter = "Hi there! My wife told me about this yesterday. Please send the parcel to Denver. Thanks"
+    assert telling_sentences(letter) == ["Please send the parcel to Denver"]
+    assert telling_sentences("Thanks. You are great!") == ["Thanks. You are great!"]
 
 
 def test_whoever_stands_for_a_word_is_stood_for_by_it():

@@ -4,13 +4,14 @@ from collections import deque
 from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from heapq import nlargest, nsmallest
+from itertools import chain
 from operator import itemgetter
 
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.document import told_in_words
 from agenttool.catalog.search.fusion import fused
 from agenttool.catalog.search.names import Names
-from agenttool.catalog.search.query import Asked, read_query
+from agenttool.catalog.search.query import Asked, read_query, telling_sentences
 from agenttool.catalog.search.score import Scorer
 from agenttool.catalog.search.shelf import FEW, Shelf
 from agenttool.catalog.search.words import is_identifier
@@ -125,12 +126,17 @@ class Index:
     def _with_meaning(
         self, meaning: Meaning, query: str, known: Container[ToolId], scorer: Scorer, scores: dict[int, float]
     ) -> dict[int, float]:
-        """Add the tools that mean what the query means, and weigh both opinions."""
-        for each in meaning.nearest(query, BROUGHT):
+        """Add the tools that mean what a sentence of the query means, and weigh both opinions."""
+        sentences = telling_sentences(query)
+        for each in chain.from_iterable(meaning.nearest(sentence, BROUGHT // len(sentences)) for sentence in sentences):
             entry = self._entries[each]
             if each not in scores and entry is not None and entry.tool_id in known:
                 scores[each] = scorer.score(self._shelf.documents[each])
-        return fused(scores, meaning.likeness(query, scores))
+        likest: dict[int, float] = {}
+        for sentence in sentences:
+            for each, likeness in meaning.likeness(sentence, scores).items():
+                likest[each] = max(likeness, likest.get(each, likeness))
+        return fused(scores, likest)
 
     def _worth_scoring(self, asked: tuple[Asked, ...], known: Collection[ToolId], limit: int) -> Iterator[int]:
         """Give the tools that may be among the best; looks further as long as too few of them may be known."""

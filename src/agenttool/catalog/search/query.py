@@ -10,13 +10,16 @@ from agenttool.catalog.search.request_words import FAINT_WORDS, REQUEST_WORDS
 from agenttool.catalog.search.shelf import Shelf
 from agenttool.catalog.search.spellings import Alike
 from agenttool.catalog.search.synonyms import TELLING, asks, deed_of, same_as
-from agenttool.catalog.search.words import Said, said_words, stem
+from agenttool.catalog.search.words import Said, said_words, sentences_of, stem
 
 MAX_WORDS = 100
 """How many words of a query count; a whole page asks for nothing in particular."""
 
 TALKATIVE = 16
 """A query of more words says it in several ways by itself; then relatives of its words count no more."""
+
+TELLS, MAX_SENTENCES = 2, 8
+"""A sentence with so many telling words has a meaning worth comparing, and so many sentences are compared."""
 
 FAINTLY = 0.3
 """How much a faint word counts, and a number: it is what a tool is given, and seldom what a tool is."""
@@ -80,6 +83,16 @@ def read_query(query: str, shelf: Shelf) -> Query:
     else:
         asked, whispered = tuple(map(reader.asked, _once(said))), ()
     return Query(asked, whispered, _deeds(said))
+
+
+def telling_sentences(query: str) -> list[str]:
+    """Give the sentences that have something to say, or the whole query: in a letter, one sentence is the wish."""
+    found = [each for each in sentences_of(query) if sum(map(_tells, said_words(each))) >= TELLS]
+    return found[:MAX_SENTENCES] or [query]
+
+
+def _tells(said: Said) -> bool:
+    return said.spelling not in REQUEST_WORDS and said.spelling not in FAINT_WORDS
 
 
 def _once(said: Iterable[Said]) -> list[Said]:

@@ -51,11 +51,16 @@ class Said:
     sentence: int
 
 
+def sentences_of(query: str) -> list[str]:
+    """Cut a query where its sentences end."""
+    return _SENTENCE_ENDS.split(query)
+
+
 def said_words(query: str) -> list[Said]:
     """Give all words of a query in their order."""
     return [
         Said(word, spelling, number)
-        for number, sentence in enumerate(_SENTENCE_ENDS.split(query))
+        for number, sentence in enumerate(sentences_of(query))
         for run in runs_of(sentence)
         for word, spelling in _asked(run if isinstance(run, str) else run.decode())
     ]
