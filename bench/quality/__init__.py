@@ -34,6 +34,7 @@ def _figures() -> Iterator[Figure | Absent]:
         ("wordy tools", disguises.wordy(catalog), requests),
         ("bare names", disguises.bare(catalog), requests),
         ("talkative people", catalog, disguises.talkative(requests)),
+        ("several wishes", catalog, disguises.several(requests)),
         ("slips of the pen", catalog, disguises.misspelt(requests)),
     ):
         ours = _ours(tools, asked)

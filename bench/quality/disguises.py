@@ -1,4 +1,4 @@
-"""The labelled set in other clothes, so that nothing is tuned to one: wordy tools, bare names, talkative people."""
+"""The labelled set in other clothes, so that nothing is tuned to one: other tools, and other people."""
 
 import random
 import re
@@ -61,6 +61,17 @@ def talkative(requests: Sequence[Request]) -> list[Request]:
         around: list[str] = chance.sample(talk, chance.randint(4, 10))
         around.insert(chance.randint(0, len(around)), f"{each.query.rstrip('.')}.")
         found.append(replace(each, query=" ".join(around)))
+    return found
+
+
+def several(requests: Sequence[Request]) -> list[Request]:
+    """Ask for two or three things at once."""
+    chance = random.Random(4)  # noqa: S311 -- the same words in every run
+    found: list[Request] = []
+    for each in requests:
+        wishes = [each, *chance.sample(list(requests), chance.randint(1, 2))]
+        query = " ".join(f"{wish.query.rstrip('.?!')}." for wish in wishes)
+        found.append(Request(query, frozenset[int]().union(*(wish.wanted for wish in wishes))))
     return found
 
 

@@ -5,7 +5,7 @@ from math import exp
 from statistics import fmean, pstdev
 
 MEANING_COUNTS = 0.6
-"""How much meaning counts beside words: even a poor model then does no harm, and a good one gives nearly all it can."""
+"""How much meaning counts beside words: as much as leaves a poor model little to spoil."""
 
 
 def fused(words: Mapping[int, float], meaning: Mapping[int, float]) -> dict[int, float]:
