@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequenc
 from contextlib import aclosing
 from copy import copy
 from dataclasses import replace as replace_core
+from datetime import timedelta
 from types import TracebackType
 from typing import Self, cast
 from weakref import WeakSet
@@ -30,6 +31,7 @@ from agenttool.pipeline.nested import run_nested
 from agenttool.pipeline.parking import let_end
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
+from agenttool.pipeline.retention import LetGo, retain
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
 from agenttool.pipeline.surfaced import Surfaced
@@ -334,6 +336,15 @@ class Runtime(Surfaced, Detached, Ledger):
         if self._keeper is not None:
             return await self._keeper.answer(approval_id, words, by=by)
         return take_answer(self._core, approval_id, words, by=by)
+
+    async def retain(self, *, payloads: timedelta | None = None, journal: timedelta | None = None) -> LetGo:
+        """Keep stored bytes and facts for so long, and let go of what is older; what is not given is kept.
+
+        Raises:
+            ConfigError: it is no length of time.
+            StoreError: a disk failed.
+        """
+        return await retain(self._core, payloads=payloads, journal=journal)
 
     async def resume(self) -> int:
         """Take up the calls of processes that died, now rather than soon; tell how many."""

@@ -59,7 +59,7 @@ def test_without_a_word_everything_stays_in_memory(settings):
         ('\n[store]\nurl = "postgres://x"', "FILE:3: no store answers to 'postgres://x'; use 'memory:' or 'sqlite:PATH'"),
         ("[store]\nurl = 1", "FILE:2: url must be text, got 1; write it in quotes"),
         ('\n\n[store]\nurl = ""', "FILE:4: url must be text, got ''; write it in quotes"),
-        ('[store]\npath = "x"', "FILE:2: [store] has no 'path'; use one of payloads, url"),
+        ('[store]\npath = "x"', "FILE:2: [store] has no 'path'; use one of journal_days, payload_days, payloads, url"),
         ("store = 1", "FILE:1: store must be a table; write [store]"),
     ],
 )  # fmt: skip

@@ -37,6 +37,7 @@ COMMANDS = {
     ),
     "policy": ("agenttool.cli.policy", "Show what other rules would have decided about the recorded calls"),
     "backup": ("agenttool.cli.backup", "Copy the journal as it is at one moment, while others write it"),
+    "retain": ("agenttool.cli.retain", "Keep stored bytes and facts for so many days, and let go of what is older"),
     "rap": ("agenttool.cli.rap", "Serve a provider's tools over the Reactive Agent Protocol"),
     "validate": ("agenttool.cli.validate", "Check records from anyone: their shape, and whether they make sense"),
     "conformance": (

@@ -1,5 +1,6 @@
 """One settings file to what it says, member by member; nothing is guessed and nothing unknown is passed over."""
 
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -90,9 +91,10 @@ def _workspace(written: Written, value: object) -> tuple[str, ...]:
 def _store(written: Written) -> StoreSetting | None:
     if "store" not in written.tables:
         return None
-    members, place = written.members("store", ("payloads", "url")), written.place("store")
+    known, place = ("journal_days", "payload_days", "payloads", "url"), written.place("store")
+    members = written.members("store", known)
     for name, value in members.items():
-        if not isinstance(value, str) or not value:
+        if name not in _DAYS and (not isinstance(value, str) or not value):
             wrong = written.place("store", key=name)
             raise ConfigError(f"{wrong}: {name} must be text, got {value!r}; write it in quotes")
     if "url" not in members:
@@ -103,7 +105,19 @@ def _store(written: Written) -> StoreSetting | None:
         payloads=None if payloads is None else str(payloads),
         folder=written.file.resolve().parent,
         place=written.place("store", key="url"),
+        payload_days=_days(written, "payload_days", members.get("payload_days")),
+        journal_days=_days(written, "journal_days", members.get("journal_days")),
     )
+
+
+_DAYS = ("payload_days", "journal_days")
+
+
+def _days(written: Written, name: str, value: object) -> float | None:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf):
+        return value
+    wrong = written.place("store", key=name)
+    raise ConfigError(f"{wrong}: {name} must be a number of days from 0 on, got {value!r}; write 30, or leave it out")
 
 
 def _surface(written: Written) -> SurfaceSetting | None:

@@ -23,12 +23,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSetting:
-    """Where the journal and the payloads are kept, as written; what is relative begins in the folder of the file."""
+    """Where the journal and the payloads are kept, as written; what is relative begins in the folder of the file.
+
+    For how long is a matter of whoever lets them go; what is not said is kept for ever.
+    """
 
     url: str
     payloads: str | None
     folder: Path
     place: str
+    payload_days: float | None = None
+    journal_days: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
