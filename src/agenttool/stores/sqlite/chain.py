@@ -39,7 +39,7 @@ def keep_head(connection: sqlite3.Connection) -> None:
 
 def find_kept_head(connection: sqlite3.Connection) -> tuple[int, bytes] | None:
     """Find how far the chain had come when that was put down last; none if it never was."""
-    return connection.execute("SELECT position, hash FROM heads").fetchone()
+    return connection.execute("SELECT CAST(position AS INTEGER), CAST(hash AS BLOB) FROM heads").fetchone()
 
 
 def find_anchor(connection: sqlite3.Connection) -> tuple[int, bytes]:

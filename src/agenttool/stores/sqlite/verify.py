@@ -150,9 +150,16 @@ class _Walk:
     def check_open(self) -> Iterator[Flaw]:
         """Check that each call without an end is in somebody's hands; if nobody has it, its end was cut away."""
         for call in self._calls:
-            held = self._connection.execute(_IS_HELD, {"call": call}).fetchone()
-            if held is None and not has_ended(self._connection, self._steps, call):  # it may have, meanwhile
+            if self._is_lost(call):
                 yield Flaw(position=self.position, what="end", expected=f"one for {call}", found="nobody has it")
+
+    def _is_lost(self, call: InvocationId) -> bool:
+        if self._connection.execute(_IS_HELD, {"call": call}).fetchone() is not None:
+            return False
+        try:
+            return not has_ended(self._connection, self._steps, call)  # it may have, meanwhile
+        except StoreError:  # one of its facts cannot be read, which is told already
+            return False
 
     def _check_story(self, position: int, fact: Fact) -> Iterator[Flaw]:
         call, step = fact.invocation_id, fact.step
