@@ -94,3 +94,17 @@ def test_a_name_that_is_the_providers_own_is_given_to_no_tool():
     menu = make_menu([offered("tool_search_tool_bm25")], FORMATS["anthropic"].LIMITS, Wishes())
     (name,) = menu.shown
     assert re.fullmatch(r"tool_search_tool_bm25_[0-9a-f]{8}", name)
+
+
+def test_a_description_that_is_too_long_is_cut_and_says_so_and_what_the_schema_needs_said_stays():
+    union = {"type": "object", "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}
+    tools = [offered("long", description="x" * 2000), offered("both", union, description="y" * 2000), offered("short")]
+    menu = make_menu(tools, FORMATS["openai"].LIMITS, Wishes())
+    long, both, short = menu.shown.values()
+    assert (len(long.description), long.is_strict) == (1024, True)
+    assert long.note == "its description is cut, as the provider takes no longer one"
+    assert len(both.description) == 1024
+    assert both.description.endswith('{"anyOf":[{"required":["a"]},{"required":["b"]}]}')
+    assert both.note.startswith("not strict: ")
+    assert both.note.endswith("; its description is cut, as the provider takes no longer one")
+    assert short.note is None

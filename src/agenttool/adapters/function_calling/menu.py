@@ -146,22 +146,21 @@ def _why_not(tool: OfferedTool, limits: Limits, before: int) -> tuple[str, str] 
 def _shown(name: str, tool: OfferedTool, limits: Limits, wishes: Wishes, budget: StrictBudget) -> ShownTool:
     strict = _strict(tool, limits, wishes, budget)
     if isinstance(strict, dict):
+        description = _cut(tool.description, None, limits)
         return ShownTool(
             name=name,
             tool=tool,
-            description=_cut(tool.description, limits),
+            description=description,
             schema=strict,
             is_strict=True,
             null_is_absent=limits.dialect is not None and limits.dialect.all_required,
+            note=_notes(tool, description),
         )
     loose = loose_form(tool.input_schema)
-    told = tool.description if loose.remark is None else f"{tool.description}\n{loose.remark}"
+    description = _cut(tool.description, loose.remark, limits)
+    reason = None if strict is None else f"not strict: {strict.reason}"
     return ShownTool(
-        name=name,
-        tool=tool,
-        description=_cut(told, limits),
-        schema=loose.schema,
-        note=None if strict is None else f"not strict: {strict.reason}",
+        name=name, tool=tool, description=description, schema=loose.schema, note=_notes(tool, description, reason)
     )
 
 
@@ -176,9 +175,22 @@ def _strict(tool: OfferedTool, limits: Limits, wishes: Wishes, budget: StrictBud
     return spelled if budget.take(spelled) else NotStrict("a request takes only so many strict schemas")
 
 
-def _cut(description: str, limits: Limits) -> str:
+def _cut(description: str, remark: str | None, limits: Limits) -> str:
+    """Keep a description to what a provider takes; a remark about the schema is the last that is cut."""
     most = limits.max_description
-    return description if most is None or len(description) <= most else f"{description[: most - 1]}…"
+    told = description if remark is None else f"{description}\n{remark}"
+    if most is None or len(told) <= most:
+        return told
+    left = most - 2 - len(remark or "")
+    if remark is not None and left > 0:
+        return f"{description[:left]}…\n{remark}"
+    return f"{told[: most - 1]}…"
+
+
+def _notes(tool: OfferedTool, description: str, reason: str | None = None) -> str | None:
+    is_whole = description.startswith(tool.description)
+    cut = None if is_whole else "its description is cut, as the provider takes no longer one"
+    return "; ".join(each for each in (reason, cut) if each) or None
 
 
 def _absent(tool: OfferedTool, message: str, change: str) -> AbsentTool:
