@@ -258,7 +258,7 @@ async def test_a_name_that_several_waiting_tools_share_tells_how_to_select_each(
         ("limit = 3", r"\[surface\] has no 'limit'"),
     ],
 )
-def test_settings_that_say_nothing_sensible_are_refused_with_their_place(tmp_path, written, told):
+async def test_settings_that_say_nothing_sensible_are_refused_with_their_place(tmp_path, written, told):
     settings = tmp_path / "agenttool.toml"
     settings.write_text(f"\n[surface]\n{written}\n")
     with pytest.raises(ConfigError, match=rf"agenttool\.toml:3: .*{told}"):
