@@ -31,7 +31,8 @@ class Lives:
         self._born.clear()
         self._words.clear()
         self.parent.stdin.write(" ".join(map(str, words)).encode() + b"\n")
-        await self._born.wait()
+        async with asyncio.timeout(60):
+            await self._born.wait()
 
     async def end(self):
         """Kill it, with no time to say anything."""

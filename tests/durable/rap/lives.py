@@ -18,6 +18,7 @@ def main(program, *words):
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    sys.stdout.reconfigure(write_through=False)  # a line at a time, also if unbuffered: two processes write here
     connections.tls()
     for line in sys.stdin:
         child = os.fork()

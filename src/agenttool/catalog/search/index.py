@@ -46,6 +46,7 @@ class Index:
         self._names = Names()
         self._numbers: dict[ToolId, int] = {}
         self._entries: list[Entry | None] = []
+        self._ids: list[ToolId | None] = []
         self._free: list[int] = []
         self._waiting: deque[int] = deque()
         self._shelf = Shelf()
@@ -55,10 +56,11 @@ class Index:
         self.remove(entry.tool_id)
         if self._free:
             number = self._free.pop()
-            self._entries[number] = entry
+            self._entries[number], self._ids[number] = entry, entry.tool_id
         else:
             number = len(self._entries)
             self._entries.append(entry)
+            self._ids.append(entry.tool_id)
         self._numbers[entry.tool_id] = number
         self._waiting.append(number)
         self._names.add(entry)
@@ -68,7 +70,7 @@ class Index:
         number = self._numbers.pop(tool_id, None)
         if number is None:
             return
-        entry, self._entries[number] = self._entries[number], None
+        entry, self._entries[number], self._ids[number] = self._entries[number], None, None
         if entry is not None:
             self._names.remove(entry)
         self._shelf.remove(number)
@@ -104,9 +106,8 @@ class Index:
         scores = {each: scorer.score(documents[each]) for each in self._worth_scoring(read.asked, known, limit)}
         if self.meaning is not None:
             scores = self._with_meaning(self.meaning, query, known, scorer, scores)
-        ranked = (
-            (-score, entry.tool_id, each) for each, score in scores.items() if score and (entry := self._entries[each])
-        )
+        ids = self._ids
+        ranked = [(-score, tool_id, each) for each, score in scores.items() if score and (tool_id := ids[each])]
         for score, tool_id, each in nsmallest(limit, ranked):
             if tool_id not in exact and len(found) < limit:
                 reason = scorer.reason(documents[each]) or "it means much the same"
@@ -129,8 +130,8 @@ class Index:
         """Add the tools that mean what a sentence of the query means, and weigh both opinions."""
         sentences = telling_sentences(query)
         for each in chain.from_iterable(meaning.nearest(sentence, BROUGHT // len(sentences)) for sentence in sentences):
-            entry = self._entries[each]
-            if each not in scores and entry is not None and entry.tool_id in known:
+            tool_id = self._ids[each]
+            if each not in scores and tool_id is not None and tool_id in known:
                 scores[each] = scorer.score(self._shelf.documents[each])
         likest: dict[int, float] = {}
         for sentence in sentences:
@@ -146,11 +147,10 @@ class Index:
             yield from (each for each in numbers if each is not None and each in self._shelf.documents)
             return
         signs = _loudest(asked)
-        entries, documents = self._entries, self._shelf.documents
+        ids, documents = self._ids, self._shelf.documents
 
-        def may_know(number: int) -> bool:
-            entry = entries[number]  # one that is removed may still be brought, and its number be another's by now
-            return entry is not None and entry.tool_id in known and number in documents
+        def may_know(number: int) -> bool:  # one that is removed may still be brought, and its number be another's
+            return ids[number] in known and number in documents
 
         yield from filter(may_know, candidates.fresh(signs))
         wanted, seen, given = max(BROUGHT, 2 * limit), 0, 0

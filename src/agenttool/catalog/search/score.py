@@ -24,18 +24,20 @@ NAME_SHARE = 0.05
 MAY_DO, DOES_OTHERWISE = 0.9, 0.8
 """What is left of a score if a tool does not tell by its name what it does, and if it does something else."""
 
-_NOTHING = {None}
+_SHORT = 1 - LENGTH_MATTERS
+_Answers = list[tuple[str, float]]
 
 _SAYS = {
     Field.NAME: "its name",
     Field.ALIAS: "an alias",
     Field.HINT: "its hint",
     Field.DESCRIPTION: "its description",
-    Field.DETAILS: "its description",
     Field.PARAMETER: "a parameter",
     Field.ABOUT_PARAMETER: "a parameter's description",
     Field.NAMESPACE: "its namespace",
 }
+_SAID_IN = {Field.DETAILS: Field.DESCRIPTION}
+"""Fields that are one to a person."""
 
 
 class Scorer:
@@ -48,7 +50,13 @@ class Scorer:
     def __init__(self, query: Query, shelf: Shelf) -> None:
         """Take the query and the words it is weighed by."""
         self._asked = [each for each in query.asked if each.answers]
-        self._whispered = [each for each in query.whispered if each.answers]
+        self._words = [
+            (each.weight, each.sentences, [(answer.sign, answer.likeness) for answer in each.answers])
+            for each in self._asked
+        ]
+        self._whispers = [
+            (each.weight, each.sentences, each.answers[0].sign) for each in query.whispered if each.answers
+        ]
         self._deeds = query.deeds
         self._deed_of = _deeds_by_sign(shelf) if any(query.deeds) else None
         self._slopes = [LENGTH_MATTERS / shelf.usual_length(field) for field in Field]
@@ -65,22 +73,22 @@ class Scorer:
         texts, named = [0.0] * len(self._deeds), [0.0] * len(self._deeds)
         mentioned = [0] * len(self._deeds)
         found = False
-        for each in self._asked:
-            best, likest = self._match(each, document, fields)
+        for weight, sentences, answers in self._words:
+            best, in_name = self._match(answers, document, fields)
             if best:
                 found = True
-                for sentence in each.sentences:
-                    texts[sentence] += each.weight * best
-                    if likest:
-                        named[sentence] += each.weight * likest
+                for sentence in sentences:
+                    texts[sentence] += weight * best
+                    if in_name:
+                        named[sentence] += weight * in_name
                         mentioned[sentence] += 1
         if not found:
             return 0.0
         name, lead = fields[Field.NAME], fields[Field.DESCRIPTION]
-        for each in self._whispered:
-            if each.answers[0].sign in name or each.answers[0].sign in lead:
-                for sentence in each.sentences:
-                    texts[sentence] += each.weight
+        for weight, sentences, sign in self._whispers:
+            if sign in name or sign in lead:
+                for sentence in sentences:
+                    texts[sentence] += weight
         words = len(set(name))
         for sentence, often in enumerate(mentioned):
             share = NAME_SHARE * min(1.0, often / words) if often else 0.0
@@ -89,43 +97,42 @@ class Scorer:
 
     def _joined(self, opinions: list[float], name: str) -> float:
         if self._deed_of is not None:
-            done = {self._deed_of.get(name[:1]), self._deed_of.get(name[-1:])}
-            opinions = [each * _accord(done, wanted) for each, wanted in zip(opinions, self._deeds, strict=True)]
+            first, last = self._deed_of.get(name[:1]), self._deed_of.get(name[-1:])
+            opinions = [each * _accord(first, last, wanted) for each, wanted in zip(opinions, self._deeds, strict=True)]
         return (opinions[0] if len(opinions) == 1 else hypot(*opinions)) / self._whole
 
-    def _match(self, asked: Asked, document: Document, fields: list[str]) -> tuple[float, float]:
-        """Tell how well a tool answers a word, and how well its name does."""
-        best = likest = 0.0
-        for answer in asked.answers:
-            if answer.likeness <= best:
-                break  # they come by likeness
-            sign = answer.sign
-            if sign in document:
-                amount = self._amount(sign, fields)
-                best = max(best, answer.likeness * amount / (self._saturation + amount))
-                if sign in fields[Field.NAME]:
-                    likest = max(likest, answer.likeness)
-        return best, likest
+    def _match(self, answers: _Answers, document: Document, fields: list[str]) -> tuple[float, float]:
+        """Tell how well a tool answers a word, and how well its name does.
 
-    def _amount(self, sign: str, fields: list[str]) -> float:
-        """Weigh where a word stands; in a long field it tells less, and twice in a field is hardly more than once."""
-        amount = 0.0
-        for at, field in enumerate(fields):
-            if sign in field:
-                often = min(MAX_TIMES, 1 + AGAIN * (field.count(sign) - 1))
-                amount += WEIGHTS[at] * often / (1 - LENGTH_MATTERS + self._slopes[at] * len(field))
-        return amount
+        It matters where a word stands; in a long field it tells less, and twice in a field is hardly more than once.
+        """
+        best = in_name = 0.0
+        slopes, saturation = self._slopes, self._saturation
+        for sign, likeness in answers:
+            if likeness <= best:
+                break  # they come by likeness
+            if sign in document:
+                amount = 0.0
+                for field, weight, slope in zip(fields, WEIGHTS, slopes, strict=True):
+                    if sign in field:
+                        often = field.count(sign)
+                        times = 1.0 if often == 1 else min(MAX_TIMES, 1 + AGAIN * (often - 1))
+                        amount += weight * times / (_SHORT + slope * len(field))
+                best = max(best, likeness * amount / (saturation + amount))
+                if sign in fields[0] and likeness > in_name:
+                    in_name = likeness
+        return best, in_name
 
     def reason(self, document: Document) -> str:
         """Say which words were found, each once, where it tells most."""
         fields = document.split(BETWEEN)
-        told: dict[str, dict[str, None]] = {where: {} for where in _SAYS.values()}
+        told: dict[Field, dict[str, None]] = {}
         for each in self._asked:
             answer = next((answer for answer in each.answers if answer.sign in document), None)
             if answer is not None:
                 field = next(field for field in Field if answer.sign in fields[field])
-                told[_SAYS[field]][_told(each, answer)] = None
-        return "; ".join(f"{where} says {', '.join(words)}" for where, words in told.items() if words)
+                told.setdefault(_SAID_IN.get(field, field), {})[_told(each, answer)] = None
+        return "; ".join(f"{_SAYS[field]} says {', '.join(told[field])}" for field in sorted(told))
 
 
 def _deeds_by_sign(shelf: Shelf) -> dict[str, int]:
@@ -133,11 +140,11 @@ def _deeds_by_sign(shelf: Shelf) -> dict[str, int]:
     return {sign: deed for sign, deed in signs if sign}
 
 
-def _accord(done: set[int | None], wanted: frozenset[int]) -> float:
+def _accord(first: int | None, last: int | None, wanted: frozenset[int]) -> float:
     """Weigh whether a tool does what is wanted: its name begins or ends with what it does."""
-    if not wanted or not wanted.isdisjoint(done):
+    if not wanted or first in wanted or last in wanted:
         return 1.0
-    return MAY_DO if done == _NOTHING else DOES_OTHERWISE
+    return MAY_DO if first is None and last is None else DOES_OTHERWISE
 
 
 def _told(asked: Asked, answer: Answer) -> str:
