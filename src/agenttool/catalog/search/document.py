@@ -45,8 +45,8 @@ def document_of(entry: Entry, alphabet: Alphabet) -> Document:
         read(f"{hint or ''} {title or ''}") if hint or title else "",
         description[:LEAD],
         description[LEAD:],
-        read(" ".join(parameters)),
-        read(" ".join(parameters.values())),
+        read(" ".join(parameters)) if parameters else "",
+        read(about) if (about := " ".join(filter(None, parameters.values()))) else "",
         read(declaration.namespace),
     )
     return Document(BETWEEN.join(fields))

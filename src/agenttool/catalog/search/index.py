@@ -53,15 +53,16 @@ class Index:
 
     def put(self, entry: Entry) -> None:
         """Add a tool, or replace the one with the same id."""
-        self.remove(entry.tool_id)
+        tool_id = entry.tool_id
+        self.remove(tool_id)
         if self._free:
             number = self._free.pop()
-            self._entries[number], self._ids[number] = entry, entry.tool_id
+            self._entries[number], self._ids[number] = entry, tool_id
         else:
             number = len(self._entries)
             self._entries.append(entry)
-            self._ids.append(entry.tool_id)
-        self._numbers[entry.tool_id] = number
+            self._ids.append(tool_id)
+        self._numbers[tool_id] = number
         self._waiting.append(number)
         self._names.add(entry)
 
