@@ -84,7 +84,7 @@ class Index:
         for _ in range(min(tools, len(self._waiting))):
             number = self._waiting.popleft()
             entry = self._entries[number]
-            if entry is not None and number not in self._shelf.documents:  # it may have gone since, or wait twice
+            if entry is not None and not self._shelf.has(number):  # it may have gone since, or wait twice
                 self._shelf.put(number, entry)
                 if self.meaning is not None:
                     self.meaning.put(number, told_in_words(entry))
@@ -145,13 +145,13 @@ class Index:
         candidates = self._shelf.candidates
         if candidates is None or len(known) <= FEW:
             numbers = (self._numbers.get(each) for each in known)
-            yield from (each for each in numbers if each is not None and each in self._shelf.documents)
+            yield from (each for each in numbers if each is not None and self._shelf.has(each))
             return
         signs = _loudest(asked)
         ids, documents = self._ids, self._shelf.documents
 
         def may_know(number: int) -> bool:  # one that is removed may still be brought, and its number be another's
-            return ids[number] in known and number in documents
+            return ids[number] in known and bool(documents[number])
 
         yield from filter(may_know, candidates.fresh(signs))
         wanted, seen, given = max(BROUGHT, 2 * limit), 0, 0

@@ -1,6 +1,6 @@
 """The documents of a catalog by number, and what is known of all of them: their words, how rare, and how many."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from math import log
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 FEW = 500
 """So many documents are looked through one by one; of more there is a full-text index."""
 
+_NONE = Document("")
+
 
 class Shelf:
     """Documents that come and go; one more or less costs only that one."""
@@ -24,30 +26,38 @@ class Shelf:
         self.alphabet = Alphabet()
         self.spellings = Spellings()
         self.candidates: Candidates | None = None
-        self._documents: dict[int, Document] = {}
+        self._documents: list[Document] = []
+        self._count = 0
         self._lengths = [0] * len(Field)
         self._having: dict[str, int] = {}
 
     @property
-    def documents(self) -> Mapping[int, Document]:
-        """All documents by number."""
+    def documents(self) -> Sequence[Document]:
+        """All documents by number; those that are not there are empty."""
         return self._documents
+
+    def has(self, number: int) -> bool:
+        """Tell whether there is a document of this number."""
+        return number < len(self._documents) and bool(self._documents[number])
 
     def put(self, number: int, entry: Entry) -> None:
         """Read a tool; its number is free."""
         document = document_of(entry, self.alphabet)
+        self._documents += [_NONE] * (number + 1 - len(self._documents))
         self._documents[number] = document
+        self._count += 1
         self._having.clear()
         self._measure(document, 1)
         if self.candidates is not None:
             self.candidates.add(number, document)
-        elif len(self._documents) > FEW:
+        elif self._count > FEW:
             self.candidates = self._full_text()
 
     def remove(self, number: int) -> None:
         """Forget a document, if it is there."""
-        document = self._documents.pop(number, None)
-        if document is not None:
+        if self.has(number):
+            document, self._documents[number] = self._documents[number], _NONE
+            self._count -= 1
             self._having.clear()
             self._measure(document, -1)
             if self.candidates is not None:
@@ -63,8 +73,9 @@ class Shelf:
         from agenttool.catalog.search.candidates import Candidates  # noqa: PLC0415 -- only large catalogs pay for it
 
         candidates = Candidates()
-        for number, document in self._documents.items():
-            candidates.add(number, document)
+        for number, document in enumerate(self._documents):
+            if document:
+                candidates.add(number, document)
         return candidates
 
     def settle(self) -> None:
@@ -75,18 +86,18 @@ class Shelf:
         """Count the documents that have a word; of many, removed ones may count until their place is used again."""
         count = self._having.get(sign)
         if count is None:
-            count = self._having[sign] = self._count(sign)
+            count = self._having[sign] = self._counted(sign)
         return count
 
-    def _count(self, sign: str) -> int:
+    def _counted(self, sign: str) -> int:
         if self.candidates is not None:
-            return min(self.candidates.having(sign), len(self._documents))
-        return sum(sign in document for document in self._documents.values())
+            return min(self.candidates.having(sign), self._count)
+        return sum(sign in document for document in self._documents)
 
     def rarity(self, having: int) -> float:
         """Weigh a word that so many documents have: the fewer, the more it tells."""
-        return log(1 + (len(self._documents) - having + 0.5) / (having + 0.5))
+        return log(1 + (self._count - having + 0.5) / (having + 0.5))
 
     def usual_length(self, field: Field) -> float:
         """Give how many words a field has on average."""
-        return max(1.0, self._lengths[field] / max(1, len(self._documents)))
+        return max(1.0, self._lengths[field] / max(1, self._count))
