@@ -7,6 +7,7 @@ side can send what the other must refuse.
 
 import json
 import re
+from collections import Counter
 from functools import cache
 from typing import TypeVar, cast, get_origin
 
@@ -57,6 +58,7 @@ def write(message: Message) -> bytes:
 
 _encoder = msgspec.json.Encoder()
 _any: "msgspec.json.Decoder[Json]" = msgspec.json.Decoder()
+_LONGEST = 300
 _COLON = re.compile(rb'"\s*:')
 
 
@@ -87,14 +89,22 @@ def _refuse_traps(data: bytes) -> None:
     Each member has its colon, and one that stands twice has two; so nothing stands twice where there are as many colons
     behind quotes as members, which is so for nearly every message, and is quick to tell.
     """
-    if len(data) <= SHALLOW and len(_COLON.findall(data)) == _members(_any.decode(data)):
+    if len(data) <= SHALLOW and _has_each_once(data):
         return
     try:
-        value = cast("Json", json.loads(data, object_pairs_hook=_once))
+        value = cast("Json", json.loads(data, object_pairs_hook=_once, parse_int=str))  # of numbers nothing is asked
     except RecursionError:
         value = None
     if len(data) > SHALLOW and (value is None or is_too_deep(value)):
         raise RecordError("a message must not be nested too deeply; flatten it")
+
+
+def _has_each_once(data: bytes) -> bool:
+    """Tell whether no member can stand twice; a number that is out of range leaves it open."""
+    try:
+        return len(_COLON.findall(data)) == _members(_any.decode(data))
+    except msgspec.ValidationError:
+        return False
 
 
 def _members(value: Json) -> int:
@@ -108,8 +118,7 @@ def _once(members: list[tuple[str, Json]]) -> dict[str, Json]:
     found = dict(members)
     if len(found) == len(members):
         return found
-    names = [name for name, _ in members]
-    twice = next(name for name in found if names.count(name) > 1)
+    twice = next(name for name, count in Counter(name for name, _ in members).items() if count > 1)
     raise RecordError(f"a member may stand only once, got {twice!r} twice; leave one out")
 
 
@@ -126,5 +135,11 @@ def _explained(error: msgspec.ValidationError) -> RecordError:
     missing = re.search(r"missing required field `([^`]+)`", words)
     if missing:
         return RecordError(f"a member {missing[1]!r} is required; add it", pointer=pointer + pointer_of([missing[1]]))
+    words = _in_one_line(words)
     advice = "" if ";" in words else "; see the message's fields"
     return RecordError(f"{words[:1].lower()}{words[1:]}{advice}", pointer=pointer)
+
+
+def _in_one_line(words: str) -> str:
+    """Quote a stranger in logs and replies: without what begins a line, and no longer than anybody reads."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in words[:_LONGEST])
