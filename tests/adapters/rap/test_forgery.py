@@ -50,6 +50,10 @@ def test_a_public_url_passes(url):
         "http://127.0.0.1/",
         "http://127.0.0.1./",
         "http://127.1/",
+        "http://[fec0::1]/",
+        "http://[3fff::1]/",
+        "http://192.0.0.192/opc/v2/",
+        "http://1.example.0x7f/",
         "http://2130706433/",
         "http://0x7f000001/",
         "http://017700000001/",
@@ -85,6 +89,11 @@ def test_a_deployment_may_allow_a_network_an_address_or_a_host():
     for url in ("http://10.1.2.4/", "http://192.168.0.1/", "http://[fc00::1]/"):
         with pytest.raises(RecordError):
             check_url(url, reach)
+
+
+@pytest.mark.parametrize("host", ["runtime1", "web-01", "svc.k8s-1"])
+def test_a_host_may_be_named_with_a_digit_at_its_end(host):
+    check_url(f"http://{host}:8080/", Reach.of([host]))
 
 
 def test_plain_http_can_be_kept_to_what_is_allowed():

@@ -23,8 +23,11 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ODD = re.compile(r"[^\x21-\x7e]|\\")
-_NUMERIC = re.compile(r"(?:0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
+_NUMERIC = re.compile(r"(?:^|\.)(?:0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
 _UNCLEAR = "a URL must be one that every reader reads alike; correct it"
+_NOT_PUBLIC = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "fec0::/10", "3fff::/20", "5f00::/16")))
+"""Ranges that nobody reaches from outside, and that the library takes for public ones, or did until lately."""
+
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
@@ -66,6 +69,7 @@ class Reach:
         """Tell whether an address may be contacted."""
         inner = _innermost(address)
         is_public = inner.is_global and not inner.is_multicast and not inner.is_reserved
+        is_public = is_public and not any(inner in network for network in _NOT_PUBLIC)
         return is_public or any(inner in network for network in self.networks if network.version == inner.version)
 
 
