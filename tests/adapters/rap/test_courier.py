@@ -57,6 +57,11 @@ def carried(host_answer, *, reach=HERE, path="/in?k=w%208", host="127.0.0.1", **
     return asyncio.run(carry())
 
 
+def test_what_stands_behind_a_semicolon_is_part_of_the_url():
+    _, requests = carried(answer(200), path="/in;v=1/9d3e;k=w8?x=1")
+    assert requests[0][0].startswith("POST /in;v=1/9d3e;k=w8?x=1 HTTP/1.1")
+
+
 @pytest.mark.requirement("RAP-003", "RAP-006")
 def test_a_message_is_posted_as_json_to_exactly_that_url():
     reply, [(head, body)] = carried(answer(200))

@@ -96,7 +96,7 @@ class Courier:
     async def _exchange(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
     ) -> Reply:
-        read, place = bytearray(), httpcore.URL(url)
+        read, place = bytearray(), _place_of(url)
         sent = [(name.encode(), value.encode()) for name, value in headers.items()]
         async with (
             self._connections.lent(place) as connection,
@@ -109,3 +109,11 @@ class Courier:
                         return Reply(fault=f"the answer has more than {max_bytes} bytes", is_refused=True)
                     break
         return Reply(status=response.status, body=bytes(read[:max_bytes]))
+
+
+def _place_of(url: str) -> httpcore.URL:
+    """Take a URL apart; the library would leave out what stands behind a semicolon in the last part of the path."""
+    parts = urlsplit(url)
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    host = (parts.hostname or "").encode()
+    return httpcore.URL(scheme=parts.scheme.encode(), host=host, port=parts.port, target=target.encode())
