@@ -1,8 +1,12 @@
 """The beginning and the end of threads and sessions, told to every server."""
 
+import json
+
 import pytest
 
 from agenttool import ConfigError, Runtime
+from agenttool.adapters.rap.courier import Courier, Reply
+from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.errors import StoreError
 from agenttool.policy.rules import Rule
@@ -137,3 +141,21 @@ async def test_settings_name_sources(tmp_path, monkeypatch):
         file.write_text(f"[sources.gh]\n{wrong}\n")
         with pytest.raises(ConfigError, match=r"agenttool.toml:[12]: "):
             Runtime.open(config=file)
+
+
+async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the_clear(monkeypatch):
+    posted = []
+
+    async def exchange(self, method, url, headers, body, max_bytes):
+        posted.append((method, url))
+        tool = {"name": "probe", "description": "d", "inputSchema": {"type": "object"}}
+        told = {"name": "gh", "endpoint": "http://gh.example/invoke", "tools": [tool]}
+        return Reply(status=200, body=json.dumps(told).encode())
+
+    monkeypatch.setattr(Courier, "_exchange", exchange)
+    source = RapSource(name="gh", url="https://gh.example", credential=Bearer("a-token-of-sixteen"))
+    async with Runtime.open(sources=[source], rules=ALL) as rt:
+        result = await rt.call("probe", {}, surface=await rt.surface())
+        assert result.is_error
+        assert "https" in str(result.error)
+    assert not [url for _, url in posted if url.startswith("http://")]

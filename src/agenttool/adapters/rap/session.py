@@ -45,7 +45,7 @@ class Rap:
     def __init__(self, sources: Iterable[RapSource], host: Host, secret: bytes, callback_url: str | None) -> None:
         """Join the parts; `open` is the door."""
         self._sources = tuple(sources)
-        self._couriers = {each.name: Courier(Reach.of(each.allow)) for each in self._sources}
+        self._couriers = {each.name: Courier(_reach_of(each)) for each in self._sources}
         self._by_tool: dict[ToolId, tuple[RapSource, Reach]] = {}
         self._toolsets: tuple[Toolset, ...] = ()
         self._notices = Notices()
@@ -124,7 +124,7 @@ class Rap:
                 threads=self.threads,
             )
             declared = declare(source, manifest, tool, executor, later)
-            self._by_tool[declared.declaration.tool_id] = (source, Reach.of(source.allow))
+            self._by_tool[declared.declaration.tool_id] = (source, _reach_of(source))
             found.append(declared)
         return found
 
@@ -153,7 +153,7 @@ class Rap:
         return tuple(fault for fault in await asyncio.gather(*moves) if fault is not None)
 
     async def _migrate(self, source: RapSource, session_id: str, destination: str) -> str | None:
-        courier = Courier(Reach.of(source.allow), timeout_s=MIGRATE_WITHIN_S)
+        courier = Courier(_reach_of(source), timeout_s=MIGRATE_WITHIN_S)
         try:
             body = write(Migrate(session_id=session_id, destination_url=destination))
             url = source.base + "/migrate"
@@ -177,3 +177,8 @@ class Rap:
 
     def _withdraw(self, invocation_id: InvocationId, thread_id: str) -> None:
         self._notices.send("/cancel_tool_call", CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))
+
+
+def _reach_of(source: RapSource) -> Reach:
+    """Keep what goes to a server that is found over TLS on TLS, wherever its manifest or a question leads."""
+    return Reach.of(source.allow, https_only=source.url.startswith("https://"))
