@@ -2,6 +2,7 @@
 
 import pytest
 
+from agenttool.adapters.rap.callbacks import Outcome
 from agenttool.adapters.rap.listen import CallbackApp, listener_of
 from agenttool.stores.memory_shelf import MemoryShelf
 
@@ -34,3 +35,21 @@ async def test_beside_a_process_that_listens_there_another_place_is_found_and_th
     assert urls[0] != urls[1]
     assert again.url == url
     await again.stop()
+
+
+async def test_what_comes_to_a_forged_url_is_not_read():
+    class Strict:
+        def call_of(self, token):
+            return Outcome(404, "no such callback URL")
+
+    async def receive():
+        raise AssertionError("the message of a stranger was read")
+
+    told = []
+
+    async def send(message):
+        told.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/rap/callbacks/forged", "headers": []}
+    await CallbackApp(Strict())(scope, receive, send)
+    assert told[0]["status"] == 404

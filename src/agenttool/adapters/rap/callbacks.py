@@ -74,10 +74,9 @@ class Callbacks:
 
         Two messages with the same idempotency key are two tries to deliver one, also where equal messages are two.
         """
-        call = self.addresses.read(token, self.now_ns())
-        if isinstance(call, Flawed):
-            log.warning("a callback came to a URL that is %s", call.value)
-            return Outcome(GONE if call is Flawed.EXPIRED else UNKNOWN, "no such callback URL")
+        call = self.call_of(token)
+        if isinstance(call, Outcome):
+            return call
         message = _read(call, content_type, body)
         if isinstance(message, Outcome):
             return message
@@ -87,6 +86,14 @@ class Callbacks:
             return Outcome(BUSY, "too many callbacks at once; come again")
         delivery = None if idempotency_key is None else hashlib.sha256(idempotency_key.encode()).hexdigest()[:_DIGITS]
         return await self._in_turn(call, message, body, delivery)
+
+    def call_of(self, token: str) -> InvocationId | Outcome:
+        """Tell which call a URL is for, before anything is read that was sent there; or what to tell its sender."""
+        call = self.addresses.read(token, self.now_ns())
+        if not isinstance(call, Flawed):
+            return call
+        log.warning("a callback came to a URL that is %s", call.value)
+        return Outcome(GONE if call is Flawed.EXPIRED else UNKNOWN, "no such callback URL")
 
     async def _in_turn(self, call: InvocationId, message: Callback, body: bytes, delivery: str | None) -> Outcome:
         turn = self._locks.setdefault(message.group_id, asyncio.Lock())

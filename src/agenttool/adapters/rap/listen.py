@@ -40,6 +40,10 @@ class CallbackApp:
     async def _answer(self, scope: Scope, receive: Receive) -> Outcome:
         if scope["method"] != "POST":
             return Outcome(_ALLOWED, "callbacks are posted")
+        token = str(scope["path"]).rpartition("/")[2]
+        call = self._callbacks.call_of(token)
+        if isinstance(call, Outcome):
+            return call  # a stranger's message is not even read
         try:
             async with asyncio.timeout(SLOWEST_S):
                 body = await _body(receive, self._max_body)
@@ -47,7 +51,6 @@ class CallbackApp:
             return Outcome(_TOO_SLOW, "the message took too long")
         if body is None:
             return Outcome(_TOO_LARGE, f"a message has at most {self._max_body} bytes")
-        token = str(scope["path"]).rpartition("/")[2]
         kind, key = _header(scope, b"content-type"), _header(scope, b"idempotency-key")
         return await self._callbacks.receive(token, kind, body, key)
 
