@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import pytest
 
+from agenttool.adapters.rap.credentials import Bearer
 from agenttool.errors import ConfigError
 from agenttool.rap import Call, OAuthClient
 
@@ -259,3 +260,22 @@ async def test_a_grant_that_the_cipher_cannot_read_is_asked_for_anew(listing, se
         async with serving(again, inbox) as client:
             await client.invoke("list_issues", user_id="ann", id="tc-2")
             await client.inbox.wait(2, "oauth")
+
+
+async def test_what_a_user_of_one_caller_granted_is_not_for_a_user_whom_another_caller_calls_the_same(
+    listing, serving, serve_app
+):
+    async with serve_app(Authority()) as url:
+        provider, used = listing(url)
+        provider._settings.admits = Bearer({"token-of-runtime-a": "a", "token-of-runtime-b": "b"})
+        async with serving(provider) as client:
+            client.headers = {"Authorization": "Bearer token-of-runtime-a"}
+            await client.invoke("list_issues", user_id="ann")
+            [asked] = await client.inbox.wait(1, "oauth")
+            query = dict(parse_qsl(urlsplit(asked["auth_url"]).query))
+            await client.get(f"{query['redirect_uri']}?state={query['state']}&code=code-1")
+            await client.result()
+            client.headers = {"Authorization": "Bearer token-of-runtime-b"}
+            await client.invoke("list_issues", user_id="ann", id="tc-2")
+            await client.inbox.wait(2, "oauth")
+    assert used == ["at-1"]

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.wire import Invocation, Migrate
+from agenttool.codec import json_bytes
 from agenttool.errors import StoreError
 from agenttool.rap.asking import Asking
 from agenttool.rap.call import Call
@@ -169,16 +170,17 @@ class Live:
         if call.user_id is None:
             raise Declined("this tool acts on behalf of a user, and the call names none")
         known = await self._store.perform(questions.find, call.number, call.asked)
-        token = await self._grants.token(chosen, call.user_id)
+        holder = _holder(call)
+        token = await self._grants.token(chosen, holder)
         if known is None and token is not None:
             call.asked += 1  # the place stays taken, so that the questions after it keep theirs
             return token
-        pending = Pending.new(chosen, call.user_id, f"{call.kept.base_url}{OAUTH_PATH}{chosen.name}")
+        pending = Pending.new(chosen, holder, f"{call.kept.base_url}{OAUTH_PATH}{chosen.name}")
         state = secrets.token_urlsafe(32)
         page = chosen.page_for(state=state, verifier=pending.verifier, redirect_uri=pending.redirect_uri)
         async with self._runs.paused(call):
             await self._asking.authorize(call, page, state, pending.spelled(), limit_s)
-        token = await self._grants.token(chosen, call.user_id)
+        token = await self._grants.token(chosen, holder)
         if token is None:
             raise Declined("the authorization no longer holds; call again")
         return token
@@ -217,6 +219,11 @@ class Live:
                 self._stop(await self._subscriptions.expire())
                 await self._store.perform(calls.forget, time.time_ns() - int(self.settings.limits.keep_s * 1e9))
             await asyncio.sleep(TIDY_EVERY_S)
+
+
+def _holder(call: Call) -> str:
+    """Name whose grants a call may use: who a user is, is the word of a caller, and holds for its own calls only."""
+    return json_bytes([call.kept.caller, call.user_id]).decode()
 
 
 @asynccontextmanager
