@@ -265,3 +265,36 @@ async def test_what_a_full_disk_did_not_take_is_kept_and_delivered_once_it_has_r
         await disk[0].fill(is_full=False)
         assert len((await client.result())["text"]) == 200_000
     assert done == ["began"]
+
+
+@pytest.mark.requirement("RAP-307")
+async def test_nobody_closes_or_moves_a_thread_of_another_caller(make, serving):
+    provider = make(auth=Bearer({"token-of-runtime-a": "a", "token-of-runtime-b": "b"}))
+    done = []
+
+    @provider.tool
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    @provider.on_close
+    async def clean_up(thread_id):
+        done.append(thread_id)
+
+    @provider.on_migrate
+    async def move(session_id, destination_url):
+        done.append((session_id, destination_url))
+
+    owner, stranger = ({"Authorization": f"Bearer token-of-runtime-{name}"} for name in "ab")
+    async with serving(provider) as client:
+        for number, client.headers in enumerate((owner, stranger)):
+            await client.invoke("work", id=f"tc-{number}")
+        moving = {"session_id": "thread-1", "destination_url": client.base}
+        assert await client.post("/close_thread", {"thread_id": "thread-1"}) == 200
+        assert await client.post("/migrate", moving) == 502
+        await client.result(2)
+        assert done == []
+        client.headers = owner
+        assert await client.post("/close_thread", {"thread_id": "thread-1"}) == 200
+        await client.result(2)
+    assert done == ["thread-1"]

@@ -148,13 +148,13 @@ class Door:
 
     async def migrate(self, request: Request) -> Response:
         """Move a session, and answer when it has moved, or why it has not."""
-        _, body = await self._message(request)
+        caller, body = await self._message(request)
         notice = _read(body, Migrate)
         try:
             check_url(notice.destination_url, self._settings.reach)
         except RecordError as error:
             raise HTTPException(400, f"destination_url: {error}") from None
-        fault = await self.live.migrate(notice)
+        fault = await self.live.migrate(caller, notice)
         return Response() if fault is None else PlainTextResponse(fault, 502)
 
     async def select(self, request: Request) -> Response:

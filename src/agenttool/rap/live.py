@@ -30,6 +30,7 @@ from agenttool.records import JsonObject
 
 TIDY_EVERY_S = 60.0
 _GONE = (404, 410)
+_NOT_MOVED = "the session could not be moved; it stays here"
 _log = logging.getLogger(__name__)
 
 
@@ -107,8 +108,10 @@ class Live:
         if self._notices.wait_of(caller):
             return
         await self._stop_noted(calls.close_thread, caller, thread)
-        for clean_up in self.settings.on_close:
-            self._tasks.start(clean_up(thread))
+        with suppress(StoreError):  # then it is as if the notice got lost
+            if not await self._store.perform(calls.is_of_another, caller, thread):
+                for clean_up in self.settings.on_close:
+                    self._tasks.start(clean_up(thread))
 
     async def _stop_noted(self, note: Callable[..., list[int]], *names: str) -> None:
         """Stop calls that nobody wants any more; if the disk does not take it, it is as if the notice got lost."""
@@ -121,11 +124,13 @@ class Live:
         for number in numbers:
             self._runs.cancel(number)
 
-    async def migrate(self, request: Migrate) -> str | None:
+    async def migrate(self, caller: str, request: Migrate) -> str | None:
         """Move a session to another host; gives why not, once it is clear, and nothing once everything is there.
 
         The destination is looked for first, and everything has to be done within the limit.
         """
+        if await self._store.perform(calls.is_of_another, caller, request.session_id):
+            return _NOT_MOVED
         url = f"{request.destination_url.rstrip('/')}/.well-known/rap-toolset"
         reply = await self._courier.get(url)
         if not reply.is_accepted:
@@ -138,7 +143,7 @@ class Live:
             return str(error)
         except Exception as error:  # noqa: BLE001 -- the author's code; the session stays where it is
             _log.error("a migration failed: %s", type(error).__name__)
-            return "the session could not be moved; it stays here"
+            return _NOT_MOVED
         return None
 
     async def select(self, token: str, body: bytes) -> bool:

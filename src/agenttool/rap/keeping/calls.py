@@ -159,6 +159,12 @@ def close_thread(connection: sqlite3.Connection, caller: str, thread: str) -> li
     return _stopped(connection, rows)
 
 
+def is_of_another(connection: sqlite3.Connection, caller: str, thread: str) -> bool:
+    """Tell whether a thread is somebody else's: it belongs to whoever called in it first, as far as that is known."""
+    row = connection.execute("SELECT caller FROM calls WHERE thread = ? ORDER BY number LIMIT 1", (thread,)).fetchone()
+    return row is not None and row[0] != caller
+
+
 def _stopped(connection: sqlite3.Connection, rows: sqlite3.Cursor) -> list[int]:
     """End the subscriptions among calls that nobody wants any more; the others are for whoever runs them to stop."""
     numbers = [number for (number,) in rows.fetchall()]
