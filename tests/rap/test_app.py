@@ -241,3 +241,20 @@ async def test_secrets_are_neither_logged_nor_readable_by_others(ringing, servin
     assert "k=w8" not in caplog.text
     assert TOKEN not in caplog.text
     assert b"k=w8" not in (tmp_path / "calls.db").read_bytes()  # nothing more is to be sent there
+
+
+@pytest.mark.requirement("RAP-411")
+@pytest.mark.parametrize("header", [("Origin", "https://evil.example"), ("Sec-Fetch-Site", "cross-site")])
+async def test_a_web_page_cannot_call_what_trusts_everybody_on_this_machine(make, serving, header):
+    provider, ran = make(), []
+
+    @provider.tool
+    async def work() -> str:
+        """Work."""
+        ran.append(1)
+        return ""
+
+    async with serving(provider) as client:
+        message = client.invocation("work")
+        assert await client.post("/invoke", message, **dict([header])) == 403
+    assert not ran

@@ -33,6 +33,10 @@ from agenttool.rap.settings import Settings
 
 INVOKE_PATH = "/invoke"
 _JSON = "application/json"
+_OF_BROWSERS = ("origin", "sec-fetch-site")
+"""What browsers send along with what a page does: a page that somebody has open must not reach what trusts everybody
+here, and it can, for a body without a type goes out without asking."""
+
 _MOST_BASES = 100
 """So many of the names that callers know this server by are remembered; it only saves time."""
 
@@ -197,6 +201,8 @@ class Door:
         """Name the caller."""
         admits = self._settings.admits
         if admits is None:
+            if any(name in request.headers for name in _OF_BROWSERS):
+                raise HTTPException(403, "web pages may not call; give the provider `auth`, and present it")
             return ""
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers = {name.lower(): value for name, value in request.headers.items()}
