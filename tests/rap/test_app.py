@@ -258,3 +258,18 @@ async def test_a_web_page_cannot_call_what_trusts_everybody_on_this_machine(make
         message = client.invocation("work")
         assert await client.post("/invoke", message, **dict([header])) == 403
     assert not ran
+
+
+async def test_of_a_call_that_is_refused_nothing_large_is_kept(make, serving, tmp_path):
+    provider = make()
+
+    @provider.tool
+    async def work() -> str:
+        """Work."""
+        return ""
+
+    async with serving(provider) as client:
+        message = {**client.invocation("work"), "operation": 5, "callback_url": "http://127.0.0.1:9/x"}
+        for number in range(10):
+            assert await client.post("/invoke", {**message, "id": str(number), "pad": "x" * 900_000}) == 200
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 2_000_000

@@ -15,7 +15,7 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from agenttool.codec import json_bytes
@@ -85,7 +85,7 @@ def accept(connection: sqlite3.Connection, call: NewCall) -> KeptCall | None:
 
 def accept_settled(connection: sqlite3.Connection, call: NewCall, body: bytes) -> Outgoing | None:
     """Keep a call together with its result, which is an error that needed no work; none if it was kept before."""
-    kept = accept(connection, call)
+    kept = accept(connection, replace(call, body=b""))  # there is no work to do that would need it
     return None if kept is None else settle(connection, kept.number, [(Kind.RESULT, body)])
 
 
