@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool.rap import Call, Declined, Event, Limits, Subscribed
+from agenttool.rap import Call, Declined, Event, Limits, Subscribed, subscriptions
 
 CANCEL = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
 
@@ -232,3 +232,27 @@ async def test_events_are_paced(make, serving):
         start = loop.time()
         await client.inbox.wait(20, "subscription_event")
         assert loop.time() - start >= 19 / 50 * 0.9
+
+
+async def test_a_generator_waits_while_its_runtime_takes_nothing_and_goes_on_when_it_does(make, serving, monkeypatch):
+    monkeypatch.setattr(subscriptions, "PATIENCE_S", 0.2)
+    monkeypatch.setattr(subscriptions, "LOOK_EVERY_S", 0.01)
+    provider, made = make(limits=Limits(events_per_second=200)), []
+
+    @provider.subscription
+    async def ticks():
+        """Tick."""
+        yield "watching"
+        while True:
+            made.append(1)
+            yield "tick"
+
+    async with serving(provider) as client:
+        client.inbox.statuses = [200] + [503] * 10_000
+        await client.invoke("ticks")
+        await asyncio.sleep(0.6)
+        held = len(made)
+        await asyncio.sleep(0.5)
+        assert len(made) == held
+        client.inbox.statuses = []
+        await client.inbox.wait(held + 3, "subscription_event")

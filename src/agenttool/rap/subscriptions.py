@@ -9,7 +9,8 @@ from functools import partial
 
 from agenttool.errors import ToolFailure
 from agenttool.rap.call import Call
-from agenttool.rap.keeping import subscriptions
+from agenttool.rap.keeping import messages, subscriptions
+from agenttool.rap.keeping.messages import Outgoing
 from agenttool.rap.keeping.store import Store
 from agenttool.rap.keeping.subscriptions import Subscriber
 from agenttool.rap.outbox import Outbox
@@ -17,6 +18,10 @@ from agenttool.rap.outcome import Event, event_of
 
 LASTS_S = 30 * 86_400.0
 """How long a subscription lasts that nobody ends."""
+
+PATIENCE_S = 60.0
+LOOK_EVERY_S = 1.0
+"""A generator whose events nobody has taken for so long waits until somebody does; looked at so often."""
 
 _log = logging.getLogger(__name__)
 
@@ -46,9 +51,11 @@ class Subscriptions:
             async with aclosing(events) as yielded:
                 async for item in yielded:
                     event = item if isinstance(item, Event) else Event(value=item)
-                    if not await self._emit(call.number, call.thread_id, call.id, event) or event.final:
+                    oldest = await self._emit(call.number, call.thread_id, call.id, event)
+                    if oldest is None or event.final:
                         return
                     await asyncio.sleep(self._pause_s)
+                    await self._until_taken(oldest)
             last = "The subscription has ended."
         except ToolFailure as failure:
             last = f"Error: {failure.error.message}"
@@ -69,11 +76,17 @@ class Subscriptions:
         """End a subscription that nobody wants any more, without another word."""
         await self._store.perform(subscriptions.cancel, call)
 
-    async def _emit(self, call: int, thread: str, call_id: str, event: Event) -> bool:
+    async def _until_taken(self, oldest: Outgoing | None) -> None:
+        """Wait while a runtime takes nothing, or else the events of a week without it would fill the disk."""
+        while oldest is not None and time.time_ns() - oldest.put_at > PATIENCE_S * 1e9:
+            await asyncio.sleep(LOOK_EVERY_S)
+            oldest = await self._store.insist(messages.next_of, oldest.call)
+
+    async def _emit(self, call: int, thread: str, call_id: str, event: Event) -> Outgoing | None:
         body = event_of(thread, call_id, event)
         message = await self._store.insist(subscriptions.emit, call, body, event.bookmark, final=event.final)
         self._outbox.send(message)
-        return message is not None
+        return message
 
 
 def _body(event: Event, subscriber: Subscriber) -> bytes:
