@@ -52,6 +52,7 @@ def test_a_public_url_passes(url):
         "http://127.1/",
         "http://[fec0::1]/",
         "http://[3fff::1]/",
+        "http://168.63.129.16/machine",
         "http://192.0.0.192/opc/v2/",
         "http://1.example.0x7f/",
         "http://2130706433/",

@@ -25,8 +25,13 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _ODD = re.compile(r"[^\x21-\x7e]|\\")
 _NUMERIC = re.compile(r"(?:^|\.)(?:0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
 _UNCLEAR = "a URL must be one that every reader reads alike; correct it"
-_NOT_PUBLIC = tuple(map(ipaddress.ip_network, ("192.0.0.0/24", "fec0::/10", "3fff::/20", "5f00::/16")))
-"""Ranges that nobody reaches from outside, and that the library takes for public ones, or did until lately."""
+_NOT_PUBLIC = tuple(
+    map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24", "fec0::/10", "3fff::/20", "5f00::/16"))
+)
+"""Ranges that nobody reaches from outside, and that the library takes for public ones, or did until lately.
+
+One of them is a single address: what a large cloud tells its own machines.
+"""
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
