@@ -1,6 +1,7 @@
 """Calls of which nothing is kept but that they have begun are found when their process is dead, and no others."""
 
 import asyncio
+import sqlite3
 import tempfile
 from pathlib import Path
 from unittest.mock import patch
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import TakenForDead
 from agenttool.ports.world import Moment
@@ -131,5 +133,44 @@ async def test_a_call_that_is_left_by_who_was_taken_for_dead_stays_with_who_has_
     await slept.open_calls.renew(Moment(LATEST))
     opened = await heir.open_calls.get(invocation_number(1))
     assert (opened.kind, opened.owner) == ("begun", "heir")
+    await slept.close()
+    await heir.close()
+
+
+@pytest.mark.requirement("AT-EVT-12")
+@pytest.mark.parametrize("turns", range(4))
+async def test_nobody_who_waits_while_their_call_is_given_up_is_told_that_its_end_is_kept(
+    open_store, path, monkeypatch, turns
+):
+    """They may have come at any turn: while a commit for others is under way, or gathering for the next one."""
+    monkeypatch.setattr(groups, "LONE", 10**9)
+    slept, heir = open_store("slept"), open_store("heir")
+    await slept.open_calls.renew(Moment(NOW))
+    for number in (1, 2):
+        slept.log.append(story_of(number)[0])
+    await slept.log.settle()
+    await heir.open_calls.renew(Moment(LATEST))
+    for number in (1, 2):
+        assert await heir.open_calls.take(invocation_number(number), now=Moment(LATER)) is not None
+
+    async def end(number):
+        for fact in story_of(number)[1:]:
+            slept.log.append(fact)
+        await slept.log.settle()
+
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    ends = [asyncio.ensure_future(end(1))]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    ends.append(asyncio.ensure_future(end(2)))
+    await asyncio.sleep(0)
+    slept.open_calls.begin_anew()
+    other.execute("ROLLBACK")
+    other.close()
+    await slept.open_calls.renew(Moment(LATEST))
+    outcomes = await asyncio.gather(*ends, return_exceptions=True)
+    assert [isinstance(each, StoreError) for each in outcomes] == [True, True], outcomes
+    assert [len(heir.log.facts_of(invocation_number(number))) for number in (1, 2)] == [1, 1]
     await slept.close()
     await heir.close()

@@ -38,6 +38,8 @@ LONE = 8
 BACKLOG = 100_000
 """How many facts may wait for a disk that fails before no more are taken."""
 
+_GIVEN_UP = "this process was taken for dead and gave up its calls; look in the log for what becomes of them"
+
 _T = TypeVar("_T")
 _Loop = asyncio.AbstractEventLoop
 
@@ -63,6 +65,7 @@ class GroupCommit:
         self._is_lingering = False
         self._waited_s = 0.0
         self._lone = 0
+        self._lives = 0
         self._has_gone = False
         self._thread: threading.Thread | None = None
         self._jobs: SimpleQueue[tuple[_Loop, Batch | None] | None] = SimpleQueue()
@@ -84,14 +87,21 @@ class GroupCommit:
         return batch
 
     def lose(self) -> set[str]:
-        """Give up every call under way, with all that is still to be written of it; name them."""
+        """Give up every call under way, with all that is still to be written of it; name them.
+
+        Whoever waits is told so: what they wait for may be what is given up, and it would pass for kept.
+        """
         # Also those whose last word is on its way: it is too late for that.
         lost = {*self.begun, *self.batch.parted, *(self._under_way.parted if self._under_way is not None else ())}
         for call, together in self.begun.items():
             together.calls.pop(call, None)
         self.begun.clear()
         self.batch.drop(lost)
+        self.batch.changes.clear()  # whoever wanted them is among those who wait
         self.lost |= lost
+        self._lives += 1
+        waiting, self._waiting = self._waiting, []
+        _tell(waiting, TakenForDead(_GIVEN_UP))
         return lost
 
     def forget(self, call: str) -> None:
@@ -165,8 +175,12 @@ class GroupCommit:
 
     async def _lead(self, loop: _Loop) -> None:
         """Let everybody who is ready now come along, then go; who finds somebody else leading comes along."""
+        life = self._lives
         if self._is_free:
             await self._gather(loop)
+        if life != self._lives:
+            self._depart_if_awaited(loop)
+            raise TakenForDead(_GIVEN_UP)
         waiter = self._join(loop)
         if self.batch and self._is_free:
             self._depart(loop)
@@ -281,14 +295,7 @@ class GroupCommit:
                 self.batch.drop(self.lost)
         else:
             self.batch.ended += batch.kept()
-        for waiter in aboard:
-            if waiter.done():
-                continue
-            if error is None:
-                waiter.set_result(None)
-            else:
-                kind = TakenForDead if isinstance(error, TakenForDead) else StoreError
-                waiter.set_exception(kind(str(error) or repr(error)))
+        _tell(aboard, error)
         if not is_checkpoint_due:
             self._return_writer(loop)
         if error is None:
@@ -298,3 +305,15 @@ class GroupCommit:
         self._is_writer_taken = False
         if not self._is_gathering:
             self._depart_if_awaited(loop)
+
+
+def _tell(waiting: list[asyncio.Future[None]], error: BaseException | None) -> None:
+    """Tell everybody who waits that all is kept, or why it is not."""
+    for waiter in waiting:
+        if waiter.done():
+            continue
+        if error is None:
+            waiter.set_result(None)
+        else:
+            kind = TakenForDead if isinstance(error, TakenForDead) else StoreError
+            waiter.set_exception(kind(str(error) or repr(error)))
