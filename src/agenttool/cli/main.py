@@ -13,7 +13,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from agenttool import __version__
-from agenttool.cli.dropping import drop_output
+from agenttool.cli.dropping import complaining, drop_output
 from agenttool.cli.refusing import speaking, tell
 
 UNWRITABLE = 2
@@ -132,5 +132,6 @@ def main() -> None:
             raise
         drop_output()
         told = f"the output cannot be written: {error.strerror}; make room, or send it elsewhere"
-        Console(stderr=True).print(told, style="red", soft_wrap=True)
+        with complaining():
+            Console(stderr=True).print(told, style="red", soft_wrap=True)
         sys.exit(UNWRITABLE)

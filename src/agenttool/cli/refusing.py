@@ -4,12 +4,14 @@ import json
 import re
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NoReturn, cast
 
 import typer
 from rich.console import Console
+
+from agenttool.cli.dropping import complaining
 
 UNUSABLE = 2
 
@@ -38,7 +40,7 @@ def tell(code: str, message: str) -> None:
     if _is_for_program.get() and cast("object", sys.stdout) is not None:
         typer.echo(json.dumps({"error": {"error_code": code, "message": message}}, ensure_ascii=False))
         return
-    with suppress(OSError):
+    with complaining():
         Console(stderr=True).print(_harmless(message), markup=False, style="red", soft_wrap=True)
 
 
