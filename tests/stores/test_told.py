@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from agenttool import Context, Runtime, tool
 from agenttool.codec import write
@@ -181,6 +182,58 @@ def test_any_input_and_output_reads_back_record_for_record(inputs):
 
     facts = asyncio.run(run())
     assert told([recall(tell(fact), STEPS) for fact in facts]) == told(facts)
+
+
+@tool(read_only=True, concurrency_safe=True, open_world=False)
+async def peek(words: str) -> dict[str, str]:
+    """Give back what is given, without any effect."""
+    return {"seen": words}
+
+
+@tool
+async def push(value: JsonValue) -> JsonValue:
+    """Give back what is given, with who knows what effect."""
+    return value
+
+
+@tool
+async def speak(words: str) -> str:
+    """Give back a text that is declared to be one."""
+    return words
+
+
+@given(json_values(), st.text(max_size=20))
+@settings(max_examples=60)
+def test_any_plain_result_reads_back_byte_for_byte(value, words):
+    async def run():
+        async with Runtime.open(tools=[peek, push, speak], rules=ALLOW) as rt:
+            surface = await rt.surface()
+            for name, given in (("push", {"value": value}), ("peek", {"words": words}), ("speak", {"words": words})):
+                await rt.call(name, given, surface=surface)
+            return [fact for _, fact in rt._core.journal.log.read(0, 1000)]
+
+    facts = asyncio.run(run())
+    lines = [tell(fact) for fact in facts]
+    assert told([recall(line, STEPS) for line in lines]) == told(facts)
+    assert [tell(recall(line, STEPS)) for line in lines] == lines
+
+
+async def test_a_plain_result_is_kept_in_few_words_and_says_its_text_once():
+    async with Runtime.open(tools=[peek, speak], rules=ALLOW) as rt:
+        surface = await rt.surface()
+        for name in ("peek", "speak"):
+            await rt.call(name, {"words": "needle"}, surface=surface)
+        facts = [fact for _, fact in rt._core.journal.log.read(0, 1000)]
+    ends = [tell(fact) for fact in facts if fact.step.ends]
+    assert [line.count(b"needle") for line in ends] == [2, 2], "once asked, once answered"
+
+
+def test_a_result_as_older_versions_kept_it_is_read():
+    result = {"record_type": "tool_result", "schema_version": "0.2.0", "result_id": "res_1", "invocation_id": "inv_1"}
+    result |= {"status": "succeeded", "content": [], "created_at": "2026-01-01T00:00:00Z"}
+    line = json.dumps(["ended_succeeded", 1, 0, "inv_1", "tool_local.add", None, "end", [result]]).encode()
+    (record,) = recall(line, STEPS).data.records(recall(line, STEPS))
+    assert record.result_id == "res_1"
 
 
 def test_a_fact_that_json_cannot_say_is_refused_by_name():

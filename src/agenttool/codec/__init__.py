@@ -15,12 +15,13 @@ from agenttool.codec.read import (
     read_object,
 )
 from agenttool.codec.strangers import strangers
-from agenttool.codec.write import json_bytes, sorted_json, to_json, write
+from agenttool.codec.write import Spelled, json_bytes, sorted_json, to_json, write
 
 __all__ = [
     "SHALLOW",
     "UNREADABLE",
     "FlatReader",
+    "Spelled",
     "canonical_json",
     "digest_of",
     "digest_of_any",

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from math import isfinite
-from typing import cast
+from typing import TypeAlias, cast
 
 import msgspec
 
@@ -21,6 +21,10 @@ _LARGE = 4096
 
 write: Callable[[Part], bytes] = _encoder.encode
 """Write a record as one line of JSON, its unknown fields included."""
+
+
+Spelled: TypeAlias = msgspec.Raw
+"""JSON that is spelled already, to be written as it is."""
 
 
 def to_json(record: Part) -> JsonObject:

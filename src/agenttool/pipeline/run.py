@@ -53,7 +53,7 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912 -- every wa
         result = mapped.result  # no hook waits for it, and all of it can be delivered as it is
     else:
         result = await finish(call, mapped)
-    result = emit_terminal(call, result, mapped.chars)
+    result = emit_terminal(call, result, mapped.chars, is_plain=mapped.is_plain and result is mapped.result)
     if core.durable:
         result = await kept(call, result)
     if call.interrupted is not None:

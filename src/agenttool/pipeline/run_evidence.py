@@ -8,7 +8,7 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.journal.evidence import Plain
 from agenttool.pipeline.evidence import Launched
-from agenttool.ports.evidence import Ended, links_of
+from agenttool.ports.evidence import Ended, links_of, said
 from agenttool.ports.facts import Brief, Fact
 from agenttool.records import (
     Cancellation,
@@ -205,6 +205,7 @@ class Completed(Launched, frozen=True):
 
     result: ToolResult
     started_ns: int
+    is_plain: bool = False
 
     def members(self, event: EventType) -> JsonObject:
         """Tell what the start and the end tell."""
@@ -221,6 +222,8 @@ class Completed(Launched, frozen=True):
     def tell(self, fact: Fact) -> Brief:
         """Tell all of it in few words."""
         _, words, standing = super().tell(fact)
+        if self.is_plain:
+            return Brief("done", (*words, said(self.result), self.started_ns), standing)
         return Brief("call", (*words, self.result, self.started_ns), standing)
 
 

@@ -5,11 +5,13 @@ reads. It is told by the same lines whether it was kept or is still at hand.
 """
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
-from agenttool.codec import digest_of_any
+from agenttool.codec import Spelled, digest_of_any
 from agenttool.codec.moments import timestamp
 from agenttool.ports.facts import Brief, Evidence, Fact, Telling, tell_in_parts
 from agenttool.records import (
+    UNSET,
     DecisionId,
     EventType,
     FunctionMapping,
@@ -20,6 +22,7 @@ from agenttool.records import (
     Record,
     SchedulerPolicyId,
     SchedulingFacts,
+    Timestamp,
     ToolResult,
     replace,
 )
@@ -116,11 +119,30 @@ def links_of(result: ToolResult) -> dict[str, object]:
     return {name: refs for name, refs in found if refs}
 
 
+Said: TypeAlias = tuple[Timestamp, str] | tuple[Timestamp, str, bool] | tuple[Timestamp, None, Spelled]
+"""What is kept of a plain result: when it was made, and its text; or its value as JSON, whose spelling is the text."""
+
+
+def said(result: ToolResult) -> Said:
+    """Say a `plain_result` in few words."""
+    text = result.content[0].text or "" if result.content else ""
+    structured = result.structured_content
+    if structured is UNSET:
+        return result.created_at, text
+    if structured is text:
+        return result.created_at, text, True
+    return result.created_at, None, Spelled(text.encode())
+
+
 class Ended(Part, frozen=True):
-    """The one result of the call, and what became of the change it wanted to make to the shared context."""
+    """The one result of the call, and what became of the change it wanted to make to the shared context.
+
+    `is_plain` says that it is a `plain_result`.
+    """
 
     result: ToolResult
     context_modifiers: JsonObject | None = None
+    is_plain: bool = False
 
     def members(self, event: EventType) -> JsonObject:
         """Tell the result's id and, of a failure, its class."""
@@ -143,6 +165,8 @@ class Ended(Part, frozen=True):
 
     def tell(self, fact: Fact) -> Telling | Brief:
         """Tell all of it, in few words if the result is all."""
+        if self.is_plain:
+            return Brief("said", (said(self.result),))
         return Brief("end", (self.result,)) if self.context_modifiers is None else tell_in_parts(self, fact)
 
 
@@ -168,6 +192,7 @@ class Completed(Part, frozen=True):
     launched: Evidence
     result: ToolResult
     started_ns: int
+    is_plain: bool = False
 
     def members(self, event: EventType) -> JsonObject:
         """Tell what the start and the end tell."""
@@ -186,6 +211,8 @@ class Completed(Part, frozen=True):
         start = self.launched.tell(fact)
         if not isinstance(start, Brief):
             return tell_in_parts(self, fact)
+        if self.is_plain:
+            return Brief("done", (*start.words, said(self.result), self.started_ns), start.standing)
         return Brief("call", (*start.words, self.result, self.started_ns), start.standing)
 
 

@@ -101,7 +101,7 @@ from agenttool.records.profiles import (
 from agenttool.records.progress import AbortReason, Cancellation, CancellationOutcome, ProgressStatus, ToolProgress
 from agenttool.records.record import SCHEMA_VERSION, UNSET, Live, Part, Record, UnsetType, replace
 from agenttool.records.refs import RedactionState, Ref, TelemetryRef
-from agenttool.records.result import PersistenceStrategy, ResultPersistence, ResultStatus, ToolResult
+from agenttool.records.result import PersistenceStrategy, ResultPersistence, ResultStatus, ToolResult, plain_result
 from agenttool.records.scheduling import (
     ContextModifierPolicy,
     InterruptBehavior,
@@ -323,6 +323,7 @@ __all__ = [
     "is_unresolved",
     "may_follow",
     "outcomes_of",
+    "plain_result",
     "replace",
     "text_item",
     "unresolved_tool",

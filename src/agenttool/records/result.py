@@ -1,6 +1,6 @@
 """What a call came to: the envelope, and the decision about where its bytes went."""
 
-from agenttool.records.content import ContentItem
+from agenttool.records.content import ContentClass, ContentItem
 from agenttool.records.error import ToolError
 from agenttool.records.ids import InvocationId, PersistenceId, ResultId
 from agenttool.records.mapping import ExternalMapping
@@ -60,6 +60,29 @@ class ToolResult(Record, frozen=True, kw_only=True, tag="tool_result"):
     error: ToolError | None = None
     external_mappings: tuple[ExternalMapping, ...] | None = None
     created_at: Timestamp
+
+
+def plain_result(
+    text: str, structured: Json | UnsetType, *, invocation_id: InvocationId, result_id: ResultId, created_at: Timestamp
+) -> ToolResult:
+    """Give the result of a call that succeeded and has nothing to say but a text, and the value it is the text of."""
+    content = (ContentItem(type=_TEXT, text=text),)
+    return ToolResult(
+        result_id=result_id,
+        invocation_id=invocation_id,
+        status=_SUCCEEDED,
+        is_error=False,
+        content=content,
+        structured_content=structured,
+        model_facing_content=content,
+        redaction_state=_NOT_REDACTED,
+        created_at=created_at,
+    )
+
+
+_TEXT = ContentClass.TEXT
+_SUCCEEDED = ResultStatus.SUCCEEDED
+_NOT_REDACTED = RedactionState.NONE
 
 
 class PersistenceStrategy(ClosedEnum):

@@ -2,8 +2,6 @@
 
 from agenttool.records import (
     UNSET,
-    ContentClass,
-    ContentItem,
     InvocationId,
     Json,
     Part,
@@ -13,6 +11,7 @@ from agenttool.records import (
     Timestamp,
     ToolResult,
     UnsetType,
+    plain_result,
     text_item,
 )
 from agenttool.results.draft import EMPTY_TEXT, CallIds, draft
@@ -27,13 +26,15 @@ class Mapped(Part, frozen=True, kw_only=True):
     """A result before it is stored: the draft, the bytes that its refs promise, and how much it would inline.
 
     `chars` counts the code points that a model would read, or those of the structured value if there are more;
-    `needs_decision` says that somebody must decide about it even if that is little.
+    `needs_decision` says that somebody must decide about it even if that is little, `is_plain` that it is a
+    `plain_result`.
     """
 
     result: ToolResult
     payloads: tuple[Payload, ...] = ()
     chars: int = 0
     needs_decision: bool = False
+    is_plain: bool = False
 
 
 def map_output(
@@ -62,19 +63,8 @@ def map_output(
             return _empty(ids)
         return measured(*draft(output, plan, ids, scrubber))
     text, structured = told
-    content = (ContentItem(type=_TEXT, text=text),)
-    result = ToolResult(
-        result_id=result_id,
-        invocation_id=invocation_id,
-        status=_SUCCEEDED,
-        is_error=False,
-        content=content,
-        structured_content=structured,
-        model_facing_content=content,
-        redaction_state=_NOT_REDACTED,
-        created_at=created_at,
-    )
-    return Mapped(result=result, chars=len(text))
+    result = plain_result(text, structured, invocation_id=invocation_id, result_id=result_id, created_at=created_at)
+    return Mapped(result=result, chars=len(text), is_plain=True)
 
 
 def _empty(ids: CallIds) -> Mapped:
@@ -96,7 +86,6 @@ def _empty(ids: CallIds) -> Mapped:
 _EMPTY_CONTENT = (text_item(EMPTY_TEXT),)
 _EXACT = 2**53
 """Integers below this are the same for everyone who reads JSON."""
-_TEXT = ContentClass.TEXT
 _SUCCEEDED = ResultStatus.SUCCEEDED
 _NOT_REDACTED = RedactionState.NONE
 

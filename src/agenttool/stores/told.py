@@ -4,11 +4,24 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from agenttool.codec import from_json, read, read_any
+from agenttool.codec import from_json, parse_value, read, read_any
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.evidence import Completed, Ended, Launch, Launched, Made, Standing
 from agenttool.ports.facts import Brief, Evidence, Fact, FactData, Step, Telling, tell_in_parts
-from agenttool.records import EventType, InvocationId, JsonObject, Part, Record, ToolId, ToolInvocation, ToolResult
+from agenttool.records import (
+    UNSET,
+    EventType,
+    InvocationId,
+    JsonObject,
+    Part,
+    Record,
+    ResultId,
+    Timestamp,
+    ToolId,
+    ToolInvocation,
+    ToolResult,
+    plain_result,
+)
 
 SEPARATOR = b"\t"
 """Stands between a line of JSON, which holds none itself, and what that line has in common with others."""
@@ -70,11 +83,20 @@ class _Opening(msgspec.Struct, frozen=True, array_like=True, gc=False):
     invocation_id: InvocationId | None
 
 
+class _Said(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What was `said` of a plain result."""
+
+    created_at: Timestamp
+    text: str | None
+    spelled: msgspec.Raw = msgspec.Raw()
+
+
 _decode_opening: Callable[[bytes], _Opening] = msgspec.json.Decoder(_Opening).decode
 _decode_launch: Callable[[msgspec.Raw], Launch] = msgspec.json.Decoder(Launch).decode
 _decode_standing: Callable[[bytes], Standing] = msgspec.json.Decoder(Standing).decode
 _decode_object: Callable[[msgspec.Raw], JsonObject | None] = msgspec.json.Decoder(JsonObject | None).decode
 _decode_number: Callable[[msgspec.Raw], int] = msgspec.json.Decoder(int).decode
+_decode_said: Callable[[msgspec.Raw], _Said] = msgspec.json.Decoder(_Said).decode
 _decode: Callable[[bytes], _Line] = msgspec.json.Decoder(_Line).decode
 
 
@@ -166,13 +188,16 @@ def _unpacked(line: _Line, standing: bytes) -> Evidence:
         match line.kind, line.words:
             case "end", (result,):
                 return Ended(_result(result))
+            case "said", (words,):
+                return Ended(_plain(words, call), is_plain=True)
             case "made", (result, modifiers):
                 return Made(_result(result), _decode_object(modifiers))
             case "launch", (launch,):
                 return Launched(_decode_launch(launch), _decode_standing(standing), call)
-            case "call", (launch, result, started):
+            case ("call" | "done") as kind, (launch, words, started):
                 launched = Launched(_decode_launch(launch), _decode_standing(standing), call)
-                return Completed(launched, _result(result), _decode_number(started))
+                result = _result(words) if kind == "call" else _plain(words, call)
+                return Completed(launched, result, _decode_number(started), is_plain=kind == "done")
             case _:
                 pass
     except (msgspec.DecodeError, UnicodeDecodeError, RecordError) as error:
@@ -182,6 +207,18 @@ def _unpacked(line: _Line, standing: bytes) -> Evidence:
 
 def _result(document: msgspec.Raw) -> ToolResult:
     return read(bytes(document), ToolResult)
+
+
+def _plain(words: msgspec.Raw, call: InvocationId) -> ToolResult:
+    """Make a plain result of what was said; the id of a result is that of its call but for the first letters."""
+    found = _decode_said(words)
+    spelled = bytes(found.spelled)
+    if found.text is None:
+        text, structured = spelled.decode(), parse_value(spelled)
+    else:
+        text, structured = found.text, found.text if spelled else UNSET
+    result_id = ResultId(f"res_{call.partition('_')[2]}")
+    return plain_result(text, structured, invocation_id=call, result_id=result_id, created_at=found.created_at)
 
 
 def moment_of(line: bytes) -> int:

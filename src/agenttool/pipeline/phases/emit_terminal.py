@@ -25,7 +25,7 @@ _COMPLETED = steps.COMPLETED
 _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
-def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
+def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool = False) -> ToolResult:
     """Note the one end of the call: its result, its delivery, its terminal event; give what may be handed out.
 
     That is the result, unless the journal does not take it: then the call has failed, which is told in its place. Does
@@ -38,10 +38,11 @@ def emit_terminal(call: Call, result: ToolResult, chars: int) -> ToolResult:
             call.result = result
             standing, tool = call.standing, call.tool
             if standing is None or tool is None or tool.plain_facts is None:
-                core.journal.note(call, _SUCCEEDED, Ended(result))
+                core.journal.note(call, _SUCCEEDED, Ended(result, None, is_plain))
             else:
                 facts = tool.plain_facts.record
-                whole = Completed(call.request, standing, call.invocation_id, facts, result, call.started_ns)
+                asked, mine = call.request, call.invocation_id
+                whole = Completed(asked, standing, mine, facts, result, call.started_ns, is_plain)
                 core.journal.note(call, _COMPLETED, whole)
         else:
             result = _tell_the_whole_end(call, result)
