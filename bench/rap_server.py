@@ -19,7 +19,12 @@ PLENTY = 10_000_000
 
 def provider(folder: str) -> ASGIApp:
     """Make a provider with a tool that waits for ever and one that answers at once."""
-    limits = Limits(calls=RateLimit(per_second=PLENTY, burst=PLENTY), max_open=PLENTY, max_running=PLENTY)
+    limits = Limits(
+        calls=RateLimit(per_second=PLENTY, burst=PLENTY),
+        max_open=PLENTY,
+        max_running=PLENTY,
+        max_open_per_caller=PLENTY,
+    )
     made = Provider("bench", store=Path(folder) / "bench.db", allow=["127.0.0.1"], limits=limits)
 
     @made.tool(read_only=True)

@@ -224,8 +224,67 @@ async def test_more_calls_than_can_be_under_way_are_not_accepted(make, serving):
         assert [await client.invoke("wait", id=f"tc-{each}") for each in range(3)] == [200, 200, 503]
         gate.set()
         await client.result(2)
-        assert await client.invoke("wait", id="tc-2") == 200
+        async with asyncio.timeout(10):
+            while await client.invoke("wait", id="tc-2") != 200:
+                await asyncio.sleep(0.01)
         await client.result(3)
+
+
+async def test_one_caller_leaves_room_for_the_others(make, serving):
+    limits = Limits(max_open=3, max_open_per_caller=2)
+    provider, gate = make(auth=Bearer({TOKEN: "a", OTHER: "b"}), limits=limits), asyncio.Event()
+
+    @provider.tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "done"
+
+    async with serving(provider) as client:
+        client.headers = {"Authorization": f"Bearer {TOKEN}"}
+        assert [await client.invoke("wait", id=f"a-{each}") for each in range(3)] == [200, 200, 503]
+        client.headers = {"Authorization": f"Bearer {OTHER}"}
+        assert [await client.invoke("wait", id=f"b-{each}") for each in range(2)] == [200, 503]
+        gate.set()
+        await client.result(3)
+
+
+async def test_calls_that_come_at_the_same_instant_are_counted_all_the_same(make, serving):
+    provider, gate = make(limits=Limits(max_open=2)), asyncio.Event()
+
+    @provider.tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "done"
+
+    async with serving(provider) as client:
+        statuses = await asyncio.gather(*(client.invoke("wait", id=f"tc-{each}") for each in range(20)))
+        assert sorted(statuses) == [200] * 2 + [503] * 18
+        gate.set()
+        await client.result(2)
+
+
+@pytest.mark.parametrize("operation", ["ring", 5])
+async def test_calls_whose_results_nobody_takes_are_under_way_until_somebody_does(ringing, serving, operation):
+    async with serving(ringing(limits=Limits(max_open_per_caller=2))) as client:
+        client.inbox.statuses = [503] * 1000
+        statuses = []
+        for each in range(3):
+            statuses.append(await client.invoke(operation, id=f"tc-{each}"))
+            async with asyncio.timeout(10):
+                while len({message["id"] for _, message in client.inbox.taken}) < min(each + 1, 2):
+                    await asyncio.sleep(0.01)
+        assert statuses == [200, 200, 503]
+        client.inbox.statuses = []
+        await client.result(2)
+
+
+async def test_calls_that_make_no_sense_are_limited_in_their_number(ringing, serving):
+    async with serving(ringing(limits=Limits(calls=RateLimit(per_second=0.01, burst=2)))) as client:
+        assert [await client.invoke(5, id=f"tc-{each}") for each in range(3)] == [200, 200, 503]
+        assert await client.invoke("ring", id="tc-3") == 200
+        assert (await client.result(3))["text"]
 
 
 @pytest.mark.requirement("RAP-113")

@@ -37,6 +37,7 @@ _OF_BROWSERS = ("origin", "sec-fetch-site")
 """What browsers send along with what a page does: a page that somebody has open must not reach what trusts everybody
 here, and it can, for a body without a type goes out without asking."""
 
+_FULL = "too many calls are under way; try again later"
 _MOST_BASES = 100
 """So many of the names that callers know this server by are remembered; it only saves time."""
 
@@ -110,8 +111,8 @@ class Door:
     async def invoke(self, request: Request) -> Response:
         """Take on a call. One that makes no sense is taken on, too, as long as it says where its result may go."""
         caller, body = await self._message(request)
-        if self.live.is_full:
-            raise HTTPException(503, "too many calls are under way; try again later")
+        if self.live.is_full_for(caller):
+            raise HTTPException(503, _FULL)
         try:
             message = read(body, Invocation)
             flaw, call_id = "", message.call_id
@@ -132,9 +133,11 @@ class Door:
             body=body,
         )
         if isinstance(message, Invocation):
-            await self.live.accept(call, message)
+            is_taken = await self.live.accept(call, message)
         else:
-            await self.live.refuse(call, flaw)
+            is_taken = await self.live.refuse(call, flaw)
+        if not is_taken:
+            raise HTTPException(503, _FULL)
         return Response()
 
     async def cancel_tool_call(self, request: Request) -> Response:

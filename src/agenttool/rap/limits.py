@@ -1,7 +1,8 @@
 """How much one caller may ask for, and how much one request may bring along."""
 
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from agenttool.ports.limits import RateLimit
@@ -19,9 +20,12 @@ class Limits:
 
     Attributes:
         calls: per caller; what comes too often is accepted, and answered by an error result that says when to retry.
+            As many malformed calls may come, and as many of those errors go out; beyond it nothing is accepted for now.
         notices: cancellations and closures per caller; beyond it they are answered, and not looked at.
         max_body_bytes: of one request.
-        max_open: how many calls may be under way altogether; beyond it none is accepted for now.
+        max_open: how many calls may be under way altogether, or have messages that nobody has taken yet; beyond it
+            none is accepted for now.
+        max_open_per_caller: how many of those may be one caller's, so that none takes the room of all.
         max_running: how many functions run at a time; the others wait their turn.
         body_s: how long a request may take to arrive.
         keep_s: how long a call is remembered after its end, so that a repeated invocation does not run again.
@@ -34,6 +38,7 @@ class Limits:
     notices: RateLimit = _OFTEN
     max_body_bytes: int = 1_000_000
     max_open: int = 10_000
+    max_open_per_caller: int = 5_000
     max_running: int = 256
     body_s: float = 30.0
     keep_s: float = 7 * 86_400.0
@@ -61,3 +66,36 @@ class Rates:
         if not wait:
             bucket.take(now)
         return wait
+
+
+class Room:
+    """How much is under way, in all and for each caller: calls, and messages about them that nobody has taken yet.
+
+    Whatever is held is held by name, and counts once, however many hold it.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        """Take how much there may be."""
+        self._most = limits.max_open
+        self._most_each = limits.max_open_per_caller
+        self._held: Counter[Hashable] = Counter()
+        self._each: Counter[str] = Counter()
+
+    def is_full_for(self, caller: str) -> bool:
+        """Tell whether nothing more is accepted of a caller for now."""
+        return len(self._held) >= self._most or self._each[caller] >= self._most_each
+
+    def enter(self, name: Hashable, caller: str) -> None:
+        """Take room; asking first is for whoever may be turned away."""
+        self._held[name] += 1
+        if self._held[name] == 1:
+            self._each[caller] += 1
+
+    def leave(self, name: Hashable, caller: str) -> None:
+        """Give it back."""
+        self._held[name] -= 1
+        if not self._held[name]:
+            del self._held[name]
+            self._each[caller] -= 1
+            if not self._each[caller]:
+                del self._each[caller]

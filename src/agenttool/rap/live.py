@@ -17,7 +17,7 @@ from agenttool.rap.keeping import calls, messages, questions
 from agenttool.rap.keeping.calls import NewCall
 from agenttool.rap.keeping.messages import Kind, Outgoing
 from agenttool.rap.keeping.store import Store
-from agenttool.rap.limits import Rates
+from agenttool.rap.limits import Rates, Room
 from agenttool.rap.oauth import OAUTH_PATH, Grants, OAuthClient, Pending
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.outcome import Declined, Event, error_of
@@ -45,15 +45,10 @@ class Live:
         self._courier = courier
         self._tasks = tasks
         self._calls = Rates(limits.calls)
+        self._refusals = Rates(limits.calls)
         self._notices = Rates(limits.notices)
-        self._outbox = Outbox(
-            store,
-            courier,
-            tasks,
-            credential=settings.presents,
-            give_up_s=limits.give_up_s,
-            events_per_second=limits.events_per_second,
-        )
+        self._room = Room(limits)
+        self._outbox = Outbox(store, courier, tasks, self._room, credential=settings.presents, limits=limits)
         self._outbox.on_refused = self._note_refusal
         self._asking = Asking(store, self._outbox)
         self._grants = Grants(store, courier, settings.clients, settings.cipher)
@@ -66,6 +61,7 @@ class Live:
             self._subscriptions,
             self._views,
             settings.tools,
+            room=self._room,
             max_running=limits.max_running,
             tasks=tasks,
         )
@@ -79,24 +75,30 @@ class Live:
         self._outbox.send_all(await self._store.perform(messages.all_next))
         self._tasks.start(self._tidy())
 
-    @property
-    def is_full(self) -> bool:
-        """Tell whether so much is under way that nothing more is accepted for now."""
-        return len(self._runs) >= self.settings.limits.max_open
+    def is_full_for(self, caller: str) -> bool:
+        """Tell whether so much is under way that nothing more is accepted of a caller for now."""
+        return self._room.is_full_for(caller)
 
-    async def accept(self, call: NewCall, message: Invocation) -> None:
-        """Take on a call: once this returns, it is on the disk, and will end in a result."""
+    async def accept(self, call: NewCall, message: Invocation) -> bool:
+        """Take on a call: once this returns, it is on the disk, and will end in a result; false if it cannot be."""
         wait = self._calls.wait_of(call.caller)
         if wait:
-            await self.refuse(call, f"too many calls; try again in {wait:.3g} seconds")
-            return
-        kept = await self._store.perform(calls.accept, call)
-        if kept is not None:
-            self._runs.start(kept, self, message)
+            return await self.refuse(call, f"too many calls; try again in {wait:.3g} seconds")
+        self._room.enter(call.key, call.caller)  # until it is kept, or else those that come meanwhile find room, too
+        try:
+            kept = await self._store.perform(calls.accept, call)
+            if kept is not None:
+                self._runs.start(kept, self, message)
+        finally:
+            self._room.leave(call.key, call.caller)
+        return True
 
-    async def refuse(self, call: NewCall, message: str) -> None:
-        """Take on a call that needs no work to be known to fail."""
+    async def refuse(self, call: NewCall, message: str) -> bool:
+        """Take on a call that needs no work to be known to fail; false if its caller has sent too many of them."""
+        if self._refusals.wait_of(call.caller):
+            return False
         self._outbox.send(await self._store.perform(calls.accept_settled, call, error_of(call, message)))
+        return True
 
     async def cancel(self, caller: str, thread: str, call_id: str) -> None:
         """Stop a call or end a subscription, if it is the caller's; nothing tells whether there was one."""

@@ -13,6 +13,7 @@ from agenttool.adapters.rap.credentials import Credential
 from agenttool.rap.keeping import messages
 from agenttool.rap.keeping.messages import Kind, Outgoing
 from agenttool.rap.keeping.store import Store
+from agenttool.rap.limits import Limits, Room
 from agenttool.rap.tasks import Tasks
 
 FIRST_DELAY_S = 0.5
@@ -34,18 +35,19 @@ class Outbox:
         store: Store,
         courier: Courier,
         tasks: Tasks,
+        room: Room,
         *,
         credential: Credential | None = None,
-        give_up_s: float,
-        events_per_second: float,
+        limits: Limits,
     ) -> None:
-        """Take the store, who carries, and how long to try."""
+        """Take the store, who carries, the room that lanes take, and how long to try."""
         self._store = store
         self._courier = courier
         self._tasks = tasks
         self._credential = credential
-        self._give_up_ns = int(give_up_s * 1e9)
-        self._event_pause_s = 1 / events_per_second
+        self._room = room
+        self._give_up_ns = int(limits.give_up_s * 1e9)
+        self._event_pause_s = 1 / limits.events_per_second
         self._lanes: set[int] = set()
         self._again: set[int] = set()
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
@@ -59,6 +61,7 @@ class Outbox:
             self._again.add(message.call)
             return
         self._lanes.add(message.call)
+        self._room.enter(message.call, message.caller)
         self._tasks.start(self._clear(message))
 
     def send_all(self, waiting: Iterable[Outgoing]) -> None:
@@ -78,6 +81,7 @@ class Outbox:
                     following = await self._store.insist(messages.next_of, call)
         finally:
             self._lanes.discard(call)
+            self._room.leave(call, message.caller)
 
     async def _send_one(self, message: Outgoing) -> Outgoing | None:
         """Deliver a message, let go of it, and give the next."""

@@ -16,6 +16,7 @@ from agenttool.rap.keeping import calls, subscriptions
 from agenttool.rap.keeping.calls import KeptCall, State
 from agenttool.rap.keeping.messages import Kind
 from agenttool.rap.keeping.store import Store
+from agenttool.rap.limits import Room
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.outcome import Declined, Subscribed, confirmation_of, error_of, result_of, text_of
 from agenttool.rap.subscriptions import LASTS_S, Subscriptions
@@ -64,6 +65,7 @@ class Runs:
         views: Views,
         tools: Mapping[str, RapTool],
         *,
+        room: Room,
         max_running: int,
         tasks: Tasks,
     ) -> None:
@@ -74,17 +76,15 @@ class Runs:
         self._subscriptions = subscribed
         self._views = views
         self._tools = tools
+        self._room = room
         self._turns = asyncio.Semaphore(max_running)
         self._tasks = tasks
         self._under_way: dict[int, Run] = {}
 
-    def __len__(self) -> int:
-        """Tell how many calls are under way."""
-        return len(self._under_way)
-
     def start(self, kept: KeptCall, line: Line, message: Invocation | None = None) -> None:
         """Set a call going, as it was just read or was kept; one that went before goes on as far as it safely can."""
         run = self._under_way[kept.number] = Run(kept, message)  # at once, so that a cancellation finds it
+        self._room.enter(kept.number, kept.caller)
         run.task = self._tasks.start(self._carry(run, line))
 
     def cancel(self, number: int) -> None:
@@ -125,6 +125,7 @@ class Runs:
         finally:
             run.is_over = True
             del self._under_way[kept.number]
+            self._room.leave(kept.number, kept.caller)
         if body is not None:
             last = [] if run.call is None else self._views.clearing(run.call)
             self._outbox.send(await self._store.insist(calls.settle, kept.number, [(Kind.RESULT, body), *last]))

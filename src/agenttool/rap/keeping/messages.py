@@ -21,6 +21,7 @@ class Outgoing:
 
     number: int
     call: int
+    caller: str
     kind: Kind
     url: str
     body: bytes
@@ -45,14 +46,14 @@ def put_next(connection: sqlite3.Connection, call: int, kind: Kind, body: bytes)
 def next_of(connection: sqlite3.Connection, call: int) -> Outgoing | None:
     """Give the oldest message of a call."""
     row = connection.execute(
-        "SELECT messages.number, kind, callback_url, messages.body, put_at"
+        "SELECT messages.number, caller, kind, callback_url, messages.body, put_at"
         " FROM messages JOIN calls ON calls.number = call WHERE call = ? ORDER BY messages.number LIMIT 1",
         (call,),
     ).fetchone()
     if row is None:
         return None
-    number, kind, url, body, put_at = row
-    return Outgoing(number=number, call=call, kind=Kind(kind), url=url, body=body, put_at=put_at)
+    number, caller, kind, url, body, put_at = row
+    return Outgoing(number=number, call=call, caller=caller, kind=Kind(kind), url=url, body=body, put_at=put_at)
 
 
 def done(connection: sqlite3.Connection, message: Outgoing) -> Outgoing | None:
