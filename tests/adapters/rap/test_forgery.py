@@ -7,6 +7,7 @@ import socket
 import pytest
 
 from agenttool.adapters.rap.forgery import Reach, check_url, resolve
+from agenttool.adapters.rap.names import Names
 from agenttool.errors import ConfigError, RecordError
 
 PUBLIC = Reach()
@@ -115,17 +116,17 @@ def test_what_is_neither_a_network_nor_a_host_cannot_be_allowed(allow):
 def test_a_name_with_any_address_inside_is_refused(monkeypatch, addresses):
     names_lead_to(monkeypatch, addresses)
     with pytest.raises(RecordError, match="public"):
-        asyncio.run(resolve("rebinding.example.test", 80, PUBLIC))
+        asyncio.run(resolve("rebinding.example.test", PUBLIC, Names()))
 
 
 def test_a_name_leads_to_an_address_that_was_judged(monkeypatch):
     names_lead_to(monkeypatch, ["93.184.216.34"])
-    assert asyncio.run(resolve("example.test", 80, PUBLIC)) == "93.184.216.34"
+    assert asyncio.run(resolve("example.test", PUBLIC, Names())) == "93.184.216.34"
 
 
 def test_an_allowed_name_may_lead_inside(monkeypatch):
     names_lead_to(monkeypatch, ["10.0.0.5"])
-    assert asyncio.run(resolve("Runtime.Internal.", 80, Reach.of(["runtime.internal"]))) == "10.0.0.5"
+    assert asyncio.run(resolve("Runtime.Internal.", Reach.of(["runtime.internal"]), Names())) == "10.0.0.5"
 
 
 def names_lead_to(monkeypatch, addresses):

@@ -9,6 +9,7 @@ from functools import cache
 import httpcore
 
 from agenttool.adapters.rap.forgery import GuardedBackend, Reach
+from agenttool.adapters.rap.names import Names
 
 _Place = tuple[bytes, bytes, int | None]
 
@@ -19,9 +20,9 @@ class Connections:
     The library has a pool, too; it looks through all of its connections, several times over, for every request.
     """
 
-    def __init__(self, reach: Reach, *, most: int, rest_s: float) -> None:
-        """Take where they may lead, how many there may be, and how long one may rest."""
-        self._backend = GuardedBackend(reach)
+    def __init__(self, reach: Reach, names: Names, *, most: int, rest_s: float) -> None:
+        """Take where they may lead, who knows names, how many there may be, and how long one may rest."""
+        self._backend = GuardedBackend(reach, names)
         self._turns = asyncio.Semaphore(most)
         self._most_at_rest = max(1, most // 5)
         self._rest_s = rest_s

@@ -10,6 +10,7 @@ import httpcore
 
 from agenttool.adapters.rap.connections import Connections
 from agenttool.adapters.rap.forgery import Reach, check_url, is_address, resolve
+from agenttool.adapters.rap.names import Names
 from agenttool.errors import RecordError
 
 ACCEPTED = 200
@@ -49,7 +50,8 @@ class Courier:
         """Take where it may go, and how long one request may take in all."""
         self._reach = reach
         self._timeout_s = timeout_s
-        self._connections = Connections(reach, most=max_connections, rest_s=15.0)
+        self._names = Names()
+        self._connections = Connections(reach, self._names, most=max_connections, rest_s=15.0)
 
     async def post(
         self, url: str, body: bytes, headers: Mapping[str, str] | None = None, *, max_bytes: int = 4096
@@ -68,12 +70,11 @@ class Courier:
             RecordError: it may not be contacted.
         """
         check_url(url, self._reach)
-        parts = urlsplit(url)
-        if is_address(parts.hostname or ""):
+        host = urlsplit(url).hostname or ""
+        if is_address(host):
             return
-        with suppress(OSError, TimeoutError, UnicodeError):
-            async with asyncio.timeout(self._timeout_s):
-                await resolve(parts.hostname or "", parts.port or 0, self._reach)
+        with suppress(OSError, UnicodeError):
+            await resolve(host, self._reach, self._names)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -8,7 +8,6 @@ is judged, and the connection goes to one that was: whatever the name says a mom
 import asyncio
 import ipaddress
 import re
-import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 import httpcore
 
+from agenttool.adapters.rap.names import Names
 from agenttool.errors import ConfigError, RecordError
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -117,7 +117,7 @@ def _check_place(scheme: str, netloc: str, reach: Reach) -> None:
         raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
 
 
-async def resolve(host: str, port: int, reach: Reach) -> str:
+async def resolve(host: str, reach: Reach, names: Names) -> str:
     """Find the address to connect to.
 
     Raises:
@@ -128,8 +128,7 @@ async def resolve(host: str, port: int, reach: Reach) -> str:
         if not reach.allows(ipaddress.ip_address(host)):
             raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
         return host
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [str(entry[4][0]) for entry in found]
+    addresses = await names.addresses_of(host)
     if host.lower().removesuffix(".") not in reach.hosts:
         for text in addresses:
             if not reach.allows(ipaddress.ip_address(text.partition("%")[0])):
@@ -140,9 +139,10 @@ async def resolve(host: str, port: int, reach: Reach) -> str:
 class GuardedBackend(httpcore.AsyncNetworkBackend):
     """Opens connections to judged addresses only; TLS still checks the name that the URL has."""
 
-    def __init__(self, reach: Reach) -> None:
-        """Take what a deployment allows."""
+    def __init__(self, reach: Reach, names: Names) -> None:
+        """Take what a deployment allows, and who knows names."""
         self._reach = reach
+        self._names = names
         # The library gives its checker a stand-in for this class, which lacks the methods.
         self._network = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
 
@@ -162,7 +162,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         """
         try:
             async with asyncio.timeout(timeout):
-                address = await resolve(host, port, self._reach)
+                address = await resolve(host, self._reach, self._names)
         except TimeoutError as error:
             raise httpcore.ConnectTimeout("the name of the host was not resolved in time") from error
         except (OSError, UnicodeError) as error:
