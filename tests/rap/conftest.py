@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from contextlib import asynccontextmanager
 
 import pytest
@@ -95,6 +96,15 @@ class Client:
     async def result(self, count=1):
         """Wait for results, and give the last of so many."""
         return (await self.inbox.wait(count, "tool_result"))[count - 1]
+
+
+@pytest.fixture
+def inbox():
+    """Give an inbox whose address is known before it listens."""
+    known = Inbox()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        known.url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    return known
 
 
 @pytest.fixture

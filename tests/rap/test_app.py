@@ -9,6 +9,7 @@ import time
 import pytest
 
 from agenttool.adapters.rap.credentials import SIGNATURE_HEADER, Signed
+from agenttool.errors import ConfigError
 from agenttool.rap import Bearer, Limits, RateLimit
 
 TOKEN, OTHER = "correct-horse-battery", "another-runtime-token"
@@ -194,11 +195,28 @@ async def test_a_signed_request_is_taken_once_for_a_while_and_for_one_body_only(
 
 
 @pytest.mark.requirement("RAP-099")
-async def test_callbacks_present_the_providers_own_credential(ringing, serving):
-    async with serving(ringing(sign=Bearer(TOKEN))) as client:
+@pytest.mark.parametrize(("named", "is_shown"), [("127.0.0.1", True), ("localhost", False)])
+async def test_a_token_is_presented_to_runtimes_that_may_see_it_only(ringing, serving, inbox, named, is_shown):
+    provider = ringing(sign=Bearer(TOKEN), sign_to=[inbox.url.replace("127.0.0.1", named)])
+    async with serving(provider, inbox) as client:
         await client.invoke("ring")
         await client.result()
-        assert client.inbox.headers[0]["authorization"] == f"Bearer {TOKEN}"
+        assert inbox.headers[0].get("authorization") == (f"Bearer {TOKEN}" if is_shown else None)
+
+
+@pytest.mark.requirement("RAP-099")
+async def test_a_signature_may_be_seen_by_all(ringing, serving):
+    async with serving(ringing(sign=Signed(TOKEN))) as client:
+        await client.invoke("ring")
+        await client.result()
+        assert SIGNATURE_HEADER.lower() in client.inbox.headers[0]
+
+
+def test_a_token_that_whoever_calls_would_see_is_refused(make):
+    with pytest.raises(ConfigError, match="sign_to"):
+        make(sign=Bearer(TOKEN))
+    with pytest.raises(ConfigError, match="origin"):
+        make(sign=Bearer(TOKEN), sign_to=["runtime.example"])
 
 
 @pytest.mark.requirement("RAP-048", "RAP-056", "RAP-342")

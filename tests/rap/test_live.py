@@ -126,7 +126,7 @@ async def test_a_migration_is_answered_when_it_is_done_or_with_why_not(make, ser
 @pytest.mark.requirement("RAP-327")
 async def test_a_destination_is_shown_no_secret(make, serving):
     token = "a-token-of-sixteen"
-    provider = make(auth=Bearer(token), sign=Bearer(token))
+    provider = make(auth=Bearer(token), sign=Bearer(token), sign_to=["https://runtime.example"])
 
     @provider.tool
     async def work() -> str:

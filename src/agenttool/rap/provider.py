@@ -8,7 +8,7 @@ from typing import TypeVar, Unpack, overload
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from agenttool.adapters.rap.credentials import Credential
+from agenttool.adapters.rap.credentials import Credential, ShownTo, Signed
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.assemble import Runtime
@@ -42,6 +42,7 @@ class Provider:
         url: str | None = None,
         auth: Credential | None = None,
         sign: Credential | None = None,
+        sign_to: Iterable[str] = (),
         allow: Iterable[str] = (),
         https_only: bool = False,
         clients: Iterable[OAuthClient] = (),
@@ -56,7 +57,9 @@ class Provider:
             store: the file that keeps calls; `NAME.rap.db` in the current folder if left out.
             url: the base URL under which runtimes reach this server; taken from each request if left out.
             auth: who may call, such as `Bearer(...)`; leave it out in a trusted network only.
-            sign: what callbacks present to be known.
+            sign: what callbacks present to be known, such as `Signed(...)`.
+            sign_to: origins of runtimes that may see it, such as `https://runtime.example`. A signature may be seen by
+                all; anything else needs this, because whoever calls says where callbacks go.
             allow: private networks and hosts that callbacks may go to; others than public ones are refused.
             https_only: whether callbacks must go over https.
             clients: the OAuth clients whose tokens tools may ask for.
@@ -68,6 +71,8 @@ class Provider:
         """
         if not 1 <= len(name) <= _MAX_NAME:
             raise ConfigError(f"a toolset must be named by 1 to {_MAX_NAME} characters, got {name!r}; name it")
+        if not (sign is None or sign_to or isinstance(sign, Signed)):
+            raise ConfigError("`sign` would be shown to whoever calls; name the runtimes in `sign_to`, or use `Signed`")
         self._settings = Settings(
             name=name,
             description=description,
@@ -75,7 +80,7 @@ class Provider:
             url=None if url is None else url.rstrip("/"),
             reach=Reach.of(allow, https_only=https_only),
             admits=auth,
-            presents=sign,
+            presents=ShownTo(sign, sign_to) if sign is not None and sign_to else sign,
             limits=limits or Limits(),
             cipher=cipher,
             clients={client.name: client for client in clients},

@@ -6,7 +6,7 @@ import re
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ _SHORTEST = 16
 
 _SIGNATURE = re.compile(r"t=(\d{1,12}),n=([0-9a-f]{32}),v1=([0-9a-f]{64})")
 SIGNATURE_HEADER = "X-RAP-Signature"
+_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,43 @@ class Signed:
         self._seen.add(nonce)
         self._ages.append((now, nonce))
         return True
+
+
+class ShownTo:
+    """A credential that is shown to some origins only: whoever names a URL must not be handed a token for it."""
+
+    def __init__(self, credential: Credential, origins: Iterable[str]) -> None:
+        """Take what to show, and the URLs of those who may see it.
+
+        Raises:
+            ConfigError: one of them is no http or https URL.
+        """
+        self._credential = credential
+        self._origins = frozenset(origin_of(each) for each in origins)
+
+    def caller_of(self, request: Request) -> str | None:
+        """Ask the credential."""
+        return self._credential.caller_of(request)
+
+    def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
+        """Present it where it may be seen, and nothing elsewhere."""
+        return self._credential.headers(method, url, body) if origin_of(url) in self._origins else {}
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    """Give the part of a URL that says who is spoken to, and how: its scheme, host and port.
+
+    Raises:
+        ConfigError: it is no http or https URL.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS[parts.scheme]
+    except (ValueError, KeyError):
+        raise ConfigError(
+            f"an origin must be written such as 'https://host.example', got {url!r}; correct it"
+        ) from None
+    return parts.scheme, (parts.hostname or "").removesuffix("."), port
 
 
 def _digest(token: str) -> bytes:

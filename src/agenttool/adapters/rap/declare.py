@@ -77,6 +77,11 @@ async def discover(source: RapSource, courier: Courier) -> Toolset:
     except RecordError as error:
         told = f"the manifest of {source.name!r} is not valid, so none of its tools is offered: {error}"
         return Toolset(source=source, fault=told)
+    if source.credential is not None and not source.is_known_at(manifest.endpoint):
+        told = (
+            "calls of %r go to another origin, which is not shown the credential; name it in presents_to if it may be"
+        )
+        log.warning(told, source.name)
     for tool in manifest.tools:
         if tool.odd_hints:
             named = ", ".join(map(repr, tool.odd_hints))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from agenttool.adapters.rap.credentials import Credential
+from agenttool.adapters.rap.credentials import Credential, origin_of
 from agenttool.errors import ConfigError
 
 _PIN = re.compile(r"sha256:[0-9a-f]{64}")
@@ -20,6 +20,8 @@ class RapSource:
         url: its base URL; the manifest is looked for below it.
         pin: the digest that its manifest must have, as `sha256:…`; none takes any manifest that is valid.
         credential: what is shown to the server to be known, such as `Bearer("…")`; never written down anywhere.
+        presents_to: origins that the credential is shown to besides the one of `url`, such as `https://run.example`;
+            where else a manifest or a question of the server leads, nothing is shown.
         allow: private networks, addresses and hosts that its URLs may lead to; public ones may be contacted anyway.
         within_s: for how long an answer is waited for; none for as long as it takes.
         attempts: how often an invocation is tried that nobody answered, or that the server failed on.
@@ -34,6 +36,7 @@ class RapSource:
     url: str
     pin: str | None = None
     credential: Credential | None = field(default=None, repr=False)
+    presents_to: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     within_s: float | None = None
     attempts: int = 5
@@ -53,6 +56,8 @@ class RapSource:
             raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {self.name!r}; rename it")
         if not self.url.startswith(("http://", "https://")):
             raise ConfigError(f"the url of source {self.name!r} must begin with http:// or https://; write it in full")
+        for each in (self.url, *self.presents_to):
+            origin_of(each)
         if self.pin is not None and not _PIN.fullmatch(self.pin):
             raise ConfigError(f"the pin of source {self.name!r} must be sha256: and 64 digits, got {self.pin!r}")
         if self.within_s is not None and not self.within_s > 0:
@@ -66,5 +71,11 @@ class RapSource:
         return self.url.rstrip("/")
 
     def headers(self, method: str, url: str, body: bytes = b"") -> Mapping[str, str]:
-        """Give what to send along with one request."""
-        return {} if self.credential is None else self.credential.headers(method, url, body)
+        """Give what to send along with one request; nothing to those whom the credential is not meant for."""
+        if self.credential is None or not self.is_known_at(url):
+            return {}
+        return self.credential.headers(method, url, body)
+
+    def is_known_at(self, url: str) -> bool:
+        """Tell whether whoever is behind a URL may see the credential."""
+        return origin_of(url) in map(origin_of, (self.url, *self.presents_to))

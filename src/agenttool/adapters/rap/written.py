@@ -1,18 +1,18 @@
 """A RAP source as settings write it."""
 
 from collections.abc import Callable
-from typing import cast
 
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.errors import ConfigError
-from agenttool.records import Json, JsonObject
+from agenttool.records import JsonObject
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "url": (str,),
     "pin": (str,),
     "token_env": (str,),
     "allow": (list,),
+    "presents_to": (list,),
     "within_s": (int, float),
     "attempts": (int,),
     "trusts_annotations": (bool,),
@@ -36,9 +36,9 @@ def read_source(name: str, members: JsonObject, variable: Callable[[str], str | 
             raise ConfigError(f"{member} must be of the type {_KINDS[member][0].__name__}, got {value!r}; correct it")
     if "url" not in members:
         raise ConfigError('a rap source says where it is; write url = "https://…"')
-    given: dict[str, Json] = {key: value for key, value in members.items() if key not in ("token_env", "allow")}
-    allow = tuple(map(str, cast("list[Json]", members.get("allow", []))))
-    return RapSource(name=name, credential=_credential(members, variable), allow=allow, **given)  # pyright: ignore[reportArgumentType] -- each was checked just now
+    given = {key: tuple(map(str, value)) if isinstance(value, list) else value for key, value in members.items()}
+    given.pop("token_env", None)
+    return RapSource(name=name, credential=_credential(members, variable), **given)  # pyright: ignore[reportArgumentType] -- each was checked just now
 
 
 def _credential(members: JsonObject, variable: Callable[[str], str | None]) -> Bearer | None:

@@ -1,0 +1,82 @@
+"""A credential is for the server that it was given for, wherever that server would have it sent."""
+
+import json
+
+import pytest
+
+from agenttool.adapters.rap.credentials import Bearer
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.written import read_source
+from agenttool.errors import ConfigError
+
+WORD = "correct-horse-battery"
+SHOWN = f"Bearer {WORD}"
+
+
+def presented(server, path):
+    return [
+        headers.get("authorization")
+        for (_, at, _), headers in zip(server.requests, server.headers, strict=True)
+        if at == path
+    ]
+
+
+@pytest.mark.requirement("RAP-099", "RAP-341")
+async def test_a_question_cannot_have_the_credential_sent_elsewhere(running, tool_server, started):
+    server, stranger = tool_server(), tool_server("stranger", tools=["prune"])
+    async with running(server, stranger, credential=Bearer(WORD)) as rt:
+        for place, times in ((server, 1), (stranger, 1)):
+            _, invocation = await started(rt, server)
+            asked = {"prompt": "Open?", "choices": ["Open", "Leave"], "default": 1}
+            await server.post(invocation, "user_choice", response_url=f"{place.url}/picked", **asked)
+            [prompt] = await rt.prompts()
+            assert (await rt.choose(prompt.prompt_id, 0)).is_heard
+            assert len(place.posts("/picked")) == times
+        assert presented(server, "/picked") == [SHOWN]
+        assert presented(server, "/invoke") == [SHOWN, SHOWN]
+        assert presented(stranger, "/picked") == [None]
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+async def test_calls_at_another_origin_show_the_credential_only_if_that_was_named(
+    running, tool_server, serve_app, caplog, is_named
+):
+    server, elsewhere = tool_server(), tool_server()
+    async with serve_app(elsewhere, lifespan="off") as elsewhere.url:
+        server.manifest["endpoint"] = f"{elsewhere.url}/invoke"
+        origins = (elsewhere.url,) if is_named else ()
+        async with running(server, credential=Bearer(WORD), presents_to=origins) as rt:
+            await rt.start("read_probe", {"bed": 1}, surface=await rt.surface())
+            await elsewhere.invoked()
+        await elsewhere.hang_up()
+    assert presented(elsewhere, "/invoke") == [SHOWN if is_named else None]
+    assert ("another origin" in caplog.text) is not is_named
+    assert WORD not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("url", "is_shown"),
+    [
+        ("https://gh.example/x", True),
+        ("https://GH.example:443/x", True),
+        ("https://run.example/", True),
+        ("http://gh.example/x", False),
+        ("https://gh.example:8443/x", False),
+        ("https://gh.example.evil.test/x", False),
+        ("https://sub.gh.example/x", False),
+    ],
+)
+def test_an_origin_is_scheme_host_and_port(url, is_shown):
+    source = RapSource(
+        name="gh", url="https://gh.example/rap", credential=Bearer(WORD), presents_to=("https://run.example",)
+    )
+    assert bool(source.headers("POST", url)) is is_shown
+
+
+def test_settings_may_name_more_origins():
+    members = json.loads('{"url": "https://h.example", "token_env": "T", "presents_to": ["https://run.example"]}')
+    source = read_source("gh", members, {"T": WORD}.get)
+    assert source.presents_to == ("https://run.example",)
+    assert source.headers("POST", "https://run.example/x") == {"Authorization": SHOWN}
+    with pytest.raises(ConfigError, match="origin"):
+        read_source("gh", {**members, "presents_to": ["run.example"]}, {"T": WORD}.get)
