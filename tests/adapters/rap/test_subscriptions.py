@@ -4,6 +4,8 @@ import asyncio
 
 import pytest
 
+from agenttool.adapters.rap import subscriptions
+
 
 async def subscribed(rt, server, started):
     call, invocation = await started(rt, server)
@@ -160,3 +162,32 @@ async def test_a_thread_has_so_many_subscriptions_and_no_more(running, tool_serv
         told = await server.until(lambda: server.posts("/cancel_tool_call"))
         assert told[0]["tool_call_id"] == call.invocation_id
         assert await event(server, invocation) == 410
+
+
+@pytest.mark.requirement("RAP-200")
+async def test_the_subscriptions_of_a_closed_thread_are_gone(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await subscribed(rt, server, started)
+        await subscribed(rt.in_thread("beside"), server, started)
+        await rt.rap.close_thread(rt.thread.thread_id)
+        assert [each.thread.thread_id for each in await rt.rap.subscriptions.of()] == ["beside"]
+        await started(rt, server)  # the thread is open again, and what it was subscribed to is not
+        assert await event(server, invocation) == 410
+
+
+@pytest.mark.parametrize("associative", [True, False])
+async def test_more_events_than_anybody_deals_with_are_sent_back(
+    running, tool_server, started, tmp_path, monkeypatch, associative
+):
+    monkeypatch.setattr(subscriptions, "MOST_EVENTS", 2)
+    server, place = tool_server(), {"store": f"sqlite:{tmp_path}/state.db"}
+    async with running(server, options=place) as rt:
+        _, invocation = await subscribed(rt, server, started)
+        told = [await event(server, invocation, str(each), associative=associative) for each in range(3)]
+        assert told == [200, 200, 503]
+        first, _ = await rt.rap.subscriptions.events()
+        await rt.rap.subscriptions.done(first.event_id)
+        assert await event(server, invocation, "2", associative=associative) == 200
+        assert await event(server, invocation, "3", associative=associative, final=True) == 503
+        assert [each.text for each in await rt.rap.subscriptions.events()] == ["1", "2"]

@@ -4,9 +4,12 @@ import asyncio
 
 import pytest
 
+from agenttool.adapters.rap import views
 
-def update(server, invocation, kind="valve-map", **content):
-    return server.post(invocation, "view_update", view_type=kind, content=content)
+
+def update(server, invocation, kind="valve-map", key=None, **content):
+    headers = None if key is None else {"Idempotency-Key": key}
+    return server.post(invocation, "view_update", headers=headers, view_type=kind, content=content)
 
 
 @pytest.mark.requirement("RAP-260", "RAP-261", "RAP-262", "RAP-263", "RAP-269")
@@ -56,3 +59,48 @@ async def test_threads_share_nothing_even_if_their_names_are_alike(running, tool
         for name in ("a", "a/b", "a%2Fb"):
             (view,) = await rt.rap.views.of(name)
             assert (view.thread_id, view.view_type, view.content) == (name, name, {"by": name})
+
+
+async def test_an_update_that_was_long_on_its_way_does_not_undo_a_later_one(running, tool_server, started, tmp_path):
+    server = tool_server()
+    async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
+        _, invocation = await started(rt, server)
+        for key, level in (("a", 1), ("b", 2), ("a", 1)):
+            assert await update(server, invocation, key=key, level=level) == 200
+        (view,) = await rt.rap.views.of()
+        assert view.content == {"level": 2}
+        for key, content in (("c", {}), ("b", {"level": 2}), ("a", {"level": 1})):
+            assert await update(server, invocation, key=key, **content) == 200
+        assert await rt.rap.views.of() == ()
+
+
+async def test_a_thread_has_so_many_views_and_no_larger_ones(running, tool_server, started, monkeypatch):
+    monkeypatch.setattr(views, "MOST_VIEWS", 2)
+    monkeypatch.setattr(views, "MOST_BYTES", 100)
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        assert [await update(server, invocation, kind, of=1) for kind in "abc"] == [200, 200, 413]
+        assert await update(server, invocation, "a", of=2) == 200
+        assert await update(server, invocation, "a", of="x" * 100) == 413
+        assert await update(server, invocation, "a") == 200
+        assert await update(server, invocation, "c", of=3) == 200
+        assert await update(server, invocation, "x" * 201, of=3) == 413
+        assert [(view.view_type, view.content) for view in await rt.rap.views.of()] == [
+            ("b", {"of": 1}),
+            ("c", {"of": 3}),
+        ]
+
+
+async def test_the_views_of_a_closed_thread_are_gone_and_its_clients_know(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        await update(server, invocation, open=[1])
+        client = rt.rap.views.follow(rt.thread.thread_id)
+        assert (await anext(client)).content == {"open": [1]}
+        coming = asyncio.ensure_future(anext(client))
+        await rt.rap.close_thread(rt.thread.thread_id)
+        assert (await coming).content == {}
+        assert await rt.rap.views.of() == ()
+        await client.aclose()

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from agenttool.adapters.rap.addresses import Addresses, Flawed
 from agenttool.adapters.rap.forgery import Reach, check_url
 from agenttool.adapters.rap.settings import RapSource
-from agenttool.adapters.rap.subscriptions import Subscription, Subscriptions
+from agenttool.adapters.rap.subscriptions import Received, Subscription, Subscriptions
 from agenttool.adapters.rap.threads import Threads
 from agenttool.adapters.rap.views import View, Views
 from agenttool.adapters.rap.wire import (
@@ -34,7 +34,7 @@ from agenttool.records import InvocationId, ToolId
 
 log = logging.getLogger("agenttool.rap")
 
-TAKEN, BAD, UNKNOWN, GONE, WRONG_TYPE, BUSY = 200, 400, 404, 410, 415, 503
+TAKEN, BAD, UNKNOWN, GONE, TOO_LARGE, WRONG_TYPE, BUSY = 200, 400, 404, 410, 413, 415, 503
 _DIGITS = 12
 MOST_AT_ONCE = 1000
 """So many callbacks are dealt with at a time; a tool that comes on top of that is asked to come again."""
@@ -95,11 +95,14 @@ class Callbacks:
         log.warning("a callback came to a URL that is %s", call.value)
         return Outcome(GONE if call is Flawed.EXPIRED else UNKNOWN, "no such callback URL")
 
+    def turn_of(self, thread_id: str) -> asyncio.Lock:
+        """Give what whoever changes something about a thread holds meanwhile."""
+        return self._locks.setdefault(thread_id, asyncio.Lock())
+
     async def _in_turn(self, call: InvocationId, message: Callback, body: bytes, delivery: str | None) -> Outcome:
-        turn = self._locks.setdefault(message.group_id, asyncio.Lock())
         self._at_once += 1
         try:
-            async with turn:
+            async with self.turn_of(message.group_id):
                 return await self._take(call, message, body, delivery)
         except StoreError as error:
             log.error("a callback for %s could not be kept: %s", call, error)  # noqa: TRY400 -- the words are enough
@@ -118,7 +121,7 @@ class Callbacks:
             case UserChoice():
                 return self._choice(call, message, delivery)
             case ViewUpdate():
-                return self._view(call, message)
+                return self._view(call, message, delivery)
 
     async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> Outcome:
         """Settle a call, if it waits; a subscription counts only if this is what settles it."""
@@ -158,9 +161,14 @@ class Callbacks:
     async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> Outcome:
         if message.tool_call_id != call:
             return _dropped(call, "names another call")
-        is_open = await self.threads.find(message.group_id) is not None
-        if is_open and await self.subscriptions.receive(message, f"evt_{self.unique()}", delivery):
+        received = Received.UNKNOWN
+        if await self.threads.find(message.group_id) is not None:
+            received = await self.subscriptions.receive(message, f"evt_{self.unique()}", delivery)
+        if received is Received.KEPT:
             return _OK
+        if received is Received.TOO_MANY:
+            log.warning("an event of %s was sent back: too many of its thread wait to be dealt with", call)
+            return Outcome(BUSY, "too many events of this thread wait; come again")
         log.info("an event of %s was dropped: it has no open subscription", call)
         return Outcome(GONE, "no such subscription")
 
@@ -214,11 +222,14 @@ class Callbacks:
         )
         return _OK if await self.door.ask(prompt) else _late(awaited.invocation_id)
 
-    async def _view(self, call: InvocationId, message: ViewUpdate) -> Outcome:
+    async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> Outcome:
         if await self.threads.find(message.group_id) is None:
             return _dropped(call, "is about a thread that is closed")
-        await self.views.update(View(thread_id=message.group_id, view_type=message.view_type, content=message.content))
-        return _OK
+        view = View(thread_id=message.group_id, view_type=message.view_type, content=message.content)
+        if await self.views.update(view, delivery):
+            return _OK
+        log.warning("a view of %s was dropped: it is too large, or its thread has too many", call)
+        return Outcome(TOO_LARGE, "the view is too large, or there are too many; clear one first")
 
 
 def _read(call: InvocationId, content_type: str | None, body: bytes) -> Callback | Outcome:

@@ -129,8 +129,14 @@ class Rap:
         return found
 
     async def close_thread(self, thread_id: str) -> None:
-        """Close a thread: nothing that comes for it counts any more, and every server is told, used or not."""
-        await self.threads.close(thread_id)
+        """Close a thread: nothing that comes for it counts any more, and every server is told, used or not.
+
+        Its subscriptions and views go; events that came before stay until they are dealt with.
+        """
+        async with self.callbacks.turn_of(thread_id):
+            await self.threads.close(thread_id)
+            await self.subscriptions.close_thread(thread_id)
+            await self.views.close_thread(thread_id)
         self._notices.send("/close_thread", CloseThread(thread_id=thread_id))
 
     async def migrate(self, session_id: str, destinations: Mapping[str, str]) -> tuple[str, ...]:

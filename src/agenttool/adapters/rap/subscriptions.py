@@ -9,7 +9,7 @@ from agenttool.adapters.rap.wire import SubscriptionEvent
 from agenttool.codec import read_own, write_own
 from agenttool.ports.later import Thread
 from agenttool.ports.shelf import Shelf
-from agenttool.records import JsonObject, Part, replace
+from agenttool.records import ClosedEnum, JsonObject, Part, replace
 
 RECEIVE_EVENT = "receive_event__injected"
 """The reserved name under which an event enters a conversation; no tool may have it, and no model may call it."""
@@ -17,7 +17,13 @@ RECEIVE_EVENT = "receive_event__injected"
 CANCEL_SUBSCRIPTION = "cancel_subscription"
 RESERVED = frozenset({RECEIVE_EVENT, CANCEL_SUBSCRIPTION})
 
-_OPEN, _EVENTS = "rap.subscription", "rap.event"
+_OPEN, _EVENTS, _BY_THREAD = "rap.subscription", "rap.event", "rap.event.thread"
+MOST_EVENTS = 1000
+"""So many events of one thread wait to be dealt with; a tool that has more of them is asked to come again."""
+
+_MOST_COUNTED = 10_000
+"""For so many threads it is known how many events wait; it only saves time."""
+
 _LOOK_EVERY_S = 0.5
 _REMEMBERED = 32
 """So many deliveries of a subscription are known again; a tool that sends more than these at once is a poor one."""
@@ -60,6 +66,19 @@ class Injected(Part, frozen=True, kw_only=True):
     text: str
     is_final: bool = False
 
+    @property
+    def subscriber(self) -> str:
+        """The thread that has the subscription."""
+        return self.thread.thread_id if self.is_inline else self.thread.ancestors[-1]
+
+
+class Received(ClosedEnum):
+    """What became of an event."""
+
+    KEPT = "kept"
+    UNKNOWN = "unknown"
+    TOO_MANY = "too_many"
+
 
 class Subscriptions:
     """The open subscriptions of a store, and the events that wait for whoever hosts the conversations."""
@@ -68,6 +87,7 @@ class Subscriptions:
         """Take where they are kept."""
         self._shelf = shelf
         self._news = asyncio.Event()
+        self._waiting: dict[str, int] = {}
 
     async def open(self, subscription: Subscription) -> bool:
         """Remember a subscription; tell whether it was not there."""
@@ -91,8 +111,14 @@ class Subscriptions:
         found = await self._shelf.page(_OPEN, prefix=prefix, limit=limit)
         return tuple(read_own(body, Subscription) for _, body in found)
 
-    async def receive(self, message: SubscriptionEvent, event_id: str, delivery: str | None = None) -> bool:
-        """Keep an event, and end its subscription if it is the last one, in one step; false if there is none open.
+    async def close_thread(self, thread_id: str) -> None:
+        """Forget every subscription of a thread; events that came before are still to be dealt with."""
+        while found := await self.of(thread_id):
+            for each in found:
+                await self.end(thread_id, each.tool_call_id)
+
+    async def receive(self, message: SubscriptionEvent, event_id: str, delivery: str | None = None) -> Received:
+        """Keep an event, and end its subscription if it is the last one, in one step.
 
         Args:
             message: the event as it came.
@@ -103,13 +129,27 @@ class Subscriptions:
         while (body := await self._shelf.get(_OPEN, place)) is not None:
             subscription = read_own(body, Subscription)
             if delivery in subscription.handled:
-                return True
+                return Received.KEPT
+            waiting = await self._waiting_in(message.group_id)
+            if waiting >= MOST_EVENTS:
+                return Received.TOO_MANY
             event = write_own(_injected(subscription, message, event_id))
             after = None if message.final else write_own(_having_handled(subscription, delivery))
-            if await self._shelf.swap(_OPEN, place, before=body, after=after, beside={(_EVENTS, event_id): event}):
+            beside = {(_EVENTS, event_id): event, (_BY_THREAD, _key(message.group_id, event_id)): b"1"}
+            if await self._shelf.swap(_OPEN, place, before=body, after=after, beside=beside):
+                self._waiting[message.group_id] = waiting + 1
                 self._news.set()
-                return True
-        return False
+                return Received.KEPT
+        return Received.UNKNOWN
+
+    async def _waiting_in(self, thread_id: str) -> int:
+        """Tell how many events of a thread wait; looked up anew where another process may have dealt with some."""
+        known = self._waiting.get(thread_id, MOST_EVENTS)
+        if known >= MOST_EVENTS:
+            if len(self._waiting) >= _MOST_COUNTED:
+                self._waiting.clear()
+            known = len(await self._shelf.page(_BY_THREAD, prefix=_key(thread_id, ""), limit=MOST_EVENTS))
+        return known
 
     async def events(self, after: str = "", limit: int = 1000) -> tuple[Injected, ...]:
         """Give events that nobody has dealt with, in the order in which they came."""
@@ -118,7 +158,14 @@ class Subscriptions:
 
     async def done(self, event_id: str) -> None:
         """Forget an event that somebody has dealt with."""
+        body = await self._shelf.get(_EVENTS, event_id)
+        if body is None:
+            return
+        thread_id = read_own(body, Injected).subscriber
+        await self._shelf.put(_BY_THREAD, _key(thread_id, event_id), None)
         await self._shelf.put(_EVENTS, event_id, None)
+        if self._waiting.get(thread_id):
+            self._waiting[thread_id] -= 1
 
     async def follow(self, after: str = "") -> AsyncIterator[Injected]:
         """Give events as they come, in whichever process they came, for ever; each stays until it is `done`."""

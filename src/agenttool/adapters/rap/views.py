@@ -8,8 +8,16 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.ports.shelf import Shelf
 from agenttool.records import JsonObject, Part
 
-_SHELF = "rap.view"
-_MOST_VIEWS = 1000
+_SHELF, _HANDLED = "rap.view", "rap.view.handled"
+_LISTED = 1000
+MOST_VIEWS = 100
+MOST_BYTES = 1_000_000
+LONGEST_TYPE = 200
+"""So many views may one thread have, so large may one be, and so long its type."""
+
+_REMEMBERED = 256
+"""So many deliveries to a thread are known again, so that one that was on its way for long does not undo later ones."""
+
 _BACKLOG = 1000
 """So many updates wait for a client that does not read; then it misses the oldest, which later ones replace anyway."""
 
@@ -33,18 +41,59 @@ class Views:
         self._shelf = shelf
         self._clients: dict[str, set[asyncio.Queue[View]]] = {}
 
-    async def update(self, view: View) -> None:
-        """Keep a view in place of the one before, and tell every client on its thread."""
-        key = f"{quote(view.thread_id, safe='')}/{quote(view.view_type, safe='')}"
-        await self._shelf.put(_SHELF, key, json_bytes(view.content) if view.content else None)
+    async def update(self, view: View, delivery: str | None = None) -> bool:
+        """Keep a view in place of the one before, and tell every client on its thread; false if there is no room.
+
+        Args:
+            view: what to show from now on.
+            delivery: the same for every try to deliver one update; a second one changes nothing.
+        """
+        body = json_bytes(view.content)
+        if len(body) > MOST_BYTES or len(view.view_type) > LONGEST_TYPE or not await self._has_room(view):
+            return False
+        if await self._put(view, body, delivery):
+            self._tell(view)
+        return True
+
+    async def _has_room(self, view: View) -> bool:
+        if not view.content or await self._shelf.get(_SHELF, _key(view)) is not None:
+            return True
+        return len(await self._shelf.page(_SHELF, prefix=_prefix(view.thread_id), limit=MOST_VIEWS)) < MOST_VIEWS
+
+    async def _put(self, view: View, body: bytes, delivery: str | None) -> bool:
+        """Keep a view and the delivery that brought it in one step; false if that came before."""
+        if delivery is None:
+            await self._shelf.put(_SHELF, _key(view), body if view.content else None)
+            return True
+        while True:
+            before = await self._shelf.get(_HANDLED, view.thread_id)
+            handled = () if before is None else tuple(before.decode().split())
+            if delivery in handled:
+                return False
+            if not view.content:
+                await self._shelf.put(_SHELF, _key(view), None)  # twice does no harm, as long as the other follows
+            after = " ".join((*handled, delivery)[-_REMEMBERED:]).encode()
+            beside = {(_SHELF, _key(view)): body} if view.content else None
+            if await self._shelf.swap(_HANDLED, view.thread_id, before=before, after=after, beside=beside):
+                return True
+
+    def _tell(self, view: View) -> None:
         for client in self._clients.get(view.thread_id, ()):
             if client.full():
                 client.get_nowait()
             client.put_nowait(view)
 
-    async def of(self, thread_id: str | None = None, limit: int = _MOST_VIEWS) -> tuple[View, ...]:
+    async def close_thread(self, thread_id: str) -> None:
+        """Forget the views of a thread, and tell its clients that there is nothing to show any more."""
+        while found := await self.of(thread_id):
+            for each in found:
+                await self._shelf.put(_SHELF, _key(each), None)
+                self._tell(View(thread_id=thread_id, view_type=each.view_type, content={}))
+        await self._shelf.put(_HANDLED, thread_id, None)
+
+    async def of(self, thread_id: str | None = None, limit: int = _LISTED) -> tuple[View, ...]:
         """Give the current views of one thread, or of all."""
-        prefix = "" if thread_id is None else f"{quote(thread_id, safe='')}/"
+        prefix = "" if thread_id is None else _prefix(thread_id)
         found: list[View] = []
         for key, body in await self._shelf.page(_SHELF, prefix=prefix, limit=limit):
             thread, _, kind = key.partition("/")
@@ -65,3 +114,11 @@ class Views:
             clients.discard(client)
             if not clients:
                 self._clients.pop(thread_id, None)
+
+
+def _key(view: View) -> str:
+    return _prefix(view.thread_id) + quote(view.view_type, safe="")
+
+
+def _prefix(thread_id: str) -> str:
+    return f"{quote(thread_id, safe='')}/"
