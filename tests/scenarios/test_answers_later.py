@@ -26,6 +26,12 @@ class Answers:
         self.sent, self.withdrawn, self.replies = [], [], []
         self.on_send = None
 
+    def until_ns(self, invocation_id, started_ns):
+        return None if self.within_s is None else started_ns + round(self.within_s * 1e9)
+
+    def why_over(self, invocation_id, now_ns):
+        return None
+
     async def send(self, job):
         self.sent.append((job.invocation_id, dict(job.call_input), job.thread.thread_id))
         if self.on_send is not None:

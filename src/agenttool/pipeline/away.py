@@ -19,6 +19,9 @@ from agenttool.ports.later import LATER, AnswersLater, late_key
 from agenttool.records import AbortReason, InvocationStatus, ProgressStatus
 from agenttool.scheduler.drive import Drive, Stopped
 
+_SOON_S = 3600.0
+"""Who waits for longer on a durable store is found there when its time is over, and has no alarm of its own."""
+
 
 async def hand_over(call: Call, later: AnswersLater, send: Callable[[], Awaitable[object]]) -> object:
     """Let a tool take the work on, and give its answer, or leave that to whoever will bring it.
@@ -27,7 +30,7 @@ async def hand_over(call: Call, later: AnswersLater, send: Callable[[], Awaitabl
         ToolFailure: it could not be handed over; canceled, timeout; or it waits, and nobody here waits for it.
     """
     core, key = call.core, late_key(call.invocation_id)
-    expires_at_ns = None if later.within_s is None else call.started_ns + round(later.within_s * 1e9)
+    expires_at_ns = later.until_ns(call.invocation_id, call.started_ns)
     answer: asyncio.Future[object] = core.loop.create_future()
     core.waiting[key] = answer  # it may come before the tool's side has acknowledged anything
     try:
@@ -96,8 +99,8 @@ async def _leave(call: Call, expires_at_ns: int | None) -> object:
     hold_late(call, Point.AWAY, expires_at_ns, is_left=True)
     call.is_parked = True
     core.calls.pop(call.invocation_id, None)
-    if expires_at_ns is not None and core.overdue is not None:
-        left = max(expires_at_ns - core.now_ns(), 0) / 1e9
+    left = None if expires_at_ns is None else max(expires_at_ns - core.now_ns(), 0) / 1e9
+    if left is not None and core.overdue is not None and (left < _SOON_S or not core.durable):
         core.deadlines.arm(core.deadlines.now() + left, partial(core.overdue, call.invocation_id))
     await settle(call)
     raise ToolFailure(failure_of_stop(call))

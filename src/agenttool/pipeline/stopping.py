@@ -132,9 +132,16 @@ def _why_stopped(call: Call, reason: AbortReason, *, abandoned: bool) -> str:
     if call.is_parked:
         return f"the runtime closed before anybody answered; {call.invocation_id} goes on once somebody does"
     if reason is AbortReason.TIMEOUT:
-        left = "; it ignored the request to stop and was left behind" if abandoned else ""
-        seconds = (call.core.now_ns() - call.started_ns) / 1e9
-        return f"no result after {seconds:.3g} s{left}; ask for less, or allow it more time"
+        return _why_timed_out(call, abandoned=abandoned)
     if reason is AbortReason.SIBLING_ERROR:
         return "a call beside this one failed, so this one was not finished"
     return "the call that made this one has ended, so that nobody waits for it"
+
+
+def _why_timed_out(call: Call, *, abandoned: bool) -> str:
+    later, now_ns = None if call.tool is None else call.tool.later, call.core.now_ns()
+    why = None if later is None else later.why_over(call.invocation_id, now_ns)
+    if why is not None:
+        return why
+    left = "; it ignored the request to stop and was left behind" if abandoned else ""
+    return f"no result after {(now_ns - call.started_ns) / 1e9:.3g} s{left}; ask for less, or allow it more time"

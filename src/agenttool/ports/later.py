@@ -99,9 +99,12 @@ class Awaited(Part, frozen=True, kw_only=True):
 class AnswersLater(Protocol):
     """What the pipeline must be able to ask of a tool that answers later."""
 
-    @property
-    def within_s(self) -> float | None:
-        """For how long an answer is waited for; none for as long as it takes."""
+    def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:
+        """Tell until when the answer of a call is waited for; none for as long as it takes."""
+        ...
+
+    def why_over(self, invocation_id: InvocationId, now_ns: int) -> str | None:
+        """Say why an answer cannot come any more; none if all there is to say is that it did not come in time."""
         ...
 
     def read(self, body: bytes) -> object:

@@ -4,10 +4,11 @@ import asyncio
 import base64
 import json
 import logging
+from functools import partial
 
 import pytest
 
-from agenttool.adapters.rap import callbacks, listen
+from agenttool.adapters.rap import callbacks, listen, session
 from agenttool.adapters.rap.addresses import DAY_NS, Addresses, Flawed
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.forgery import Reach
@@ -257,6 +258,30 @@ async def test_a_deployment_may_stop_waiting(running, tool_server):
         (notice,) = await server.until(lambda: server.posts("/cancel_tool_call"))
         assert notice == {"thread_id": rt.thread.thread_id, "tool_call_id": result.invocation_id}
         assert await server.settle(server.invocations[0]) == 200
+
+
+@pytest.mark.requirement("RAP-007", "RAP-127")
+@pytest.mark.parametrize("within_s", [None, 60.0])
+async def test_nobody_waits_longer_than_a_result_could_come_in(running, tool_server, monkeypatch, within_s):
+    server = tool_server()
+    monkeypatch.setattr(session, "Addresses", partial(Addresses, lifetime_ns=10**9))
+    async with running(server, within_s=within_s) as rt, asyncio.timeout(10):
+        surface = await rt.surface()
+        result = await rt.call("read_probe", {"bed": 1}, surface=surface)
+        assert result.error.error_class.value == "timeout"
+        assert "callback URL of this call expired" in result.error.message
+        assert await server.settle(server.invocations[0]) == 410
+        left = await rt.start("read_probe", {"bed": 1}, surface=surface)
+        assert (await rt.waiting())[0].expires_at_ns is not None
+        assert "callback URL of this call expired" in (await rt.wait(left.invocation_id)).error.message
+
+
+async def test_a_call_that_was_approved_after_its_callback_url_expired_is_not_sent(running, tool_server, monkeypatch):
+    server = tool_server()
+    monkeypatch.setattr(session, "Addresses", partial(Addresses, lifetime_ns=0))
+    async with running(server) as rt:
+        result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
+        assert (result.error.error_code, server.invocations) == ("expired", [])
 
 
 @pytest.mark.requirement("RAP-128")

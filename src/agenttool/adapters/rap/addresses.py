@@ -13,6 +13,7 @@ DAY_NS = 24 * 3600 * 10**9
 LIFETIME_NS = 30 * DAY_NS
 """How long a callback URL is good for; a subscription that lasts longer is opened anew."""
 
+PATH = "/rap/callbacks"
 _SHELF = "rap.secret"
 
 
@@ -47,12 +48,20 @@ class Addresses:
             return Flawed.FORGED
         if not hmac.compare_digest(seal, self._seal("call", unique)):
             return Flawed.FORGED
-        made_ns = int(unique[:12], 16) * 1_000_000  # an id begins with its moment, in milliseconds
-        return Flawed.EXPIRED if now_ns > made_ns + self.lifetime_ns else InvocationId("inv_" + unique)
+        call = InvocationId("inv_" + unique)
+        return Flawed.EXPIRED if now_ns > self.expires_at_ns(call) else call
+
+    def expires_at_ns(self, invocation_id: InvocationId) -> int:
+        """Tell until when the URL of a call is good: an id begins with its moment, in milliseconds."""
+        return int(invocation_id.partition("_")[2][:12], 16) * 1_000_000 + self.lifetime_ns
 
     def is_of(self, token: str, thread_id: str) -> bool:
         """Tell whether a token that was read is for a call of this thread."""
         return hmac.compare_digest(token[_UNIQUE + _SEAL :], self._mark(token[:_UNIQUE], thread_id))
+
+    def proof(self, word: str) -> str:
+        """Say something to a word that only a process of the same store can, and only about this place."""
+        return self._seal("place", self.base, word)
 
     def _seal(self, purpose: str, *words: str) -> str:
         told = "\0".join((purpose, *words)).encode(errors="surrogatepass")

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from agenttool.adapters.rap.addresses import Addresses
@@ -29,6 +29,7 @@ class RapExecutor:
     courier: Courier
     addresses: Addresses
     threads: Threads
+    now_ns: Callable[[], int]
 
     def start(self, job: Job) -> Coroutine[object, object, object]:
         """Give the work of one dispatch."""
@@ -41,6 +42,9 @@ class RapExecutor:
             ToolFailure: execution_failed if it was refused, dependency_unavailable if nobody took it.
         """
         thread = job.thread
+        if self.now_ns() >= self.addresses.expires_at_ns(job.invocation_id):
+            told = "nothing was sent: the call was made so long ago that its callback URL has expired; call again"
+            raise _failure(ErrorClass.EXECUTION_FAILED, told, safe=True, code="expired")
         try:
             await self.threads.open(thread)
         except StoreError as error:

@@ -5,6 +5,7 @@ import logging
 from dataclasses import dataclass
 from typing import cast
 
+from agenttool.adapters.rap.addresses import DAY_NS, Addresses
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.notices import Notices
 from agenttool.adapters.rap.settings import RapSource
@@ -27,11 +28,22 @@ class RapLater:
     source: RapSource
     courier: Courier
     notices: Notices
+    addresses: Addresses
 
-    @property
-    def within_s(self) -> float | None:
-        """For how long an answer is waited for."""
-        return self.source.within_s
+    def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:
+        """Wait no longer than a result could come in: its callback URL expires."""
+        expires_at_ns = self.addresses.expires_at_ns(invocation_id)
+        within_s = self.source.within_s
+        return expires_at_ns if within_s is None else min(expires_at_ns, started_ns + round(within_s * 1e9))
+
+    def why_over(self, invocation_id: InvocationId, now_ns: int) -> str | None:
+        """Say that the callback URL has expired, if it has."""
+        if now_ns < self.addresses.expires_at_ns(invocation_id):
+            return None
+        days = self.addresses.lifetime_ns / DAY_NS
+        return (
+            f"no result came before the callback URL of this call expired, after {days:.3g} days; look, and call again"
+        )
 
     def read(self, body: bytes) -> object:
         """Read the callback that settled the call; it was checked when it came in.

@@ -1,7 +1,11 @@
 """Callbacks over HTTP: an application that any server can carry, and a small server for a runtime without one."""
 
 import asyncio
+import hmac
 import json
+import logging
+import re
+import secrets
 import socket
 from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
 from contextlib import contextmanager, suppress
@@ -9,13 +13,22 @@ from typing import TypeAlias, cast
 
 import uvicorn
 
+from agenttool.adapters.rap.addresses import PATH, Addresses
 from agenttool.adapters.rap.callbacks import Callbacks, Outcome
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.patience import Patient
 from agenttool.ports.shelf import Shelf
+from agenttool.records import JsonObject
 
 MAX_BODY = 20_000_000
 SLOWEST_S = 30.0
 """Within this time a message must have come in whole."""
 
+log = logging.getLogger("agenttool.rap")
+
+_WORD = re.compile(r"[0-9a-f]{32}")
+_ASKED_S = 2.0
 _SHELF, _HERE = "rap_listener", "127.0.0.1"
 _ALLOWED, _TOO_LARGE, _TOO_SLOW = 405, 413, 408
 
@@ -35,12 +48,16 @@ class CallbackApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http":
-            await _reply(send, await self._answer(scope, receive))
+            token = str(scope["path"]).rpartition("/")[2]
+            if scope["method"] == "GET" and _WORD.fullmatch(token):
+                await _reply(send, 200, {"proof": self._callbacks.addresses.proof(token)})
+                return
+            outcome = await self._answer(scope, receive, token)
+            await _reply(send, outcome.status, {"error": outcome.message} if outcome.message else {"ok": True})
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Outcome:
+    async def _answer(self, scope: Scope, receive: Receive, token: str) -> Outcome:
         if scope["method"] != "POST":
             return Outcome(_ALLOWED, "callbacks are posted")
-        token = str(scope["path"]).rpartition("/")[2]
         call = self._callbacks.call_of(token)
         if isinstance(call, Outcome):
             return call  # a stranger's message is not even read
@@ -74,11 +91,10 @@ def _header(scope: Scope, name: bytes) -> str | None:
     return next((value.decode("latin-1") for key, value in headers if key.lower() == name), None)
 
 
-async def _reply(send: Send, outcome: Outcome) -> None:
-    told = {"error": outcome.message} if outcome.message else {"ok": True}
+async def _reply(send: Send, status: int, told: JsonObject) -> None:
     body = json.dumps(told).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": outcome.status, "headers": headers})
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
@@ -96,7 +112,7 @@ class Listener:
 
     def __init__(self, app: CallbackApp, place: tuple[str, int]) -> None:
         """Take the application, and the address to bind; port 0 is any that is free."""
-        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none")
+        config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none", http=Patient)
         self._server = _Quiet(config)
         self._socket = socket.create_server(place, backlog=2048)
         self._task: asyncio.Task[None] | None = None
@@ -124,16 +140,39 @@ class Listener:
         self._socket.close()
 
 
-async def listener_of(app: CallbackApp, shelf: Shelf) -> Listener:
+async def listener_of(app: CallbackApp, shelf: Shelf, secret: bytes) -> tuple[Listener, str | None]:
     """Listen on this machine where callbacks of the same store were received before, or wherever there is room.
 
     A tool that works for days posts to the address that it was given when it began (RAP-025). Should another process
-    of the store listen there, it takes what comes for all.
+    of the store listen there, it takes what comes for all. Should a stranger, what is given besides says what that
+    means for calls that were sent before.
     """
-    kept = await shelf.get(_SHELF, "port")
-    with suppress(OSError):
-        if kept is not None:
-            return Listener(app, (_HERE, int(kept)))
+    kept, fault = await shelf.get(_SHELF, "port"), None
+    if kept is not None:
+        with suppress(OSError):
+            return Listener(app, (_HERE, int(kept))), None
+        if not await _is_ours(int(kept), secret):
+            fault = _HELD.format(port=int(kept))
+            log.error(fault)
     listener = Listener(app, (_HERE, 0))
     await shelf.swap(_SHELF, "port", before=None, after=str(listener.port).encode())
-    return listener
+    return listener, fault
+
+
+_HELD = (
+    "port {port} is held by another program, and calls of this store that were sent before have their results posted"
+    " there: they do not come in here, and that program can read them and answer in their place; stop it and start"
+    " again, or cancel those calls"
+)
+
+
+async def _is_ours(port: int, secret: bytes) -> bool:
+    """Tell whether a process of the same store listens at a port, which nobody else can make us believe."""
+    place, word = Addresses(f"http://{_HERE}:{port}{PATH}", secret), secrets.token_hex(16)
+    courier = Courier(Reach.of([_HERE]), timeout_s=_ASKED_S)
+    try:
+        reply = await courier.get(f"{place.base}/{word}", max_bytes=1000)
+    finally:
+        await courier.close()
+    expected = json.dumps({"proof": place.proof(word)}).encode()
+    return reply.is_accepted and hmac.compare_digest(reply.body, expected)

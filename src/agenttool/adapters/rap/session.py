@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 
-from agenttool.adapters.rap.addresses import Addresses, secret_of
+from agenttool.adapters.rap.addresses import PATH, Addresses, secret_of
 from agenttool.adapters.rap.callbacks import Callbacks
 from agenttool.adapters.rap.cancel_subscription import cancel_subscription_tool
 from agenttool.adapters.rap.courier import Courier
@@ -25,7 +25,6 @@ from agenttool.records import InvocationId, ToolId
 
 log = logging.getLogger("agenttool.rap")
 
-PATH = "/rap/callbacks"
 MIGRATE_WITHIN_S = 600.0
 
 
@@ -35,7 +34,8 @@ class Rap:
     The manifests that were found at the beginning hold for as long as the runtime does; another one asks again.
 
     Attributes:
-        faults: what is wrong with a toolset, so that some or all of its tools are not offered.
+        faults: what is wrong with a toolset, so that some or all of its tools are not offered, and if so, why callbacks
+            of earlier calls do not come.
         threads: the threads that calls were made in.
         subscriptions: those that are open, and the events that came of them.
         views: what clients show.
@@ -79,9 +79,9 @@ class Rap:
                 port of its own on this machine, after a restart on the same one if it can.
         """
         secret = await secret_of(host.shelf, host.secret())
-        rap = cls(sources, host, secret, callback_url)
+        rap, fault = cls(sources, host, secret, callback_url), None
         if callback_url is None:
-            rap._listener = await listener_of(rap.app, host.shelf)
+            rap._listener, fault = await listener_of(rap.app, host.shelf, secret)
             rap.callbacks.addresses = Addresses(rap._listener.url + PATH, secret)
             rap._listener.start()
         for each in rap._sources:
@@ -89,7 +89,7 @@ class Rap:
                 log.warning("the server %r is spoken to without TLS, for all to read; use https", each.name)
         found = await asyncio.gather(*(discover(each, rap._couriers[each.name]) for each in rap._sources))
         rap._toolsets = without_clashes(found)
-        rap.faults = faults_of(rap._toolsets)
+        rap.faults = (*(() if fault is None else (fault,)), *faults_of(rap._toolsets))
         for fault in rap.faults:
             log.error(fault)
         return rap
@@ -112,7 +112,8 @@ class Rap:
         if manifest is None:
             return []
         courier = self._couriers[source.name]
-        later = RapLater(source=source, courier=courier, notices=self._notices)
+        addresses = self.callbacks.addresses
+        later = RapLater(source=source, courier=courier, notices=self._notices, addresses=addresses)
         found: list[DeclaredTool] = []
         for tool in toolset.offered:
             executor = RapExecutor(
@@ -120,8 +121,9 @@ class Rap:
                 manifest=manifest,
                 operation=tool.name,
                 courier=courier,
-                addresses=self.callbacks.addresses,
+                addresses=addresses,
                 threads=self.threads,
+                now_ns=self.callbacks.now_ns,
             )
             declared = declare(source, manifest, tool, executor, later)
             self._by_tool[declared.declaration.tool_id] = (source, _reach_of(source))

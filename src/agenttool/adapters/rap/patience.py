@@ -1,0 +1,78 @@
+"""How long a server waits for a request, and for how many at a time: half of one holds up nobody for long."""
+
+import asyncio
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+HEAD_S = 10.0
+WHOLE_S = 40.0
+"""Within these times the head of a request must have come in, and all of it; what takes in bodies may be stricter."""
+
+MOST_HEAD = 65_536
+MOST_CONNECTIONS = 500
+"""So many bytes has a head, and so many connections has a server; then those make room that owe a request."""
+
+
+class Patient(HttpToolsProtocol):
+    """Serves a connection as the library does, within bounds that the library does not have.
+
+    Attributes:
+        is_owed: a request is waited for, or the rest of it.
+    """
+
+    _before: RequestResponseCycle | None = None
+    _alarm: asyncio.TimerHandle | None = None
+    is_owed = True
+    _came = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] -- as the library has it
+        """Begin to wait for a request; if there are too many who do, the first of them has waited enough."""
+        super().connection_made(transport)
+        self._alarm = self.loop.call_later(HEAD_S, self._look)
+        if len(self.connections) > MOST_CONNECTIONS:
+            waiting = [each for each in self.connections if isinstance(each, Patient) and each.is_owed]
+            min(waiting, key=Patient.until).hang_up()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came, and see whether the request is whole."""
+        if not self.is_owed and self.cycle.response_complete:
+            self.is_owed, self._before, self._came = True, self.cycle, 0
+        super().data_received(data)
+        if not self.is_owed:
+            return
+        has_head = self.cycle is not self._before
+        self._came += len(data)
+        if has_head and not self.cycle.more_body:
+            self.is_owed = False
+            self._rest()
+        elif not has_head and self._came > MOST_HEAD:
+            self.hang_up()
+        elif self._alarm is None:
+            self._alarm = self.loop.call_later(HEAD_S, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        self._rest()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        """Wait a little longer if only the body is missing."""
+        self._alarm = None
+        if self.cycle is self._before:
+            self.hang_up()
+        else:
+            self._alarm = self.loop.call_later(WHOLE_S - HEAD_S, self.hang_up)
+
+    def until(self) -> float:
+        """Tell until when it is waited for."""
+        return 0.0 if self._alarm is None else self._alarm.when()
+
+    def _rest(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+
+    def hang_up(self) -> None:
+        """Wait no longer."""
+        self._rest()
+        self.transport.abort()
