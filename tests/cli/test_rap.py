@@ -2,9 +2,11 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
+from contextlib import suppress
 
 import pytest
 
@@ -61,3 +63,19 @@ def test_what_cannot_be_served_is_told_in_a_line(serve, words, told):
     assert server.returncode == 2
     assert told in err
     assert "Traceback" not in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["rap", "serve", "bells:provider"], ["serve", "--store", "calls.db"]])
+def test_half_a_request_is_not_waited_for(tmp_path, words):
+    (tmp_path / "bells.py").write_text(MODULE)
+    program = [sys.executable, "-m", "agenttool", *words, "--port", "0", "--json"]
+    with subprocess.Popen(program, cwd=tmp_path, text=True, stdout=subprocess.PIPE) as server:
+        told = json.loads(server.stdout.readline())
+        port = told["port"] if "port" in told else int(told["url"].rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=90) as connection:
+            connection.sendall(b"POST /invoke HTTP/1.1\r\nHost: ")
+            with suppress(ConnectionError):
+                assert connection.recv(1) == b""
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=90)

@@ -11,6 +11,7 @@ import typer
 import uvicorn
 from rich.console import Console
 
+from agenttool.adapters.rap.patience import Patient
 from agenttool.cli.refusing import refuse
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
@@ -79,6 +80,7 @@ async def _serve(provider: Provider, host: str, port: int, *, as_json: bool) -> 
         provider,
         host=host,
         port=port,
+        http=Patient,
         lifespan="off",  # run out here, where its errors can be told
         log_config=None,
         access_log=False,

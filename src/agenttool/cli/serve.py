@@ -9,6 +9,7 @@ import typer
 import uvicorn
 from rich.console import Console
 
+from agenttool.adapters.rap.patience import Patient
 from agenttool.assemble import Runtime
 from agenttool.cli.loading import load_tools, settings_file, store_place
 from agenttool.cli.refusing import refuse
@@ -59,7 +60,7 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
         def opened() -> Runtime:
             return Runtime.open(config=chosen, store=kept, tools=tools, callback_url=reached)
 
-        told = uvicorn.Config(make_app(opened), log_level="warning", access_log=False, lifespan="on")
+        told = uvicorn.Config(make_app(opened), log_level="warning", access_log=False, lifespan="on", http=Patient)
         server = _Announcing(told, lambda: _tell(address, reached, as_json=as_json))
         server.run(sockets=[listening])
     except (ConfigError, RecordError, StoreError) as error:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from agenttool.codec import is_too_deep, parse_object
@@ -66,10 +66,13 @@ async def body_of(request: Request, known: Collection[str]) -> JsonObject:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be JSON; send Content-Type: application/json")
     data = bytearray()
-    async for piece in request.stream():
-        data += piece
-        if len(data) > MOST_BYTES:
-            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body may have {MOST_BYTES} bytes; send less")
+    try:
+        async for piece in request.stream():
+            data += piece
+            if len(data) > MOST_BYTES:
+                raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body may have {MOST_BYTES} bytes; send less")
+    except ClientDisconnect:
+        raise Problem(HTTPStatus.BAD_REQUEST, "the body was cut off; send all of it") from None
     members = parse_object(bytes(data), what="the body")
     if is_too_deep(members):
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is nested too deeply; send it flat")

@@ -1,0 +1,115 @@
+"""Whoever sends half a request, or says nothing at all, keeps a server from nothing."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agenttool.adapters.rap import patience
+from agenttool.adapters.rap.listen import Listener
+
+POST = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n"
+
+
+async def echo(scope, receive, send):
+    body = b""
+    while scope["path"] != "/early":
+        event = await receive()
+        if event["type"] != "http.request":
+            return
+        body += event["body"]
+        if not event.get("more_body"):
+            break
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+@asynccontextmanager
+async def listening():
+    listener = Listener(echo, ("127.0.0.1", 0))
+    listener.start()
+    writers = []
+
+    async def connect():
+        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+        writers.append(writer)
+        return reader, writer
+
+    try:
+        async with asyncio.timeout(20):
+            yield connect
+    finally:
+        for each in writers:
+            each.close()
+        await listener.stop()
+
+
+async def is_hung_up(reader):
+    try:
+        return await reader.read() == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def _in_a_hurry(monkeypatch):
+    monkeypatch.setattr(patience, "HEAD_S", 0.2)
+    monkeypatch.setattr(patience, "WHOLE_S", 0.4)
+
+
+@pytest.mark.parametrize("sent", [b"", b"P", POST[:-2], POST, POST + b"ab", POST.replace(b"/ ", b"/early ") + b"a"])
+async def test_half_a_request_is_not_waited_for(sent):
+    async with listening() as connect:
+        reader, writer = await connect()
+        writer.write(sent)
+        if b"early" in sent:
+            await reader.readuntil(b"\r\n\r\n")
+        assert await is_hung_up(reader)
+
+
+@pytest.mark.parametrize(("begun", "drop"), [(b"GET / HTTP/1.1\r\nA: ", b"x"), (b"", b"\r\n"), (POST, b"")])
+async def test_a_drop_now_and_then_buys_no_time(begun, drop):
+    async with listening() as connect:
+        reader, writer = await connect()
+        writer.write(POST + b"abcd")
+        assert (await reader.readuntil(b"abcd")).startswith(b"HTTP/1.1 200")
+        writer.write(begun)
+        hung_up = asyncio.ensure_future(is_hung_up(reader))
+        while not hung_up.done():
+            writer.write(drop)
+            await asyncio.sleep(0.01)
+        assert await hung_up
+
+
+async def test_a_head_without_end_is_not_read_to_its_end():
+    async with listening() as connect:
+        reader, writer = await connect()
+        writer.write(b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 2 * patience.MOST_HEAD)
+        assert await is_hung_up(reader)
+
+
+async def test_requests_are_served_one_after_the_other_in_pieces_and_at_once(monkeypatch):
+    monkeypatch.setattr(patience, "HEAD_S", 10)
+    monkeypatch.setattr(patience, "WHOLE_S", 20)
+    async with listening() as connect:
+        reader, writer = await connect()
+        for pieces in ([POST + b"abcd"], [POST[:20], POST[20:] + b"ab", b"cd"], [POST + b"abcd" + POST + b"efgh"]):
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0)
+            await reader.readuntil(b"abcd")
+        await reader.readuntil(b"efgh")
+
+
+async def test_those_who_say_nothing_make_room_for_those_who_do(monkeypatch):
+    monkeypatch.setattr(patience, "HEAD_S", 10)
+    monkeypatch.setattr(patience, "MOST_CONNECTIONS", 3)
+    async with listening() as connect:
+        first, _ = await connect()
+        silent = [await connect() for _ in range(2)]
+        reader, writer = await connect()
+        assert await is_hung_up(first)
+        writer.write(POST + b"abcd")
+        await reader.readuntil(b"abcd")
+        assert [reader.at_eof() for reader, _ in silent] == [False, False]
