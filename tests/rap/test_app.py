@@ -194,6 +194,18 @@ async def test_a_signed_request_is_taken_once_for_a_while_and_for_one_body_only(
         await client.result()
 
 
+@pytest.mark.requirement("RAP-098")
+async def test_a_replay_is_known_after_a_restart_too(ringing, serving):
+    async with serving(ringing(auth=Signed(TOKEN))) as client:
+        body = json.dumps(client.invocation("ring")).encode()
+        fresh, late = (signed(TOKEN, int(time.time()), body, nonce * 32) for nonce in "12")
+        assert await client.post("/invoke", body, **fresh) == 200
+        await client.result()
+    async with serving(ringing(auth=Signed(TOKEN))) as client:
+        assert await client.post("/invoke", body, **fresh) == 401
+        assert await client.post("/invoke", body, **late) == 200
+
+
 @pytest.mark.requirement("RAP-099")
 @pytest.mark.parametrize(("named", "is_shown"), [("127.0.0.1", True), ("localhost", False)])
 async def test_a_token_is_presented_to_runtimes_that_may_see_it_only(ringing, serving, inbox, named, is_shown):

@@ -1,11 +1,13 @@
 """Cancellation, closure, migration, and what a restart finds."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 
 from agenttool.errors import ConfigError
-from agenttool.rap import Bearer, Call, Declined, live
+from agenttool.rap import Bearer, Call, Declined, Limits, live
 from agenttool.rap.keeping import store
 
 CANCEL = {"thread_id": "thread-1", "tool_call_id": "tc-1"}
@@ -268,7 +270,8 @@ async def test_what_a_full_disk_did_not_take_is_kept_and_delivered_once_it_has_r
 
 
 @pytest.mark.requirement("RAP-307")
-async def test_nobody_closes_or_moves_a_thread_of_another_caller(make, serving):
+@pytest.mark.parametrize("place", ["in it", "below it"])
+async def test_nobody_closes_or_moves_a_thread_of_another_caller(make, serving, place):
     provider = make(auth=Bearer({"token-of-runtime-a": "a", "token-of-runtime-b": "b"}))
     done = []
 
@@ -287,8 +290,11 @@ async def test_nobody_closes_or_moves_a_thread_of_another_caller(make, serving):
 
     owner, stranger = ({"Authorization": f"Bearer token-of-runtime-{name}"} for name in "ab")
     async with serving(provider) as client:
-        for number, client.headers in enumerate((owner, stranger)):
-            await client.invoke("work", id=f"tc-{number}")
+        child = {"group_id": "thread-1/a", "thread_ancestors": ["thread-1"]} if place == "below it" else {}
+        client.headers = owner
+        await client.invoke("work", id="tc-0", **child)
+        client.headers = stranger
+        await client.invoke("work", id="tc-1")
         moving = {"session_id": "thread-1", "destination_url": client.base}
         assert await client.post("/close_thread", {"thread_id": "thread-1"}) == 200
         assert await client.post("/migrate", moving) == 502
@@ -298,3 +304,29 @@ async def test_nobody_closes_or_moves_a_thread_of_another_caller(make, serving):
         assert await client.post("/close_thread", {"thread_id": "thread-1"}) == 200
         await client.result(2)
     assert done == ["thread-1"]
+
+
+async def test_a_call_below_more_threads_than_there_can_be_is_told_so(make, serving):
+    provider, _, _ = working(make)
+    async with serving(provider) as client:
+        assert await client.invoke("work", thread_ancestors=[f"t{each}" for each in range(101)]) == 200
+        assert "thread_ancestors" in (await client.result())["text"]
+
+
+async def test_whose_a_thread_is_is_forgotten_with_its_calls(make, serving, tmp_path, monkeypatch):
+    monkeypatch.setattr(live, "TIDY_EVERY_S", 0.01)
+    provider = make(limits=Limits(keep_s=0))
+
+    @provider.tool
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    async with serving(provider) as client:
+        await client.invoke("work", group_id="a/b", thread_ancestors=["a"])
+        await client.result()
+        with closing(sqlite3.connect(tmp_path / "calls.db")) as kept:
+            async with asyncio.timeout(10):
+                while kept.execute("SELECT count(*) FROM calls").fetchone() != (0,):
+                    await asyncio.sleep(0.01)
+            assert kept.execute("SELECT count(*) FROM ancestors").fetchone() == (0,)

@@ -256,3 +256,32 @@ async def test_a_generator_waits_while_its_runtime_takes_nothing_and_goes_on_whe
         assert len(made) == held
         client.inbox.statuses = []
         await client.inbox.wait(held + 3, "subscription_event")
+
+
+async def test_a_subscription_whose_events_nobody_takes_ends_and_its_runtime_is_told(make, serving, serve_app, inbox):
+    provider = make(limits=Limits(events_per_second=1000, max_events=3))
+
+    @provider.tool
+    async def follow() -> Subscribed:
+        """Follow."""
+        return Subscribed(topic="t")
+
+    port = int(inbox.url.rpartition(":")[2])
+    async with serving(provider) as client:
+        async with serve_app(inbox, port):
+            await client.invoke("follow", id="away", callback_url=f"{inbox.url}/in")
+            await inbox.wait(1, "tool_result")
+            async with asyncio.timeout(10):
+                while provider._door.live._outbox._lanes:  # what is on its way is not counted
+                    await asyncio.sleep(0.01)
+        await client.invoke("follow", id="present")
+        await client.result()
+        counts = []
+        for each in range(5):
+            counts.append(await provider.publish("t", str(each)))
+            await client.inbox.wait(each + 1, "subscription_event")
+        assert counts == [2, 2, 2, 1, 1]
+        async with serve_app(inbox, port):
+            told = await inbox.wait(4, "subscription_event")
+    assert [each["text"] for each in told[:3]] == ["0", "1", "2"]
+    assert (told[3]["final"], told[3]["text"][:6]) == (True, "Error:")

@@ -12,6 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from agenttool.adapters.rap import credentials
+from agenttool.adapters.rap.credentials import TakenOnce
 from agenttool.adapters.rap.forgery import check_url
 from agenttool.adapters.rap.wire import (
     CancelToolCall,
@@ -131,6 +132,7 @@ class Door:
             callback_url=message.callback_url,
             base_url=self._base_url(request),
             body=body,
+            ancestors=(message.thread_ancestors or ()) if isinstance(message, Invocation) else (),
         )
         if isinstance(message, Invocation):
             is_taken = await self.live.accept(call, message)
@@ -211,6 +213,8 @@ class Door:
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = credentials.Request(method=request.method, target=target, headers=headers, body=body)
         caller = admits.caller_of(asked)
+        if isinstance(admits, TakenOnce) and caller is not None and not await self.live.take_once(*admits.once(asked)):
+            caller = None
         if caller is None:
             raise HTTPException(401, "not authorized", {"WWW-Authenticate": "Bearer"})
         return caller

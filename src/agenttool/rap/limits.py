@@ -32,6 +32,7 @@ class Limits:
         give_up_s: how long a message is tried that nobody takes.
         migrate_s: how long a migration may take.
         events_per_second: of one subscription; the rest wait.
+        max_events: how many published events of one subscription may wait; then it ends, and its runtime is told why.
     """
 
     calls: RateLimit = _OFTEN
@@ -45,6 +46,7 @@ class Limits:
     give_up_s: float = 7 * 86_400.0
     migrate_s: float = 600.0
     events_per_second: float = 20.0
+    max_events: int = 1_000
 
 
 class Rates:

@@ -13,7 +13,7 @@ from agenttool.codec import json_bytes
 from agenttool.errors import StoreError
 from agenttool.rap.asking import Asking
 from agenttool.rap.call import Call
-from agenttool.rap.keeping import calls, messages, questions
+from agenttool.rap.keeping import calls, messages, once, questions
 from agenttool.rap.keeping.calls import NewCall
 from agenttool.rap.keeping.messages import Kind, Outgoing
 from agenttool.rap.keeping.store import Store
@@ -53,7 +53,7 @@ class Live:
         self._asking = Asking(store, self._outbox)
         self._grants = Grants(store, courier, settings.clients, settings.cipher)
         self._views = Views(store, self._outbox, courier, tasks, settings.presents)
-        self._subscriptions = Subscriptions(store, self._outbox, events_per_second=limits.events_per_second)
+        self._subscriptions = Subscriptions(store, self._outbox, limits)
         self._runs = Runs(
             store,
             courier,
@@ -99,6 +99,10 @@ class Live:
             return False
         self._outbox.send(await self._store.perform(calls.accept_settled, call, error_of(call, message)))
         return True
+
+    async def take_once(self, word: str, until_s: float) -> bool:
+        """Tell whether a request has not been taken before, by this process or an earlier one."""
+        return await self._store.perform(once.take, word, int(until_s * 1e9))
 
     async def cancel(self, caller: str, thread: str, call_id: str) -> None:
         """Stop a call or end a subscription, if it is the caller's; nothing tells whether there was one."""
@@ -224,6 +228,7 @@ class Live:
         while True:
             with suppress(StoreError):  # a disk that fails now may be back next time
                 self._stop(await self._subscriptions.expire())
+                await self._store.perform(once.forget, time.time_ns())
                 await self._store.perform(calls.forget, time.time_ns() - int(self.settings.limits.keep_s * 1e9))
             await asyncio.sleep(TIDY_EVERY_S)
 

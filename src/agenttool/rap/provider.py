@@ -151,7 +151,8 @@ class Provider:
     async def publish(self, topic: str, value: object, *, associative: bool = False, final: bool = False) -> int:
         """Send an event to every subscription that was opened on a topic; tell how many there are.
 
-        Verify first that what you publish comes from where it says.
+        Verify first that what you publish comes from where it says. A subscription of which `Limits.max_events` wait
+        already gets no more of them, and ends with an event that says so.
 
         Raises:
             ToolFailure: the value is nothing that could be sent.

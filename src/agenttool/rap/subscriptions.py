@@ -13,6 +13,7 @@ from agenttool.rap.keeping import messages, subscriptions
 from agenttool.rap.keeping.messages import Outgoing
 from agenttool.rap.keeping.store import Store
 from agenttool.rap.keeping.subscriptions import Subscriber
+from agenttool.rap.limits import Limits
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.outcome import Event, event_of
 
@@ -23,26 +24,41 @@ PATIENCE_S = 60.0
 LOOK_EVERY_S = 1.0
 """A generator whose events nobody has taken for so long waits until somebody does; looked at so often."""
 
+_BEHIND = "Error: the subscription has ended, because {most} events wait that nobody has taken; subscribe again."
 _log = logging.getLogger(__name__)
 
 
 class Subscriptions:
     """Events out of generators, and events that somebody publishes."""
 
-    def __init__(self, store: Store, outbox: Outbox, *, events_per_second: float) -> None:
-        """Take where subscriptions are kept, and how their events go out."""
+    def __init__(self, store: Store, outbox: Outbox, limits: Limits) -> None:
+        """Take where subscriptions are kept, how their events go out, and how many there may be."""
         self._store = store
         self._outbox = outbox
-        self._pause_s = 1 / events_per_second
+        self._pause_s = 1 / limits.events_per_second
+        self._most = limits.max_events
 
     async def publish(self, topic: str, event: Event) -> int:
         """Send an event to everybody who is subscribed to a topic, or to nobody; tell how many.
 
+        Whoever has not taken many events before it gets it no more, and is told that the subscription has ended: one
+        that is away neither fills the disk nor keeps the others waiting.
+
         Raises:
             ToolFailure: its value is nothing that could be sent.
         """
-        sent = await self._store.perform(subscriptions.publish, topic, partial(_body, event), final=event.final)
-        self._outbox.send_all(sent)
+        last = Event(value=_BEHIND.format(most=self._most), final=True)
+        sent, ended = await self._store.perform(
+            subscriptions.publish,
+            topic,
+            partial(_body, event),
+            partial(_body, last),
+            final=event.final,
+            most=self._most,
+        )
+        for message in ended:
+            _log.warning("subscription %d has ended: its runtime has not taken %d events", message.call, self._most)
+        self._outbox.send_all((*sent, *ended))
         return len(sent)
 
     async def drive(self, call: Call, events: AsyncGenerator[object]) -> None:

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from agenttool.errors import ConfigError
@@ -40,6 +40,15 @@ class Credential(Protocol):
 
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """Give what to send along to be known."""
+        ...
+
+
+@runtime_checkable
+class TakenOnce(Protocol):
+    """A credential that admits each request once; whoever keeps its words knows a replay after a restart, too."""
+
+    def once(self, request: Request) -> tuple[str, float]:
+        """Give a word that no other request has, and the moment after which the request is too old anyway."""
         ...
 
 
@@ -101,6 +110,11 @@ class Signed:
         expected = self._sign(moment, nonce, request.method, request.target, request.body)
         is_right = hmac.compare_digest(expected, signature) and abs(now - int(moment)) <= self._window_s
         return "signed" if is_right and self._is_new(nonce, now) else None
+
+    def once(self, request: Request) -> tuple[str, float]:
+        """Give the nonce of a request that was admitted, and the end of its time."""
+        [(moment, nonce, _)] = _SIGNATURE.findall(request.headers[SIGNATURE_HEADER.lower()])
+        return nonce, int(moment) + self._window_s
 
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """Sign a request."""

@@ -37,7 +37,11 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewCall:
-    """An invocation as it came in, and from whom."""
+    """An invocation as it came in, and from whom.
+
+    Attributes:
+        ancestors: the threads above its own; of a call that was kept they are in its body.
+    """
 
     caller: str
     thread: str
@@ -46,6 +50,7 @@ class NewCall:
     callback_url: str
     base_url: str
     body: bytes
+    ancestors: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -80,7 +85,12 @@ def accept(connection: sqlite3.Connection, call: NewCall) -> KeptCall | None:
             time.time_ns(),
         ),
     ).fetchone()
-    return None if row is None else _kept(call, row[0])
+    if row is None:
+        return None
+    connection.executemany(
+        "INSERT OR IGNORE INTO ancestors VALUES (?, ?)", [(thread, row[0]) for thread in call.ancestors]
+    )
+    return _kept(call, row[0])
 
 
 def accept_settled(connection: sqlite3.Connection, call: NewCall, body: bytes) -> Outgoing | None:
@@ -160,8 +170,12 @@ def close_thread(connection: sqlite3.Connection, caller: str, thread: str) -> li
 
 
 def is_of_another(connection: sqlite3.Connection, caller: str, thread: str) -> bool:
-    """Tell whether a thread is somebody else's: it belongs to whoever called in it first, as far as that is known."""
-    row = connection.execute("SELECT caller FROM calls WHERE thread = ? ORDER BY number LIMIT 1", (thread,)).fetchone()
+    """Tell whether a thread is somebody else's: it belongs to whoever called first in it, or in one below it."""
+    row = connection.execute(
+        "SELECT caller FROM calls WHERE number = (SELECT min(number) FROM"
+        " (SELECT number FROM calls WHERE thread = ?1 UNION ALL SELECT call FROM ancestors WHERE thread = ?1))",
+        (thread,),
+    ).fetchone()
     return row is not None and row[0] != caller
 
 
@@ -202,10 +216,11 @@ def forget(connection: sqlite3.Connection, before: int) -> int:
     """Let go of calls that ended before a moment; until then a repeated invocation is known as one."""
     gone = connection.execute(
         "DELETE FROM calls WHERE state = 'settled' AND changed_at < ?"
-        " AND NOT EXISTS (SELECT 1 FROM messages WHERE call = calls.number)",
+        " AND NOT EXISTS (SELECT 1 FROM messages WHERE call = calls.number) RETURNING number",
         (before,),
-    )
-    return gone.rowcount
+    ).fetchall()
+    connection.executemany("DELETE FROM ancestors WHERE call = ?", gone)
+    return len(gone)
 
 
 def _kept(call: NewCall, number: int) -> KeptCall:

@@ -56,6 +56,12 @@ def next_of(connection: sqlite3.Connection, call: int) -> Outgoing | None:
     return Outgoing(number=number, call=call, caller=caller, kind=Kind(kind), url=url, body=body, put_at=put_at)
 
 
+def count(connection: sqlite3.Connection, call: int, most: int) -> int:
+    """Tell how many messages of a call wait; nobody counts further than asked."""
+    rows = connection.execute("SELECT count(*) FROM (SELECT 1 FROM messages WHERE call = ? LIMIT ?)", (call, most))
+    return rows.fetchone()[0]
+
+
 def done(connection: sqlite3.Connection, message: Outgoing) -> Outgoing | None:
     """Let go of a message, and give the next."""
     connection.execute("DELETE FROM messages WHERE number = ?", (message.number,))

@@ -69,6 +69,19 @@ CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT 
 INSERT INTO facts VALUES ('file', lower(hex(randomblob(8))));
 """
 
+_ADDED = """
+CREATE TABLE IF NOT EXISTS once (word TEXT PRIMARY KEY, until INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS once_by_age ON once (until);
+
+CREATE TABLE IF NOT EXISTS ancestors (
+    thread TEXT NOT NULL,
+    call INTEGER NOT NULL REFERENCES calls (number),
+    PRIMARY KEY (thread, call)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS ancestors_by_call ON ancestors (call);
+"""
+"""Tables that a file of the same version may lack: nothing that is in the others depends on them."""
+
 
 def open_file(path: Path) -> tuple[sqlite3.Connection, IO[bytes]]:
     """Open a provider's file, or make it; what is given besides holds the lock until it is closed.
@@ -124,3 +137,4 @@ def _set_up(connection: sqlite3.Connection, path: Path) -> None:
     if is_new:
         marks = f"PRAGMA application_id = {_OURS}; PRAGMA user_version = {_VERSION};"
         connection.executescript(f"BEGIN; {_TABLES} {marks} COMMIT;")
+    connection.executescript(f"BEGIN; {_ADDED} COMMIT;")

@@ -18,18 +18,38 @@ class Subscriber:
     id: str
 
 
-def publish(
-    connection: sqlite3.Connection, topic: str, body_for: Callable[[Subscriber], bytes], *, final: bool
-) -> list[Outgoing]:
-    """Keep one event for everybody who is subscribed to a topic."""
+def of_topic(connection: sqlite3.Connection, topic: str) -> list[Subscriber]:
+    """List everybody who is subscribed to a topic."""
     rows = connection.execute(
         "SELECT call, thread, id FROM subscriptions JOIN calls ON calls.number = call"
         " WHERE topic = ? AND is_canceled = 0 ORDER BY call",
         (topic,),
     )
-    found = [Subscriber(call=call, thread=thread, id=call_id) for call, thread, call_id in rows]
-    sent = [emit(connection, each.call, body_for(each), None, final=final) for each in found]
-    return [message for message in sent if message is not None]
+    return [Subscriber(call=call, thread=thread, id=call_id) for call, thread, call_id in rows]
+
+
+def publish(
+    connection: sqlite3.Connection,
+    topic: str,
+    body_for: Callable[[Subscriber], bytes],
+    last_for: Callable[[Subscriber], bytes],
+    *,
+    final: bool,
+    most: int,
+) -> tuple[list[Outgoing], list[Outgoing]]:
+    """Keep one event for everybody who is subscribed to a topic; who has not taken so many is told the last instead.
+
+    Gives what is to go next, to those who got the event, and to those whose subscription has ended with it.
+    """
+    sent: list[Outgoing] = []
+    ended: list[Outgoing] = []
+    for each in of_topic(connection, topic):
+        is_behind = messages.count(connection, each.call, most) >= most
+        body = last_for(each) if is_behind else body_for(each)
+        message = emit(connection, each.call, body, None, final=final or is_behind)
+        if message is not None:
+            (ended if is_behind else sent).append(message)
+    return sent, ended
 
 
 def bookmark_of(connection: sqlite3.Connection, call: int) -> str | None:

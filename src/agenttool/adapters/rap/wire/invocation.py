@@ -8,13 +8,15 @@ from agenttool.adapters.rap.wire.message import Message
 from agenttool.records import Json, JsonObject
 
 _Named = Annotated[str, Meta(min_length=1)]
+_Ancestors = Annotated[tuple[str, ...], Meta(max_length=100)]
 
 
 class Invocation(Message, frozen=True, kw_only=True):
     """A call that a runtime asks for. `null` and absence of `call_id`, `thread_ancestors` and `user_id` are alike.
 
     Attributes:
-        thread_ancestors: root first and parent last, without the thread itself; none or empty for a root thread.
+        thread_ancestors: root first and parent last, without the thread itself; none or empty for a root thread, and
+            not so many that anybody could only mean to fill a disk.
     """
 
     operation: _Named
@@ -23,7 +25,7 @@ class Invocation(Message, frozen=True, kw_only=True):
     call_id: str | None = None
     callback_url: _Named
     group_id: _Named
-    thread_ancestors: tuple[str, ...] | None = None
+    thread_ancestors: _Ancestors | None = None
     user_id: str | None = None
 
 
