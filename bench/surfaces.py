@@ -1,13 +1,14 @@
 """Making the surface of a large catalog, and growing it by one tool, beside listing the same tools with no question."""
 
 import statistics
+from functools import partial
 
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.fates import Wish, decide_fates
 from agenttool.catalog.filters import Situation
 from agenttool.catalog.request import SurfaceRequest
 from agenttool.catalog.surface_record import Making, record_of
-from agenttool.ports.surfacing import SurfacePolicy
+from agenttool.ports.surfacing import Role, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import JsonObject, SurfaceId, Timestamp, ToolSurface
 from agenttool.testing.fakes import scripted_tool
@@ -35,6 +36,7 @@ def _measure(size: int) -> list[Figure]:
         "most deferred": Situation(),
         "read-only, half left out": Situation(allows_writes=False),
         "ten asked for": Situation(only=frozenset(f"ns{number}.tool_{number}" for number in range(10))),
+        "one namespace for a role": Situation(role=Role(name="reader", tools=("ns7.*",))),
     }
     made = [
         below(
@@ -43,8 +45,18 @@ def _measure(size: int) -> list[Figure]:
         )
         for name, situation in figures.items()
     ]
-    grown = seconds(lambda: catalog.add(catalog.prepare(_tool(size)))) + seconds(catalog.roster)
-    return [*made, told(f"one tool more, {size:,} tools", (grown, peer), peer_name=_PEER, unit="ms")]
+    _surface(catalog, Situation())
+    changed = {"one tool more": _tool(size), "one tool replaced": _tool(0)}
+    grown = [
+        told(
+            f"{name} of {size:,}, and the next surface",
+            (seconds(partial(_changed, catalog, tool)), peer),
+            peer_name=_PEER,
+            unit="ms",
+        )
+        for name, tool in changed.items()
+    ]
+    return [*made, *(below(each, MOST_SECONDS) for each in grown)]
 
 
 def _tool(number: int) -> DeclaredTool:
@@ -57,20 +69,28 @@ def _made(catalog: Catalog, situation: Situation) -> float:
     """Take the middle of some rounds, each with a list of its own to write; the first is counted like the others."""
 
     def surface() -> ToolSurface:
-        roster = catalog.roster()
-        roster.lists.clear()
-        policy = SurfacePolicy()
-        fates = decide_fates(roster, situation, Wish(policy=policy))
-        making = Making(
-            surface_id=SurfaceId("srf_1"),
-            created_at=Timestamp("2026-05-08T00:00:00Z"),
-            request=SurfaceRequest(),
-            situation=situation,
-            policy=policy,
-        )
-        return record_of(fates, making)
+        catalog.roster().written.clear()
+        return _surface(catalog, situation)
 
     return statistics.median(seconds(surface) for _ in range(ROUNDS))
+
+
+def _changed(catalog: Catalog, tool: DeclaredTool) -> ToolSurface:
+    catalog.add(catalog.prepare(tool))
+    return _surface(catalog, Situation())
+
+
+def _surface(catalog: Catalog, situation: Situation) -> ToolSurface:
+    policy = SurfacePolicy()
+    fates = decide_fates(catalog.roster(), situation, Wish(policy=policy))
+    making = Making(
+        surface_id=SurfaceId("srf_1"),
+        created_at=Timestamp("2026-05-08T00:00:00Z"),
+        request=SurfaceRequest(),
+        situation=situation,
+        policy=policy,
+    )
+    return record_of(fates, making)
 
 
 def _listed(tools: list[DeclaredTool]) -> object:

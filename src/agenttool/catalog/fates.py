@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cache
 from itertools import compress
-from operator import mul
 
 from agenttool.catalog.filters import (
     NOT_ASKED_FOR,
@@ -16,6 +15,7 @@ from agenttool.catalog.filters import (
     first_absence,
     not_for,
 )
+from agenttool.catalog.masks import kept, there, without
 from agenttool.catalog.roster import Roster
 from agenttool.catalog.traits import Traits
 from agenttool.ports.surfacing import ProviderState, SurfacePolicy
@@ -48,6 +48,8 @@ DEFERRED = LOADABLE | {Fate.PENDING, Fate.UNAVAILABLE}
 FEW = 10
 """So many tools are shown however large they are: to wait for one another they would have to be more."""
 
+_FEW_AMONG = 20
+
 _HAND_ON = bytes(code if code in CALLABLE else Fate.ABSENT for code in range(256))
 _DEFER = bytes(Fate.DISCOVERABLE if code == Fate.LOADED else code for code in range(256))
 _HELD_UP = {ProviderState.CONNECTING: Fate.PENDING, ProviderState.UNAVAILABLE: Fate.UNAVAILABLE}
@@ -60,6 +62,7 @@ class Fates:
     Attributes:
         by_kind: why tools of a kind are absent, if they are.
         apart: why single tools are absent though their kind is not.
+        barred: why a role may not use some, and a mask of them.
         is_crowded: there were more tools than a surface may show.
         otherwise: why any other tool is absent.
     """
@@ -68,12 +71,20 @@ class Fates:
     codes: bytes
     by_kind: tuple[Absence | None, ...]
     apart: Mapping[int, Absence]
+    barred: tuple[Absence, bytes] | None
     is_crowded: bool
     otherwise: Absence = NOT_ASKED_FOR
 
     def numbers(self, fates: frozenset[Fate]) -> Iterator[int]:
-        """Give the tools that met one of these fates, in order."""
-        return compress(range(len(self.codes)), self.mask(fates))
+        """Give the tools that met one of these fates, in order; a few among many are jumped to."""
+        mask = self.mask(fates)
+        if mask.count(1) > len(mask) // _FEW_AMONG:
+            yield from compress(range(len(mask)), mask)
+            return
+        number = mask.find(1)
+        while number >= 0:
+            yield number
+            number = mask.find(1, number + 1)
 
     def mask(self, fates: frozenset[Fate]) -> bytes:
         """Tell of each tool, by a one or a zero, whether it met one of these fates."""
@@ -85,19 +96,22 @@ class Fates:
 
     def absence(self, number: int) -> Absence:
         """Say why a tool is absent; what holds for its kind comes first, since no wish could change it."""
-        return self.by_kind[self.roster.kinds[number]] or self.apart.get(number) or self.otherwise
+        found = self.by_kind[self.roster.columns.kinds[number]] or self.apart.get(number)
+        if found is None and self.barred is not None and self.barred[1][number]:
+            found = self.barred[0]
+        return found or self.otherwise
 
     def as_before(self, codes: bytes) -> "Fates":
         """Give the fates of an earlier moment, without what is not there now; what came since was not there then."""
         earlier = codes.ljust(len(self.codes), bytes([Fate.ABSENT]))
-        return replace(self, codes=bytes(map(mul, earlier, map(bool, self.codes))))
+        return replace(self, codes=kept(earlier, there(self.codes)))
 
     def narrowed(self, situation: Situation, denied: Iterable[ToolId]) -> "Fates":
         """Give what is left of these in another situation: what is not there any more is gone, and nothing comes."""
         roster = self.roster
-        stays = [first_absence(traits, situation) is None for traits in roster.traits]
-        codes = bytearray(map(mul, self.codes, map(stays.__getitem__, roster.kinds)))
-        for number in (*map(roster.numbers.get, denied), *roster.withdrawn):
+        stays = [0 if first_absence(traits, situation) else 255 for traits in roster.traits]
+        codes = bytearray(kept(self.codes, roster.by_kind(stays)))
+        for number in (*map(roster.number, denied), *roster.withdrawn):
             if number is not None and number < len(codes):
                 codes[number] = Fate.ABSENT
         _hold_up(codes, roster, situation)
@@ -130,39 +144,46 @@ def decide_fates(roster: Roster, situation: Situation, wish: Wish) -> Fates:
     fates = [
         Fate.ABSENT if absence else _natural(traits) for traits, absence in zip(roster.traits, by_kind, strict=True)
     ]
-    codes = _codes(fates, roster, situation)
-    apart = _left_out(roster, situation, wish)
+    barred = _barred(roster, situation)
+    codes = _codes(fates, roster, situation, barred)
+    apart = _left_out(roster, wish)
     for number in apart:
         codes[number] = Fate.ABSENT
     _hold_up(codes, roster, situation)
-    for tool_id in wish.loaded:
-        number = roster.numbers.get(tool_id)
+    for number in map(roster.number, wish.loaded):
         if number is not None and codes[number] in (Fate.LOADED, *LOADABLE):
             codes[number] = Fate.ASKED_FOR
-    finder = None if wish.finder is None else roster.numbers.get(wish.finder)
+    finder = None if wish.finder is None else roster.number(wish.finder)
     if finder is not None:
         codes[finder] = Fate.ABSENT
     is_crowded = _is_crowded(codes, roster, situation, wish.policy)
     if is_crowded:
         codes = codes.translate(_DEFER)
     if finder is not None:
-        if any(map(codes.count, DEFERRED)) and by_kind[roster.kinds[finder]] is None:
+        if any(map(codes.count, DEFERRED)) and by_kind[roster.columns.kinds[finder]] is None:
             codes[finder] = Fate.ASKED_FOR
             apart.pop(finder, None)
         else:
             apart[finder] = NOTHING_TO_FIND
-    return Fates(roster=roster, codes=bytes(codes), by_kind=by_kind, apart=apart, is_crowded=is_crowded)
+    return Fates(roster=roster, codes=bytes(codes), by_kind=by_kind, apart=apart, barred=barred, is_crowded=is_crowded)
 
 
-def _codes(fates: list[Fate], roster: Roster, situation: Situation) -> bytearray:
-    """Give each tool the fate of its kind, if it is among those that are asked for."""
+def _codes(fates: list[Fate], roster: Roster, situation: Situation, barred: tuple[Absence, bytes] | None) -> bytearray:
+    """Give each tool the fate of its kind, if it is among those that are asked for and that the role may use."""
     chosen = _chosen(roster, situation)
     if chosen is None:
-        return bytearray(map(fates.__getitem__, roster.kinds))
-    codes = bytearray(len(roster.kinds))
+        codes = roster.by_kind(fates)
+        return bytearray(codes if barred is None else kept(codes, without(barred[1])))
+    codes = bytearray(roster.size)
     for number in chosen:
-        codes[number] = fates[roster.kinds[number]]
+        if barred is None or not barred[1][number]:
+            codes[number] = fates[roster.columns.kinds[number]]
     return codes
+
+
+def _barred(roster: Roster, situation: Situation) -> tuple[Absence, bytes] | None:
+    """Find the tools that a role may not use."""
+    return None if situation.role is None else (not_for(situation.role), without(roster.for_role(situation.role)))
 
 
 def _chosen(roster: Roster, situation: Situation) -> frozenset[int] | None:
@@ -170,7 +191,7 @@ def _chosen(roster: Roster, situation: Situation) -> frozenset[int] | None:
     asked = None if situation.only is None else roster.chosen(situation.only)
     if situation.bounds is None:
         return asked
-    within = frozenset(roster.numbers[each] for each in situation.bounds if each in roster.numbers)
+    within = frozenset(number for each in situation.bounds if (number := roster.number(each)) is not None)
     return within if asked is None else asked & within
 
 
@@ -184,32 +205,19 @@ def _natural(traits: Traits) -> Fate:
     return Fate.PINNED if traits.stays else Fate.LOADED
 
 
-def _left_out(roster: Roster, situation: Situation, wish: Wish) -> dict[int, Absence]:
-    """Find the tools that are absent for themselves, not for their kind."""
-    found: dict[int, Absence] = {}
-    for tool_id, absence in wish.denied.items():
-        if tool_id in roster.numbers:
-            found[roster.numbers[tool_id]] = absence
-    everyone = range(len(roster.ids))
-    found.update((number, absence) for number, absence in roster.withdrawn.items() if number in everyone)
-    if situation.role is not None:
-        unwanted = (not each for each in roster.for_role(situation.role))
-        found.update(dict.fromkeys(compress(everyone, unwanted), not_for(situation.role)))
-    return found
+def _left_out(roster: Roster, wish: Wish) -> dict[int, Absence]:
+    """Find the tools that are absent for themselves, not for their kind or their name."""
+    denied = ((roster.number(tool_id), absence) for tool_id, absence in wish.denied.items())
+    found = {number: absence for number, absence in denied if number is not None}
+    return {**found, **{number: absence for number, absence in roster.withdrawn.items() if number < roster.size}}
 
 
 def _hold_up(codes: bytearray, roster: Roster, situation: Situation) -> None:
     """Mark the tools whose providers do not answer."""
-    waiting = {
-        namespace: _HELD_UP[state]
-        for namespace, state in situation.circumstances.providers.items()
-        if state in _HELD_UP
-    }
-    if not waiting:
-        return
-    for number, ref in enumerate(roster.refs):
-        if codes[number] and ref.namespace in waiting:
-            codes[number] = waiting[ref.namespace]
+    for namespace, state in situation.circumstances.providers.items():
+        if state in _HELD_UP:
+            for number in roster.in_namespace(namespace):
+                codes[number] = codes[number] and _HELD_UP[state]
 
 
 def _is_crowded(codes: bytearray, roster: Roster, situation: Situation, policy: SurfacePolicy) -> bool:
@@ -220,7 +228,7 @@ def _is_crowded(codes: bytearray, roster: Roster, situation: Situation, policy: 
         return True
     if policy.max_tokens is None or shown <= FEW:
         return False
-    return sum(compress(roster.tokens, codes.translate(_table(COUNTED)))) > policy.max_tokens
+    return sum(compress(roster.columns.tokens, codes.translate(_table(COUNTED)))) > policy.max_tokens
 
 
 @cache

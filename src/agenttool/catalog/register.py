@@ -1,11 +1,12 @@
-"""The tools of a catalog, read one by one as they are declared; a roster of them all is then quickly made."""
+"""The tools of a catalog, read one by one as they are declared; a roster of them all is then at hand."""
 
 from agenttool.catalog.deferred import deferred_ref
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.filters import Absence, withdrawal
-from agenttool.catalog.roster import Numbers, Roster
+from agenttool.catalog.names import Names
+from agenttool.catalog.roster import Columns, Lists, Roster
 from agenttool.catalog.traits import Traits, tokens_of, traits_of
-from agenttool.records import DeferredToolRef, ToolId
+from agenttool.records import ToolId
 
 
 class Register:
@@ -13,75 +14,71 @@ class Register:
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        self._entries: dict[ToolId, Entry] = {}
-        self._numbers: dict[ToolId, int] = {}
-        self._names: dict[ToolId, str] = {}
-        self._kinds: dict[ToolId, int] = {}
-        self._refs: dict[ToolId, DeferredToolRef] = {}
-        self._tokens: dict[ToolId, int] = {}
-        self._traits: dict[Traits, int] = {}
-        self._owners: dict[str, int] = {}
-        self._bearers: dict[str, Numbers] = {}
-        self._aliases: dict[str, Numbers] = {}
+        self._names = Names()
+        self._columns = Columns()
         self._withdrawn: dict[int, Absence] = {}
-        self._roster: Roster | None = None
+        self._written: list[Lists] = []
+        self._last: Roster | None = None
+        self._is_current = False
 
     def put(self, entry: Entry) -> None:
         """Add a tool, or replace the one with the same id."""
-        tool, tool_id = entry.tool, entry.tool_id
-        before = self._entries.get(tool_id)
-        number = self._numbers.setdefault(tool_id, len(self._numbers))
-        if before is not None:
-            self._forget_names(before, number)
-        self._entries[tool_id] = entry
-        self._names[tool_id] = entry.qualified_name
-        traits = traits_of(tool)
-        self._kinds[tool_id] = self._traits.setdefault(traits, len(self._traits))
+        number, traits = self._names.numbers.get(entry.tool_id), traits_of(entry.tool)
+        if number is None:
+            number = self._add(entry, traits)
+        else:
+            self._replace(entry, traits, number)
         self._withdrawn.pop(number, None)
         absence = withdrawal(traits)
         if absence is not None:
             self._withdrawn[number] = absence
-        self._refs[tool_id] = deferred_ref(tool)
-        self._tokens[tool_id] = tokens_of(tool)
-        self._owners[entry.qualified_name] = number
-        self._bearers[entry.name] = (*self._bearers.get(entry.name, ()), number)
-        for alias in dict.fromkeys(tool.declaration.aliases or ()):
-            self._aliases[alias] = (*self._aliases.get(alias, ()), number)
-        self._roster = None
+        self._is_current = False
+
+    def _add(self, entry: Entry, traits: Traits) -> int:
+        columns = self._columns
+        kind = columns.kind(traits)
+        self._names.add(entry)
+        columns.entries.append(entry)
+        columns.kinds.append(kind)
+        columns.refs.append(deferred_ref(entry.tool))
+        columns.tokens.append(tokens_of(entry.tool))
+        return len(columns.entries) - 1
+
+    def _replace(self, entry: Entry, traits: Traits, number: int) -> None:
+        """Change what there is, or a copy of it if a roster was made of it, which must stay as it is."""
+        last = self._last
+        before = self._columns.entries[number]
+        if _names_of(before) != _names_of(entry):
+            if last is not None and last.names is self._names:
+                self._names = self._names.copy()
+            self._names.rename(before, entry)
+        if last is not None and last.columns is self._columns:
+            self._columns = self._columns.copy()
+        columns = self._columns
+        kind = columns.kind(traits)
+        columns.entries[number] = entry
+        columns.kinds[number] = kind
+        columns.refs[number] = deferred_ref(entry.tool)
+        columns.tokens[number] = tokens_of(entry.tool)
 
     def is_withdrawn(self, tool_id: ToolId) -> bool:
         """Tell whether a tool is there in no situation."""
-        return self._numbers[tool_id] in self._withdrawn
-
-    def _forget_names(self, entry: Entry, number: int) -> None:
-        del self._owners[entry.qualified_name]
-        _take_out(self._bearers, entry.name, number)
-        for alias in dict.fromkeys(entry.tool.declaration.aliases or ()):
-            _take_out(self._aliases, alias, number)
+        return self._names.numbers[tool_id] in self._withdrawn
 
     def roster(self) -> Roster:
         """Give all tools as they are now; the same until one is put."""
-        if self._roster is None:
-            self._roster = Roster(
-                entries=tuple(self._entries.values()),
-                ids=tuple(self._entries),
-                names=tuple(self._names.values()),
-                kinds=tuple(self._kinds.values()),
-                traits=tuple(self._traits),
-                refs=tuple(self._refs.values()),
-                tokens=tuple(self._tokens.values()),
-                numbers=self._numbers.copy(),
-                owners=self._owners.copy(),
-                bearers=self._bearers.copy(),
-                aliases=self._aliases.copy(),
+        if self._last is None or not self._is_current:
+            self._last = Roster(
+                size=len(self._columns.entries),
+                names=self._names,
+                columns=self._columns,
+                traits=tuple(self._columns.traits),
                 withdrawn=self._withdrawn,
+                written=self._written,
             )
-        return self._roster
+            self._is_current = True
+        return self._last
 
 
-def _take_out(named: dict[str, Numbers], name: str, number: int) -> None:
-    left = tuple(each for each in named[name] if each != number)
-    if left:
-        named[name] = left
-    else:
-        del named[name]
+def _names_of(entry: Entry) -> tuple[str, frozenset[str]]:
+    return entry.qualified_name, frozenset(entry.tool.declaration.aliases or ())

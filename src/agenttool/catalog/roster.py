@@ -1,120 +1,128 @@
 """The tools of a catalog at one moment, as surfaces need them: what can be worked out before, worked out."""
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import translate
-from re import compile as compile_pattern
-from typing import TypeVar
+from itertools import islice
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.filters import Absence
+from agenttool.catalog.masks import kept, without
+from agenttool.catalog.names import Names
 from agenttool.catalog.traits import Traits
 from agenttool.ports.surfacing import Role
-from agenttool.records import AbsentTool, DeferredToolRef, ToolId
+from agenttool.records import DeferredToolRef, ToolId
 
-_K = TypeVar("_K")
-_V = TypeVar("_V")
+BYTES = 256
+"""How many different kinds of tools a byte can tell apart."""
 
-Numbers = tuple[int, ...]
-Lists = tuple[tuple[ToolId, ...], tuple[ToolId, ...], tuple[DeferredToolRef, ...]]
 
-MOST = 64
-"""How many reasons and lists of patterns are remembered."""
+@dataclass(slots=True, eq=False)
+class Columns:
+    """What is known of each tool, by number. It only grows; where a tool is replaced, it is another that says so.
+
+    Attributes:
+        kinds: for each tool, where its traits are; bytes for as long as there are few enough.
+        traits: each combination once.
+        tokens: what it costs to show each tool.
+    """
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    kinds: bytearray | list[int] = field(default_factory=bytearray)
+    traits: dict[Traits, int] = field(default_factory=dict[Traits, int])
+    refs: list[DeferredToolRef] = field(default_factory=list[DeferredToolRef])
+    tokens: list[int] = field(default_factory=list[int])
+
+    def kind(self, traits: Traits) -> int:
+        """Say where traits are, from now on if nobody had them before."""
+        if len(self.traits) == BYTES and traits not in self.traits:
+            self.kinds = list(self.kinds)
+        return self.traits.setdefault(traits, len(self.traits))
+
+    def copy(self) -> "Columns":
+        """Give the same once more, to change something in it; kinds of tools are only ever added."""
+        return Columns(self.entries.copy(), self.kinds.copy(), self.traits, self.refs.copy(), self.tokens.copy())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lists:
+    """The long lists of a surface and what they come to, for the tools that have these fates."""
+
+    refs: Sequence[DeferredToolRef]
+    codes: bytes
+    loaded: tuple[ToolId, ...] = ()
+    deferred: tuple[ToolId, ...] = ()
+    considered: tuple[ToolId, ...] = ()
+    deferred_refs: tuple[DeferredToolRef, ...] = ()
+    loaded_tokens: int = 0
+    deferred_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Roster:
     """All tools at one moment, each with a number; it never changes, so that any number of surfaces can share it.
 
+    What it is made of is shared with rosters of other moments, and may know of tools that came later: this one has as
+    many as its size says, and they are always the first.
+
     Attributes:
-        names: the qualified ones.
-        kinds: for each tool, where its traits are.
-        traits: each combination once.
-        owners: the tool of each qualified name.
-        bearers: the tools that share each bare name.
-        aliases: the tools that share each alias.
+        traits: each combination of what decides about a tool, once.
         withdrawn: why some tools are there in no situation, as their authors say by now; this alone does change.
-        lists: the long lists of the surface that was last written down, for the next one, by its fates.
+        written: the lists of the surface that was last written down, for the next one.
     """
 
-    entries: tuple[Entry, ...]
-    ids: tuple[ToolId, ...]
-    names: tuple[str, ...]
-    kinds: tuple[int, ...]
+    size: int
+    names: Names
+    columns: Columns
     traits: tuple[Traits, ...]
-    refs: tuple[DeferredToolRef, ...]
-    tokens: tuple[int, ...]
-    numbers: dict[ToolId, int]
-    owners: dict[str, int]
-    bearers: dict[str, Numbers]
-    aliases: dict[str, Numbers]
     withdrawn: Mapping[int, Absence]
-    lists: dict[bytes, Lists] = field(default_factory=dict[bytes, Lists])
-    _absent: dict[Absence, dict[int, AbsentTool]] = field(default_factory=dict[Absence, dict[int, AbsentTool]])
-    _absent_kinds: dict[tuple[Absence, int], tuple[AbsentTool, ...]] = field(
-        default_factory=dict[tuple[Absence, int], tuple[AbsentTool, ...]]
-    )
-    _members: list[Numbers] = field(default_factory=list[Numbers])
-    _fitting: dict[tuple[str, ...], bytes] = field(default_factory=dict[tuple[str, ...], bytes])
+    written: list[Lists]
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The tools, by number."""
+        return self.columns.entries
+
+    def number(self, tool_id: ToolId) -> int | None:
+        """Find where a tool stands; nowhere if it was not there yet."""
+        found = self.names.numbers.get(tool_id)
+        return found if found is not None and found < self.size else None
+
+    def owner(self, name: str) -> int | None:
+        """Find the tool that has a qualified name."""
+        found = self.names.owners.get(name)
+        return found if found is not None and found < self.size else None
+
+    def bearers(self, name: str) -> list[int]:
+        """Find the tools that share a bare name."""
+        return self._present(self.names.bearers.get(name, ()))
+
+    def aliased(self, name: str) -> list[int]:
+        """Find the tools that share an alias."""
+        return self._present(self.names.aliases.get(name, ()))
+
+    def in_namespace(self, namespace: str) -> list[int]:
+        """Find the tools of a namespace."""
+        return self._present(self.names.namespaces.get(namespace, ()))
+
+    def _present(self, numbers: Iterable[int]) -> list[int]:
+        return [each for each in numbers if each < self.size]
 
     def chosen(self, names: Iterable[str]) -> frozenset[int]:
         """Find the tools that are named, by id, qualified name or bare name."""
-        found: set[int] = set()
+        found: set[int | None] = set()
         for name in names:
-            found.update(self.bearers.get(name, ()))
-            if name in self.owners:
-                found.add(self.owners[name])
-            number = self.numbers.get(ToolId(name))
-            if number is not None:
-                found.add(number)
-        return frozenset(found)
+            found.update(self.bearers(name))
+            found |= {self.owner(name), self.number(ToolId(name))}
+        return frozenset(each for each in found if each is not None)
 
-    def for_role(self, role: Role) -> Iterator[bool]:
-        """Tell of each tool in turn whether a role may use it."""
-        return map(int.__gt__, self._fits(role.tools), self._fits(role.without))
+    def by_kind(self, values: Sequence[int]) -> bytes:
+        """Give to each tool what its kind has."""
+        kinds = self.columns.kinds
+        if isinstance(kinds, bytearray):
+            return bytes(kinds[: self.size].translate(bytes(values).ljust(BYTES, b"\0")))
+        return bytes(map(values.__getitem__, islice(kinds, self.size)))
 
-    def _fits(self, patterns: tuple[str, ...]) -> bytes:
-        if patterns not in self._fitting:
-            _make_room(self._fitting)
-            fits = compile_pattern("|".join(map(translate, patterns)) or r"(?!)").match
-            self._fitting[patterns] = bytes(fits(name) is not None for name in self.names)
-        return self._fitting[patterns]
-
-    def of_kind(self, kind: int) -> Numbers:
-        """Give the tools that have certain traits."""
-        if not self._members:
-            members: list[list[int]] = [[] for _ in self.traits]
-            for number, each in enumerate(self.kinds):
-                members[each].append(number)
-            self._members.extend(map(tuple, members))
-        return self._members[kind]
-
-    def absent_kind(self, absence: Absence, kind: int) -> tuple[AbsentTool, ...]:
-        """Tell of all tools of a kind why they are absent."""
-        known = self._absent_kinds.get((absence, kind))
-        if known is None:
-            _make_room(self._absent_kinds)
-            known = self._absent_kinds[absence, kind] = tuple(self.absent(absence, self.of_kind(kind)))
-        return known
-
-    def absent(self, absence: Absence, numbers: Iterable[int]) -> list[AbsentTool]:
-        """Tell of tools why they are absent; what was told of one before is told in the same record."""
-        _make_room(self._absent)
-        known = self._absent.setdefault(absence, {})
-        return [known.get(each) or known.setdefault(each, self._told(absence, each)) for each in numbers]
-
-    def _told(self, absence: Absence, number: int) -> AbsentTool:
-        return AbsentTool(
-            tool_id=self.ids[number],
-            name=self.names[number],
-            reason=absence.reason,
-            message=absence.message,
-            policy_refs=absence.policy_refs,
-            may_change=absence.change is not None,
-            would_change=absence.change,
-        )
-
-
-def _make_room(known: MutableMapping[_K, _V]) -> None:
-    if len(known) > MOST:
-        known.clear()
+    def for_role(self, role: Role) -> bytes:
+        """Mask the tools that a role may use."""
+        wanted = self.names.fitting(role.tools, self.size)
+        return kept(wanted, without(self.names.fitting(role.without, self.size)))

@@ -1,13 +1,14 @@
 """A surface as the runtime uses it: from a name to the tool that it means there, or to the reason why there is none."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.fates import CALLABLE, LOADABLE, SHOWN, Fate, Fates
 from agenttool.catalog.filters import Situation, first_absence
 from agenttool.catalog.request import SurfaceRequest
-from agenttool.catalog.roster import Numbers, Roster
+from agenttool.catalog.roster import Roster
 from agenttool.catalog.unresolved import (
     Unresolved,
     ambiguous,
@@ -35,19 +36,19 @@ class Members(Mapping[ToolId, Entry]):
 
     def __contains__(self, tool_id: object) -> bool:
         """Tell whether a tool is one of them."""
-        number = self._fates.roster.numbers.get(tool_id)  # pyright: ignore[reportArgumentType] -- a stranger is not found
+        number = self._fates.roster.number(tool_id)  # pyright: ignore[reportArgumentType] -- a stranger is not found
         return number is not None and self._fates.codes[number] in self._wanted
 
     def __getitem__(self, tool_id: ToolId) -> Entry:
         """Give a tool that is one of them."""
-        if tool_id not in self:
+        number = self._fates.roster.number(tool_id)
+        if number is None or self._fates.codes[number] not in self._wanted:
             raise KeyError(tool_id)
-        roster = self._fates.roster
-        return roster.entries[roster.numbers[tool_id]]
+        return self._fates.roster.entries[number]
 
     def __iter__(self) -> Iterator[ToolId]:
         """Go through their ids, in the order they were declared."""
-        return map(self._fates.roster.ids.__getitem__, self._fates.numbers(self._wanted))
+        return compress(self._fates.roster.names.ids, self._fates.mask(self._wanted))
 
     def __len__(self) -> int:
         """Count them."""
@@ -167,7 +168,7 @@ class Surface:
             if offered is not None and rank >= _PRIMARY:
                 return offered
             callable_here = [each for each in numbers if self.fates.codes[each] in CALLABLE]
-            owners = {self.roster.names[each] for each in callable_here}
+            owners = {self.roster.names.qualified[each] for each in callable_here}
             if offered is not None and owners:
                 owners.add(offered.qualified_name)
             if len(owners) > 1:
@@ -176,24 +177,24 @@ class Surface:
                 return self._still_there(callable_here[0])
         return self._why_not(name)
 
-    def _meanings(self, name: str) -> Iterator[Numbers]:
+    def _meanings(self, name: str) -> Iterator[Sequence[int]]:
         roster = self.roster
-        owner, number = roster.owners.get(name), roster.numbers.get(ToolId(name))
+        owner, number = roster.owner(name), roster.number(ToolId(name))
         yield () if owner is None else (owner,)
-        yield roster.bearers.get(name, ())
-        yield roster.aliases.get(name, ())
+        yield roster.bearers(name)
+        yield roster.aliased(name)
         yield () if number is None else (number,)
 
     def _still_there(self, number: int) -> Entry | Unresolved:
         if number in self.roster.withdrawn:
-            return blocked(self.roster.names[number], self.roster.withdrawn[number])
+            return blocked(self.roster.names.qualified[number], self.roster.withdrawn[number])
         if self.now is not None:
-            absence = first_absence(self.roster.traits[self.roster.kinds[number]], self.now)
+            absence = first_absence(self.roster.traits[self.roster.columns.kinds[number]], self.now)
             if absence is not None:
-                return blocked(self.roster.names[number], absence)
+                return blocked(self.roster.names.qualified[number], absence)
             provider = self.roster.entries[number].tool.declaration.namespace
             if self.now.circumstances.providers.get(provider, ProviderState.READY) is not ProviderState.READY:
-                return unavailable(self.roster.names[number], provider)
+                return unavailable(self.roster.names.qualified[number], provider)
         return self.roster.entries[number]
 
     def _why_not(self, name: str) -> Unresolved:
@@ -204,10 +205,14 @@ class Surface:
         if self.newer is not None:
             now = self.latest().resolve(name)
             return now if isinstance(now, Unresolved) else came_later(name, was_waiting=bool(waiting))
-        return not_loaded([self.roster.names[each] for each in waiting]) if waiting else self._why_absent(meant[0])
+        return (
+            not_loaded([self.roster.names.qualified[each] for each in waiting])
+            if waiting
+            else self._why_absent(meant[0])
+        )
 
     def _why_absent(self, number: int) -> Unresolved:
-        name, provider = self.roster.names[number], self.roster.entries[number].tool.declaration.namespace
+        name, provider = self.roster.names.qualified[number], self.roster.entries[number].tool.declaration.namespace
         if self.fates.codes[number] == Fate.PENDING:
             return pending(name, provider)
         if self.fates.codes[number] == Fate.UNAVAILABLE:

@@ -1,13 +1,14 @@
 """The record of a surface: which tools are loaded, deferred, blocked or excluded, and under which constraints."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 
 from agenttool.catalog.deferred import held_up
 from agenttool.catalog.fates import DEFERRED, LOADABLE, SHOWN, Fate, Fates
 from agenttool.catalog.filters import Absence, Situation
 from agenttool.catalog.request import SurfaceRequest
+from agenttool.catalog.roster import Lists, Roster
 from agenttool.catalog.unresolved import FINDER
 from agenttool.ports.surfacing import ProviderState, SurfacePolicy
 from agenttool.records import (
@@ -43,28 +44,21 @@ class Making:
 def record_of(fates: Fates, making: Making) -> ToolSurface:
     """Write a surface down."""
     roster, request, situation = fates.roster, making.request, making.situation
-    lists = roster.lists.get(fates.codes)
-    if lists is None:
-        roster.lists.clear()  # one is enough: a surface is mostly made like the one before
-        shown, waiting, held = compress(roster.ids, fates.mask(SHOWN)), fates.mask(LOADABLE), _held_up(fates)
-        loaded = tuple(shown)
-        considered = (*loaded, *compress(roster.ids, waiting), *(each.tool_id for each in held))
-        lists = roster.lists[fates.codes] = (considered, loaded, (*compress(roster.refs, waiting), *held))
-    absent = _absent(fates)
-    kinds = frozenset(compress(roster.kinds, fates.mask(SHOWN)))
+    lists, held, absent = _lists(fates), _held_up(fates), _absent(fates)
+    kinds = frozenset(map(roster.columns.kinds.__getitem__, fates.numbers(SHOWN)))
     needs = {word for kind in kinds for word in roster.traits[kind].needs}
     return ToolSurface(
         surface_id=making.surface_id,
         scope=request.scope,
         created_at=making.created_at,
         producer="agenttool",
-        tool_refs=lists[0],
-        loaded_tools=lists[1],
-        deferred_tools=lists[2],
-        blocked_tools=tuple(each for absence, told in absent if not absence.is_excluded for each in told),
-        excluded_tools=tuple(each for absence, told in absent if absence.is_excluded for each in told),
-        unoffered_tools=tuple(roster.absent(UNOFFERED, fates.numbers(frozenset({Fate.UNOFFERED})))),
-        selection_policy=_selection(fates, making),
+        tool_refs=lists.considered + tuple(each.tool_id for each in held) if held else lists.considered,
+        loaded_tools=lists.loaded,
+        deferred_tools=lists.deferred_refs + tuple(held) if held else lists.deferred_refs,
+        blocked_tools=_told(roster, ((why, told) for why, told in absent if not why.is_excluded)),
+        excluded_tools=_told(roster, ((why, told) for why, told in absent if why.is_excluded)),
+        unoffered_tools=_told(roster, [(UNOFFERED, fates.numbers(frozenset({Fate.UNOFFERED})))]),
+        selection_policy=_selection(fates, making, lists),
         default_tool_choice=request.tool_choice,
         capability_requirements=tuple(sorted(needs)),
         model_capabilities=None if situation.model is None else situation.model.told(),
@@ -75,10 +69,37 @@ def record_of(fates: Fates, making: Making) -> ToolSurface:
     )
 
 
+def _lists(fates: Fates) -> Lists:
+    """List what is shown and what waits; a surface is mostly made like the one before, or like that and a bit more."""
+    roster, refs = fates.roster, fates.roster.columns.refs
+    last = roster.written[0] if roster.written else None
+    if last is None or last.refs is not refs or not fates.codes.startswith(last.codes):
+        last = Lists(refs=refs, codes=b"")
+    begin = len(last.codes)
+    if begin == len(fates.codes):
+        return last
+    ids, tokens = roster.names.ids[begin : roster.size], roster.columns.tokens[begin : roster.size]
+    shown, waiting, deferred = (fates.mask(each)[begin:] for each in (SHOWN, LOADABLE, DEFERRED))
+    loaded = last.loaded + tuple(compress(ids, shown))
+    waits = last.deferred + tuple(compress(ids, waiting))
+    lists = Lists(
+        refs=refs,
+        codes=fates.codes,
+        loaded=loaded,
+        deferred=waits,
+        considered=loaded + waits,
+        deferred_refs=last.deferred_refs + tuple(compress(refs[begin : roster.size], waiting)),
+        loaded_tokens=last.loaded_tokens + sum(compress(tokens, shown)),
+        deferred_tokens=last.deferred_tokens + sum(compress(tokens, deferred)),
+    )
+    roster.written[:] = [lists]  # one is enough
+    return lists
+
+
 def _held_up(fates: Fates) -> list[DeferredToolRef]:
     """Tell of the tools whose providers do not answer."""
     states = {Fate.PENDING: ProviderState.CONNECTING, Fate.UNAVAILABLE: ProviderState.UNAVAILABLE}
-    refs = fates.roster.refs
+    refs = fates.roster.columns.refs
     return [
         held_up(refs[number], state)
         for fate, state in states.items()
@@ -87,42 +108,46 @@ def _held_up(fates: Fates) -> list[DeferredToolRef]:
     ]
 
 
-def _absent(fates: Fates) -> list[tuple[Absence, Sequence[AbsentTool]]]:
-    """Tell of the tools that are absent, together those that are so for one reason."""
-    roster, by_kind = fates.roster, fates.by_kind
-    told: list[tuple[Absence, Sequence[AbsentTool]]] = [
-        (absence, roster.absent_kind(absence, kind)) for kind, absence in enumerate(by_kind) if absence is not None
-    ]
-    if fates.codes.count(Fate.ABSENT) > sum(len(entries) for _, entries in told):
-        told += [(absence, roster.absent(absence, numbers)) for absence, numbers in _apart(fates, all_kinds=not told)]
-    return told
-
-
-def _apart(fates: Fates, *, all_kinds: bool) -> Iterable[tuple[Absence, list[int]]]:
-    """Find the tools that are absent for themselves, together those that are so for one reason."""
-    kinds, by_kind = fates.roster.kinds, fates.by_kind
-    absent = fates.numbers(frozenset({Fate.ABSENT}))
-    numbers = list(absent) if all_kinds else [each for each in absent if by_kind[kinds[each]] is None]
-    if not fates.apart:
-        return [(fates.otherwise, numbers)]
-    reasons: dict[int, tuple[Absence, list[int]]] = {}
+def _absent(fates: Fates) -> list[tuple[Absence, list[int]]]:
+    """Find the tools that are absent, together those that are so for one reason."""
+    numbers = list(fates.numbers(frozenset({Fate.ABSENT})))
+    if not any(fates.by_kind):
+        return list(_absent_apart(fates, numbers))
+    kinds, by_kind = fates.roster.columns.kinds, tuple(enumerate(fates.by_kind))
+    members: list[list[int]] = [[] for _ in by_kind]
     for number in numbers:
-        absence = fates.apart.get(number) or fates.otherwise
-        reasons.setdefault(id(absence), (absence, []))[1].append(number)
-    return reasons.values()
+        members[kinds[number]].append(number)
+    rest = [number for kind, why in by_kind if why is None for number in members[kind]]
+    return [*((why, members[kind]) for kind, why in by_kind if why is not None), *_absent_apart(fates, rest)]
 
 
-def _selection(fates: Fates, making: Making) -> JsonObject:
+def _absent_apart(fates: Fates, numbers: list[int]) -> Iterator[tuple[Absence, list[int]]]:
+    """Find out why tools are absent whose kind is not: each for itself, then by its role, then because nobody asked."""
+    for number in filter(fates.apart.__contains__, numbers) if fates.apart else ():
+        yield fates.apart[number], [number]
+    others = [each for each in numbers if each not in fates.apart] if fates.apart else numbers
+    if fates.barred is not None:
+        why, mask = fates.barred
+        yield why, [each for each in others if mask[each]]
+        others = [each for each in others if not mask[each]]
+    yield fates.otherwise, others
+
+
+def _told(roster: Roster, absent: Iterable[tuple[Absence, Iterable[int]]]) -> tuple[AbsentTool, ...]:
+    return tuple(chain.from_iterable(roster.names.absent(why, numbers) for why, numbers in absent))
+
+
+def _selection(fates: Fates, making: Making, lists: Lists) -> JsonObject:
     """Say how tools may be selected, what they cost to show, and how the others are come by."""
-    roster, model = fates.roster, making.situation.model
+    model = making.situation.model
     told: JsonObject = {
         "select_from": "loaded_tools",
         "parallel_calls": model is None or model.parallel_calls,
-        "loaded_tokens": sum(compress(roster.tokens, fates.mask(SHOWN))),
+        "loaded_tokens": lists.loaded_tokens,
     }
     if not fates.count(DEFERRED):
         return told
-    told["deferred_tokens"] = sum(compress(roster.tokens, fates.mask(DEFERRED)))
+    told["deferred_tokens"] = lists.deferred_tokens
     told["discovery"] = FINDER
     limits = {"max_tools": making.policy.max_tools, "max_tokens": making.policy.max_tokens}
     told["deferred_because"] = {"over_limit": {**limits}} if fates.is_crowded else "tools_ask_for_it"

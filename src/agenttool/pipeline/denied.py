@@ -1,7 +1,8 @@
 """Which tools rules deny whatever their arguments, so that a surface need not show them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from agenttool.catalog.entry import Entry
 from agenttool.catalog.filters import Absence, denied_by
 from agenttool.catalog.roster import Roster
 from agenttool.pipeline.core import Core
@@ -11,25 +12,36 @@ from agenttool.records import Behavior, ToolId
 
 
 class Denied:
-    """The tools that are denied in any case; worked out once for a policy and a roster."""
+    """The tools that are denied in any case; under one policy, each is asked about once until it is replaced."""
 
     def __init__(self, core: Core, wanted: SurfacePolicy) -> None:
         """Take whose policy decides, and whether anybody wants to know."""
         self._core = core
         self._wanted = wanted
-        self._for: tuple[Policy, Roster] | None = None
+        self._policy: Policy | None = None
+        self._seen: Sequence[Entry] = ()
+        self._size = 0
         self._found: dict[ToolId, Absence] = {}
 
     def among(self, roster: Roster) -> Mapping[ToolId, Absence]:
-        """Give the tools of a roster that are denied, and by what; none unless a deployment wants them hidden."""
+        """Give the tools that are denied, and by what; none unless a deployment wants them hidden."""
         if not self._wanted.hide_denied:
             return {}
         policy = self._core.policy
-        if self._for != (policy, roster):
-            self._found = {}
-            for entry in roster.entries:
-                verdict = policy.standing(self._core.tools[entry].subject)
-                if verdict is not None and verdict.behavior is Behavior.DENY:
-                    self._found[entry.tool_id] = denied_by(verdict.rule_refs)
-            self._for = (policy, roster)
+        if policy is not self._policy:
+            self._policy, self._seen, self._size, self._found = policy, (), 0, {}
+        for entry in self._unseen(roster):
+            verdict = policy.standing(self._core.tools[entry].subject)
+            if verdict is not None and verdict.behavior is Behavior.DENY:
+                self._found[entry.tool_id] = denied_by(verdict.rule_refs)
+            else:
+                self._found.pop(entry.tool_id, None)
+        self._seen, self._size = roster.entries, max(self._size, roster.size)
         return self._found
+
+    def _unseen(self, roster: Roster) -> Iterator[Entry]:
+        """Go through the tools that were replaced or came since somebody asked."""
+        if roster.entries is not self._seen:
+            pairs = zip(self._seen, roster.entries, strict=False)
+            yield from (new for old, new in pairs if old is not new)
+        yield from roster.entries[self._size : roster.size]

@@ -236,7 +236,7 @@ class Surfacing:
             policy=self._shop.policy,
         )
         fates = decide_fates(roster, situation, wish)
-        if fates.count(DEFERRED) and FINDER_ID not in roster.numbers:
+        if fates.count(DEFERRED) and roster.number(FINDER_ID) is None:
             self._shop.declare(tool_search_tool())
             self._shop.index.remove(FINDER_ID)  # it finds the others, and not itself
             return self._built(request, loaded=loaded, reason=reason, bounds=bounds, earlier=earlier)
@@ -302,7 +302,7 @@ class Surfacing:
 
 def _brief(record: ToolSurface) -> ToolSurface:
     """Shorten what the log keeps of a surface on which very many tools wait: the declarations say the rest."""
-    deferred = record.deferred_tools or ()
-    if len(deferred) <= MOST_REFS:
+    if len(record.deferred_tools or ()) <= MOST_REFS:
         return record
-    return replace(record, deferred_tools=tuple(each if isinstance(each, str) else each.tool_id for each in deferred))
+    waiting = (record.tool_refs or ())[len(record.loaded_tools or ()) :]  # it names what is loaded, then what waits
+    return replace(record, deferred_tools=waiting)
