@@ -139,7 +139,7 @@ def _list_candidates(several: Ambiguous) -> None:
     table = plain_table()
     for each in several.candidates[:CANDIDATES]:
         status = Text(each.status.value, style=style_of(each.status))
-        table.add_row(each.invocation_id, status, tool_name(each.tool_id))
+        table.add_row(Text(printable(each.invocation_id)), status, Text(tool_name(each.tool_id)))
     console.print(table)
     if len(several.candidates) > CANDIDATES:
         console.print("… and more", style="dim")

@@ -40,7 +40,7 @@ def inputs_table(
         changed = tuple(changes(value, now, made))
         told = Text("as above" if is_reached else "the call did not get so far", style="dim")
         for place, line in enumerate([_line(each) for each in changed] or [told]):
-            by = ", ".join(_by(each, authors) for each in made)
+            by = Text(", ".join(_by(each, authors) for each in made))
             table.add_row(*(("", line, "") if place else (Text(stage.value, style="cyan"), line, by)))
         value = value if isinstance(now, UnsetType) else now
     return table
@@ -91,8 +91,8 @@ def _differences(before: Json, after: Json, steps: tuple[str, ...]) -> Iterator[
 
 def _by(mutation: InputMutation, authors: dict[str, str]) -> str:
     """Name who made a change; behind a prompt stands whoever answered it."""
-    ref = printable(mutation.source_ref or "")
+    ref = mutation.source_ref or ""
     if mutation.source_type is MutationSource.PERMISSION_PROMPT:
-        ref = authors.get(mutation.source_ref or "", "") or ref
+        ref = authors.get(ref, "") or ref
     told = f"{mutation.source_type.value.replace('_', ' ')} {ref}".strip()
-    return f"{told} ({printable(mutation.reason)})" if mutation.reason else told
+    return printable(f"{told} ({mutation.reason})" if mutation.reason else told)
