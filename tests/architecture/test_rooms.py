@@ -37,7 +37,7 @@ KNOWS = {
     "rich": {"cli/", "conformance/table.py"},
     "typer": {"cli/"},
     "sqlite3": {"conformance/validate/", "stores/sqlite/", "rap/keeping/"},
-    "httpcore": {"adapters/rap/"},
+    "httptools": {"adapters/rap/exchange.py"},
     "starlette": {"rap/", "server/"},
     "uvicorn": {"adapters/rap/listen.py", "cli/", "server/"},
     "obstore": {"stores/files/"},

@@ -5,7 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from agenttool.adapters.rap.connections import Connections, Place
 from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.exchange import spell
 from agenttool.adapters.rap.forgery import Reach
 
 HERE = Reach.of(["127.0.0.0/8"])
@@ -79,7 +81,7 @@ async def test_a_connection_that_the_other_side_closed_is_replaced(courier):
         assert host.connections == 3
 
 
-async def test_no_more_are_at_work_than_allowed_and_few_rest(courier):
+async def test_no_more_are_at_work_than_allowed_and_all_of_them_rest(courier):
     async with hosted(Host()) as (host,), courier(most=4) as carrying:
         host.gate.clear()
         asking = [asyncio.ensure_future(carrying.get(host.url)) for _ in range(12)]
@@ -87,7 +89,22 @@ async def test_no_more_are_at_work_than_allowed_and_few_rest(courier):
         host.gate.set()
         assert {(await each).status for each in asking} == {200}
         assert host.most_at_work == 4
-        assert len(carrying._connections._at_rest) == 1
+        assert host.connections == len(carrying._connections._at_rest) == 4
+
+
+async def test_a_connection_that_has_rested_for_long_is_closed():
+    async with hosted(Host()) as (host,):
+        place = Place("127.0.0.1", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
+        connections = Connections(HERE, most=4, rest_s=0.05)
+        request = spell("GET", "h", "/", {}, None)
+        assert (await connections.exchange(place, request, 10)).status == 200
+        async with asyncio.timeout(10):
+            while connections._at_rest:  # noqa: ASYNC110 -- nobody is told of it
+                await asyncio.sleep(0.02)
+        assert (await connections.exchange(place, request, 10)).status == 200
+        assert host.connections == 2
+        await connections.close()
+        await asyncio.sleep(0.02)  # the other side hears of it
 
 
 async def test_a_connection_serves_only_the_place_it_leads_to(courier):

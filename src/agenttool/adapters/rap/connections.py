@@ -2,71 +2,97 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from functools import cache
+from typing import NamedTuple
 
-import httpcore
+import certifi
 
-from agenttool.adapters.rap.forgery import GuardedBackend, Reach
+from agenttool.adapters.rap.exchange import Answer, Connection
+from agenttool.adapters.rap.forgery import Reach, resolve
 from agenttool.adapters.rap.names import Names
 
-_Place = tuple[bytes, bytes, int | None]
+
+class Place(NamedTuple):
+    """Where a connection leads."""
+
+    host: str
+    port: int
+    is_tls: bool
 
 
 class Connections:
-    """A few connections at rest, and no more at work than allowed.
-
-    The library has a pool, too; it looks through all of its connections, several times over, for every request.
-    """
+    """No more at work than allowed, and as many at rest, for a while: a burst is often followed by another."""
 
     def __init__(self, reach: Reach, names: Names, *, most: int, rest_s: float) -> None:
         """Take where they may lead, who knows names, how many there may be, and how long one may rest."""
-        self._backend = GuardedBackend(reach, names)
+        self._reach = reach
+        self._names = names
         self._turns = asyncio.Semaphore(most)
-        self._most_at_rest = max(1, most // 5)
+        self._most = most
         self._rest_s = rest_s
-        self._at_rest: list[tuple[_Place, httpcore.AsyncHTTPConnection]] = []
+        self._at_rest: list[tuple[Place, Connection, float]] = []
+        self._sweep: asyncio.TimerHandle | None = None
 
-    @asynccontextmanager
-    async def lent(self, url: httpcore.URL) -> AsyncGenerator[httpcore.AsyncHTTPConnection]:
-        """Lend a connection to where a URL leads; it is made when it is first used."""
-        place = (url.scheme, url.host, url.port)
+    async def exchange(self, place: Place, request: bytes, most: int) -> Answer:
+        """Send a request to a place when it is its turn, and give the answer, of whose body so many bytes are wanted.
+
+        Raises:
+            RecordError: the place may not be contacted.
+            OSError: it cannot be reached, the connection failed, or what came is no answer.
+            UnicodeError: its name cannot be one.
+        """
         async with self._turns:
-            connection = await self._rested(place) or httpcore.AsyncHTTPConnection(
-                url.origin, ssl_context=tls(), keepalive_expiry=self._rest_s, network_backend=self._backend
-            )
-            try:
-                yield connection
-            finally:
-                await self._take_back(place, connection)
+            connection = self._rested(place) or await self._connect(place)
+            answer = await connection.exchange(request, most)
+            if connection.is_open:
+                self._let_rest(place, connection)
+            return answer
 
     async def close(self) -> None:
         """Close those at rest."""
+        if self._sweep is not None:
+            self._sweep.cancel()
         while self._at_rest:
-            await self._at_rest.pop()[1].aclose()
+            self._at_rest.pop()[1].close()
 
-    async def _rested(self, place: _Place) -> httpcore.AsyncHTTPConnection | None:
-        """Give the one that rested last and still holds; those that do not are closed on the way."""
+    async def _connect(self, place: Place) -> Connection:
+        """Connect to an address that was judged; TLS still checks the name that the URL has."""
+        address = await resolve(place.host, self._reach, self._names)
+        name, secured = (place.host, tls()) if place.is_tls else (None, None)
+        connect = asyncio.get_running_loop().create_connection
+        _, connection = await connect(Connection, address, place.port, ssl=secured, server_hostname=name)
+        return connection
+
+    def _rested(self, place: Place) -> Connection | None:
+        """Give the one that rested last and still holds."""
         for position in reversed(range(len(self._at_rest))):
             if self._at_rest[position][0] == place:
-                _, connection = self._at_rest.pop(position)
-                if connection.is_available() and not connection.has_expired():
+                connection = self._at_rest.pop(position)[1]
+                if connection.is_open:
                     return connection
-                await connection.aclose()
-                return None
         return None
 
-    async def _take_back(self, place: _Place, connection: httpcore.AsyncHTTPConnection) -> None:
-        if not connection.is_idle():
-            await connection.aclose()
-            return
-        self._at_rest.append((place, connection))
-        if len(self._at_rest) > self._most_at_rest:
-            await self._at_rest.pop(0)[1].aclose()
+    def _let_rest(self, place: Place, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        self._at_rest.append((place, connection, loop.time()))
+        if len(self._at_rest) > self._most:
+            self._at_rest.pop(0)[1].close()
+        if self._sweep is None:
+            self._sweep = loop.call_later(self._rest_s, self._close_the_rested, loop)
+
+    def _close_the_rested(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close those that have rested for long; the oldest come first."""
+        while self._at_rest and self._at_rest[0][2] <= loop.time() - self._rest_s:
+            self._at_rest.pop(0)[1].close()
+        self._sweep = None
+        if self._at_rest:
+            self._sweep = loop.call_later(self._rest_s, self._close_the_rested, loop)
 
 
 @cache
 def tls() -> ssl.SSLContext:
     """Make the context once: reading the certificates takes a tenth of a second."""
-    return httpcore.default_ssl_context()
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    context.set_alpn_protocols(["http/1.1"])
+    return context

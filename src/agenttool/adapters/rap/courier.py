@@ -6,9 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import httpcore
-
-from agenttool.adapters.rap.connections import Connections
+from agenttool.adapters.rap.connections import Connections, Place
+from agenttool.adapters.rap.exchange import spell
 from agenttool.adapters.rap.forgery import Reach, check_url, is_address, resolve
 from agenttool.adapters.rap.names import Names
 from agenttool.errors import RecordError
@@ -91,30 +90,18 @@ class Courier:
             return Reply(fault=str(error), is_refused=True)
         except TimeoutError:
             return Reply(fault=f"no answer within {self._timeout_s:g} seconds")
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        except (OSError, UnicodeError) as error:
             return Reply(fault=f"the connection failed: {type(error).__name__}")
 
     async def _exchange(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
     ) -> Reply:
-        read, place = bytearray(), _place_of(url)
-        sent = [(name.encode(), value.encode()) for name, value in headers.items()]
-        async with (
-            self._connections.lent(place) as connection,
-            connection.stream(method, place, headers=sent, content=body) as response,
-        ):
-            async for piece in response.aiter_stream():
-                read += piece
-                if len(read) > max_bytes:
-                    if method == "GET":
-                        return Reply(fault=f"the answer has more than {max_bytes} bytes", is_refused=True)
-                    break
-        return Reply(status=response.status, body=bytes(read[:max_bytes]))
-
-
-def _place_of(url: str) -> httpcore.URL:
-    """Take a URL apart; the library would leave out what stands behind a semicolon in the last part of the path."""
-    parts = urlsplit(url)
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    host = (parts.hostname or "").encode()
-    return httpcore.URL(scheme=parts.scheme.encode(), host=host, port=parts.port, target=target.encode())
+        parts = urlsplit(url)
+        is_tls = parts.scheme == "https"
+        place = Place(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        request = spell(method, parts.netloc, target, headers, body)
+        status, read = await self._connections.exchange(place, request, max_bytes)
+        if method == "GET" and len(read) > max_bytes:
+            return Reply(fault=f"the answer has more than {max_bytes} bytes", is_refused=True)
+        return Reply(status=status, body=read[:max_bytes])

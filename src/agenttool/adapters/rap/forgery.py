@@ -11,10 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import cast
 from urllib.parse import SplitResult, urlsplit
-
-import httpcore
 
 from agenttool.adapters.rap.names import Names
 from agenttool.errors import ConfigError, RecordError
@@ -134,44 +131,6 @@ async def resolve(host: str, reach: Reach, names: Names) -> str:
             if not reach.allows(ipaddress.ip_address(text.partition("%")[0])):
                 raise RecordError("a URL must lead to public addresses; use another, or have the host allowed")
     return addresses[0]
-
-
-class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Opens connections to judged addresses only; TLS still checks the name that the URL has."""
-
-    def __init__(self, reach: Reach, names: Names) -> None:
-        """Take what a deployment allows, and who knows names."""
-        self._reach = reach
-        self._names = names
-        # The library gives its checker a stand-in for this class, which lacks the methods.
-        self._network = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 -- the library's own signature
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """Resolve, judge, and connect to what was judged.
-
-        Raises:
-            RecordError: the host may not be contacted.
-            httpcore.ConnectError: it cannot be reached.
-        """
-        try:
-            async with asyncio.timeout(timeout):
-                address = await resolve(host, self._reach, self._names)
-        except TimeoutError as error:
-            raise httpcore.ConnectTimeout("the name of the host was not resolved in time") from error
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError("the name of the host cannot be resolved") from error
-        return await self._network.connect_tcp(address, port, timeout, local_address, socket_options)
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait, as the library does between its own tries."""
-        await self._network.sleep(seconds)
 
 
 def is_address(host: str) -> bool:

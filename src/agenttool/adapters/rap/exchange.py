@@ -1,0 +1,160 @@
+"""One connection to another host: a request goes out, and its answer comes in, both within bounds.
+
+HTTP is read by `httptools`, the parser that also serves requests here. A client library around it would cost ten times
+what a message does otherwise, and would have to be kept from redirects, retries and compression one by one.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, cast
+
+import httptools
+
+from agenttool.errors import RecordError
+
+MOST_AROUND = 65_536
+"""So many bytes may stand around the body of an answer: its head, and how it is cut into pieces."""
+
+_FINAL = 200
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\x20-\x7e\t]*")
+
+
+class Answer(NamedTuple):
+    """What came back; a body that is longer than it may be is cut a little behind that length."""
+
+    status: int
+    body: bytes
+
+
+def spell(method: str, host: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    """Write a request down.
+
+    Raises:
+        RecordError: a header holds what would end it, or begin another.
+    """
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise RecordError(f"the header {name!r} cannot be sent; use printable characters only")
+        lines.append(f"{name}: {value}")
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join((*lines, "", "")).encode("ascii") + (body or b"")
+
+
+class Connection(asyncio.Protocol):
+    """Carries one exchange at a time; whatever goes wrong ends it, so that no answer is taken for another's."""
+
+    def __init__(self) -> None:
+        """Begin unconnected; the loop connects it."""
+        self._transport: asyncio.Transport | None = None
+        self._reading: _Reading | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether another exchange may begin."""
+        return self._transport is not None and self._reading is None and not self._transport.is_closing()
+
+    async def exchange(self, request: bytes, most: int) -> Answer:
+        """Send a request and give its answer, of whose body so many bytes are wanted.
+
+        Raises:
+            ConnectionError: the connection failed, or what came is no answer.
+        """
+        if self._transport is None or not self.is_open:
+            raise ConnectionError("the connection is closed")
+        self._reading = reading = _Reading(most, asyncio.get_running_loop().create_future())
+        try:
+            self._transport.write(request)
+            return await reading.answer
+        finally:
+            self._reading = None
+            if not reading.is_followed or self._transport.get_write_buffer_size():
+                self.close()
+
+    def close(self) -> None:
+        """End it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Hear that it is connected."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came; nobody asked for what comes between two exchanges."""
+        if self._reading is None:
+            self.close()
+        else:
+            self._reading.feed(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Hear that it is closed, which may be the end of an answer."""
+        if self._reading is not None:
+            self._reading.end(exc)
+
+
+class _Reading:
+    """An answer on its way in; the parser calls the methods that begin with `on`.
+
+    Attributes:
+        answer: told once, when it is complete, longer than wanted, or will never be either.
+        is_followed: whether another exchange may follow on the same connection.
+    """
+
+    def __init__(self, most: int, answer: "asyncio.Future[Answer]") -> None:
+        self.answer = answer
+        self.is_followed = False
+        self._most = most
+        self._parser = httptools.HttpResponseParser(self)
+        self._body = bytearray()
+        self._came = 0
+        self._status = 0
+        self._has_length = False
+
+    def feed(self, data: bytes) -> None:
+        self._came += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._fail("what came is no answer")
+        if self._came - len(self._body) > MOST_AROUND:
+            self._fail("the head of the answer is too long")
+
+    def end(self, error: Exception | None) -> None:
+        """Hear that nothing follows; an answer that does not say how long it is ends here."""
+        if error is None and self._status >= _FINAL and not self._has_length:
+            self._tell()
+        else:
+            self._fail("the connection was closed before the end of the answer")
+
+    def on_message_begin(self) -> None:
+        self.is_followed = False  # more than one answer came
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._has_length = self._has_length or name.lower() in (b"content-length", b"transfer-encoding")
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+
+    def on_body(self, data: bytes) -> None:
+        if not self.answer.done():
+            self._body += data
+            if len(self._body) > self._most:
+                self._tell()
+
+    def on_message_complete(self) -> None:
+        if self._status >= _FINAL and not self.answer.done():  # what comes before is about the answer, and not it
+            self.is_followed = self._parser.should_keep_alive()
+            self._tell()
+
+    def _tell(self) -> None:
+        if not self.answer.done():
+            self.answer.set_result(Answer(self._status, bytes(self._body)))
+
+    def _fail(self, why: str) -> None:
+        self.is_followed = False
+        if not self.answer.done():
+            self.answer.set_exception(ConnectionError(why))
