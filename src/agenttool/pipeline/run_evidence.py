@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import cast
 
-from agenttool.codec import from_json, parse_object, sorted_json
+from agenttool.codec import parse_object, read, sorted_json
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.journal.evidence import Plain
@@ -16,6 +16,7 @@ from agenttool.records import (
     ExternalMapping,
     InputMutation,
     InvocationId,
+    Json,
     JsonObject,
     MutationId,
     MutationSource,
@@ -132,9 +133,10 @@ def native_ids(source: str, ids: JsonObject, scrubber: Scrubber | None) -> Nativ
     A tool has run by then, and must not fail because of its ids: such as do not fit their source are kept as text.
     """
     try:
-        own = parse_object(sorted_json({**ids, "source": source}))
-        own = own if scrubber is None else cast("JsonObject", scrubber.value(own))
-        call = from_json({**_ENVELOPE, "external_mappings": [own]}, ToolInvocation)
+        own: Json = {**ids, "source": source}
+        if scrubber is not None:
+            own = scrubber.value(parse_object(sorted_json(own)))
+        call = read(sorted_json({**_ENVELOPE, "external_mappings": [own]}), ToolInvocation)
     except (RecordError, TypeError, ValueError):
         told = str(ids).encode(errors="replace").decode()
         return NativeIds(NativeMapping(native_id=told if scrubber is None else scrubber.text(told)))

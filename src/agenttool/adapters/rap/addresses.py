@@ -2,7 +2,6 @@
 
 import hmac
 from dataclasses import dataclass
-from hashlib import sha256
 
 from agenttool.ports.shelf import Shelf
 from agenttool.records import ClosedEnum, InvocationId
@@ -65,7 +64,7 @@ class Addresses:
 
     def _seal(self, purpose: str, *words: str) -> str:
         told = "\0".join((purpose, *words)).encode(errors="surrogatepass")
-        return hmac.new(self.secret, told, sha256).hexdigest()[:_SEAL]
+        return hmac.digest(self.secret, told, "sha256").hex()[:_SEAL]
 
     def _mark(self, unique: str, thread_id: str) -> str:
         return self._seal("thread", unique, thread_id)[:_MARK]
