@@ -12,8 +12,9 @@ from agenttool import ToolFailure, tool
 from agenttool.codec import sorted_json, to_json
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
+from agenttool.ports.later import LATER
 from agenttool.ports.output import FailedItem, NativeOutput, Partial
-from agenttool.records import Behavior, ErrorClass, RuleSource, ToolError
+from agenttool.records import Behavior, ErrorClass, RetryGuidance, RuleSource, ToolError
 from agenttool.runtime import Runtime, World
 from agenttool.stores.memory import MemoryLog, MemoryPayloads
 from agenttool.testing.fakes import CountingIds, FakeClock, scripted_tool
@@ -105,7 +106,7 @@ async def story(work, said, arguments, *, the_long_way):
     return steps, [*told, probe.executor.inputs]
 
 
-async def told_of(probe, arguments, *, the_long_way):
+async def told_of(probe, arguments, *, the_long_way, meet=None):
     """Make one call in a world where time stands and ids count; give its steps and every record of it."""
     log = MemoryLog()
     world = World(clock=FakeClock(), ids=CountingIds(), log=log, payloads=MemoryPayloads())
@@ -116,6 +117,8 @@ async def told_of(probe, arguments, *, the_long_way):
         if the_long_way:
             tools = runtime._core.tools
             tools.update({entry: dataclasses.replace(tool, plain_facts=None) for entry, tool in tools.items()})
+        if meet is not None:
+            meet(runtime)
         surface = await runtime.surface()
         result = await runtime.call("probe", arguments, surface=surface, native_call_id="call_1", actor_ref="user:ada")
         exported = [to_json(record) async for record in runtime.export()]
@@ -141,6 +144,61 @@ def test_a_call_tells_the_same_whichever_way_it_went(work, said, arguments):
 def test_every_one_of_these_tools_takes_the_express_lane(work):
     steps, _ = asyncio.run(story(work, {}, '{"n": 1}', the_long_way=False))
     assert steps[0] == "launched"
+
+
+class Far:
+    """A tool that answers later, in one of the ways there are."""
+
+    within_s = None
+
+    def __init__(self, way):
+        self.way = way
+        self.runtime = None
+        self.withdrawn = []
+
+    def meet(self, runtime):
+        self.runtime = runtime
+
+    async def send(self, job):
+        if self.way == "at once":
+            return "here"
+        if self.way in {"refused", "unheard"}:
+            retry = RetryGuidance(safe=self.way == "refused")
+            raise ToolFailure(ToolError(error_class=ErrorClass.EXECUTION_FAILED, message="no", retry=retry))
+        job.add_native_ids("rap", {"toolset": "far", "operation": "probe"})
+        body = b"bad" if self.way == "badly" else b"good"
+        if self.way == "before the acknowledgement":
+            await self.runtime.answer_later(job.invocation_id, body)
+        else:
+            self.answering = asyncio.ensure_future(self._answer(job.invocation_id, body))
+        return LATER
+
+    async def _answer(self, invocation_id, body):
+        while (awaited := await self.runtime.awaited(invocation_id)) is None or not awaited.is_sent:  # noqa: ASYNC110 -- nobody tells
+            await asyncio.sleep(0)
+        await self.runtime.answer_later(invocation_id, body)
+
+    def read(self, body):
+        if body == b"bad":
+            raise ToolFailure(ToolError(error_class=ErrorClass.EXECUTION_FAILED, message="bad"))
+        return body.decode()
+
+    def withdraw(self, invocation_id, thread):
+        self.withdrawn.append(invocation_id)
+
+
+@pytest.mark.parametrize("way", ["later", "badly", "before the acknowledgement", "at once", "refused", "unheard"])
+def test_a_call_that_is_answered_later_tells_the_same_whichever_way_it_went(way):
+    async def each(*, the_long_way):
+        far = Far(way)
+        probe = dataclasses.replace(scripted_tool("probe", far.send, schema=SCHEMA), later=far)
+        steps, told = await told_of(probe, {"n": 1}, the_long_way=the_long_way, meet=far.meet)
+        return steps, [*told, far.withdrawn]
+
+    short, told = asyncio.run(each(the_long_way=False))
+    long, told_at_length = asyncio.run(each(the_long_way=True))
+    assert told == told_at_length
+    assert short == ["launched", *long[3:]]
 
 
 class Adder:

@@ -107,6 +107,7 @@ async def test_a_started_call_is_a_row_until_its_answer_comes(store, opened):
     async with opened(store, far) as rt:
         invocation = await rt.start("ask", {"n": 1}, surface=await rt.surface())
         assert invocation.status is InvocationStatus.RUNNING
+        assert invocation == await rt.invocation(invocation.invocation_id)
         assert rt.under_way() == ()
         assert await rt.wait(invocation.invocation_id, within_s=0.01) is None
         assert await rt.answer_later(invocation.invocation_id, answer("done")) is Taken.TAKEN

@@ -18,7 +18,7 @@ from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
 from agenttool.ports.evidence import Ended
-from agenttool.ports.facts import FactData, Step
+from agenttool.ports.facts import Fact, FactData, Step
 from agenttool.ports.later import Thread
 from agenttool.records import (
     AbortReason,
@@ -78,6 +78,7 @@ class Call(Live, eq=False):
         is_detached: nobody waits for its result, so that it may be left while the tool's answer is not there.
         is_away: its tool works on it elsewhere, and will answer later.
         rests: whom to tell that it has come to rest, ended or not.
+        story: what was noted of it, as long as whoever started it waits for it to come to rest.
         attempts: how many processes have begun to run it.
         allowed_until: when its permission ends, if it does.
         depth: how many calls led to it.
@@ -144,6 +145,7 @@ class Call(Live, eq=False):
     is_detached: bool = False
     is_away: bool = False
     rests: "asyncio.Future[None] | None" = None
+    story: list[Fact] | None = None
 
     @property
     def result_id(self) -> ResultId:
@@ -154,14 +156,21 @@ class Call(Live, eq=False):
         """Note a step of this call and give the moment; a start that was not told yet is told first."""
         if self.standing is not None:
             self.tell_launch()
-        return self.core.journal.note(self, step, data)
+        return self._note(step, data)
 
     def tell_launch(self) -> None:
         """Note that a plain call was started, unless that is told already."""
         standing, self.standing = self.standing, None
         if standing is not None and self.tool is not None and self.tool.plain_facts is not None:
             launched = Launched(self.request, standing, self.invocation_id, self.tool.plain_facts.record)
-            self.core.journal.note(self, steps.LAUNCHED, launched, self.started_ns)
+            self._note(steps.LAUNCHED, launched, self.started_ns)
+
+    def _note(self, step: Step, data: FactData, moment: int = 0) -> int:
+        sequence = self.events
+        moment = self.core.journal.note(self, step, data, moment)
+        if self.story is not None:
+            self.story.append(Fact(step, moment, sequence, self.invocation_id, self.tool_id, data))
+        return moment
 
     def next_mutation(self) -> MutationId:
         """Name the next change of this call's input."""

@@ -107,14 +107,18 @@ class Detached:
             return known
         unique = None if invocation_id is None else _unique_in(invocation_id)
         call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
-        call.is_detached = call.is_special = True
-        call.rests = self._core.loop.create_future()
+        call.is_detached = True
+        call.rests, call.story = self._core.loop.create_future(), []
         task = asyncio.create_task(run_call(call))  # noqa: TID251 -- the close of the runtime waits for it
         self._started.add(task)
         task.add_done_callback(self._started.discard)
-        await asyncio.wait({task, call.rests}, return_when=asyncio.FIRST_COMPLETED)
-        call.come_to_rest()
-        invocation = invocation_of(self._core.journal.log.facts_of(call.invocation_id))
+        task.add_done_callback(lambda _: call.come_to_rest())
+        await call.rests
+        # One that waits is told from memory: to read what was written just now from among all that was written with
+        # it takes longer than the call did.
+        story, call.story = call.story, None
+        is_over = call.status is None or call.status.is_terminal
+        invocation = invocation_of(self._core.journal.log.facts_of(call.invocation_id) if is_over else story)
         if invocation is None:
             raise AssertionError("a call that was started has been told of")
         return invocation

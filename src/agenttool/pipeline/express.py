@@ -8,9 +8,11 @@ by phase, which is what this file must never differ from: a test holds the two s
 
 from agenttool.codec import SHALLOW, UNREADABLE, flat_values, is_too_deep, read_object
 from agenttool.errors import StoreError
+from agenttool.pipeline.away import hand_over
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.held import unavailable
 from agenttool.pipeline.outlast import outlast
+from agenttool.pipeline.phases.execute import run
 from agenttool.pipeline.started import ENDED_EARLY, Waiting, end_early
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
@@ -67,7 +69,7 @@ def express(call: Call) -> object:  # noqa: PLR0911 -- a question, a return: spl
     call.phase = _EXECUTE
     call.standing = standing
     call.started_ns = core.now_ns()
-    if core.durable and tool.has_effects:
+    if tool.later is not None or (core.durable and tool.has_effects):
         call.tell_launch()
         return ToBeKept(tool, turn, values)
     if not tool.is_silent:
@@ -104,8 +106,14 @@ async def begin_kept(call: Call, ready: ToBeKept) -> object:
     Raises:
         ToolFailure: dependency_unavailable, canceled; and whatever the tool raises.
     """
-    core = call.core
+    core, later = call.core, ready.tool.later
     core.calls[call.invocation_id] = call
+    if later is not None:
+        call.decisions = 1  # the one that stands
+        try:
+            return await hand_over(call, later, lambda: run(call, ready.tool))
+        finally:
+            give_back(call)
     try:
         await core.settle()
         refuse_if_stopped(call)

@@ -127,10 +127,10 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
         contract.internal_only_fields,
         declared.check_values,
         declared.preflight,
-        declared.later,
     )
     is_plain = not (any(asks) or declared.normalize or redactor or its_hooks.by_event or subject.computed)
-    read_flat = _flat_reader_of(declared, model_schema) if is_plain and declared.is_silent else None
+    is_flat = is_plain and declared.is_silent and declared.later is None
+    read_flat = _flat_reader_of(declared, model_schema) if is_flat else None
     return Tool(
         entry=entry,
         tool_id=entry.tool_id,
