@@ -50,12 +50,12 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         """Begin unconnected; the loop connects it."""
         self._transport: asyncio.Transport | None = None
-        self._reading: _Reading | None = None
+        self._reader = _Reader()
 
     @property
     def is_open(self) -> bool:
         """Tell whether another exchange may begin."""
-        return self._transport is not None and self._reading is None and not self._transport.is_closing()
+        return self._transport is not None and self._reader.answer is None and not self._transport.is_closing()
 
     async def exchange(self, request: bytes, most: int) -> Answer:
         """Send a request and give its answer, of whose body so many bytes are wanted.
@@ -65,13 +65,14 @@ class Connection(asyncio.Protocol):
         """
         if self._transport is None or not self.is_open:
             raise ConnectionError("the connection is closed")
-        self._reading = reading = _Reading(most, asyncio.get_running_loop().create_future())
+        reader = self._reader
+        answer = reader.begin(most)
         try:
             self._transport.write(request)
-            return await reading.answer
+            return await answer
         finally:
-            self._reading = None
-            if not reading.is_followed or self._transport.get_write_buffer_size():
+            reader.answer = None
+            if not reader.may_follow or self._transport.get_write_buffer_size():
                 self.close()
 
     def close(self) -> None:
@@ -85,34 +86,39 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take what came; nobody asked for what comes between two exchanges."""
-        if self._reading is None:
+        if self._reader.answer is None:
             self.close()
         else:
-            self._reading.feed(data)
+            self._reader.feed(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Hear that it is closed, which may be the end of an answer."""
-        if self._reading is not None:
-            self._reading.end(exc)
+        self._reader.end(exc)
 
 
-class _Reading:
-    """An answer on its way in; the parser calls the methods that begin with `on`.
+class _Reader:
+    """Reads one answer after the other; the parser calls the methods that begin with `on`.
 
     Attributes:
-        answer: told once, when it is complete, longer than wanted, or will never be either.
-        is_followed: whether another exchange may follow on the same connection.
+        answer: whom to tell, once: it is complete, longer than wanted, or will never be either.
+        may_follow: whether another answer may follow this one.
     """
 
-    def __init__(self, most: int, answer: "asyncio.Future[Answer]") -> None:
-        self.answer = answer
-        self.is_followed = False
-        self._most = most
+    def __init__(self) -> None:
+        self.answer: asyncio.Future[Answer] | None = None
+        self.may_follow = False
         self._parser = httptools.HttpResponseParser(self)
         self._body = bytearray()
-        self._came = 0
-        self._status = 0
+        self._most = self._came = self._status = 0
         self._has_length = False
+
+    def begin(self, most: int) -> "asyncio.Future[Answer]":
+        """Be ready for the next answer."""
+        self.answer = asyncio.get_running_loop().create_future()
+        self.may_follow = self._has_length = False
+        self._body.clear()
+        self._most, self._came, self._status = most, 0, 0
+        return self.answer
 
     def feed(self, data: bytes) -> None:
         self._came += len(data)
@@ -131,7 +137,7 @@ class _Reading:
             self._fail("the connection was closed before the end of the answer")
 
     def on_message_begin(self) -> None:
-        self.is_followed = False  # more than one answer came
+        self.may_follow = False  # more than one answer came
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._has_length = self._has_length or name.lower() in (b"content-length", b"transfer-encoding")
@@ -140,21 +146,25 @@ class _Reading:
         self._status = self._parser.get_status_code()
 
     def on_body(self, data: bytes) -> None:
-        if not self.answer.done():
+        if len(self._body) <= self._most:
             self._body += data
             if len(self._body) > self._most:
                 self._tell()
 
     def on_message_complete(self) -> None:
-        if self._status >= _FINAL and not self.answer.done():  # what comes before is about the answer, and not it
-            self.is_followed = self._parser.should_keep_alive()
+        if self._status >= _FINAL and self._is_awaited:  # what comes before is about the answer, and not it
+            self.may_follow = self._parser.should_keep_alive()
             self._tell()
 
+    @property
+    def _is_awaited(self) -> bool:
+        return self.answer is not None and not self.answer.done()
+
     def _tell(self) -> None:
-        if not self.answer.done():
+        if self.answer is not None and not self.answer.done():
             self.answer.set_result(Answer(self._status, bytes(self._body)))
 
     def _fail(self, why: str) -> None:
-        self.is_followed = False
-        if not self.answer.done():
+        self.may_follow = False
+        if self.answer is not None and not self.answer.done():
             self.answer.set_exception(ConnectionError(why))
