@@ -9,6 +9,7 @@ from agenttool.adapters.rap.connections import Connections, Place
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.exchange import spell
 from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.names import Names
 
 HERE = Reach.of(["127.0.0.0/8"])
 
@@ -95,7 +96,7 @@ async def test_no_more_are_at_work_than_allowed_and_all_of_them_rest(courier):
 async def test_a_connection_that_has_rested_for_long_is_closed():
     async with hosted(Host()) as (host,):
         place = Place("127.0.0.1", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
-        connections = Connections(HERE, most=4, rest_s=0.05)
+        connections = Connections(HERE, Names(), most=4, rest_s=0.05)
         request = spell("GET", "h", "/", {}, None)
         assert (await connections.exchange(place, request, 10)).status == 200
         async with asyncio.timeout(10):

@@ -5,7 +5,6 @@ deployment allows more, they lead to public addresses only. A name is resolved o
 is judged, and the connection goes to one that was: whatever the name says a moment later changes nothing.
 """
 
-import asyncio
 import ipaddress
 import re
 from collections.abc import Iterable
