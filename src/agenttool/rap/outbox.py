@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
@@ -51,6 +51,7 @@ class Outbox:
         self._lanes: set[int] = set()
         self._again: set[int] = set()
         self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+        self.before_view: Callable[[int], Awaitable[None]] | None = None
         self.on_refused: Callable[[Outgoing, int | None], None] = lambda _message, _status: None
 
     def send(self, message: Outgoing | None) -> None:
@@ -85,6 +86,8 @@ class Outbox:
 
     async def _send_one(self, message: Outgoing) -> Outgoing | None:
         """Deliver a message, let go of it, and give the next."""
+        if message.kind is Kind.VIEW and self.before_view is not None:
+            await self.before_view(message.call)
         await self._deliver(message)
         following = await self._store.insist(messages.done, message)
         if message.kind is Kind.EVENT:

@@ -1,5 +1,7 @@
 """What people see beside the conversation: views that a tool sends, and how far its work is."""
 
+import asyncio
+
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.credentials import Credential
 from agenttool.adapters.rap.wire import ViewUpdate, write
@@ -28,7 +30,8 @@ class Views:
         self._tasks = tasks
         self._credential = credential
         self._latest: dict[int, JsonObject] = {}
-        self._busy: set[int] = set()
+        self._posting: dict[int, asyncio.Task[None]] = {}
+        outbox.before_view = self._until_posted
 
     async def send(self, call: Call, view_type: str, content: JsonObject) -> None:
         """Send a view, after whatever the call sent before.
@@ -43,9 +46,8 @@ class Views:
         """Send progress, unless the report before is still on its way; then only the latest one follows it."""
         call.has_reported = True
         self._latest[call.number] = told
-        if call.number not in self._busy:
-            self._busy.add(call.number)
-            self._tasks.start(self._post_latest(call))
+        if call.number not in self._posting:
+            self._posting[call.number] = self._tasks.start(self._post_latest(call))
 
     def clearing(self, call: Call) -> list[tuple[Kind, bytes]]:
         """Give what clears a call's progress once it has ended: a view with nothing to show is taken away."""
@@ -53,11 +55,18 @@ class Views:
         return [(Kind.VIEW, _progress(call, {}))] if call.has_reported else []
 
     async def _post_latest(self, call: Call) -> None:
-        while (told := self._latest.pop(call.number, None)) is not None:
-            body = _progress(call, told)
-            url, credential = call.kept.callback_url, self._credential
-            await self._courier.post(url, body, None if credential is None else credential.headers("POST", url, body))
-        self._busy.discard(call.number)
+        try:
+            while (told := self._latest.pop(call.number, None)) is not None:
+                body, url, shown = _progress(call, told), call.kept.callback_url, self._credential
+                await self._courier.post(url, body, None if shown is None else shown.headers("POST", url, body))
+        finally:
+            del self._posting[call.number]
+
+    async def _until_posted(self, call: int) -> None:
+        """Wait for a report that is on its way, or else it might come in after what clears it."""
+        posting = self._posting.get(call)
+        if posting is not None:
+            await asyncio.wait([posting])
 
 
 def _progress(call: Call, content: JsonObject) -> bytes:
