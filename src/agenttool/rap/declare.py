@@ -10,6 +10,7 @@ from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.adapters.rap.wire import ToolDefinition, read, write
 from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.rap.call import Call
+from agenttool.rap.display import check_script
 from agenttool.rap.outcome import Declined
 from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
@@ -26,7 +27,7 @@ class RapToolOptions(TypedDict, total=False):
         idempotent: doing it twice is doing it once, so that it is done again after a crash in the middle.
         read_only: it changes nothing, which is idempotent as well.
         requires_auth: the name of the OAuth client whose tokens it asks for.
-        display_script: Rhai that gives a string to show the call by; it sees `args`.
+        display_script: Rhai that gives a text to show the call by, such as `"bed " + args.bed`; it sees `args`.
         annotations: further ones; name yours like `x-acme-tier`.
         timeout_s: how long it may take, without what it waits for its user.
     """
@@ -122,6 +123,8 @@ def _definition(signature: Signature, options: RapToolOptions, name: str) -> Too
             annotations={key: value for key, value in hints.items() if value is not None} or None,
             display_script=options.get("display_script"),
         )
+        if isinstance(definition.display_script, str):
+            check_script(definition.display_script, definition.input_schema)
         if definition.odd_hints:
             raise ConfigError(
                 f"{definition.odd_hints[0]!r} of {name!r} is not of its type; correct it, or leave it out"
