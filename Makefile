@@ -63,11 +63,11 @@ conformance: $(VENV)/.developing ## run the tests tied to requirements and print
 	@status=0; $(BIN)/python -m pytest -n $(WORKERS) -q -m requirement --conformance-report=build/conformance.json || status=$$?; \
 	[ ! -f build/conformance.json ] || $(BIN)/agenttool conformance build/conformance.json || status=1; exit $$status
 
-bench: $(VENV)/.developing ## measure against peers in one run
+bench: $(VENV)/.developing ## measure against peers in one run; BENCH="rap --million" measures what it names
 	$(say) "making what is missing of the peers' environments in .venv-bench"
 	@$(BIN)/python -m bench.environments
 	$(say) "measuring; every figure is a ratio beside a peer in the same run"
-	@$(BIN)/python -m bench
+	@$(BIN)/python -m bench $(BENCH)
 
 schemas: $(VENV)/.developing ## write schemas/ anew from the records
 	$(say) "writing schemas/"

@@ -25,8 +25,7 @@ BENCHES = (
     "search",
     "surfaces",
     "quality",
-    "later",
-    "rap_provider",
+    "rap",
 )
 ON_DEMAND = ("phases", "long")
 REPORT = Path("build/bench.json")
@@ -57,12 +56,13 @@ def _asked() -> tuple[Sequence[str], Settings]:
     parser = ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}")
     parser.add_argument("--quick", action="store_true", help="measure calls for seconds, not for a minute")
+    parser.add_argument("--million", action="store_true", help="let a million calls wait, which takes some minutes")
     parser.add_argument("--source", type=Path, default=Path(), help="the checkout whose src is measured as ours")
     asked = parser.parse_args()
     strangers = [name for name in asked.names if name not in known]
     if strangers:
         parser.error(f"nothing is measured under {strangers[0]!r}; use {', '.join(known)}")
-    return asked.names or BENCHES, Settings(quick=asked.quick, source=asked.source)
+    return asked.names or BENCHES, Settings(quick=asked.quick, million=asked.million, source=asked.source)
 
 
 def _table(figures: Sequence[Figure | Absent]) -> Table:

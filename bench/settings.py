@@ -6,7 +6,8 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How long to measure, and whose `src` is measured as ours."""
+    """How long to measure, how many calls to let wait, and whose `src` is measured as ours."""
 
     quick: bool = False
+    million: bool = False
     source: Path = Path()

@@ -1,8 +1,9 @@
-"""A program that serves the provider, or a bare handler that reads the same request, for `bench.rap_provider`."""
+"""A program that serves one of several RAP servers: `python -m bench.rap.served KIND FOLDER` tells its port."""
 
 import asyncio
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -12,7 +13,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.forgery import Reach
 from agenttool.rap import Limits, Provider, RateLimit
+from bench.rap.program import say
 
 PLENTY = 10_000_000
 
@@ -52,16 +56,39 @@ def bare(folder: str) -> ASGIApp:
     return Starlette(routes=[Route("/invoke", invoke, methods=["POST"])])
 
 
+def answering(folder: str) -> ASGIApp:
+    """Make a RAP server of bare handlers that acknowledges a call and posts its result back at once."""
+    courier, posting = Courier(Reach.of(["127.0.0.1"])), set[asyncio.Task[object]]()
+
+    async def invoke(request: Request) -> Response:
+        sent = await request.json()
+        told = {"type": "tool_result", "group_id": sent["group_id"], "id": sent["id"], "text": "done"}
+        task = asyncio.create_task(courier.post(sent["callback_url"], json.dumps(told).encode()))
+        posting.add(task)
+        task.add_done_callback(posting.discard)
+        return Response()
+
+    async def manifest(request: Request) -> Response:
+        tools = [{"name": "work", "description": "Work.", "inputSchema": {"type": "object"}}]
+        told = {"name": "far", "endpoint": f"{request.base_url}invoke", "tools": tools}
+        return Response(json.dumps(told), media_type="application/json")
+
+    return Starlette(routes=[Route("/invoke", invoke, methods=["POST"]), Route("/.well-known/rap-toolset", manifest)])
+
+
+KINDS: dict[str, Callable[[str], ASGIApp]] = {"provider": provider, "bare": bare, "answering": answering}
+
+
 async def main() -> None:
     """Serve until killed, and tell the port."""
-    app = {"provider": provider, "bare": bare}[sys.argv[1]](sys.argv[2])
+    app = KINDS[sys.argv[1]](sys.argv[2])
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.serve())
         while not server.started:  # noqa: ASYNC110 -- the library has nothing to wait for
             await asyncio.sleep(0.01)
-        print(server.servers[0].sockets[0].getsockname()[1], flush=True)
+        say(server.servers[0].sockets[0].getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -2,22 +2,19 @@
 
 import asyncio
 import json
-import subprocess
-import sys
 import tempfile
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from itertools import count
-from pathlib import Path
+from typing import cast
 
 from bench.figure import Figure, paired
+from bench.rap.program import program
 from bench.settings import Settings
 
 CALLERS = 64
 CALLS = 2_000
 ROUNDS = 7
 _PEER = "a bare starlette handler"
-_SERVER = Path(__file__).with_name("rap_server.py")
 
 
 def measure(settings: Settings) -> list[Figure]:
@@ -35,8 +32,8 @@ async def _measure(name: str, operation: str, rounds: int, calls: int) -> Figure
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/in"
         with (
             tempfile.TemporaryDirectory() as folder,
-            _served("provider", folder) as ours,
-            _served("bare", folder) as bare,
+            program("served", "provider", folder) as ours,
+            program("served", "bare", folder) as bare,
         ):
             numbers = count()
             mine: list[float] = []
@@ -44,7 +41,8 @@ async def _measure(name: str, operation: str, rounds: int, calls: int) -> Figure
             for round_ in range(rounds + 1):
                 bodies = [_invocation(operation, next(numbers), url) for _ in range(calls)]
                 sink.expected = calls if operation == "ring" else 0
-                took = await _timed(ours, bodies, sink), await _timed(bare, bodies, None)
+                ports = cast("int", ours.ready), cast("int", bare.ready)
+                took = await _timed(ports[0], bodies, sink), await _timed(ports[1], bodies, None)
                 if round_:  # the first one warms up
                     mine.append(took[0] / calls)
                     its.append(took[1] / calls)
@@ -107,13 +105,3 @@ async def _call(port: int, waiting: Iterator[bytes]) -> None:
 
 def _length(head: bytes) -> int:
     return int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
-
-
-@contextmanager
-def _served(what: str, folder: str) -> Generator[int]:
-    """Serve one of the two in a process of its own; gives its port."""
-    with subprocess.Popen([sys.executable, _SERVER, what, folder], stdout=subprocess.PIPE, text=True) as process:
-        if process.stdout is None:
-            raise RuntimeError("the server tells nothing")
-        yield int(process.stdout.readline())
-        process.kill()

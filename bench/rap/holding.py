@@ -1,0 +1,80 @@
+"""A program that is a runtime on a file: `python -m bench.rap.holding URL FILE` starts calls, and answers some.
+
+It is told one order a line: how many calls to `start`, how many bare requests to `post`, or a call to `answer`.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import cast
+
+from agenttool import RapSource, Runtime
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.forgery import Reach
+from agenttool.records import InvocationId, JsonObject
+from bench.rap.callers import ALL
+from bench.rap.program import resident, say
+
+AT_ONCE = 512
+"""So many calls are on their way at a time: they share commits."""
+
+_BODY = json.dumps({"as long as": "x" * 380}).encode()
+
+
+async def many(count: int, work: Callable[[], Awaitable[object]]) -> float:
+    """Do something so often, some at a time; give the seconds."""
+    left = iter(range(count))
+
+    async def some() -> None:
+        for _ in left:
+            await work()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(some() for _ in range(AT_ONCE)))
+    return time.perf_counter() - began
+
+
+def has_read() -> int:
+    """Tell how many bytes this process has read from files, cached or not."""
+    return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
+
+
+async def answer(rt: Runtime, courier: Courier, call: JsonObject) -> JsonObject:
+    """Post the result of one call where its server would, and wait until the call has ended."""
+    message = {"type": "tool_result", "group_id": call["group_id"], "id": call["id"], "text": "done"}
+    read, began = has_read(), time.perf_counter()
+    reply = await courier.post(str(call["callback_url"]), json.dumps(message).encode())
+    taken = {"seconds": time.perf_counter() - began, "read": has_read() - read}
+    result = await rt.wait(InvocationId(str(call["id"])), within_s=60)
+    if not reply.is_accepted or result is None or result.error is not None:
+        raise RuntimeError(f"the answer was not taken: {reply}")
+    return {**taken, "ended": time.perf_counter() - began}
+
+
+async def main() -> None:
+    """Open the runtime, say that it is ready, and do as told."""
+    url, file = sys.argv[1:]
+    courier = Courier(Reach.of(["127.0.0.1"]))
+    source = RapSource(name="far", url=url, allow=("127.0.0.0/8",))
+    async with Runtime.open(store=f"sqlite:{file}", sources=[source], rules=ALL) as rt:
+        surface = await rt.surface()
+        say(resident())
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            order = cast("JsonObject", json.loads(line))
+            match order:
+                case {"start": int(count)}:
+                    took = await many(count, lambda: rt.start("work", {"number": 1}, surface=surface))
+                    say({"seconds": took, "resident": resident()})
+                case {"post": int(count)}:
+                    say({"seconds": await many(count, lambda: courier.post(f"{url}/invoke", _BODY))})
+                case {"answer": dict(call)}:
+                    say(await answer(rt, courier, call))
+                case _:
+                    raise ValueError(f"no such order: {order!r}")
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
