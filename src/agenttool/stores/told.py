@@ -1,6 +1,7 @@
 """A fact as it is kept: one line of JSON that tells all that its evidence can tell, and the fact read back from it."""
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated
 
 import msgspec
 
@@ -35,6 +36,10 @@ _standing: dict[int, tuple[Part, bytes]] = {}
 _ENVELOPE: JsonObject = {"invocation_id": "", "tool_id": "", "status": "planned", "created_at": ""}
 """What an invocation needs before single fields of it can be read as what they are."""
 
+_FIELDS = frozenset(ToolInvocation.__struct_fields__)
+
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+
 
 class Recalled(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Evidence that was read back: it tells what the evidence told that was written."""
@@ -51,6 +56,9 @@ class Recalled(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """Give the fields of the invocation, of the types they have there."""
         if not self.fields:
             return {}
+        strangers = self.fields.keys() - _FIELDS
+        if strangers:
+            raise StoreError(f"the log tells of {min(strangers)!r}, which no call has; verify the log")
         whole = from_json({**_ENVELOPE, **self.fields}, ToolInvocation)
         return {name: getattr(whole, name) for name in self.fields}
 
@@ -65,8 +73,8 @@ class Recalled(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 class _Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
     step: str
-    at_ns: int
-    sequence: int
+    at_ns: _Count
+    sequence: _Count
     invocation_id: InvocationId | None
     tool_id: ToolId | None
     data: Recalled | JsonObject | None
@@ -78,8 +86,8 @@ class _Opening(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The first members of a line; the others are passed over."""
 
     step: str
-    at_ns: int
-    sequence: int
+    at_ns: _Count
+    sequence: _Count
     invocation_id: InvocationId | None
 
 

@@ -119,3 +119,40 @@ async def test_many_who_open_a_new_file_at_once_make_it_once(open_store):
     assert len({store.log.head().hash for store in stores}) == 1
     for store in stores:
         await store.close()
+
+
+HALF = {
+    "a table is missing": "DROP TABLE owners",
+    "an index is missing": "DROP INDEX open_due",
+    "an order is missing": "DROP TRIGGER call_ended",
+    "an order was added": "CREATE TRIGGER theirs AFTER INSERT ON facts BEGIN DELETE FROM answers; END",
+    "a table is another": "DROP TABLE heads; CREATE VIEW heads AS SELECT 1 AS number, 5 AS position, x'00' AS hash",
+}
+
+
+@pytest.mark.parametrize("kind", HALF)
+async def test_a_database_that_is_not_whole_is_refused_and_left_alone(kind, path, open_store):
+    await open_store().close()
+    connection = opened(path)
+    connection.executescript(HALF[kind])
+    connection.close()
+    before = shape(path)
+    with pytest.raises(ConfigError, match=r"not as agenttool made it.*newest backup"):
+        open_store()
+    assert shape(path) == before
+
+
+async def test_a_table_of_somebody_else_beside_ours_does_no_harm(path, open_store):
+    await open_store().close()
+    connection = opened(path)
+    connection.execute("CREATE TABLE notes (theirs)")
+    connection.execute("ANALYZE")
+    connection.close()
+    await open_store().close()
+
+
+async def test_damage_in_the_words_of_the_schema_is_told_with_what_to_do(path, open_store):
+    await open_store().close()
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE heads", b"CREATE TABLE \xab\xabads", 1))
+    with pytest.raises(ConfigError, match="newest backup"):
+        open_store()

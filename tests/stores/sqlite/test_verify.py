@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.journal.steps import STEPS
+from agenttool.ports.facts import Fact
 from agenttool.records import InvocationStatus
 from agenttool.stores.sqlite.chain import link
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.sqlite.verify import verify
 from agenttool.stores.told import tell, written_apart, written_together
-from agenttool.testing.contracts.story import invocation_number, story_of
+from agenttool.testing.contracts.story import TOOL, invocation_number, story_of
 
 
 def flaws(store, pinned=None):
@@ -41,6 +43,23 @@ TAMPERING = {
     "a call hidden": ("DELETE FROM facts_of_call WHERE last = 7", (7, "invocation_id")),
     "a call where it is not": ("INSERT INTO facts_of_call VALUES ('inv_else', 7)", (10, "invocation_id")),
     "the first one gone": ("DELETE FROM facts WHERE last = 1", (2, "position")),
+    "a call where nothing is yet": ("INSERT INTO facts_of_call VALUES ('inv_else', 99)", (10, "invocation_id")),
+    "a head that is none": ("REPLACE INTO heads VALUES (1, 'soon', 'none')", (0, "head")),
+    "calls begun that nobody can read": ("INSERT INTO begun VALUES ('somebody', 1, '{{')", (10, "begun")),
+    "text in place of bytes": ("UPDATE facts SET told = 'a fact' WHERE last = 2", (2, "hash")),
+    "a number in place of a hash": ("UPDATE facts SET hash = 5 WHERE last = 2", (2, "hash")),
+    "a member that no call has": (
+        "UPDATE facts SET told = replace(CAST(told AS TEXT), 'model_input', 'moral_input') WHERE last = 1",
+        (1, "hash"),
+    ),
+    "a moment that never is": (
+        """UPDATE facts SET told = '["planned",-5,0,"inv_1","t",null]' WHERE last = 6""",
+        (6, "hash"),
+    ),
+}
+ADDING = {
+    "an order of somebody else": "CREATE TRIGGER theirs AFTER INSERT ON facts BEGIN DELETE FROM answers; END",
+    "an index of somebody else": "CREATE UNIQUE INDEX theirs ON facts (hash)",
 }
 
 
@@ -51,6 +70,40 @@ async def test_tampering_shows_where_it_is(kind, open_store, write, tamper):
     statement, expected = TAMPERING[kind]
     assert tamper(statement) >= 1
     assert flaws(store)[0] == expected
+    await store.close()
+
+
+@pytest.mark.parametrize("kind", ADDING)
+async def test_what_was_added_to_the_tables_shows(kind, open_store, write, tamper):
+    store = open_store()
+    await write(store, 1)
+    tamper("CREATE TABLE notes (theirs)")
+    assert flaws(store) == []
+    tamper(ADDING[kind])
+    assert flaws(store) == [(0, "schema")]
+    await store.close()
+
+
+async def test_a_log_that_lost_its_beginning_is_told(open_store, write, tamper):
+    store = open_store()
+    await write(store, 1)
+    tamper("DELETE FROM anchors")
+    with pytest.raises(StoreError, match="where its chain begins"):
+        flaws(store)
+    await store.close()
+
+
+async def test_a_question_that_was_taken_out_shows(open_store, tamper):
+    store = open_store()
+    call = invocation_number(1)
+    store.log.append(Fact(steps.ADMITTED, 1, 0, call, TOOL, None))
+    store.log.append(Fact(steps.ASKED, 2, steps.ADMITTED.events, call, TOOL, None))
+    store.open_calls.hold(call, kind="asked", body=b"{}", approval_id="apr_1")
+    await store.log.settle()
+    assert flaws(store) == []
+    tamper("DELETE FROM open_calls")
+    tamper("INSERT INTO begun VALUES ('somebody', 1, json_array(?))", (call,))
+    assert flaws(store) == [(2, "question")]
     await store.close()
 
 
@@ -93,6 +146,8 @@ async def test_a_cut_tail_shows_to_whoever_kept_the_head(open_store, write, tamp
     await write(store, 1, 2)
     pinned = store.log.head()
     tamper("DELETE FROM facts WHERE last > 5")
+    assert flaws(store) == [(5, "invocation_id")]
+    tamper("DELETE FROM facts_of_call WHERE last > 5")
     assert flaws(store) == []  # the chain alone cannot know how long it was
     assert flaws(store, pinned) == [(10, "pin")]
     await store.close()

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
+from agenttool.errors import StoreError
 from agenttool.stores.told import written_apart
 
 ToldFact: TypeAlias = tuple[str | None, bytes]
@@ -28,7 +29,7 @@ def unfold(rows: Iterable[Row]) -> Iterator[tuple[int, bytes]]:
 
 def find_head(connection: sqlite3.Connection) -> tuple[int, bytes]:
     """Find the end of the chain: the newest fact, or where the chain goes on from if there is none."""
-    found = connection.execute("SELECT last, hash FROM facts ORDER BY last DESC LIMIT 1").fetchone()
+    found = connection.execute("SELECT last, CAST(hash AS BLOB) FROM facts ORDER BY last DESC LIMIT 1").fetchone()
     return found or find_anchor(connection)
 
 
@@ -39,9 +40,18 @@ def keep_head(connection: sqlite3.Connection) -> None:
 
 def find_kept_head(connection: sqlite3.Connection) -> tuple[int, bytes] | None:
     """Find how far the chain had come when that was put down last; none if it never was."""
-    return connection.execute("SELECT CAST(position AS INTEGER), CAST(hash AS BLOB) FROM heads").fetchone()
+    query = "SELECT CAST(coalesce(position, -1) AS INTEGER), CAST(coalesce(hash, '') AS BLOB) FROM heads"
+    return connection.execute(query).fetchone()
 
 
 def find_anchor(connection: sqlite3.Connection) -> tuple[int, bytes]:
-    """Find where the chain begins: behind the newest fact that retention took away."""
-    return connection.execute("SELECT position, hash FROM anchors ORDER BY position DESC LIMIT 1").fetchone()
+    """Find where the chain begins: behind the newest fact that retention took away.
+
+    Raises:
+        StoreError: somebody took that away.
+    """
+    query = "SELECT position, CAST(hash AS BLOB) FROM anchors ORDER BY position DESC LIMIT 1"
+    found = connection.execute(query).fetchone()
+    if found is None:
+        raise StoreError("the log does not say any more where its chain begins; put the newest backup in its place")
+    return found

@@ -8,13 +8,17 @@ from pathlib import Path
 
 from agenttool.errors import ConfigError, StoreError
 from agenttool.records import ClosedEnum
-from agenttool.stores.sqlite.schema import check_version, migrate
+from agenttool.stores.sqlite.schema import check_version, migrate, refuse_misshapen
 
 PATIENCE_S = 10.0
 """How long to wait for another process that is writing."""
 
 WAL_PAGES = 16_384
 """A bound on the write-ahead log, 64 MB, should our own checkpoints (see `writer`) not get through."""
+
+
+UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What reading a file may raise; the second if the damage stands in words that the library wants to repeat."""
 
 
 class Durability(ClosedEnum):
@@ -40,11 +44,12 @@ def create(path: Path) -> None:
             check_version(connection, str(path))  # before anything is changed
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             migrate(connection, str(path))
+            refuse_misshapen(connection, str(path))
     except OSError as error:
         raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
-    except sqlite3.Error as error:
+    except UNREADABLE as error:
         raise ConfigError(
-            f"cannot use {str(path)!r} as a store: {error}; {_advice(error, 'give it another file')}"
+            f"cannot use {str(path)!r} as a store: {error}; {advice_on(error, 'give it another file')}"
         ) from error
     if mode != "wal":
         raise ConfigError(f"the file system of {str(path)!r} cannot keep a write-ahead log; use a local disk")
@@ -73,14 +78,14 @@ def reading(path: Path) -> Generator[None]:
     """Turn the library's errors while reading into ours."""
     try:
         yield
-    except sqlite3.Error as error:
-        advice = _advice(error, "look at the disk, then verify the log")
+    except UNREADABLE as error:
+        advice = advice_on(error, "look at the disk, then verify the log")
         raise StoreError(f"cannot read {str(path)!r}: {error}; {advice}") from error
 
 
-def _advice(error: sqlite3.Error, otherwise: str) -> str:
+def advice_on(error: Exception, otherwise: str) -> str:
     """Say what to do about an error; a file that is damaged mends by no second try."""
-    if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+    if isinstance(error, UnicodeDecodeError) or getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
         return "put the newest backup in its place, or save what can be read with `sqlite3 FILE .recover`"
     return otherwise
 

@@ -9,12 +9,16 @@ from agenttool.records import InvocationId
 from agenttool.stores.sqlite.chain import unfold
 from agenttool.stores.told import call_of, recall
 
-_ONWARD = "SELECT last, told FROM facts WHERE last > ? ORDER BY last"
+# Whoever edits the file may leave text or numbers where bytes were.
+_ONWARD = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > ? ORDER BY last"
 _BACK = (
-    "SELECT last, told FROM facts WHERE last <= coalesce((SELECT min(last) FROM facts WHERE last >= :before - 1),"
-    " :before) ORDER BY last DESC"
+    "SELECT last, CAST(told AS BLOB) FROM facts"
+    " WHERE last <= coalesce((SELECT min(last) FROM facts WHERE last >= :upto), :upto) ORDER BY last DESC"
 )
-_OF_CALL = "SELECT last, told FROM facts_of_call CROSS JOIN facts USING (last) WHERE invocation_id = ? ORDER BY last"
+_OF_CALL = (
+    "SELECT last, CAST(told AS BLOB) FROM facts_of_call CROSS JOIN facts USING (last)"
+    " WHERE invocation_id = ? ORDER BY last"
+)
 
 
 def read_on(
@@ -29,7 +33,7 @@ def read_back(
     connection: sqlite3.Connection, steps: Mapping[str, Step], before: int, limit: int
 ) -> list[tuple[int, Fact]]:
     """Give facts before a position, the newest first."""
-    rows = connection.execute(_BACK, {"before": before})
+    rows = connection.execute(_BACK, {"upto": before - 1})
     wanted = (each for row in rows for each in reversed(list(unfold([row]))) if each[0] < before)
     return [(place, recall(line, steps)) for place, line in islice(wanted, limit)]
 

@@ -14,9 +14,9 @@ from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
-from agenttool.stores.sqlite.connect import PATIENCE_S, reading
+from agenttool.stores.sqlite.connect import PATIENCE_S, UNREADABLE, advice_on, reading
 from agenttool.stores.sqlite.query import lines_of, read_back, read_on
-from agenttool.stores.sqlite.schema import MIGRATIONS, check_version
+from agenttool.stores.sqlite.schema import MIGRATIONS, check_version, missing
 from agenttool.stores.sqlite.verify import Inspect, verify
 from agenttool.stores.told import call_of, recall
 
@@ -32,7 +32,7 @@ _ENDS_WITH = (
 )
 _NEWEST = "SELECT max(invocation_id) FROM facts_of_call"
 # A call is made by another while that one is under way, so only the facts in between need to be looked at.
-_MADE_BY = "SELECT last, told FROM facts WHERE last > ? AND instr(told, ?) > 0 ORDER BY last"
+_MADE_BY = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > ? AND instr(told, ?) > 0 ORDER BY last"
 
 
 class SqliteReader:
@@ -107,7 +107,7 @@ class SqliteReader:
 
     def begins(self, invocation_id: InvocationId, position: int) -> bool:
         """Tell whether a fact is the first of its call that is left."""
-        query = "SELECT last, told FROM facts WHERE last >= ? ORDER BY last LIMIT 1"
+        query = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last >= ? ORDER BY last LIMIT 1"
         earlier = "SELECT 1 FROM facts_of_call WHERE invocation_id = ? AND last < ? LIMIT 1"
         with reading(self.path):
             if self._connection.execute(earlier, (invocation_id, position)).fetchone():
@@ -182,8 +182,10 @@ def _look(connection: sqlite3.Connection, name: str) -> None:
     try:
         connection.execute("PRAGMA query_only = ON")
         version = check_version(connection, name)
-    except sqlite3.Error as error:
-        raise ConfigError(f"cannot read {name!r} as a journal: {error}; name the file of one with --store") from error
+        lacks = missing(connection)
+    except UNREADABLE as error:
+        advice = advice_on(error, "name the file of one with --store")
+        raise ConfigError(f"cannot read {name!r} as a journal: {error}; {advice}") from error
     if version == 0:
         raise ConfigError(f"{name!r} holds no journal yet; name another file with --store")
     if version < len(MIGRATIONS):
@@ -191,3 +193,5 @@ def _look(connection: sqlite3.Connection, name: str) -> None:
             f"{name!r} is of an older agenttool (schema {version}, this one reads {len(MIGRATIONS)}); open it once with"
             " a runtime, which brings it up to date"
         )
+    if lacks:
+        raise ConfigError(f"{name!r} is not whole: {lacks[0]}; put the newest backup in its place")

@@ -20,7 +20,9 @@ def let_go(connection: sqlite3.Connection, before_ns: int) -> bool:
     It ends at the first row with a fact that is not old enough, or whose call is held open: facts go in order or not at
     all, and what was written together goes together.
     """
-    found = connection.execute("SELECT last, hash, told FROM facts ORDER BY last LIMIT ?", (PORTION,)).fetchall()
+    found = connection.execute(
+        "SELECT last, CAST(hash AS BLOB), CAST(told AS BLOB) FROM facts ORDER BY last LIMIT ?", (PORTION,)
+    ).fetchall()
     last: tuple[int, bytes] | None = None
     count = 0
     for position, chained, told in found:
@@ -42,7 +44,7 @@ def _is_wanted(connection: sqlite3.Connection, told: bytes, before_ns: int) -> b
 
 def _cut(connection: sqlite3.Connection, last: tuple[int, bytes], before_ns: int) -> None:
     connection.execute("INSERT INTO anchors VALUES (?, ?, ?)", (*last, before_ns))
-    for (told,) in connection.execute("SELECT told FROM facts WHERE last <= ?", last[:1]).fetchall():
+    for (told,) in connection.execute("SELECT CAST(told AS BLOB) FROM facts WHERE last <= ?", last[:1]).fetchall():
         calls = as_json([call for call in {call_of(line) for line in written_apart(told)} if call is not None])
         gone = "DELETE FROM facts_of_call WHERE invocation_id IN (SELECT value FROM json_each(?)) AND last <= ?"
         connection.execute(gone, (calls, last[0]))

@@ -3,11 +3,17 @@
 import secrets
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from functools import cache
+from typing import TypeAlias
 
 from agenttool.errors import ConfigError
 
 APPLICATION_ID = 0x41677454
 """Tells our files from those of others: `AgtT`."""
+
+Shape: TypeAlias = dict[tuple[str, str], tuple[str, bytes | None]]
+"""Everything that a schema holds by kind and name: the table it is about, and how it was made."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
@@ -119,3 +125,43 @@ def check_version(connection: sqlite3.Connection, name: str, *, newest: int = le
             f"{name} was written by a newer agenttool (schema {version}, this one knows {newest}); upgrade agenttool"
         )
     return version
+
+
+def refuse_misshapen(connection: sqlite3.Connection, name: str) -> None:
+    """Refuse a file that says it is of today and lacks what today's has, or does more than ours would.
+
+    Raises:
+        ConfigError: something is missing, is not as it was made, or was added to our tables.
+    """
+    for what in (*missing(connection), *misshapen(connection)):
+        raise ConfigError(f"{name} is not as agenttool made it: {what}; put the newest backup in its place")
+
+
+def missing(connection: sqlite3.Connection) -> list[str]:
+    """Tell what a file of today lacks."""
+    gone = _shape_of_today().keys() - _shape_of(connection).keys()
+    return [f"the {kind} {name!r} is missing" for kind, name in sorted(gone)]
+
+
+def misshapen(connection: sqlite3.Connection) -> list[str]:
+    """Tell what is not as it was made, and what was added that acts on our tables; tables of others do no harm."""
+    ours, found = _shape_of_today(), _shape_of(connection)
+    tables = {table for table, _ in ours.values()}
+    changed = [each for each in ours.keys() & found.keys() if ours[each] != found[each]]
+    added = [each for each in found.keys() - ours.keys() if each[0] == "trigger" or found[each][0] in tables]
+    return [
+        *(f"the {kind} {name!r} was changed" for kind, name in sorted(changed)),
+        *(f"the {kind} {name!r} was added" for kind, name in sorted(added)),
+    ]
+
+
+def _shape_of(connection: sqlite3.Connection) -> Shape:
+    found = connection.execute("SELECT type, name, tbl_name, CAST(sql AS BLOB) FROM sqlite_master").fetchall()
+    return {(kind, name): (table, made) for kind, name, table, made in found}
+
+
+@cache
+def _shape_of_today() -> Shape:
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        migrate(fresh, "a new file")
+        return _shape_of(fresh)

@@ -10,6 +10,7 @@ from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId, InvocationStatus, ToolResult
 from agenttool.stores.sqlite.begun import as_json, has_ended
 from agenttool.stores.sqlite.chain import find_anchor, find_head, find_kept_head, link
+from agenttool.stores.sqlite.schema import misshapen
 from agenttool.stores.told import recall, written_apart
 
 PORTION = 50
@@ -19,6 +20,9 @@ _IS_HELD = (
     "SELECT 1 FROM open_calls WHERE invocation_id = :call"
     " UNION ALL SELECT 1 FROM begun, json_each(begun.calls) WHERE value = :call LIMIT 1"
 )
+
+# A call that asked somebody is held until it ends, because nobody else knows what was asked.
+_IS_ASKED = "SELECT 1 FROM open_calls WHERE invocation_id = :call"
 
 Row: TypeAlias = tuple[int, bytes, bytes]
 """The position of the last fact in a row, the hash, and what is told."""
@@ -34,9 +38,11 @@ def verify(
     inspect: Inspect | None = None,
 ) -> Iterator[Flaw]:
     """Tell every flaw, in order. Memory grows with the calls that are under way at one time, and with nothing else."""
+    for what in misshapen(connection):
+        yield Flaw(position=0, what="schema", expected="tables as agenttool makes them", found=what)
     anchor = find_anchor(connection)
     kept = find_kept_head(connection)
-    if kept is not None and kept[0] > anchor[0]:
+    if kept is not None and (kept[0] >= anchor[0] or kept[0] < 0):
         yield from _check_place(connection, "head", kept, anchor)
     if pinned is not None:
         yield from _check_pin(connection, pinned, anchor)
@@ -46,6 +52,7 @@ def verify(
             yield from walk.check(row)
     yield from walk.check_index()
     yield from walk.check_open()
+    yield from _check_begun(connection, walk.position)
 
 
 def _portion(connection: sqlite3.Connection, after: int) -> list[Row]:
@@ -64,23 +71,25 @@ def _check_pin(connection: sqlite3.Connection, pinned: Head, anchor: tuple[int, 
     yield from _check_place(connection, "pin", (place, bytes.fromhex(pinned.hash)), anchor)
 
 
+def _check_begun(connection: sqlite3.Connection, position: int) -> Iterator[Flaw]:
+    """Check that whoever comes after a dead process can read which calls it had begun."""
+    query = "SELECT owner FROM begun WHERE CASE WHEN json_valid(calls) THEN json_type(calls) END IS NOT 'array'"
+    for (owner,) in connection.execute(query):
+        yield Flaw(position=position, what="begun", expected=f"the calls of {owner}", found="nothing that can be read")
+
+
 def _check_place(
     connection: sqlite3.Connection, what: str, head: tuple[int, bytes], anchor: tuple[int, bytes]
 ) -> Iterator[Flaw]:
     """Check that the chain has the hash at a place that somebody put down."""
-    place, expected = head[0], _hex(head[1])
-    found = connection.execute("SELECT hash FROM facts WHERE last = ?", (place,)).fetchone()
+    place, expected = head[0], head[1].hex()
+    found = connection.execute("SELECT CAST(hash AS BLOB) FROM facts WHERE last = ?", (place,)).fetchone()
     chained = anchor[1] if place == anchor[0] else found[0] if found else None
     if chained is None:
         last, _ = find_head(connection)
         yield Flaw(position=place, what=what, expected=expected, found=f"nothing; the log ends at {last}")
-    elif _hex(chained) != expected:
-        yield Flaw(position=place, what=what, expected=expected, found=_hex(chained))
-
-
-def _hex(chained: object) -> str:
-    """Spell a hash; whoever edits the file may leave something else in its place."""
-    return chained.hex() if isinstance(chained, bytes) else repr(chained)
+    elif chained != head[1]:
+        yield Flaw(position=place, what=what, expected=expected, found=chained.hex())
 
 
 class _Walk:
@@ -135,9 +144,10 @@ class _Walk:
             self._indexed -= 1
 
     def check_index(self) -> Iterator[Flaw]:
-        """Check that no call is said to be where it is not."""
+        """Check that no call is said to be where it is not; others may write meanwhile."""
         (count,) = self._connection.execute(
-            "SELECT count(*) FROM facts_of_call WHERE last <= ?", (self.position,)
+            "SELECT count(*) FROM facts_of_call WHERE last <= ? OR last > (SELECT coalesce(max(last), 0) FROM facts)",
+            (self.position,),
         ).fetchone()
         if count != self._indexed:
             yield Flaw(
@@ -149,12 +159,14 @@ class _Walk:
 
     def check_open(self) -> Iterator[Flaw]:
         """Check that each call without an end is in somebody's hands; if nobody has it, its end was cut away."""
-        for call in self._calls:
-            if self._is_lost(call):
-                yield Flaw(position=self.position, what="end", expected=f"one for {call}", found="nobody has it")
+        for call, (status, _) in self._calls.items():
+            is_asking = status is InvocationStatus.AWAITING_APPROVAL
+            if self._is_lost(call, _IS_ASKED if is_asking else _IS_HELD):
+                what, found = ("question", "nobody can answer it") if is_asking else ("end", "nobody has it")
+                yield Flaw(position=self.position, what=what, expected=f"one for {call}", found=found)
 
-    def _is_lost(self, call: InvocationId) -> bool:
-        if self._connection.execute(_IS_HELD, {"call": call}).fetchone() is not None:
+    def _is_lost(self, call: InvocationId, held: str) -> bool:
+        if self._connection.execute(held, {"call": call}).fetchone() is not None:
             return False
         try:
             return not has_ended(self._connection, self._steps, call)  # it may have, meanwhile
