@@ -1,10 +1,11 @@
 """The tools of a catalog, ready to be searched; one tool more or less costs only that tool."""
 
 from collections import deque
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nlargest, nsmallest
 from itertools import chain
+from math import hypot
 from operator import itemgetter
 
 from agenttool.catalog.catalog import Entry
@@ -14,6 +15,7 @@ from agenttool.catalog.search.names import Names
 from agenttool.catalog.search.query import Asked, read_query, telling_sentences
 from agenttool.catalog.search.score import Scorer
 from agenttool.catalog.search.shelf import FEW, Shelf
+from agenttool.catalog.search.turns import in_turns
 from agenttool.catalog.search.words import is_identifier
 from agenttool.ports.meaning import Meaning
 from agenttool.records import ToolId
@@ -23,6 +25,12 @@ BROUGHT = 64
 
 BRINGING = 32
 """How many words bring them."""
+
+WISHES, FOR_EACH = 6, 32
+"""Of so many sentences each brings so many tools of its own, for another may have louder words."""
+
+LEAST = 0.0001
+"""What is found has a score, however little it answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +112,21 @@ class Index:
         documents = self._shelf.documents
         read = read_query(query, self._shelf)
         scorer = Scorer(read, self._shelf)
-        scores = {each: scorer.score(documents[each]) for each in self._worth_scoring(read.asked, known, limit)}
-        if self.meaning is not None:
-            scores = self._with_meaning(self.meaning, query, known, scorer, scores)
+        opinions = {
+            each: scorer.opinions(documents[each]) for each in set(self._worth_scoring(read.asked, known, limit))
+        }
+        if self.meaning is None:
+            scores = {each: hypot(*mine) for each, mine in opinions.items()}
+        else:
+            scores = self._with_meaning(self.meaning, query, known, scorer, opinions)
         ids = self._ids
         ranked = [(-score, tool_id, each) for each, score in scores.items() if score and (tool_id := ids[each])]
-        for score, tool_id, each in nsmallest(limit, ranked):
-            if tool_id not in exact and len(found) < limit:
+        for score, tool_id, each in in_turns(ranked, opinions) if len(read.deeds) > 1 else nsmallest(limit, ranked):
+            if len(found) >= limit:
+                break
+            if tool_id not in exact:
                 reason = scorer.reason(documents[each]) or "it means much the same"
-                found.append(Found(tool_id, round(-score, 4), reason))
+                found.append(Found(tool_id, max(LEAST, round(-score, 4)), reason))
         return found
 
     def _named_in(self, query: str, known: Container[ToolId]) -> tuple[ToolId, ...]:
@@ -126,19 +140,19 @@ class Index:
         )
 
     def _with_meaning(
-        self, meaning: Meaning, query: str, known: Container[ToolId], scorer: Scorer, scores: dict[int, float]
+        self, meaning: Meaning, query: str, known: Container[ToolId], scorer: Scorer, opinions: dict[int, list[float]]
     ) -> dict[int, float]:
         """Add the tools that mean what a sentence of the query means, and weigh both opinions."""
         sentences = telling_sentences(query)
         for each in chain.from_iterable(meaning.nearest(sentence, BROUGHT // len(sentences)) for sentence in sentences):
             tool_id = self._ids[each]
-            if each not in scores and tool_id is not None and tool_id in known:
-                scores[each] = scorer.score(self._shelf.documents[each])
+            if each not in opinions and tool_id is not None and tool_id in known:
+                opinions[each] = scorer.opinions(self._shelf.documents[each])
         likest: dict[int, float] = {}
         for sentence in sentences:
-            for each, likeness in meaning.likeness(sentence, scores).items():
+            for each, likeness in meaning.likeness(sentence, opinions).items():
                 likest[each] = max(likeness, likest.get(each, likeness))
-        return fused(scores, likest)
+        return fused({each: hypot(*mine) for each, mine in opinions.items()}, likest)
 
     def _worth_scoring(self, asked: tuple[Asked, ...], known: Collection[ToolId], limit: int) -> Iterator[int]:
         """Give the tools that may be among the best; looks further as long as too few of them may be known."""
@@ -162,11 +176,24 @@ class Index:
                 given += 1
                 yield number
             if len(brought) < ahead:
-                return
+                break
             seen, ahead = ahead, ahead * 8
+        for wish in _wishes(asked):
+            yield from filter(may_know, candidates.best(_loudest(wish), FOR_EACH))
 
 
-def _loudest(asked: tuple[Asked, ...]) -> list[tuple[str, float]]:
+def _wishes(asked: Sequence[Asked]) -> list[list[Asked]]:
+    """Give the words of each sentence that tells most, if there are several."""
+    by_sentence: dict[int, list[Asked]] = {}
+    for each in asked:
+        for sentence in each.sentences:
+            by_sentence.setdefault(sentence, []).append(each)
+    if len(by_sentence) == 1:
+        return []
+    return nlargest(WISHES, by_sentence.values(), key=lambda words: sum(each.weight for each in words))
+
+
+def _loudest(asked: Sequence[Asked]) -> list[tuple[str, float]]:
     """Give the signs that tell most, each with how loud it was said."""
     answers = [(each.weight * answer.likeness, each, answer) for each in asked for answer in each.answers]
     loudest = nlargest(BRINGING, answers, key=itemgetter(0))

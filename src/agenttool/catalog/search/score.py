@@ -67,8 +67,8 @@ class Scorer:
                 whole[sentence] += each.weight
         self._whole = hypot(*whole) or 1.0
 
-    def score(self, document: Document) -> float:
-        """Score one tool: rare words in telling fields, the more so if they are much of its name, and its deed."""
+    def opinions(self, document: Document) -> list[float]:
+        """Score one tool for each sentence: rare words in telling fields, the more so in its name, and its deed."""
         fields = document.split(BETWEEN)
         texts, named = [0.0] * len(self._deeds), [0.0] * len(self._deeds)
         mentioned = [0] * len(self._deeds)
@@ -83,7 +83,7 @@ class Scorer:
                         named[sentence] += weight * in_name
                         mentioned[sentence] += 1
         if not found:
-            return 0.0
+            return texts
         name, lead = fields[Field.NAME], fields[Field.DESCRIPTION]
         for weight, sentences, sign in self._whispers:
             if sign in name or sign in lead:
@@ -93,13 +93,15 @@ class Scorer:
         for sentence, often in enumerate(mentioned):
             share = NAME_SHARE * min(1.0, often / words) if often else 0.0
             texts[sentence] = (1 - NAME_SHARE) * texts[sentence] + share * named[sentence]
-        return self._joined(texts, name)
+        return self._weighed(texts, name)
 
-    def _joined(self, opinions: list[float], name: str) -> float:
-        if self._deed_of is not None:
-            first, last = self._deed_of.get(name[:1]), self._deed_of.get(name[-1:])
-            opinions = [each * _accord(first, last, wanted) for each, wanted in zip(opinions, self._deeds, strict=True)]
-        return (opinions[0] if len(opinions) == 1 else hypot(*opinions)) / self._whole
+    def _weighed(self, texts: list[float], name: str) -> list[float]:
+        """Make opinions of what the words of each sentence are worth: of all that was asked, and by the deed."""
+        whole = self._whole
+        if self._deed_of is None:
+            return [each / whole for each in texts]
+        first, last = self._deed_of.get(name[:1]), self._deed_of.get(name[-1:])
+        return [each * _accord(first, last, wanted) / whole for each, wanted in zip(texts, self._deeds, strict=True)]
 
     def _match(self, answers: _Answers, document: Document, fields: list[str]) -> tuple[float, float]:
         """Tell how well a tool answers a word, and how well its name does.
