@@ -39,7 +39,7 @@ KNOWS = {
     "sqlite3": {"conformance/validate/", "stores/sqlite/", "rap/keeping/"},
     "httptools": {"adapters/rap/exchange.py"},
     "starlette": {"rap/", "server/"},
-    "uvicorn": {"adapters/rap/listen.py", "cli/", "server/"},
+    "uvicorn": {"adapters/rap/listen.py", "adapters/rap/patience.py", "cli/", "server/"},
     "obstore": {"stores/files/"},
     "tantivy": {"catalog/search/"},
     "numpy": {"adapters/embedding/"},
