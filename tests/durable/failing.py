@@ -73,6 +73,15 @@ async def main(mode, folder):
 
         await call("pay", 1, "whole disk")
         broken = await call("break_disk", 2, "breaks while it runs")
+        told["given to who looks"] = [
+            await rt.result(broken.invocation_id),
+            await rt.wait(broken.invocation_id, within_s=0.1),
+            *[
+                each.result_id
+                async for each in rt.export()
+                if getattr(each, "invocation_id", "") == broken.invocation_id and type(each).__name__ == "ToolResult"
+            ],
+        ]
         await call("pay", 3, "effect on a broken disk")
         await call("look", 4, "reading on a broken disk")
         await call("send", 5, "asking on a broken disk")

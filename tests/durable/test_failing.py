@@ -37,6 +37,7 @@ def test_a_disk_that_fails_stops_effects_and_successes_until_it_is_mended(tmp_pa
     assert json.loads(done.stdout) == {
         "whole disk": None,
         "breaks while it runs": ["journal_unavailable", False],
+        "given to who looks": [None, None],
         "effect on a broken disk": unavailable,
         "reading on a broken disk": unavailable,
         "asking on a broken disk": unavailable,

@@ -1,8 +1,17 @@
 """A call of which the log has facts, though nothing of it was held: it had not started, or it only read."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
+
+from agenttool.journal.steps import STEPS
+from agenttool.ports.world import Moment
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+BOUND_S = 10
 
 
 async def test_a_call_that_only_read_ends_as_one_whose_process_died(dies, survivor, ended, sound):
@@ -54,3 +63,27 @@ async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(su
         assert result.error is None
         assert await two.result(result.invocation_id) == result
         assert await two._core.open_calls.page(limit=10) == []
+
+
+async def test_a_call_that_the_log_cannot_tell_any_more_holds_up_no_other(survivor, tmp_path):
+    calls = [invocation_number(number) for number in (1, 2, 3)]
+    store = SqliteStore.open(tmp_path / "state.db", steps=STEPS)
+    await store.open_calls.renew(Moment(now_ns=2**62, steady_ns=2**62, since="here"))
+    for number in (1, 2, 3):
+        for fact in story_of(number)[:2]:
+            store.log.append(fact)
+        await store.log.settle()
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+        spoiled = (
+            """UPDATE facts SET told = replace(CAST(told AS TEXT), '["', '["un')"""
+            " WHERE last IN (SELECT last FROM facts_of_call WHERE invocation_id = ?)"
+        )
+        assert file.execute(spoiled, calls[1:2]).rowcount == 1
+    async with survivor() as rt:
+        async with asyncio.timeout(BOUND_S):
+            while await rt.result(calls[2]) is None or await rt.result(calls[0]) is None:
+                await asyncio.sleep(0.02)
+        assert await rt.resume() == 0
+        assert [each.invocation_id for each in await rt._core.open_calls.page(limit=10)] == calls[1:2]
+        assert {flaw.what for flaw in rt._core.journal.log.verify()} >= {"hash", "fact"}

@@ -1,6 +1,8 @@
 """A call that waits for an answer outlives its process, and goes on in whichever one is there when it is answered."""
 
 import asyncio
+import base64
+import json
 import sqlite3
 from contextlib import closing
 
@@ -43,6 +45,63 @@ async def test_an_answer_after_a_kill_lets_the_call_go_on_as_itself(
         assert again.reason == "answered"
         exported = await sound(rt)
         assert sum(getattr(each, "answers", None) == question.decision_id for each in exported) == 1
+
+
+def _edit(folder, change):
+    """Change what is kept of the only call, behind the back of everybody."""
+    with closing(sqlite3.connect(folder / "state.db")) as file, file:
+        (body,) = file.execute("SELECT body FROM open_calls").fetchone()
+        kept = json.loads(body)
+        change(kept)
+        file.execute("UPDATE open_calls SET body = ?", (json.dumps(kept).encode(),))
+
+
+def _of(number):
+    return base64.b64encode(json.dumps({"number": number}).encode()).decode()
+
+
+EDITS = {
+    "what runs": lambda kept: kept.update(call_input=_of(9000)),
+    "what was asked for": lambda kept: kept.update(model_input=_of(9000)),
+    "which tool": lambda kept: kept.update(tool_id="tool_local.pay"),
+    "what is shown": lambda kept: kept["question"].update(shown={"number": 1}),
+    "which digest is answered": lambda kept: kept["question"].update(input_digest="sha256:" + 64 * "0"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+async def test_what_somebody_edits_in_the_file_is_neither_answered_nor_run(
+    asking, survivor, ended, sound, living, tmp_path, edit
+):
+    approval_id = await _killed(asking, 7)
+    _edit(tmp_path, EDITS[edit])
+    async with survivor() as rt:
+        refused = await rt.decide(approval_id, "allow")
+        assert refused.reason == "other_question"
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:  # an answer from somebody who knows how
+        file.execute(
+            "INSERT INTO answers (approval_id, at_ns, body) VALUES (?, 1, ?)",
+            (approval_id, b'{"by": "eve", "allow": true}'),
+        )
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_code == "kept_call_changed"
+        assert result.error.retry.safe is not False
+        assert living.ledger_of(tmp_path) == []
+        await sound(rt)
+
+
+async def test_a_question_does_not_become_a_tool_that_ran_because_the_file_says_so(
+    asking, survivor, ended, sound, living, tmp_path
+):
+    await _killed(asking, 7)
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+        file.execute("UPDATE open_calls SET kind = 'running', approval_id = NULL")
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_code == "kept_call_changed"
+        assert living.ledger_of(tmp_path) == []
+        await sound(rt)
 
 
 async def test_an_answer_reaches_a_call_in_another_process_that_lives(asking, survivor, ended, sound, living, tmp_path):

@@ -65,6 +65,10 @@ SPOILED = {
     " FROM facts)",
     "all is gone": "DELETE FROM facts",
     "questions are gone": "DELETE FROM open_calls",
+    "what is kept of a call is a word": "UPDATE open_calls SET body = 'a word'",
+    "what is kept of a call is that of another": "UPDATE open_calls SET body = (SELECT body FROM open_calls AS other"
+    " WHERE other.invocation_id <> open_calls.invocation_id)",
+    "what is kept of a call says that it runs": "UPDATE open_calls SET kind = 'running'",
     "a call is where nothing is": "INSERT INTO facts_of_call VALUES ('inv_x', 99999)",
     "what began is no list": "UPDATE begun SET calls = '{{'",
 }

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -61,7 +62,8 @@ def verify(
     with opened(store) as reader, reader.at_one_moment():
         with CountBar(reader.count()[0]) as bar, PayloadWalk(payloads_of(store, reader.path, payloads)) as stored:
             inspector = Inspector(reader, stored, bar.advance)
-            flaws, total = _walk(reader.verify(pinned, inspector.look), as_json=as_json)
+            found = chain(reader.verify(pinned, inspector.look), inspector.look_at_open(reader.head().position))
+            flaws, total = _walk(found, as_json=as_json)
         _conclude(reader.head(), inspector, flaws, total, pinned, as_json=as_json)
         if write_head is not None and not total:
             _keep(reader.head(), write_head)

@@ -7,7 +7,7 @@ from dataclasses import replace as replace_core
 from typing import Self
 
 from agenttool.catalog.surfaces import Surfaces
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.fold import invocation_of
 from agenttool.journal.reading import result_in
 from agenttool.pipeline.core import Core
@@ -130,7 +130,7 @@ class Detached:
         with suppress(TimeoutError):
             try:
                 async with asyncio.timeout(within_s):
-                    while (result := result_in(core.journal.log.facts_of(invocation_id))) is None:
+                    while (result := await self._kept_result(invocation_id)) is None:
                         ended.clear()
                         with suppress(TimeoutError):
                             async with asyncio.timeout(pause_s):
@@ -140,6 +140,14 @@ class Detached:
             finally:
                 core.closing.remove(ended)
         return None
+
+    async def _kept_result(self, invocation_id: InvocationId) -> ToolResult | None:
+        """Give the result of a call once it is kept, and no sooner."""
+        log = self._core.journal.log
+        if log.durable and result_in(log.facts_of(invocation_id)) is not None:
+            with suppress(StoreError):  # a disk that fails now may be back by the next look
+                await log.settle()
+        return result_in(log.kept_of(invocation_id))
 
     async def waiting(self, *, after: InvocationId | None = None, limit: int = 1000) -> tuple[Awaited, ...]:
         """List the calls that wait for an answer which comes later, of every process, the oldest first."""

@@ -58,7 +58,7 @@ def _apart(fact: Fact, told: set[SurfaceId | InvocationId], apart: list[Record])
 
 
 def _all_of(core: Core, invocation_id: InvocationId) -> Iterator[Record]:
-    whole = core.journal.log.facts_of(invocation_id)
+    whole = core.journal.log.kept_of(invocation_id)  # no more than what events can be read of
     call = invocation_of(whole)
     if call is not None:
         yield call

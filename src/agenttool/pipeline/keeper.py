@@ -10,9 +10,11 @@ from agenttool.catalog.surface import Surface
 from agenttool.codec import read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
+from agenttool.journal.fold import invocation_of
 from agenttool.pipeline.approval import misfit_of
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
+from agenttool.pipeline.faithful import unfaithful
 from agenttool.pipeline.held import Held, Point, read_held
 from agenttool.pipeline.parking import can_park, park
 from agenttool.pipeline.resume import end_begun, let_leave, recalled, resume_call
@@ -163,6 +165,8 @@ class Keeper:
         opened = await self.calls.by_approval(approval_id)
         held = None if opened is None else _read(opened)
         question = None if held is None else held.question
+        if opened is not None and held is not None and self._is_edited(opened, held):
+            return Refused(approval_id=approval_id, reason=RefusalReason.OTHER_QUESTION, message=_EDITED)
         if question is None:
             # One that has gone on was answered; that is known for longer than what was asked.
             return _refused(
@@ -181,6 +185,10 @@ class Keeper:
         if await self._hear():
             await self.take_up()
         return outcome
+
+    def _is_edited(self, opened: OpenCall, held: Held) -> bool:
+        """Tell whether somebody would answer another question than the one that was asked."""
+        return unfaithful(opened.kind, held, self.core.journal.log.facts_of(opened.invocation_id)) is not None
 
     async def last_word(self, question: Question) -> Answered | None:
         """Give the answer that the store has for a question, though this process has not heard of it yet."""
@@ -247,10 +255,19 @@ class Keeper:
         return is_news
 
     def _is_ours(self, opened: OpenCall) -> bool:
+        if not self._can_read(opened.invocation_id):
+            return False  # whatever spoiled the log, the calls after this one go on
         if opened.kind == BEGUN:
             return True
         held = _read(opened)
         return (held is not None and self.tool_of(held.tool_id) is not None) or self._is_abandoned(opened)
+
+    def _can_read(self, invocation_id: InvocationId) -> bool:
+        try:
+            invocation_of(self.core.journal.log.facts_of(invocation_id))
+        except (StoreError, RecordError):
+            return False
+        return True
 
     def _is_abandoned(self, opened: OpenCall) -> bool:
         """Tell whether a call has waited so long for a process with its tool that none will come."""
@@ -307,6 +324,7 @@ def _refused(approval_id: ApprovalId, taken: Taken | None) -> Refused:
     return Refused(approval_id=approval_id, reason=reason, message=_MESSAGES[taken])
 
 
+_EDITED = "what is kept of this question is not what the journal says was asked; list it anew, or verify the journal"
 _REASONS = {
     Taken.TAKEN: RefusalReason.UNKNOWN,
     Taken.ANSWERED: RefusalReason.ANSWERED,

@@ -26,8 +26,8 @@ class Ledger:
         return invocation_of(self._core.journal.log.facts_of(invocation_id))
 
     async def result(self, invocation_id: InvocationId) -> ToolResult | None:
-        """Give the result of a call that has ended, also one that ended in another process; none if it has not."""
-        return result_in(self._core.journal.log.facts_of(invocation_id))
+        """Give the result of a call that has ended, in whichever process; none if it has not, or is not kept yet."""
+        return result_in(self._core.journal.log.kept_of(invocation_id))
 
     async def payload(self, payload: str | Ref, start: int = 0, length: int | None = None) -> bytes | None:
         """Give stored bytes by their digest, id or ref, or a range of them; none if they are not there (any more).

@@ -21,6 +21,7 @@ from agenttool.pipeline.core import Core
 from agenttool.pipeline.decision_hooks import told_to_hooks
 from agenttool.pipeline.evidence import Request
 from agenttool.pipeline.failed import error_of_interruption, failed
+from agenttool.pipeline.faithful import unfaithful
 from agenttool.pipeline.held import Held, Point, hold, kept, settle
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.parking import leave_parked
@@ -120,6 +121,7 @@ async def resume_call(call: Call, tool: Tool, held: Held, answered: Answered | N
     call.core.calls[call.invocation_id] = call
     try:
         call.note(steps.TAKEN_UP, {"attempt": call.attempts + 1})
+        _refuse_unfaithful(call, held)
         call_input = parse_object(held.call_input)
         if call.phase is Phase.EXECUTE:
             mapped = await _run_again(call, tool, held, call_input)
@@ -133,6 +135,18 @@ async def resume_call(call: Call, tool: Tool, held: Held, answered: Answered | N
         return leave_parked(call, mapped.result)
     result = await finish(call, mapped)
     return await kept(call, emit_terminal(call, result, mapped.chars))
+
+
+def _refuse_unfaithful(call: Call, held: Held) -> None:
+    """Let nothing run that was kept of a call and is not what the log tells of it.
+
+    Raises:
+        ToolFailure: permission_denied; or execution_failed, where the log says that the tool was started.
+    """
+    kind = Point.RUNNING if call.phase is Phase.EXECUTE else Point.ASKED
+    what = unfaithful(kind, held, call.core.journal.log.facts_of(call.invocation_id))
+    if what is not None:
+        raise ToolFailure(unknown_after_crash() if call.phase is Phase.EXECUTE and what != "start" else _edited(what))
 
 
 async def _go_on(call: Call, tool: Tool, held: Held, call_input: JsonObject, answered: Answered | None) -> Mapped:
@@ -240,6 +254,15 @@ def unknown_after_crash() -> ToolError:
     message = "the process died while the tool ran, so that nobody knows what it did; look before you repeat it"
     return guided(
         ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message=message, code="unknown_after_crash", effects=True
+    )
+
+
+def _edited(what: str) -> ToolError:
+    message = (
+        f"the {what} that was kept of this call is not what the journal tells, so nothing was run; verify the journal"
+    )
+    return guided(
+        ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message=message, code="kept_call_changed", effects=False
     )
 
 

@@ -7,6 +7,7 @@ from agenttool.pipeline.away import give_up, hand_over, read_answer
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.failed import error_of_interruption, failed
+from agenttool.pipeline.faithful import unfaithful
 from agenttool.pipeline.held import Held, Point, kept
 from agenttool.pipeline.parking import leave_parked
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
@@ -63,7 +64,8 @@ async def _output(call: Call, tool: Tool, held: Held, opened: OpenCall) -> objec
         raise ToolFailure(failure_of_stop(call))
     call.attempts += 1
     call.note(steps.TAKEN_UP, {"attempt": call.attempts})
-    if tool.subject.declaration_digest != held.declaration_digest:
+    facts = call.core.journal.log.facts_of(call.invocation_id)
+    if tool.subject.declaration_digest != held.declaration_digest or unfaithful(opened.kind, held, facts):
         raise ToolFailure(unknown_after_crash())
     # The same words under the same id: whoever heard them before knows that it is the same call. However often: what
     # is done here is to send them, which has killed nobody.

@@ -51,7 +51,11 @@ class EventLog(Protocol):
         ...
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
-        """Give the facts of one call, oldest first; none if the call is not known."""
+        """Give the facts of one call, oldest first, also those on their way; none if the call is not known."""
+        ...
+
+    def kept_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
+        """Give the facts of one call that are kept at the promised level: what may be handed out."""
         ...
 
 

@@ -74,6 +74,8 @@ class MemoryLog:
         self._indexed = self.last
         return (*self._carried.get(invocation_id, ()), *self._index.get(invocation_id, ()))
 
+    kept_of = facts_of
+
     def _let_large_go(self) -> None:
         upto = self._gone
         while self._chars > self._keep_chars and len(self._large) > 1:

@@ -1,12 +1,15 @@
-"""What can be wrong with a fact besides its place in the chain: its digests, and that a call has one result."""
+"""What can be wrong besides the chain: a fact's digests, a second result, and what is kept of calls under way."""
 
 from collections.abc import Callable, Iterator
 from typing import cast
 
 from agenttool.cli.journal.payloads import PayloadWalk
 from agenttool.codec import digest_of_any
+from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
 from agenttool.journal.fold import records_of
+from agenttool.pipeline.faithful import unfaithful
+from agenttool.pipeline.held import read_held
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import Flaw
 from agenttool.records import UNSET, Behavior, EventType, Json, PermissionDecision, Record, ToolResult
@@ -55,6 +58,17 @@ class Inspector:
             if isinstance(record, PermissionDecision) and record.input_digest is not None:
                 check = self._check_judged if record.answers is None else self._check_answer
                 yield from check(position, fact, record)
+
+    def look_at_open(self, position: int) -> Iterator[Flaw]:
+        """Tell what is kept of calls under way and is not what the log tells of them."""
+        for call, kind, body in self._reader.open_calls():
+            try:
+                what = unfaithful(kind, read_held(body), [fact for _, fact in self._reader.facts_of(call)])
+                found = None if what is None else f"another {what}"
+            except (RecordError, StoreError) as error:
+                found = str(error)
+            if found is not None:
+                yield Flaw(position=position, what="kept call", expected=f"what the log tells of {call}", found=found)
 
     def _check_results(self, position: int, fact: Fact, records: tuple[Record, ...]) -> Iterator[Flaw]:
         """Look for results where none belongs; that an end has one is seen by whoever walks the chain."""

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from agenttool.errors import StoreError
 from agenttool.ports.facts import Step
 from agenttool.ports.stores import BEGUN
 from agenttool.ports.world import Moment
@@ -89,7 +90,7 @@ def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
     """
     found = connection.execute(f"{_CALLS} AND {_DEAD}", values_of(now)).fetchall()
     for owner, call in found:
-        if not has_ended(connection, steps, call):
+        if _is_open(connection, steps, call):
             row = (call, BEGUN, b"", owner)
             connection.execute("INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, ?, ?)", row)
             connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
@@ -99,8 +100,16 @@ def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
 def still_open(connection: sqlite3.Connection, steps: Mapping[str, Step]) -> Iterator[tuple[str, InvocationId]]:
     """Give the calls that have begun and not ended, each after its owner; those kept for more are not among them."""
     for owner, call in connection.execute(_CALLS).fetchall():
-        if not has_ended(connection, steps, call):
+        if _is_open(connection, steps, call):
             yield owner, call
+
+
+def _is_open(connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId) -> bool:
+    """Tell whether a call has no end; one of whose facts cannot be read stays open, and holds nobody else up."""
+    try:
+        return not has_ended(connection, steps, call)
+    except StoreError:
+        return True
 
 
 def has_ended(connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId) -> bool:

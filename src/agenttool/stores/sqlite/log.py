@@ -80,6 +80,11 @@ class SqliteLog:
         # A commit under way may have come there meanwhile.
         return tuple(recall(told, self._steps) for told in (*kept, *(told for told in coming if told not in kept)))
 
+    def kept_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
+        """Give the facts of one call that are on disk."""
+        with reading(self._path):
+            return tuple(recall(told, self._steps) for _, told in lines_of(self._reader, invocation_id))
+
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` when facts were kept: at once for those of this process, soon for those of others."""
         self._listeners.append(wake)

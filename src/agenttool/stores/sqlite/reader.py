@@ -10,7 +10,7 @@ from typing import Self
 
 from agenttool.errors import ConfigError
 from agenttool.ports.facts import Fact, Step
-from agenttool.ports.stores import Flaw, Head
+from agenttool.ports.stores import BEGUN, Flaw, Head
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
@@ -156,6 +156,12 @@ class SqliteReader:
             StoreError: the target is there already, or a disk failed; no target is left behind.
         """
         copy(self.path, target, beforehand=beforehand)
+
+    def open_calls(self) -> Iterator[tuple[InvocationId, str, bytes]]:
+        """Give the calls that are held, each with the point where it stands and what was kept of it."""
+        query = "SELECT invocation_id, kind, CAST(body AS BLOB) FROM open_calls WHERE kind <> ? ORDER BY invocation_id"
+        with reading(self.path):
+            yield from self._connection.execute(query, (BEGUN,))
 
     def version(self) -> int:
         """Give a number that changes whenever anybody writes the file."""

@@ -45,6 +45,7 @@ async def facts_come_back_as_they_were(open_log: OpenLog) -> None:
         assert [position for position, _ in found] == list(range(1, len(written) + 1))
         assert _told([fact for _, fact in found]) == _told(written)
         assert _told(log.facts_of(invocation_number(1))) == _told(written)
+        assert _told(log.kept_of(invocation_number(1))) == _told(written)
 
 
 async def a_reader_goes_on_where_it_stopped(open_log: OpenLog) -> None:
@@ -129,9 +130,10 @@ async def what_is_not_settled_is_not_read(open_log: OpenDurableLog) -> None:
     async with open_log() as log:
         log.append(story_of(1)[0])
         assert list(log.read(0, 10)) == []
+        assert list(log.kept_of(invocation_number(1))) == []
         assert log.last == 0
         await log.settle()
-        assert len(log.read(0, 10)) == log.last == 1
+        assert len(log.read(0, 10)) == len(log.kept_of(invocation_number(1))) == log.last == 1
 
 
 async def whoever_listens_hears_of_facts_that_can_be_read(open_log: OpenDurableLog) -> None:
