@@ -23,6 +23,11 @@ def file_of(folder):
     return file
 
 
+async def pieces_of(data):
+    for start in range(0, len(data), 1 << 20):
+        yield data[start : start + (1 << 20)]
+
+
 async def gather_into(pieces, stream):
     async for piece in stream:
         pieces.append(piece)
@@ -69,6 +74,85 @@ async def test_bytes_that_are_put_again_are_as_good_as_new(tmp_path):
     os.utime(file_of(tmp_path), (old, old))
     assert await store.expire(time.time_ns() - 7 * DAY * 10**9) == 1
     assert await store.get(DIGEST) is None
+
+
+@pytest.mark.parametrize("found", [b"", DATA[:100], DATA[:-1] + b"!"], ids=["nothing", "a part", "others"])
+async def test_bytes_that_are_put_again_mend_what_was_spoiled(tmp_path, found):
+    store = ObjectPayloads.open(tmp_path)
+    await store.put(DATA, DIGEST)
+    file_of(tmp_path).write_bytes(found)
+    await store.put(DATA, DIGEST)
+    assert await store.get(DIGEST) == DATA
+
+
+async def test_a_link_in_the_place_of_bytes_leads_nowhere(tmp_path):
+    folder, elsewhere = tmp_path / "payloads", tmp_path / "precious"
+    store = ObjectPayloads.open(folder)
+    await store.put(DATA, DIGEST)
+    elsewhere.write_bytes(b"precious")
+    file = file_of(folder)
+    file.unlink()
+    file.symlink_to(elsewhere)
+    await store.put(DATA, DIGEST)
+    assert await store.get(DIGEST) == DATA
+    assert elsewhere.read_bytes() == b"precious"
+
+
+async def test_a_place_that_is_gone_is_told_in_our_words(tmp_path):
+    store = ObjectPayloads.open(tmp_path / "payloads")
+    (tmp_path / "payloads").rmdir()
+    (tmp_path / "payloads").write_bytes(b"no folder")
+    with pytest.raises(StoreError, match="look at the store of payloads"):
+        await store.put(DATA, DIGEST)
+    with pytest.raises(StoreError, match="look at the store of payloads"):
+        await store.put_stream(pieces_of(DATA))
+
+
+async def test_what_a_process_left_that_died_while_bytes_came_goes_with_the_old(tmp_path):
+    store = ObjectPayloads.open(tmp_path)
+    (tmp_path / "incoming").mkdir()
+    for name, age in (("left", 30 * DAY), ("coming", 0)):
+        (tmp_path / "incoming" / name).write_bytes(DATA)
+        os.utime(tmp_path / "incoming" / name, (time.time() - age, time.time() - age))
+    assert await store.expire(time.time_ns()) == 0
+    assert [each.name for each in (tmp_path / "incoming").iterdir()] == ["coming"]
+
+
+async def test_bytes_that_somebody_puts_while_the_old_go_stay(tmp_path, monkeypatch):
+    store = ObjectPayloads.open(tmp_path)
+    await store.put(DATA, DIGEST)
+    old = time.time() - 30 * DAY
+    os.utime(file_of(tmp_path), (old, old))
+    listed = [await anext(store._store.list(prefix="sha256").__aiter__())]
+
+    class Listed:
+        """A listing that was made before somebody put them again."""
+
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        async def list(self, prefix):
+            for page in listed if prefix == "sha256" else ():
+                yield page
+
+    real, store._store = store._store, Listed()
+    await store.put(DATA, DIGEST)
+    assert await store.expire(time.time_ns() - 7 * DAY * 10**9) == 0
+    assert await store.get(DIGEST) == DATA
+
+
+async def test_a_folder_may_be_spelled_as_a_url_and_is_synced_like_one(tmp_path):
+    store = ObjectPayloads.open(f"file://{tmp_path}/some%20payloads")
+    await store.put(DATA, DIGEST)
+    assert file_of(tmp_path / "some payloads").read_bytes() == DATA
+    assert store._folder == tmp_path / "some payloads"
+
+
+@pytest.mark.parametrize("place", ["s3://", "nowhere://bucket"])
+async def test_a_url_that_leads_nowhere_is_told_in_one_line(place):
+    with pytest.raises(ConfigError) as refused:
+        ObjectPayloads.open(place)
+    assert "\n" not in str(refused.value)
 
 
 async def test_bytes_are_on_disk_before_they_count(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ def copy_folder(source: Path, target: Path) -> int:
     """
     try:
         target.mkdir(mode=0o700, exist_ok=True)
-        stored = (each for each in source.glob("sha256/*/*") if _NAME.fullmatch(each.name))
+        stored = (each for each in source.glob("sha256/*/*") if _NAME.fullmatch(each.name) and not each.is_symlink())
         return sum(_copy(each, target / each.relative_to(source)) for each in stored)
     except OSError as error:
         raise StoreError(f"cannot copy the payloads in {str(source)!r} to {str(target)!r}: {error}") from error

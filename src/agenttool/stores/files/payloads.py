@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
@@ -45,28 +47,44 @@ class ObjectPayloads:
             ConfigError: there is no such place, or no way to get there.
         """
         try:
-            if isinstance(place, str) and "://" in place:
-                return cls(from_url(place))
-            folder = Path(place).absolute()
+            folder = _folder(place)
+            if folder is None:
+                return cls(from_url(str(place)))
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return cls(LocalStore(folder), folder=folder)
         except (BaseError, OSError, ValueError) as error:
-            raise ConfigError(f"cannot keep payloads in {str(place)!r}: {error}; name a folder or a URL") from error
+            words = f"cannot keep payloads in {str(place)!r}: {_first_line(error)}; name a folder or a URL"
+            raise ConfigError(words) from error
 
     async def put(self, data: bytes, digest: Digest) -> str:
         """Keep bytes under their digest."""
         path = _path(digest)
         if path is None:
             raise StoreError(f"a payload is named by its sha256, got {digest!r}; take the digest of its bytes")
-        with _failing(digest):
+        with _keeping(digest):
             try:
                 await self._store.put_async(path, data, mode="create")
             except AlreadyExistsError:
-                meta = await self._store.head_async(path)
-                if time.time() - meta["last_modified"].timestamp() > REFRESH_S:
+                if not await self._is_good(path, digest):
                     await self._store.put_async(path, data)
             await self._sync(path)
         return f"payload:{digest}"
+
+    async def _is_good(self, path: str, digest: Digest) -> bool:
+        """Tell whether bytes under that name are the ones, and young enough that retention leaves them alone.
+
+        A power cut may have left a part of them, and whoever can write the folder anything.
+        """
+        try:
+            found = await self._store.get_async(path)
+        except FileNotFoundError:  # retention was quicker
+            return False
+        if time.time() - found.meta["last_modified"].timestamp() > REFRESH_S:
+            return False
+        running = hashlib.sha256()
+        async for piece in found.stream(min_chunk_size=PIECE):
+            running.update(piece)
+        return digest == f"sha256:{running.hexdigest()}"
 
     async def put_stream(self, chunks: AsyncIterable[bytes]) -> tuple[Digest, int]:
         """Keep bytes as they come: under a passing name first, because the last byte decides the digest."""
@@ -80,7 +98,7 @@ class ObjectPayloads:
                 yield chunk
 
         incoming = f"incoming/{secrets.token_hex(16)}"
-        with _failing(incoming):
+        with _keeping(incoming):
             await self._store.put_async(incoming, counted())
             digest = Digest(f"sha256:{running.hexdigest()}")
             path = _path(digest) or incoming
@@ -126,19 +144,39 @@ class ObjectPayloads:
     async def expire(self, before_ns: int) -> int:
         """Let go of bytes that nobody has put since a moment, a page of the listing at a time."""
         before = datetime.fromtimestamp(before_ns / 1e9, UTC)
-        count = 0
         with _failing("the old ones"):
-            async for page in self._store.list(prefix="sha256"):  # pyright: ignore[reportUnknownMemberType] -- the library's other form needs a library we do not have
-                old = [meta["path"] for meta in page if meta["last_modified"] < before]
-                if old:
-                    await self._store.delete_async(old)
-                count += len(old)
+            # What a process left that died while bytes came is nobody's; one that lives may still be writing.
+            await self._let_go("incoming", min(before, datetime.fromtimestamp(time.time() - REFRESH_S, UTC)))
+            return await self._let_go("sha256", before)
+
+    async def _let_go(self, prefix: str, before: datetime) -> int:
+        count = 0
+        async for page in self._store.list(prefix=prefix):  # pyright: ignore[reportUnknownMemberType] -- the library's other form needs a library we do not have
+            old = [meta["path"] for meta in page if meta["last_modified"] < before]
+            if self._folder is not None:  # asking again costs little, and somebody may have put them since
+                old = [path for path in old if await self._is_older(path, before)]
+            if old:
+                await self._store.delete_async(old)
+            count += len(old)
         return count
+
+    async def _is_older(self, path: str, before: datetime) -> bool:
+        try:
+            return (await self._store.head_async(path))["last_modified"] < before
+        except FileNotFoundError:
+            return False
 
     async def _sync(self, path: str) -> None:
         """Wait until a file and its name are on disk; an object store says so by itself."""
         if self._folder is not None:
             await asyncio.to_thread(_sync_file, self._folder, path)
+
+
+def _folder(place: str | Path) -> Path | None:
+    """Give the folder that a place is, also one that is spelled as a URL; none if it is an object store's."""
+    if isinstance(place, str) and place.startswith("file://"):
+        return Path(url2pathname(urlsplit(place).path))
+    return None if isinstance(place, str) and "://" in place else Path(place).absolute()
 
 
 def _path(digest: Digest) -> str | None:
@@ -170,5 +208,23 @@ def _failing(what: str) -> Generator[None]:
     except FileNotFoundError:
         raise
     except (BaseError, OSError) as error:
-        first, *_ = str(error).splitlines() or [type(error).__name__]
-        raise StoreError(f"cannot keep or read the payload {what!r}: {first}; look at the store of payloads") from error
+        raise _failure(what, error) from error
+
+
+@contextmanager
+def _keeping(what: str) -> Generator[None]:
+    """Turn the library's errors into ours; here it is one that something is not there, such as the place itself."""
+    try:
+        with _failing(what):
+            yield
+    except FileNotFoundError as error:
+        raise _failure(what, error) from error
+
+
+def _failure(what: str, error: Exception) -> StoreError:
+    return StoreError(f"cannot keep or read the payload {what!r}: {_first_line(error)}; look at the store of payloads")
+
+
+def _first_line(error: Exception) -> str:
+    """Give what the library says, without what it adds for its own authors."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
