@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
+from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.journal.steps import STEPS
-from agenttool.ports.facts import Step
+from agenttool.ports.facts import Fact, Step
+from agenttool.stores.sqlite import batch, log
 from agenttool.stores.told import tell
-from agenttool.testing.contracts.story import invocation_number, story_of
+from agenttool.testing.contracts.story import TOOL, invocation_number, story_of
 
 CALLS = 40_000
 
@@ -66,3 +68,44 @@ def test_every_step_can_be_read_back_by_its_name():
     ]
     assert {step.name: step for step in made} == STEPS
     assert len({step.name for step in made}) == len(made)
+
+
+@pytest.mark.parametrize("row_bytes", [1, 2000, 1 << 20])
+async def test_facts_that_are_too_long_for_one_row_are_parted(open_store, write, tamper, monkeypatch, row_bytes):
+    monkeypatch.setattr(batch, "ROW_BYTES", row_bytes)
+    store = open_store()
+    for number in range(1, 21):
+        await write(store, number, settle=False)
+    await store.log.settle()
+    assert list(store.log.verify()) == []
+    for number in range(1, 21):
+        assert [tell(fact) for fact in store.log.facts_of(invocation_number(number))] == list(
+            map(tell, story_of(number))
+        )
+    rows = tamper("UPDATE facts SET last = last")
+    assert rows == {1: 100, 1 << 20: 1}.get(row_bytes, rows)
+    await store.close()
+
+
+async def test_a_fact_that_no_row_can_hold_fails_who_brings_it_and_nobody_else(open_store, write, monkeypatch):
+    store = open_store()
+    facts = story_of(1)
+    monkeypatch.setattr(log, "FACT_BYTES", max(len(tell(fact)) for fact in facts) - 1)
+    with pytest.raises(StoreError, match="hand over a file"):
+        await write(store, 1)
+    monkeypatch.undo()
+    await write(store, 2)
+    assert list(store.log.facts_of(invocation_number(2)))
+    await store.close()
+
+
+@pytest.mark.slow
+async def test_a_gigabyte_at_once_spoils_nothing_for_those_who_come_after(open_store, write):
+    store = open_store()
+    words = {"words": 110_000_000 * "x"}
+    for number in range(1, 11):
+        store.log.append(Fact(steps.PLANNED, 1, 0, invocation_number(number), TOOL, words))
+    await store.log.settle()
+    await write(store, 11)
+    assert store.log.last == 10 + len(story_of(11))
+    await store.close()

@@ -1,7 +1,7 @@
 """What is written together, in one transaction."""
 
 import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeAlias
 
 from agenttool.stores.sqlite.begun import Together, as_json, rows_of, write_begun, write_ended
@@ -10,6 +10,9 @@ from agenttool.stores.told import written_together
 
 FACTS_PER_ROW = 1024
 """So many facts share a row at most; more come together only when a disk was away for a while."""
+
+ROW_BYTES = 64 << 20
+"""Facts that take more than this together are parted: SQLite takes no row of a gigabyte."""
 
 Change: TypeAlias = Callable[[sqlite3.Connection], None]
 
@@ -127,9 +130,7 @@ class Batch:
 
     def _write_facts(self, connection: sqlite3.Connection) -> None:
         last, chained = find_head(connection)
-        for start in range(0, len(self.facts), FACTS_PER_ROW):
-            facts = self.facts[start : start + FACTS_PER_ROW]
-            told = written_together(told for _, told in facts)
+        for facts, told in _rows(self.facts):
             last, chained = last + len(facts), link(chained, told)
             connection.execute(_INSERT, (last, chained, told))
             self.size += len(told)
@@ -138,3 +139,20 @@ class Batch:
                 connection.execute(_FIND_ONE, (*calls, last))
             elif calls:
                 connection.execute(_FIND_BY, (last, as_json(list(calls))))
+
+
+def _rows(facts: list[ToldFact]) -> Iterator[tuple[list[ToldFact], bytes]]:
+    """Part facts into rows, each with its text."""
+    for start in range(0, len(facts), FACTS_PER_ROW):
+        yield from _parted(facts[start : start + FACTS_PER_ROW])
+
+
+def _parted(facts: list[ToldFact]) -> Iterator[tuple[list[ToldFact], bytes]]:
+    """Give facts as one row, or as several if that would be too long."""
+    told = written_together(told for _, told in facts)
+    half = len(facts) // 2
+    if len(told) <= ROW_BYTES or not half:
+        yield facts, told
+    else:
+        yield from _parted(facts[:half])
+        yield from _parted(facts[half:])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId
@@ -20,6 +21,9 @@ from agenttool.stores.sqlite.writer import Standing, Writer
 from agenttool.stores.told import recall, tell
 
 _UNKNOWN = Standing.UNKNOWN
+
+FACT_BYTES = 256 << 20
+"""What a single fact may take; with less, whatever else is kept of its call fits into the file, too."""
 
 POLL_S = 0.1
 """How soon a reader hears of what another process wrote."""
@@ -45,8 +49,11 @@ class SqliteLog:
 
     def append(self, fact: Fact) -> None:
         """Take one fact."""
-        call = fact.invocation_id
-        batch = self.group.add((call, tell(fact)))
+        call, told = fact.invocation_id, tell(fact)
+        if len(told) > FACT_BYTES:
+            size = f"{len(told):,} bytes, and the log takes {FACT_BYTES:,} at most"
+            raise StoreError(f"the fact {fact.step.name!r} of {call!r} is {size}; hand over a file, not what is in it")
+        batch = self.group.add((call, told))
         if call is None or self._writer.standing is _UNKNOWN:
             return
         # A call of which facts are on disk, but not its end, must be found among those under way. One that ends before
