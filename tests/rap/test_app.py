@@ -7,6 +7,9 @@ import json
 import time
 
 import pytest
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Mount, Route
 
 from agenttool.adapters.rap.credentials import SIGNATURE_HEADER, Signed
 from agenttool.errors import ConfigError
@@ -362,3 +365,26 @@ async def test_of_a_call_that_is_refused_nothing_large_is_kept(make, serving, tm
         for number in range(10):
             assert await client.post("/invoke", {**message, "id": str(number), "pad": "x" * 900_000}) == 200
     assert sum(file.stat().st_size for file in tmp_path.iterdir()) < 2_000_000
+
+
+@pytest.mark.requirement("RAP-011")
+async def test_a_provider_may_be_a_part_of_another_server(make, serving):
+    provider = make()
+
+    @provider.tool
+    async def ring() -> str:
+        """Ring."""
+        return "rung"
+
+    async def home(request):
+        return PlainTextResponse("home")
+
+    site = Starlette(
+        routes=[Route("/", home), Mount("/tools/rap", app=provider)], lifespan=lambda _: provider.running()
+    )
+    async with serving(site) as client:
+        manifest = json.loads((await client.get("/tools/rap/.well-known/rap-toolset")).body)
+        assert manifest["endpoint"] == f"{client.base}/tools/rap/invoke"
+        assert await client.post(manifest["endpoint"], client.invocation("ring")) == 200
+        assert (await client.result())["text"] == "rung"
+        assert (await client.get("/")).body == b"home"

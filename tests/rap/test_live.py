@@ -330,3 +330,27 @@ async def test_whose_a_thread_is_is_forgotten_with_its_calls(make, serving, tmp_
                 while kept.execute("SELECT count(*) FROM calls").fetchone() != (0,):
                     await asyncio.sleep(0.01)
             assert kept.execute("SELECT count(*) FROM ancestors").fetchone() == (0,)
+
+
+@pytest.mark.requirement("RAP-328")
+async def test_what_was_moved_may_stay_until_the_thread_closes(make, serving):
+    provider, here, there = make(), {"plot-9": ["seeds"]}, {}
+
+    @provider.tool
+    async def seeds(group: str) -> str:
+        """Tell the seeds."""
+        return str(here.get(group))
+
+    @provider.on_migrate
+    async def move(session_id, destination_url):
+        there[session_id] = list(here[session_id])  # by whatever way the two have between them
+
+    @provider.on_close
+    async def clean_up(thread_id):
+        here.pop(thread_id, None)
+
+    async with serving(provider) as client:
+        assert await client.post("/migrate", {"session_id": "plot-9", "destination_url": client.base}) == 200
+        assert here == there == {"plot-9": ["seeds"]}
+        assert await client.post("/close_thread", {"thread_id": "plot-9"}) == 200
+    assert (here, there) == ({}, {"plot-9": ["seeds"]})

@@ -285,3 +285,27 @@ async def test_a_subscription_whose_events_nobody_takes_ends_and_its_runtime_is_
             told = await inbox.wait(4, "subscription_event")
     assert [each["text"] for each in told[:3]] == ["0", "1", "2"]
     assert (told[3]["final"], told[3]["text"][:6]) == (True, "Error:")
+
+
+@pytest.mark.requirement("RAP-205")
+async def test_a_toolset_may_have_a_tool_that_ends_its_subscriptions(make, serving):
+    provider = make()
+
+    @provider.tool
+    async def follow(bed: int) -> Subscribed:
+        """Follow a bed."""
+        return Subscribed(topic=f"bed-{bed}")
+
+    @provider.tool
+    async def leave(bed: int) -> str:
+        """Follow a bed no more."""
+        return f"{await provider.publish(f'bed-{bed}', 'No more.', final=True)} ended"
+
+    async with serving(provider) as client:
+        await client.invoke("follow", {"bed": 3}, id="tc-1")
+        await client.result()
+        await client.invoke("leave", {"bed": 3}, id="tc-2")
+        assert (await client.result(2))["text"] == "1 ended"
+        [last] = await client.inbox.wait(1, "subscription_event")
+        assert (last["tool_call_id"], last["final"]) == ("tc-1", True)
+        assert await provider.publish("bed-3", "dry") == 0

@@ -226,7 +226,8 @@ class Door:
         if asked not in self._bases:
             if len(self._bases) >= _MOST_BASES:
                 self._bases.clear()
-            self._bases[asked] = str(request.base_url).rstrip("/")
+            below = request.url.replace(path=asked[2], query="", fragment="")  # also where another app holds this one
+            self._bases[asked] = str(below).rstrip("/")
         return self._bases[asked]
 
 
