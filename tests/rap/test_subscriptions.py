@@ -309,3 +309,24 @@ async def test_a_toolset_may_have_a_tool_that_ends_its_subscriptions(make, servi
         [last] = await client.inbox.wait(1, "subscription_event")
         assert (last["tool_call_id"], last["final"]) == ("tc-1", True)
         assert await provider.publish("bed-3", "dry") == 0
+
+
+async def test_events_that_wait_take_no_room_from_calls(make, serving):
+    provider = make(limits=Limits(max_open_per_caller=1))
+
+    @provider.tool
+    async def follow() -> Subscribed:
+        """Follow."""
+        return Subscribed(topic="t")
+
+    async with serving(provider) as client:
+        await client.invoke("follow")
+        await client.result()
+        async with asyncio.timeout(10):
+            while provider._door.live._outbox._lanes:
+                await asyncio.sleep(0.01)
+        client.inbox.statuses = [503] * 1000
+        assert await provider.publish("t", "dry") == 1
+        assert await client.invoke("follow", id="tc-2") == 200
+        client.inbox.statuses = []
+        await client.result(2)

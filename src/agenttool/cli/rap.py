@@ -81,6 +81,7 @@ async def _serve(provider: Provider, host: str, port: int, *, as_json: bool) -> 
         host=host,
         port=port,
         http=Patient,
+        ws="none",
         lifespan="off",  # run out here, where its errors can be told
         log_config=None,
         access_log=False,

@@ -60,7 +60,9 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
         def opened() -> Runtime:
             return Runtime.open(config=chosen, store=kept, tools=tools, callback_url=reached)
 
-        told = uvicorn.Config(make_app(opened), log_level="warning", access_log=False, lifespan="on", http=Patient)
+        told = uvicorn.Config(
+            make_app(opened), log_level="warning", access_log=False, lifespan="on", ws="none", http=Patient
+        )
         server = _Announcing(told, lambda: _tell(address, reached, as_json=as_json))
         server.run(sockets=[listening])
     except (ConfigError, RecordError, StoreError) as error:

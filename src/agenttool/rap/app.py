@@ -52,6 +52,7 @@ class Door:
     def __init__(self, settings: Settings) -> None:
         """Take the provider whose door this is."""
         self._settings = settings
+        self._once = settings.admits if isinstance(settings.admits, TakenOnce) else None
         self._live: Live | None = None
         self._bases: dict[tuple[str, str | None, str], str] = {}
 
@@ -213,7 +214,7 @@ class Door:
         headers = {name.lower(): value for name, value in request.headers.items()}
         asked = credentials.Request(method=request.method, target=target, headers=headers, body=body)
         caller = admits.caller_of(asked)
-        if isinstance(admits, TakenOnce) and caller is not None and not await self.live.take_once(*admits.once(asked)):
+        if caller is not None and self._once is not None and not await self.live.take_once(*self._once.once(asked)):
             caller = None
         if caller is None:
             raise HTTPException(401, "not authorized", {"WWW-Authenticate": "Bearer"})

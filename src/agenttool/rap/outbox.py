@@ -62,7 +62,8 @@ class Outbox:
             self._again.add(message.call)
             return
         self._lanes.add(message.call)
-        self._room.enter(message.call, message.caller)
+        if message.kind is not Kind.EVENT:
+            self._room.enter(message.call, message.caller)  # of events that wait, each subscription has a limit
         self._tasks.start(self._clear(message))
 
     def send_all(self, waiting: Iterable[Outgoing]) -> None:
@@ -82,7 +83,8 @@ class Outbox:
                     following = await self._store.insist(messages.next_of, call)
         finally:
             self._lanes.discard(call)
-            self._room.leave(call, message.caller)
+            if message.kind is not Kind.EVENT:
+                self._room.leave(call, message.caller)
 
     async def _send_one(self, message: Outgoing) -> Outgoing | None:
         """Deliver a message, let go of it, and give the next."""

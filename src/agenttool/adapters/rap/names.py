@@ -42,9 +42,12 @@ class Names:
             raise OSError("too many names are looked up already; try again later")
         loop = asyncio.get_running_loop()
         lookup: asyncio.Future[list[str]] = loop.create_future()
+        try:
+            threading.Thread(target=_look_up, args=(host, lookup, loop), name="agenttool-names", daemon=True).start()
+        except RuntimeError as error:
+            raise OSError("there is no thread to look a name up; try again later") from error
         lookup.add_done_callback(lambda done: self._end(host, done))
         self._under_way[host] = lookup
-        threading.Thread(target=_look_up, args=(host, lookup, loop), name="agenttool-names", daemon=True).start()
         return lookup
 
     def _end(self, host: str, lookup: "asyncio.Future[list[str]]") -> None:

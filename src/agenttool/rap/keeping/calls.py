@@ -87,9 +87,8 @@ def accept(connection: sqlite3.Connection, call: NewCall) -> KeptCall | None:
     ).fetchone()
     if row is None:
         return None
-    connection.executemany(
-        "INSERT OR IGNORE INTO ancestors VALUES (?, ?)", [(thread, row[0]) for thread in call.ancestors]
-    )
+    for thread in call.ancestors:
+        connection.execute("INSERT OR IGNORE INTO ancestors VALUES (?, ?)", (thread, row[0]))
     return _kept(call, row[0])
 
 
