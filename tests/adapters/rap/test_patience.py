@@ -113,3 +113,13 @@ async def test_those_who_say_nothing_make_room_for_those_who_do(monkeypatch):
         writer.write(POST + b"abcd")
         await reader.readuntil(b"abcd")
         assert [reader.at_eof() for reader, _ in silent] == [False, False]
+
+
+async def test_those_who_have_had_their_answer_make_room_for_newcomers(monkeypatch):
+    monkeypatch.setattr(patience, "HEAD_S", 10)
+    monkeypatch.setattr(patience, "MOST_CONNECTIONS", 2)
+    async with listening() as connect:
+        for _ in range(5):
+            reader, writer = await connect()
+            writer.write(POST + b"abcd")
+            await reader.readuntil(b"abcd")

@@ -104,3 +104,13 @@ async def test_the_views_of_a_closed_thread_are_gone_and_its_clients_know(runnin
         assert (await coming).content == {}
         assert await rt.rap.views.of() == ()
         await client.aclose()
+
+
+async def test_two_servers_may_name_their_updates_alike(running, tool_server, started):
+    server = tool_server()
+    async with running(server) as rt:
+        _, first = await started(rt, server)
+        _, second = await started(rt, server)
+        for invocation, kind in ((first, "a"), (second, "b")):
+            assert await update(server, invocation, kind, key="1", of=kind) == 200
+        assert [view.view_type for view in await rt.rap.views.of()] == ["a", "b"]

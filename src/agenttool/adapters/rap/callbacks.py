@@ -84,7 +84,7 @@ class Callbacks:
             return _dropped(call, "names a thread that is not its call's")
         if self._at_once >= MOST_AT_ONCE:
             return Outcome(BUSY, "too many callbacks at once; come again")
-        delivery = None if idempotency_key is None else hashlib.sha256(idempotency_key.encode()).hexdigest()[:_DIGITS]
+        delivery = None if idempotency_key is None else _digest(idempotency_key)
         return await self._in_turn(call, message, body, delivery)
 
     def call_of(self, token: str) -> InvocationId | Outcome:
@@ -226,10 +226,15 @@ class Callbacks:
         if await self.threads.find(message.group_id) is None:
             return _dropped(call, "is about a thread that is closed")
         view = View(thread_id=message.group_id, view_type=message.view_type, content=message.content)
-        if await self.views.update(view, delivery):
+        own = None if delivery is None else _digest(f"{call}/{delivery}")  # those of two servers may be alike
+        if await self.views.update(view, own):
             return _OK
         log.warning("a view of %s was dropped: it is too large, or its thread has too many", call)
         return Outcome(TOO_LARGE, "the view is too large, or there are too many; clear one first")
+
+
+def _digest(words: str) -> str:
+    return hashlib.sha256(words.encode()).hexdigest()[:_DIGITS]
 
 
 def _read(call: InvocationId, content_type: str | None, body: bytes) -> Callback | Outcome:

@@ -1,6 +1,7 @@
 """How long a server waits for a request, and for how many at a time: half of one holds up nobody for long."""
 
 import asyncio
+from math import inf
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -10,7 +11,8 @@ WHOLE_S = 40.0
 
 MOST_HEAD = 65_536
 MOST_CONNECTIONS = 500
-"""So many bytes has a head, and so many connections has a server; then those make room that owe a request."""
+"""So many bytes has a head, and so many connections has a server; then those make room who owe a request, and after
+them those who have had their answer."""
 
 
 class Patient(HttpToolsProtocol):
@@ -30,8 +32,13 @@ class Patient(HttpToolsProtocol):
         super().connection_made(transport)
         self._alarm = self.loop.call_later(HEAD_S, self._look)
         if len(self.connections) > MOST_CONNECTIONS:
-            waiting = [each for each in self.connections if isinstance(each, Patient) and each.is_owed]
-            min(waiting, key=Patient.until).hang_up()
+            others = (each for each in self.connections - {self} if isinstance(each, Patient) and each.is_idle)
+            min(others, key=Patient.until, default=self).hang_up()
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nobody would lose an answer with this connection."""
+        return self.is_owed or self.cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
         """Take what came, and see whether the request is whole."""
@@ -64,8 +71,8 @@ class Patient(HttpToolsProtocol):
             self._alarm = self.loop.call_later(WHOLE_S - HEAD_S, self.hang_up)
 
     def until(self) -> float:
-        """Tell until when it is waited for."""
-        return 0.0 if self._alarm is None else self._alarm.when()
+        """Tell until when a request is waited for; one that has had its answer comes after those who owe theirs."""
+        return inf if self._alarm is None else self._alarm.when()
 
     def _rest(self) -> None:
         if self._alarm is not None:
