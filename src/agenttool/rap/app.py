@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap import credentials
 from agenttool.adapters.rap.credentials import TakenOnce
@@ -143,6 +144,17 @@ class Door:
             raise HTTPException(503, _FULL)
         return Response()
 
+    async def take(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one invocation without the layers around the other paths, which cost more than what it takes."""
+        request = Request(scope, receive)
+        try:
+            response = await self.invoke(request)
+        except HTTPException as error:
+            response = await _refused(request, error)
+        except StoreError as error:
+            response = await _failing(request, error)
+        await response(scope, receive, send)
+
     async def cancel_tool_call(self, request: Request) -> Response:
         """Take a cancellation; the answer is the same whether or not there is such a call."""
         caller, body = await self._message(request)
@@ -230,6 +242,12 @@ class Door:
             below = request.url.replace(path=asked[2], query="", fragment="")  # also where another app holds this one
             self._bases[asked] = str(below).rstrip("/")
         return self._bases[asked]
+
+
+def is_invocation(scope: Scope) -> bool:
+    """Tell whether a request is for the path that calls come to, which nearly all are."""
+    is_posted = scope["type"] == "http" and scope["method"] == "POST"
+    return is_posted and scope["path"].removeprefix(scope.get("root_path", "")) == INVOKE_PATH
 
 
 def make_app(door: Door) -> Starlette:

@@ -84,13 +84,14 @@ class Live:
         wait = self._calls.wait_of(call.caller)
         if wait:
             return await self.refuse(call, f"too many calls; try again in {wait:.3g} seconds")
-        self._room.enter(call.key, call.caller)  # until it is kept, or else those that come meanwhile find room, too
+        key = call.key
+        self._room.enter(key, call.caller)  # until it is kept, or else those that come meanwhile find room, too
         try:
             kept = await self._store.perform(calls.accept, call)
             if kept is not None:
                 self._runs.start(kept, self, message)
         finally:
-            self._room.leave(call.key, call.caller)
+            self._room.leave(key, call.caller)
         return True
 
     async def refuse(self, call: NewCall, message: str) -> bool:

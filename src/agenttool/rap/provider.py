@@ -13,7 +13,7 @@ from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.assemble import Runtime
 from agenttool.errors import ConfigError
-from agenttool.rap.app import Door, make_app
+from agenttool.rap.app import Door, is_invocation, make_app
 from agenttool.rap.declare import RapToolOptions, declare
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
@@ -203,4 +203,8 @@ class Provider:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        await self.app(scope, receive, send)
+        app = self.app
+        if is_invocation(scope) and not app.user_middleware:
+            await self._door.take(scope, receive, send)
+        else:
+            await app(scope, receive, send)

@@ -93,18 +93,33 @@ class Store:
         return jobs
 
     def _commit(self, jobs: list[_Job]) -> list[_Outcome]:
-        outcomes: list[_Outcome] = []
+        """Do all that waits in one transaction; only if a piece of it fails, once more with each piece on its own."""
+        try:
+            try:
+                return self._transact(jobs, self._perform)
+            except sqlite3.OperationalError:
+                raise  # the disk: nobody aboard fares any better
+            except Exception:  # noqa: BLE001 -- told to whoever asked for that piece
+                return self._transact(jobs, self._attempt)
+        except sqlite3.Error as error:
+            failure = StoreError(f"the provider's store cannot be written: {error}; look at the disk")
+            return [(outcome, None, failure) for _, outcome in jobs]
+
+    def _transact(self, jobs: list[_Job], do: Callable[[_Job], _Outcome]) -> list[_Outcome]:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            outcomes = [self._attempt(job) for job in jobs]
+            outcomes = [do(job) for job in jobs]
             self._connection.execute("COMMIT")
-        except sqlite3.Error as error:
+        except BaseException:
             with suppress(sqlite3.Error):  # a disk may fail at that, too; what was not committed is gone anyway
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
-            failure = StoreError(f"the provider's store cannot be written: {error}; look at the disk")
-            return [(outcome, None, failure) for _, outcome in jobs]
+            raise
         return outcomes
+
+    def _perform(self, job: _Job) -> _Outcome:
+        work, outcome = job
+        return outcome, work(self._connection), None
 
     def _attempt(self, job: _Job) -> _Outcome:
         """Do one piece of work; if it fails, what it did is undone, and the others go on."""
