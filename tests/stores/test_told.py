@@ -23,7 +23,7 @@ from agenttool.ports.calls import ToolCall
 from agenttool.ports.facts import Fact
 from agenttool.records import Behavior, HookEvent, RuleSource
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.stores.told import recall, tell
+from agenttool.stores.told import recall, tell, written_about, written_apart, written_together
 from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.strategies import json_values
 
@@ -226,6 +226,16 @@ async def test_a_plain_result_is_kept_in_few_words_and_says_its_text_once():
         facts = [fact for _, fact in rt._core.journal.log.read(0, 1000)]
     ends = [tell(fact) for fact in facts if fact.step.ends]
     assert [line.count(b"needle") for line in ends] == [2, 2], "once asked, once answered"
+
+
+_line = st.tuples(st.sampled_from([b"", b"x", b"here", b"x here x"]), st.sampled_from([b"", b"\tone", b"\ttwo"]))
+
+
+@given(st.lists(_line.map(b"".join), min_size=1, max_size=20))
+def test_lines_that_hold_a_word_are_found_as_if_all_had_been_taken_apart(lines):
+    text = written_together(lines)
+    assert written_apart(text) == lines
+    assert list(written_about(text, b"here")) == [each for each in enumerate(lines) if b"here" in each[1]]
 
 
 def test_a_result_as_older_versions_kept_it_is_read():

@@ -1,6 +1,7 @@
 """A fact as it is kept: one line of JSON that tells all that its evidence can tell, and the fact read back from it."""
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated
 
 import msgspec
@@ -31,6 +32,7 @@ MOST_STANDING = 1024
 """Of so many things that stand for many facts it is remembered how they are spelled."""
 
 _encode = msgspec.json.Encoder().encode
+_COMMON = re.compile(SEPARATOR + rb"([^\n]+)")
 _standing: dict[int, tuple[Part, bytes]] = {}
 
 _ENVELOPE: JsonObject = {"invocation_id": "", "tool_id": "", "status": "planned", "created_at": ""}
@@ -165,6 +167,25 @@ def written_apart(text: bytes) -> list[bytes]:
             last = standing or last
             lines[place] = head + separator + last
     return lines
+
+
+def written_about(text: bytes, word: bytes) -> Iterator[tuple[int, bytes]]:
+    """Give the lines that hold a word, each with its place, without taking the others apart.
+
+    A word that only stands in what a line has in common with those before it is not found there.
+    """
+    place = begin = 0
+    found = text.find(word)
+    while found >= 0:
+        start = text.rfind(b"\n", 0, found) + 1
+        end = text.find(b"\n", found)
+        end = len(text) if end < 0 else end
+        place += text.count(b"\n", begin, start)
+        begin, line = start, text[start:end]
+        if line.endswith(SEPARATOR):
+            line += next(reversed(_COMMON.findall(text, 0, start)), b"")
+        yield place, line
+        found = text.find(word, end)
 
 
 def recall(line: bytes, steps: Mapping[str, Step]) -> Fact:

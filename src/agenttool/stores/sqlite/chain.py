@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from agenttool.errors import StoreError
-from agenttool.stores.told import written_apart
+from agenttool.stores.told import written_about, written_apart
 
 ToldFact: TypeAlias = tuple[str | None, bytes]
 """A fact on its way to the disk: its call and what it tells."""
@@ -25,6 +25,14 @@ def unfold(rows: Iterable[Row]) -> Iterator[tuple[int, bytes]]:
     for last, told in rows:
         lines = written_apart(told)
         yield from enumerate(lines, last - len(lines) + 1)
+
+
+def unfold_about(rows: Iterable[Row], word: str) -> Iterator[tuple[int, bytes]]:
+    """Give the facts that hold a word, each with its position; the others are passed over."""
+    for last, told in rows:
+        first = last - told.count(b"\n")
+        for place, line in written_about(told, word.encode()):
+            yield first + place, line
 
 
 def find_head(connection: sqlite3.Connection) -> tuple[int, bytes]:

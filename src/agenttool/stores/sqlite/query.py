@@ -6,7 +6,7 @@ from itertools import islice
 
 from agenttool.ports.facts import Fact, Step
 from agenttool.records import InvocationId
-from agenttool.stores.sqlite.chain import unfold
+from agenttool.stores.sqlite.chain import unfold, unfold_about
 from agenttool.stores.told import call_of, recall
 
 # Whoever edits the file may leave text or numbers where bytes were.
@@ -40,6 +40,5 @@ def read_back(
 
 def lines_of(connection: sqlite3.Connection, invocation_id: InvocationId) -> Iterator[tuple[int, bytes]]:
     """Give what is told of one call, oldest first."""
-    named = invocation_id.encode()
-    lines = unfold(connection.execute(_OF_CALL, (invocation_id,)))
-    return ((place, line) for place, line in lines if named in line and call_of(line) == invocation_id)
+    lines = unfold_about(connection.execute(_OF_CALL, (invocation_id,)), invocation_id)
+    return ((place, line) for place, line in lines if call_of(line) == invocation_id)
