@@ -14,13 +14,26 @@ while True:
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import cast
 
 from agenttool.adapters.function_calling.content import answers_of, refs_in
 from agenttool.adapters.function_calling.formats import format_named
-from agenttool.adapters.function_calling.menu import Menu, Wishes, make_menu
+from agenttool.adapters.function_calling.menu import Menu, Wishes, claims_on, make_menu, may_search
+from agenttool.adapters.function_calling.names import Claims
 from agenttool.errors import ConfigError, StoreError
 from agenttool.ports.calls import ToolCall
-from agenttool.records import AbsentTool, Digest, JsonObject, Ref, SurfaceId, ToolId, ToolResult, ToolSurface
+from agenttool.ports.offer import OfferedTool
+from agenttool.records import (
+    AbsentTool,
+    DeferredToolRef,
+    Digest,
+    JsonObject,
+    Ref,
+    SurfaceId,
+    ToolId,
+    ToolResult,
+    ToolSurface,
+)
 from agenttool.runtime import Runtime
 
 __all__ = ["ModelTools", "Turn"]
@@ -70,6 +83,7 @@ class ModelTools:
         self._wishes = wishes
         self._found: set[ToolId] = set()
         self._known: tuple[SurfaceId, Menu] | None = None
+        self._claims: tuple[Sequence[str], Claims] | None = None
 
     def request(self) -> JsonObject:
         """Give the part of a request that is about tools: its tools, and what it says about choosing among them.
@@ -134,10 +148,21 @@ class ModelTools:
     def _menu(self) -> Menu:
         """Put together what is sent; what the provider's search found is sent as before, for it is referred to."""
         if self._known is None or self._known[0] != self.surface.surface_id:
-            offered = self._runtime.offered(self.surface)
-            sent = (replace(each, is_deferred=True) if each.tool_id in self._found else each for each in offered)
-            self._known = self.surface.surface_id, make_menu(sent, self._format.LIMITS, self._wishes)
+            limits, refs = self._format.LIMITS, cast("Sequence[DeferredToolRef]", self.surface.deferred_tools or ())
+            waiting = () if may_search(len(refs), limits, self._wishes) else refs
+            offered = self._runtime.offered(self.surface, deferred=not waiting)
+            sent = [replace(each, is_deferred=True) if each.tool_id in self._found else each for each in offered]
+            menu = make_menu(sent, limits, self._wishes, waiting=waiting, claims=self._claimed(sent, waiting))
+            self._known = self.surface.surface_id, menu
         return self._known[1]
+
+    def _claimed(self, sent: Iterable[OfferedTool], waiting: Iterable[DeferredToolRef]) -> Claims:
+        """Count the names that tools want; as long as the same tools are there, loaded or not, they want the same."""
+        known, refs = self._claims, self.surface.tool_refs or ()
+        if known is None or (known[0] is not refs and frozenset(known[0]) != frozenset(refs)):
+            known = refs, claims_on((*sent, *waiting))
+        self._claims = refs, known[1]
+        return known[1]
 
     async def _load_found(self, menu: Menu, found: Iterable[str]) -> None:
         """Load what the provider's own search has shown to its model, so that it may be called."""

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
+from types import MappingProxyType
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.fates import CALLABLE, LOADABLE, SHOWN, Fate, Fates
 from agenttool.catalog.filters import Situation, first_absence
 from agenttool.catalog.request import SurfaceRequest
 from agenttool.catalog.roster import Roster
+from agenttool.catalog.spoken import FINDER, qualified, spoken
 from agenttool.catalog.unresolved import (
     Unresolved,
     ambiguous,
@@ -21,6 +23,8 @@ from agenttool.catalog.unresolved import (
 )
 from agenttool.ports.surfacing import ProviderState
 from agenttool.records import ToolId, ToolSurface
+
+_NO_OTHERS: Mapping[str, str] = MappingProxyType({})
 
 _PRIMARY = 2
 """The first two meanings of a name are those of a qualified and of a bare one; aliases and ids come after them."""
@@ -158,10 +162,14 @@ class Surface:
         self.now, self._left = situation, None
         self.entries.clear()
 
-    def resolve(self, name: str) -> Entry | Unresolved:
+    def resolve(self, name: str, known_as: Mapping[str, str] = _NO_OTHERS) -> Entry | Unresolved:
         """Find a tool by qualified name, bare name, alias or id; a name that several share leads to none of them.
 
         A primary name hides an alias, and a qualified name has one owner (G-42).
+
+        Args:
+            name: what the caller called it.
+            known_as: what the caller calls our own tools, by their qualified names, if not as they are called here.
         """
         offered = self.extra.get(name)
         for rank, numbers in enumerate(self._meanings(name)):
@@ -175,7 +183,11 @@ class Surface:
                 return ambiguous(name, tuple(owners))
             if callable_here:
                 return self._still_there(callable_here[0])
-        return self._why_not(name)
+        return self._why_not(name, known_as)
+
+    def spoken(self, name: str, known_as: Mapping[str, str] = _NO_OTHERS) -> str:
+        """Give the name by which a caller here calls one of our own tools."""
+        return known_as.get(qualified(name)) or spoken(self.fates, name)
 
     def _meanings(self, name: str) -> Iterator[Sequence[int]]:
         roster = self.roster
@@ -197,19 +209,18 @@ class Surface:
                 return unavailable(self.roster.names.qualified[number], provider)
         return self.roster.entries[number]
 
-    def _why_not(self, name: str) -> Unresolved:
+    def _why_not(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
         meant = [number for numbers in self._meanings(name) for number in numbers]
         if not meant:
             return unknown(name)
         waiting = [each for each in dict.fromkeys(meant) if self.fates.codes[each] in LOADABLE]
         if self.newer is not None:
-            now = self.latest().resolve(name)
+            now = self.latest().resolve(name, known_as)
             return now if isinstance(now, Unresolved) else came_later(name, was_waiting=bool(waiting))
-        return (
-            not_loaded([self.roster.names.qualified[each] for each in waiting])
-            if waiting
-            else self._why_absent(meant[0])
-        )
+        if waiting:
+            names = [self.roster.names.qualified[each] for each in waiting]
+            return not_loaded(names, self.spoken(FINDER, known_as))
+        return self._why_absent(meant[0])
 
     def _why_absent(self, number: int) -> Unresolved:
         name, provider = self.roster.names.qualified[number], self.roster.entries[number].tool.declaration.namespace

@@ -9,7 +9,7 @@ from agenttool.catalog.fates import DEFERRED, LOADABLE, SHOWN, Fate, Fates
 from agenttool.catalog.filters import Absence, Situation
 from agenttool.catalog.request import SurfaceRequest
 from agenttool.catalog.roster import Lists, Roster
-from agenttool.catalog.unresolved import FINDER
+from agenttool.catalog.spoken import FINDER, spoken
 from agenttool.ports.surfacing import ProviderState, SurfacePolicy
 from agenttool.records import (
     AbsenceReason,
@@ -148,7 +148,7 @@ def _selection(fates: Fates, making: Making, lists: Lists) -> JsonObject:
     if not fates.count(DEFERRED):
         return told
     told["deferred_tokens"] = lists.deferred_tokens
-    told["discovery"] = FINDER
+    told["discovery"] = spoken(fates, FINDER)
     limits = {"max_tools": making.policy.max_tools, "max_tokens": making.policy.max_tokens}
     told["deferred_because"] = {"over_limit": {**limits}} if fates.is_crowded else "tools_ask_for_it"
     return told

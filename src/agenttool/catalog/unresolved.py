@@ -9,9 +9,6 @@ from agenttool.records import ErrorClass
 MAX_TOLD = 200
 """How many characters of a name that leads nowhere are told."""
 
-FINDER = "tool_search"
-"""The name of the tool by which a model finds and loads the others."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unresolved:
@@ -49,14 +46,14 @@ def blocked(name: str, absence: Absence) -> Unresolved:
     )
 
 
-def not_loaded(names: Sequence[str]) -> Unresolved:
+def not_loaded(names: Sequence[str], finder: str) -> Unresolved:
     """Say how to come by a tool that waits to be searched for, or by one of several that share a name."""
     if len(names) > 1:
         choices = " or ".join(f"'select:{each}'" for each in sorted(names))
         told = f"{len(names)} tools answer to this name, and none of their schemas was shown yet; "
-        step = f"call {FINDER} with the query {choices}"
+        step = f"call {finder} with the query {choices}"
     else:
-        told, step = f"the schema of {names[0]!r} was not shown yet; ", f"call {FINDER} with 'select:{names[0]}'"
+        told, step = f"the schema of {names[0]!r} was not shown yet; ", f"call {finder} with 'select:{names[0]}'"
     return _not_loaded("schema_not_loaded", f"{told}{step}, then call it with arguments that fit")
 
 

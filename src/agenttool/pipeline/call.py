@@ -47,7 +47,7 @@ from agenttool.scheduler.gate import Gate
 from agenttool.scheduler.limits import Expiry, TimeLimit
 from agenttool.scheduler.lines import Turn
 
-_NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _making_signals = threading.Lock()
 
 FREE_UPDATES = 100
@@ -72,6 +72,7 @@ class Call(Live, eq=False):
         children: the calls under way that its tool made.
         wanted_changes: what its tool wants to change in the shared context; deferred ones wait for the batch's end.
         fault: what was wrong with the arguments before they could even be written down.
+        known_as: what its caller calls our own tools.
         lost: why what was given as its surface leads nowhere.
         is_held: the store keeps what it takes to go on with it.
         is_parked: this process closes, and leaves it to the next one; or nobody waits for it, and it waits for others.
@@ -97,6 +98,7 @@ class Call(Live, eq=False):
     parent: "Call | None" = None
     is_special: bool = False
     depth: int = 0
+    known_as: Mapping[str, str] = _NOTHING
     scheduler_policy: SchedulerPolicy | None = None
     tool_id: ToolId = _UNRESOLVED
     status: InvocationStatus | None = None
@@ -265,7 +267,7 @@ class Call(Live, eq=False):
     @property
     def credentials(self) -> Mapping[str, str]:
         """What was leased for this one call."""
-        return _NO_CREDENTIALS
+        return _NOTHING
 
     @property
     def sandbox_profile(self) -> str | None:

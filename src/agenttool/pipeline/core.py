@@ -1,7 +1,7 @@
 """What all calls of a runtime share."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -30,7 +30,7 @@ def _nobody(parent: object, name: str, arguments: JsonObject) -> Coroutine[objec
     raise AssertionError("the runtime says how nested calls are made")
 
 
-async def _nobody_looks(surface: Surface | None, query: str, limit: int) -> JsonObject:
+async def _nobody_looks(surface: Surface | None, query: str, limit: int, known_as: Mapping[str, str]) -> JsonObject:
     raise AssertionError("the runtime says how tools are found")
 
 

@@ -7,7 +7,6 @@ from typing import cast
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.search.index import Index
 from agenttool.catalog.search.known import Known
-from agenttool.catalog.unresolved import FINDER
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
@@ -44,7 +43,7 @@ async def search_tools(
     return result
 
 
-def told_to_model(result: ToolSearchResult, known: Known, loaded: Sequence[Entry], surface_id: SurfaceId) -> JsonObject:
+def told_to_model(result: ToolSearchResult, known: Known, loaded: Sequence[Entry], finder: str) -> JsonObject:
     """Tell a model what was found, which of it was loaded, and what to do next; schemas of loaded tools included."""
     matches: list[Json] = [
         {**to_json(match), "description": _first_line(known[match.tool_id])}
@@ -52,7 +51,7 @@ def told_to_model(result: ToolSearchResult, known: Known, loaded: Sequence[Entry
         if isinstance(match, SearchMatch)
     ]
     told = to_json(result)
-    told |= {"matches": matches, "surface_id": surface_id, "next_step": _next_step(result, loaded)}
+    told |= {"matches": matches, "next_step": _next_step(result, loaded, finder)}
     if not loaded:
         return told
     shown: list[Json] = [_definition(each) for each in loaded]
@@ -69,12 +68,12 @@ def _first_line(entry: Entry) -> str:
     return entry.tool.declaration.description.partition("\n")[0]
 
 
-def _next_step(result: ToolSearchResult, loaded: Sequence[Entry]) -> str:
+def _next_step(result: ToolSearchResult, loaded: Sequence[Entry], finder: str) -> str:
     if loaded:
         return "the loaded tools can be called by name from now on"
     match result.next_action:
         case NextAction.LOAD_SCHEMA_THEN_CALL:
-            return f"load what you need: call {FINDER} with the query select:NAME"
+            return f"load what you need: call {finder} with the query select:NAME"
         case NextAction.WAIT_FOR_PROVIDER:
             return "some providers are still connecting: search again in a moment"
         case NextAction.NONE:

@@ -7,14 +7,14 @@ from agenttool.ports.offer import OfferedTool
 from agenttool.records import InputContract
 
 
-def offered_on(core: Core, surface: Surface) -> tuple[OfferedTool, ...]:
-    """List what a surface shows, what was offered on it since it was made, and what it defers."""
+def offered_on(core: Core, surface: Surface, *, deferred: bool) -> tuple[OfferedTool, ...]:
+    """List what a surface shows, what was offered on it since it was made, and if wanted what it defers."""
     since = {each.tool_id: each for each in surface.extra.values() if each.tool_id not in surface.shown}
     shown = [core.tools[entry] for entry in (*surface.shown.values(), *(since[each] for each in sorted(since)))]
-    deferred = [core.tools[entry] for entry in surface.loadable.values()]
+    waiting = [core.tools[entry] for entry in surface.loadable.values()] if deferred else []
     return (
         *(_offered(tool, is_deferred=False) for tool in shown),
-        *(_offered(tool, is_deferred=True) for tool in deferred),
+        *(_offered(tool, is_deferred=True) for tool in waiting),
     )
 
 

@@ -56,6 +56,11 @@ def read_back_tool(payloads: PayloadStore) -> DeclaredTool:
     return _TOOL.declared(ReadBack(payloads), _check)
 
 
+def read_tool_of(call: Call) -> str:
+    """Give the name by which whoever made a call can read its output back."""
+    return READ_RESULT if call.surface is None else call.surface.spoken(READ_RESULT, call.known_as)
+
+
 def digest_in(payload: str | Ref) -> Digest | None:
     """Read which bytes are meant: by their digest, by the id that a preview names, or by a ref."""
     if isinstance(payload, Ref):
@@ -93,7 +98,7 @@ class ReadBack:
         except StoreError as error:
             told = f"the stored output cannot be read now: {error}"
             raise ToolFailure(guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=Phase.EXECUTE, message=told)) from error
-        return stretch.told(payload_id, READ_RESULT)
+        return stretch.told(payload_id, read_tool_of(cast("Call", job)))
 
     async def _read(self, digest: Digest, stretch: Stretch) -> None:
         decoder = getincrementaldecoder("utf-8")()

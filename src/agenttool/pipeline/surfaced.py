@@ -77,11 +77,11 @@ class Surfaced:
         self._refuse_if_closed()
         return await self._surfacing.change(changes)
 
-    def offered(self, surface: ToolSurface) -> tuple[OfferedTool, ...]:
-        """List the tools of a surface that was made here as a model may be shown them, deferred ones included.
+    def offered(self, surface: ToolSurface, *, deferred: bool = True) -> tuple[OfferedTool, ...]:
+        """List the tools of a surface that was made here as a model may be shown them, deferred ones last.
 
         Raises:
             ConfigError: there is no such surface, or the runtime is closed.
         """
         self._refuse_if_closed()
-        return offered_on(self._surfacing.core, self._surfacing.surfaces.made(surface))
+        return offered_on(self._surfacing.core, self._surfacing.surfaces.made(surface), deferred=deferred)

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 from weakref import WeakSet
@@ -15,6 +15,7 @@ from agenttool.catalog.request import SurfaceRequest
 from agenttool.catalog.roster import Roster
 from agenttool.catalog.search.index import Index
 from agenttool.catalog.search.known import Known
+from agenttool.catalog.spoken import FINDER
 from agenttool.catalog.surface import Surface
 from agenttool.catalog.surface_record import Making, record_of
 from agenttool.catalog.surfaces import PutAway, Surfaces
@@ -284,7 +285,9 @@ class Surfacing:
         """Give what may be known of on a surface: nothing that was left out since it was made."""
         return Known.of(surface, surface.left(self._denied.among))
 
-    async def _find_for_model(self, asked_on: Surface, query: str, limit: int) -> JsonObject:
+    async def _find_for_model(
+        self, asked_on: Surface, query: str, limit: int, known_as: Mapping[str, str]
+    ) -> JsonObject:
         """Search for a model; what it selects by name is loaded on a surface that takes the place of its own."""
         surface = asked_on.latest()
         known, surface_id = self._known(surface), surface.record.surface_id
@@ -297,7 +300,8 @@ class Surfacing:
             if chosen:
                 surface.newer = self._loaded(surface, built, chosen)
                 surface = surface.newer
-        return told_to_model(result, known, chosen, surface.record.surface_id)
+        told = told_to_model(result, known, chosen, surface.spoken(FINDER, known_as))
+        return {**told, "surface_id": surface.record.surface_id}
 
 
 def _brief(record: ToolSurface) -> ToolSurface:

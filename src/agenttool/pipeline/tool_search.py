@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from agenttool.catalog.unresolved import FINDER
+from agenttool.catalog.spoken import FINDER
 from agenttool.pipeline.built_in import BuiltIn, built_in_id
 from agenttool.pipeline.call import Call
 from agenttool.ports.executor import Job
@@ -55,5 +55,5 @@ class ToolSearch:
         call = cast("Call", job)  # it is the call itself; nothing else knows the surface
         asked = job.call_input
         return await call.core.find_tools(
-            call.surface, str(asked["query"]), cast("int", asked.get("limit", DEFAULT_LIMIT))
+            call.surface, str(asked["query"]), cast("int", asked.get("limit", DEFAULT_LIMIT)), call.known_as
         )

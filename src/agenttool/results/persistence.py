@@ -1,5 +1,6 @@
 """Where the bytes of a result go: inline, previewed, by ref, redacted, dropped or never kept. Decided, not done."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agenttool.records import (
@@ -36,6 +37,7 @@ OVER_LIMIT = "result_exceeded_inline_limit"
 _LEAST_PREVIEW_CHARS = 400
 _MAX_UTF8_BYTES = 4
 _Strategy = PersistenceStrategy
+_STORING = (_Strategy.PREVIEW_AND_PERSIST, _Strategy.REF_ONLY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +54,6 @@ class PersistencePolicy:
     always: PersistenceStrategy | None = None
     self_bounding: bool = False
     preview_chars: int = DEFAULT_PREVIEW_CHARS
-    read_tool: str = READ_RESULT
     fallback_summary: str | None = None
     effects: bool | None = None
     inline_below: int = field(init=False, default=0)
@@ -116,11 +117,13 @@ INLINE = PersistencePlan(strategy=_Strategy.INLINE)
 """The plan of nearly every result: it is small, nothing was taken out of it, and it stays as it is."""
 
 
-def decide_persistence(mapped: Mapped, policy: PersistencePolicy) -> PersistencePlan:
+def decide_persistence(
+    mapped: Mapped, policy: PersistencePolicy, read_tool: Callable[[], str] = lambda: READ_RESULT
+) -> PersistencePlan:
     """Decide where the bytes of one result go.
 
     Nothing to deliver is the only way to fail here (G-12): all of it was redacted, or it may neither be inlined nor
-    stored. A preview or a ref is a success.
+    stored. A preview or a ref is a success, and names the tool by which the rest is read.
     """
     state = mapped.result.redaction_state
     if mapped.chars <= policy.inline_below and state is RedactionState.NONE:
@@ -131,7 +134,10 @@ def decide_persistence(mapped: Mapped, policy: PersistencePolicy) -> Persistence
         return _withheld(policy, _UNSTORABLE_MEDIA, _Strategy.NEVER_PERSIST)
     bulk = bulk_of(mapped.result)
     threshold = _exceeded(bulk, mapped.chars, policy)
-    return _within_limit(bulk, policy, state) if threshold is None else _over_limit(bulk, policy, threshold, state)
+    is_stored = threshold is not None or (policy.always is _Strategy.REF_ONLY and bool(bulk.text))
+    if is_stored and not policy.self_bounding and policy.over_limit in _STORING:
+        return _stored(bulk, policy, threshold, state, read_tool())
+    return _within_limit(policy, state) if threshold is None else _over_limit(bulk, policy, threshold)
 
 
 def _exceeded(bulk: Bulk, chars: int, policy: PersistencePolicy) -> JsonObject | None:
@@ -143,9 +149,7 @@ def _exceeded(bulk: Bulk, chars: int, policy: PersistencePolicy) -> JsonObject |
     return None
 
 
-def _within_limit(bulk: Bulk, policy: PersistencePolicy, state: RedactionState | None) -> PersistencePlan:
-    if policy.always is _Strategy.REF_ONLY and bulk.text:
-        return _stored(bulk, policy, None, state)
+def _within_limit(policy: PersistencePolicy, state: RedactionState | None) -> PersistencePlan:
     if policy.always is _Strategy.NEVER_PERSIST:
         return PersistencePlan(strategy=_Strategy.NEVER_PERSIST, reason="policy_never_persist", stores_media=False)
     if state is RedactionState.PARTIAL:
@@ -153,21 +157,17 @@ def _within_limit(bulk: Bulk, policy: PersistencePolicy, state: RedactionState |
     return INLINE
 
 
-def _over_limit(
-    bulk: Bulk, policy: PersistencePolicy, threshold: JsonObject, state: RedactionState | None
-) -> PersistencePlan:
+def _over_limit(bulk: Bulk, policy: PersistencePolicy, threshold: JsonObject) -> PersistencePlan:
     if policy.self_bounding and len(bulk.text) <= SELF_BOUNDED_CHARS:
         return PersistencePlan(strategy=_Strategy.INLINE, reason="self_bounding_tool", threshold=threshold)
     if policy.self_bounding:
         broken: JsonObject = {"self_bounded_chars": SELF_BOUNDED_CHARS}
         return _withheld(policy, _too_large(broken), _Strategy.DROP_WITH_REASON, broken)
-    if policy.over_limit in (_Strategy.PREVIEW_AND_PERSIST, _Strategy.REF_ONLY):
-        return _stored(bulk, policy, threshold, state)
     return _withheld(policy, _too_large(threshold), policy.over_limit, threshold)
 
 
 def _stored(
-    bulk: Bulk, policy: PersistencePolicy, threshold: JsonObject | None, state: RedactionState | None
+    bulk: Bulk, policy: PersistencePolicy, threshold: JsonObject | None, state: RedactionState | None, read_tool: str
 ) -> PersistencePlan:
     payload = payload_of(
         bulk.text.encode(),
@@ -175,7 +175,7 @@ def _stored(
         relation=FULL_OUTPUT,
         redaction_state=state or RedactionState.NONE,
     )
-    hint = ReadHint(payload_id=payload.ref.id or "", tool=policy.read_tool)
+    hint = ReadHint(payload_id=payload.ref.id or "", tool=read_tool)
     if policy.over_limit is _Strategy.REF_ONLY:
         told = f"The output ({bulk.size_bytes} bytes, {bulk.media_type}) is stored and not shown. {hint.whole()}"
         shown = told if policy.fallback_summary is None else f"{policy.fallback_summary}\n{told}"

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.adapters.function_calling.names import named
+from agenttool.adapters.function_calling.names import claims_of, named
 from agenttool.ports.offer import OfferedTool
 
 TAKEN_BY_ALL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -62,19 +62,19 @@ def test_tools_with_one_name_are_told_apart_by_their_namespaces():
 def test_loading_a_tool_renames_none(tools, data):
     shown = data.draw(st.lists(st.sampled_from(tools), unique_by=id)) if tools else []
     waiting = [each for each in tools if each not in shown]
-    assert named(shown, waiting=waiting).items() <= named(tools).items()
+    assert named(shown, claims=claims_of([*shown, *waiting])).items() <= named(tools).items()
 
 
 def test_a_tool_that_waits_claims_a_name_that_another_would_be_spelled_as():
     spelled, waiting = offered("x", "a.b"), offered("y", "a_b")
-    (name,) = named([spelled], waiting=[waiting])
+    (name,) = named([spelled], claims=claims_of([spelled, waiting]))
     assert name != "a_b"
     assert named([spelled, waiting]) == {name: spelled, "a_b": waiting}
 
 
 def test_a_tool_that_waits_shares_its_name_already_so_that_loading_it_renames_none():
     shown, waiting = offered("github", "search"), offered("jira", "search")
-    assert list(named([shown], waiting=[waiting])) == ["github__search"]
+    assert list(named([shown], claims=claims_of([shown, waiting]))) == ["github__search"]
     assert list(named([shown, waiting])) == ["github__search", "jira__search"]
 
 

@@ -29,6 +29,7 @@ LIMITS = Limits(
     has_search=True,
     max_deferred=1000,
     reserved=frozenset({SEARCH}),
+    search_name=SEARCH,
     property_names=re.compile(r"[a-zA-Z0-9_.-]{1,64}"),
 )
 

@@ -48,6 +48,6 @@ def _why_not(menu: Menu, wish: str) -> str:
     left_out = next((each for each in menu.left_out if wish in (each.name, each.tool_id)), None)
     if left_out is not None:
         return f": {left_out.message}; {left_out.would_change}"
-    if wish in menu.waiting:
+    if any(wish in (each.name, f"{each.namespace}.{each.name}", each.tool_id) for each in menu.waiting):
         return ", because it waits to be loaded; load it first, with `tools.load`"
     return "; name a tool of the surface, or use auto, none or required"

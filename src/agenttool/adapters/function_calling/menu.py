@@ -2,18 +2,28 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agenttool.adapters.function_calling.budget import StrictBudget
 from agenttool.adapters.function_calling.dialect import Dialect
 from agenttool.adapters.function_calling.loose import argument_names, loose_form
-from agenttool.adapters.function_calling.names import named
+from agenttool.adapters.function_calling.names import Claims, claims_of, named
 from agenttool.adapters.function_calling.strict import NotStrict, strict_form
 from agenttool.ports.offer import OfferedTool
-from agenttool.records import AbsenceReason, AbsentTool, JsonObject
+from agenttool.records import AbsenceReason, AbsentTool, DeferredToolRef, JsonObject, ToolId
 
 OUR_SEARCH = "agenttool.tool_search"
 """The tool by which a model searches here; where the provider has a search of its own, one is enough."""
+
+OUR_READER = "agenttool.read_result"
+"""The tool that reads stored output back; it comes with the first output that is stored."""
+
+OUR_OWN = tuple(
+    OfferedTool(tool_id=ToolId(f"tool_{each}"), namespace=namespace, name=name, description="", input_schema={})
+    for each in (OUR_SEARCH, OUR_READER)
+    for namespace, name in (each.split("."),)
+)
+"""Tools of the runtime that may come to a surface at any time: their names are kept free, so that none is renamed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +50,7 @@ class Limits:
         dialect: its strict mode, if it has one.
         max_deferred: how many deferred tools it is sent at most; if more wait, its own search is not used.
         reserved: names that are its own.
+        search_name: what its own tool search is called.
         property_names: what the names of arguments must look like.
     """
 
@@ -52,6 +63,7 @@ class Limits:
     has_search: bool = False
     max_deferred: int | None = None
     reserved: frozenset[str] = frozenset()
+    search_name: str | None = None
     property_names: re.Pattern[str] | None = None
 
 
@@ -78,13 +90,15 @@ class Menu:
     """What is sent, by the names that the provider knows, and what is not, and why.
 
     Attributes:
-        waiting: the names of what is not sent because it is not loaded.
+        waiting: what is not sent because it is not loaded.
+        known_as: what the model is shown our own tools as, by their qualified names, also those that may come yet.
     """
 
     shown: Mapping[str, ShownTool]
     left_out: tuple[AbsentTool, ...]
     wishes: Wishes
-    waiting: frozenset[str] = frozenset()
+    waiting: Sequence[OfferedTool | DeferredToolRef] = ()
+    known_as: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def has_deferred(self) -> bool:
@@ -92,13 +106,30 @@ class Menu:
         return any(each.tool.is_deferred for each in self.shown.values())
 
 
-def make_menu(offered: Iterable[OfferedTool], limits: Limits, wishes: Wishes) -> Menu:
-    """Put together what a provider is sent; a tool that it would refuse is left out, and costs none of the others."""
+def make_menu(
+    offered: Iterable[OfferedTool],
+    limits: Limits,
+    wishes: Wishes,
+    *,
+    waiting: Sequence[OfferedTool | DeferredToolRef] = (),
+    claims: Claims | None = None,
+) -> Menu:
+    """Put together what a provider is sent; a tool that it would refuse is left out, and costs none of the others.
+
+    Args:
+        offered: the tools of a surface; of those that wait, all or none.
+        limits: what the provider takes.
+        wishes: what the request says about its tools.
+        waiting: those that wait, if they are not among the others.
+        claims: the names that all of them want; they are found out if left out.
+    """
     chosen = tuple(offered)
-    searches = wishes.native_search and _can_search(chosen, limits)
+    searches = not waiting and _can_search(chosen, limits, wishes)
+    later = waiting if searches or waiting else tuple(tool for tool in chosen if tool.is_deferred)
     sent = [tool for tool in chosen if _is_sent(tool, searches=searches)]
-    waiting = () if searches else tuple(tool for tool in chosen if tool.is_deferred)
-    names = named(sent, limits.reserved, waiting=waiting)
+    names, known_as = _names(sent, limits, claims_on((*chosen, *waiting)) if claims is None else claims)
+    if searches and limits.search_name is not None:
+        known_as[OUR_SEARCH] = limits.search_name
     budget = StrictBudget(limits.max_strict_tools, limits.max_optionals, limits.max_unions)
     shown: dict[str, ShownTool] = {}
     left_out: list[AbsentTool] = []
@@ -110,8 +141,38 @@ def make_menu(offered: Iterable[OfferedTool], limits: Limits, wishes: Wishes) ->
             shown[name] = _shown(name, tool, limits, wishes, budget)
         else:
             left_out.append(_absent(tool, *reason))
-    known_as = frozenset(name for tool in waiting for name in (tool.name, tool.qualified_name, tool.tool_id))
-    return Menu(shown=shown, left_out=tuple(left_out), wishes=wishes, waiting=known_as)
+    return Menu(shown=shown, left_out=tuple(left_out), wishes=wishes, waiting=later, known_as=known_as)
+
+
+def claims_on(tools: Iterable[OfferedTool | DeferredToolRef]) -> Claims:
+    """Count the names that the tools of a surface want, and those of ours that may come to it."""
+    ours = frozenset((each.namespace, each.name) for each in OUR_OWN)
+    return claims_of((*(each for each in tools if (each.namespace, each.name) not in ours), *OUR_OWN))
+
+
+def may_search(waiting: int, limits: Limits, wishes: Wishes) -> bool:
+    """Tell whether a provider's own search could be left so many tools; if not, nobody need describe them."""
+    most = limits.max_deferred or limits.max_tools
+    return wishes.native_search and limits.has_search and (most is None or waiting <= most)
+
+
+def _can_search(tools: Sequence[OfferedTool], limits: Limits, wishes: Wishes) -> bool:
+    """Tell whether all that waits can be left to the provider's own search; some of it would be worse than none."""
+    waiting = sum(tool.is_deferred for tool in tools)
+    fits = limits.max_tools is None or len(tools) <= limits.max_tools
+    return may_search(waiting, limits, wishes) and waiting > 0 and fits
+
+
+def _names(
+    sent: Sequence[OfferedTool], limits: Limits, claims: Claims
+) -> tuple[dict[str, OfferedTool], dict[str, str]]:
+    """Name what is sent, and say what our own tools are called, also those that are not there yet."""
+    there = frozenset(tool.qualified_name for tool in sent)
+    absent = [tool for tool in OUR_OWN if tool.qualified_name not in there]
+    names = named((*sent, *absent), limits.reserved, claims=claims)
+    ours = frozenset(tool.qualified_name for tool in OUR_OWN)
+    known_as = {tool.qualified_name: name for name, tool in names.items() if tool.qualified_name in ours}
+    return {name: tool for name, tool in names.items() if tool.qualified_name in there}, known_as
 
 
 def _is_sent(tool: OfferedTool, *, searches: bool) -> bool:
@@ -122,13 +183,6 @@ def _place(named_tool: tuple[str, OfferedTool]) -> tuple[bool, str]:
     """Put what waits behind the rest, in an order of its own, so that finding some does not change a request."""
     name, tool = named_tool
     return (True, name) if tool.is_deferred else (False, "")
-
-
-def _can_search(tools: Sequence[OfferedTool], limits: Limits) -> bool:
-    """Tell whether all that waits can be left to the provider's own search; some of it would be worse than none."""
-    waiting = sum(tool.is_deferred for tool in tools)
-    fits = limits.max_tools is None or len(tools) <= limits.max_tools
-    return limits.has_search and 0 < waiting <= (limits.max_deferred or waiting) and fits
 
 
 def _why_not(tool: OfferedTool, limits: Limits, before: int) -> tuple[str, str] | None:

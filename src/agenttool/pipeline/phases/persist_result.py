@@ -1,6 +1,7 @@
 """Phase 11: inline, preview, store, redact or drop the bytes of the result."""
 
 import asyncio
+from functools import partial
 
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
@@ -9,6 +10,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.failed import failed
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
+from agenttool.pipeline.read_back import read_tool_of
 from agenttool.pipeline.readers import let_read
 from agenttool.pipeline.run_evidence import Stored
 from agenttool.pipeline.tool import Tool
@@ -38,10 +40,11 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
     tool = call.tool
     if tool is None:
         return mapped.result
-    plan = decide_persistence(mapped, tool.persistence)
+    read_tool = partial(read_tool_of, call)
+    plan = decide_persistence(mapped, tool.persistence, read_tool)
     if _EVENT in tool.hooks.by_event and call.started_ns:
         mapped = await _side_hooks(call, tool, mapped, plan)
-        plan = decide_persistence(mapped, tool.persistence)
+        plan = decide_persistence(mapped, tool.persistence, read_tool)
     if plan is INLINE and not mapped.payloads:
         return mapped.result
     call.phase = _PHASE

@@ -35,7 +35,7 @@ def resolve_tool(call: Call) -> Tool:
         raise _unresolved(call, TOO_DEEP)
     if surface is None:
         raise _unresolved(call, call.lost or NO_SURFACE)
-    found = surface.entries[call.request.name] or surface.resolve(call.request.name)
+    found = surface.entries[call.request.name] or surface.resolve(call.request.name, call.known_as)
     if isinstance(found, Unresolved):
         raise _unresolved(call, found)
     call.tool = tool = call.core.tools[found]
