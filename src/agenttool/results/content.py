@@ -130,6 +130,11 @@ def is_content(value: object) -> bool:
     return isinstance(value, kinds)
 
 
+def is_listed(value: object) -> bool:
+    """Tell whether a tool returned a list with content among its items."""
+    return isinstance(value, list | tuple) and is_content(cast("object", value))
+
+
 def given_items(native: NativeOutput) -> list[object] | None:
     """List what an output itself states as content, in order; none if it has only a value to tell."""
     value = native.value

@@ -22,7 +22,7 @@ from agenttool.records import (
     replace,
     text_item,
 )
-from agenttool.results.content import Reader, given_items, is_content, spelled_json
+from agenttool.results.content import Reader, given_items, is_content, is_listed, spelled_json
 from agenttool.results.failure import completed, guided, outcome_of, told_to_model, with_native_error
 from agenttool.results.lift import Lifter
 from agenttool.results.plain import NO_MEDIA, encode, failure, run_foreign, to_plain
@@ -152,6 +152,9 @@ def _structured_value(native: NativeOutput, reader: Reader, *, has_schema: bool)
         return reader.structured(native.structured_content)
     if native.value is None or isinstance(native.value, str):
         return native.value if has_schema else UNSET
+    if has_schema and is_listed(native.value):
+        # Its media are told as content; in the value that the schema judges, their ids stand for them.
+        return to_plain(native.value, Lifter())
     return reader.structured(native.value) if _is_value(native.value) else UNSET
 
 
