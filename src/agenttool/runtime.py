@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from copy import copy
-from dataclasses import replace as replace_core
+from dataclasses import replace
 from datetime import timedelta
 from types import TracebackType
 from typing import Self, cast
@@ -52,12 +52,14 @@ from agenttool.records import (
     ApprovalId,
     InvocationId,
     JsonObject,
+    Lifecycle,
     SchedulerPolicy,
     SchedulerPolicyId,
     ToolId,
     ToolResult,
     ToolSurface,
 )
+from agenttool.records import replace as replace_record
 
 __all__ = ["Runtime", "World"]
 
@@ -153,7 +155,7 @@ class Runtime(Surfaced, Detached, Ledger):
         book = None if rules is None else RuleBook(rules)
         policy = self._core.policy.for_child(book=book, mode=mode, interactive=interactive)
         child = copy(self)
-        child._bind(self._surfacing.for_child(replace_core(self._core, policy=policy, parent=self._core), surface))  # noqa: SLF001 -- one of ours
+        child._bind(self._surfacing.for_child(replace(self._core, policy=policy, parent=self._core), surface))  # noqa: SLF001 -- one of ours
         self._children.add(child)
         return child
 
@@ -182,6 +184,21 @@ class Runtime(Surfaced, Detached, Ledger):
         refuse_our_names(tool)
         self._declare(tool)
 
+    def retire(self, name: str) -> None:
+        """Take a tool back, by its qualified name or its id: it goes from every surface at once.
+
+        Surfaces that held it are made anew, as `tool.surface.updated` tells; declared again, it is back on new ones.
+
+        Raises:
+            ConfigError: no tool is called so, it is one of ours, or the runtime is closed or a sub-agent's.
+        """
+        found = self._catalog.find(ToolId(name)) or self._catalog.owner(name)
+        if found is None:
+            raise ConfigError(f"no tool is called {name!r}; give its namespace and name, such as 'files.read'")
+        self.declare(
+            replace(found.tool, declaration=replace_record(found.tool.declaration, lifecycle=Lifecycle.RETIRED))
+        )
+
     def _declare(self, tool: DeclaredTool) -> None:
         """Add a tool of whatever name."""
         entry = self._catalog.prepare(tool)
@@ -191,7 +208,7 @@ class Runtime(Surfaced, Detached, Ledger):
         self._catalog.add(entry)
         self._index.put(entry)
         if is_known and self._catalog.is_withdrawn(entry.tool_id):
-            self._surfacing.withdraw()
+            self._surfacing.withdraw(entry)
         self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
 
     def _offer_read_back(self, surface: Surface | None) -> None:

@@ -180,6 +180,62 @@ async def test_a_tool_that_its_author_took_back_goes_from_every_surface_at_once(
     assert len(probe.executor.inputs) == 2
 
 
+async def updates(rt, records):
+    """List which surface took the place of which, as events tell it."""
+    told = [each["data"] for each in await records(rt, "tool_event") if each["event_type"] == EventType.SURFACE_UPDATED]
+    return [(each["replaces"], each["surface_id"]) for each in told]
+
+
+@pytest.mark.requirement("AT-SURF-17", "AT-EVT-04")
+@pytest.mark.parametrize("is_deferred", [True, False])
+@pytest.mark.parametrize("by", ["retire", "declare", "provider"])
+async def test_surfaces_that_held_a_tool_are_made_anew_when_it_is_taken_back_and_that_is_told(
+    by, is_deferred, changed, allow, records
+):
+    probe = scripted_tool("probe", should_defer=is_deferred)
+    async with Runtime.open(tools=[probe, scripted_tool("rest", namespace="other")], rules=allow) as rt:
+        held, without = await rt.surface("session"), await rt.surface(only=["rest"])
+        child = rt.child(held)
+        below = await child.surface()
+        if by == "retire":
+            rt.retire("test.probe")
+        elif by == "declare":
+            rt.declare(changed(probe, declaration={"lifecycle": Lifecycle.DISABLED}))
+        else:
+            await rt.change(providers={"test": "unavailable"})
+        await asyncio.sleep(0)
+        current, current_below = await rt.current(held), await child.current(below)
+        told = await updates(rt, records)
+        renewed = {before for before, _ in told}
+        assert (held.surface_id, current.surface_id) in told
+        if by != "provider":
+            assert without.surface_id not in renewed
+            assert current.surface_reason == "test.probe taken back"
+            assert not is_deferred or below.surface_id not in renewed  # what waits is not handed on
+            absent = {each.name: each.reason.value for each in (*current.blocked_tools, *current.excluded_tools)}
+            assert absent["test.probe"] == "feature_disabled"
+        assert "tool_test.probe" not in (*current.loaded_tools, *current_below.loaded_tools)
+        if not is_deferred:
+            assert (below.surface_id, current_below.surface_id) in told
+
+
+async def test_what_goes_together_makes_a_surface_anew_once_and_who_asks_has_it_at_once(allow, records):
+    tools = [scripted_tool(f"t{number}") for number in range(9)]
+    async with Runtime.open(tools=tools, rules=allow) as rt:
+        old = await rt.surface()
+        for number in range(7):
+            rt.retire(f"tool_test.t{number}")
+        current = await rt.current(old)
+        assert loaded(current) == {"t7", "t8"}
+        assert current.surface_reason == "test.t0, test.t1, test.t2, test.t3, test.t4 and 2 more taken back"
+        await asyncio.sleep(0)
+        assert await updates(rt, records) == [(old.surface_id, current.surface_id)]
+        with pytest.raises(ConfigError, match="no tool is called 't7'"):
+            rt.retire("t7")
+        with pytest.raises(ConfigError, match="a sub-agent has the tools that it was given"):
+            rt.child(current).retire("test.t7")
+
+
 async def test_new_rules_hold_for_the_next_call_on_any_surface(rule, allow, error):
     async with Runtime.open(tools=[scripted_tool("pay")], rules=allow) as rt:
         surface = await rt.surface()

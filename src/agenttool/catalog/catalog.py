@@ -37,6 +37,11 @@ class Catalog:
         """Find a tool by its id, retired ones included."""
         return self._entries.get(tool_id)
 
+    def owner(self, qualified_name: str) -> Entry | None:
+        """Find a tool by the name that no other has."""
+        tool_id = self._owners.get(qualified_name)
+        return None if tool_id is None else self._entries[tool_id]
+
     def is_withdrawn(self, tool_id: ToolId) -> bool:
         """Tell whether a tool that was declared is one that nobody may call."""
         return self._register.is_withdrawn(tool_id)

@@ -152,6 +152,11 @@ class Surface:
             self._left = self.fates.narrowed(self.now, denied(self.roster))
         return self._left
 
+    def holds(self, tool_id: ToolId) -> bool:
+        """Tell whether a tool was there when this was made, be it to be called, found or waited for."""
+        number = self.roster.number(tool_id)
+        return number is not None and self.fates.codes[number] != Fate.ABSENT
+
     def offer(self, entry: Entry) -> None:
         """Let a tool be called whatever this surface was asked for; names that lead elsewhere stay as they are."""
         for name in (entry.name, entry.qualified_name, entry.tool_id):

@@ -29,6 +29,7 @@ from agenttool.pipeline.core import Core
 from agenttool.pipeline.denied import Denied
 from agenttool.pipeline.discover import search_tools, told_to_model
 from agenttool.pipeline.evidence import SurfaceMade
+from agenttool.pipeline.taken_back import TakenBack
 from agenttool.pipeline.tool_search import FINDER_ID, tool_search_tool
 from agenttool.policy.mode import PermissionMode
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
@@ -67,6 +68,7 @@ class Surfacing:
         self._bounds: frozenset[ToolId] | None = None
         self._denied = Denied(core, shop.policy)
         self._children: WeakSet[Surfacing] = WeakSet()
+        self._taken_back = TakenBack(core.loop, self._renew)
         core.find_tools = self._find_for_model
 
     def for_child(self, core: Core, given: ToolSurface) -> "Surfacing":
@@ -141,7 +143,9 @@ class Surfacing:
         Raises:
             ConfigError: there is no such surface.
         """
-        return self.surfaces.made(given).latest().record
+        surface = self.surfaces.made(given).latest()
+        self._taken_back.settle(surface)
+        return surface.latest().record
 
     async def search(self, given: ToolSurface, query: str, limit: int) -> ToolSearchResult:
         """Search among what a surface lets its caller know of.
@@ -165,12 +169,18 @@ class Surfacing:
         self.narrow()
         return await self.renew(causes)
 
-    def withdraw(self) -> None:
-        """Let no surface of any agent offer what an author took back just now."""
-        if self._parent is None:
-            self.narrow()
-        else:
-            self._parent.withdraw()
+    def withdraw(self, entry: Entry) -> None:
+        """Let no surface of any agent offer what an author took back just now; those that held it are made anew."""
+        self.narrow()
+        self._mark(entry)
+
+    def _mark(self, entry: Entry) -> None:
+        self.surfaces.changes += 1
+        for surface in self.surfaces:
+            if surface.newer is None and surface.holds(entry.tool_id):
+                self._taken_back.mark(surface, entry.qualified_name)
+        for child in self._children:
+            child._mark(entry)  # noqa: SLF001 -- one of ours
 
     def narrow(self) -> None:
         """Let old surfaces, and those of sub-agents, offer nothing that is not there any more; at once for all."""
@@ -187,12 +197,16 @@ class Surfacing:
         reason = f"{' and '.join(causes)} changed"
         for before in tuple(self.surfaces):
             if before.newer is None and not self.surfaces.is_closed:
-                before.newer = self._renewed(before, reason)
-                renewed[before.record.surface_id] = before.newer.record
+                self._renew(before, reason)
+                renewed[before.record.surface_id] = before.latest().record
                 await asyncio.sleep(0)
         for child in tuple(self._children):
             renewed.update(await child.renew(causes))
         return renewed
+
+    def _renew(self, before: Surface, reason: str) -> None:
+        if not self.surfaces.is_closed:
+            before.newer = self._renewed(before, reason)
 
     def _renewed(self, before: Surface, reason: str) -> Surface:
         return self._put_after(before, self._built(before.request, loaded=before.loaded, reason=reason))
