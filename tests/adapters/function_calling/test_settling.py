@@ -1,6 +1,7 @@
 """The law of settled conversations: every call has one result where its API wants it, and settling again changes none."""
 
 import pytest
+from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -169,3 +170,34 @@ def test_ids_are_kept_where_they_can_be_and_no_two_are_alike(given_ids):
     ids = own_ids(given_ids)
     assert len(set(ids)) == len(ids) == len(given_ids)
     assert {each for each in given_ids if isinstance(each, str) and each} <= set(ids)
+
+
+def test_results_that_the_sdk_of_gemini_made_without_an_id_are_those_of_the_next_calls_of_their_names():
+    def spoken(*parts):
+        return {"role": "model", "parts": [{"function_call": {"id": i, "name": n, "args": {}}} for i, n in parts]}
+
+    def answered(*parts):
+        return {"role": "user", "parts": [part.model_dump(exclude_none=True) for part in parts]}
+
+    made = [
+        types.Part.from_function_response(name="look", response={"output": "first"}),
+        types.Part.from_function_response(name="smell", response={"output": "other"}),
+        types.Part.from_function_response(name="look", response={"output": "second"}),
+    ]
+    settled = FORMATS["gemini"].settle([spoken(("a", "look"), ("b", "look"), ("c", "smell")), answered(*made)])
+    results = [part["function_response"] for part in settled[1]["parts"]]
+    assert [(each["id"], each["response"]["output"]) for each in results] == [
+        ("a", "first"),
+        ("b", "second"),
+        ("c", "other"),
+    ]
+
+
+@pytest.mark.parametrize("name", [None, "", 7, {}])
+def test_a_call_of_gemini_without_a_name_is_repeated_with_one_and_so_is_its_result(name):
+    said = {"role": "model", "parts": [{"function_call": {"id": "a", "name": name, "args": {}}}]}
+    settled = FORMATS["gemini"].settle([said])
+    assert settled[0]["parts"][0]["function_call"]["name"] == "unknown"
+    assert settled[1]["parts"][0]["function_response"]["name"] == "unknown"
+    types.Content.model_validate(settled[0])
+    types.Content.model_validate(settled[1])

@@ -14,6 +14,9 @@ from agenttool.records import Json, JsonObject
 
 LIMITS = Limits(max_tools=128)
 
+UNKNOWN = "unknown"
+"""What a call without a name is called where it must be repeated."""
+
 _SHOWN = frozenset({"image/png", "image/jpeg", "image/webp", "application/pdf"})
 _CUT = ("MAX_TOKENS",)
 _UNREADABLE = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL")
@@ -96,21 +99,35 @@ def _call_in(part: JsonObject) -> JsonObject:
 
 def _known_by(call: JsonObject) -> str | None:
     """Not every call has an id; one without is known by its name."""
-    return known_by(call.get("id"), call.get("name")) if call else None
+    return (known_by(call["id"]) if call.get("id") else known_by(None, _name_in(call))) if call else None
+
+
+def _loosely(part: JsonObject) -> str | None:
+    """A result that came without an id, as the SDK makes them, is that of the next call of its name."""
+    response = _object(_member(part, "function_response"))
+    return known_by(_name_in(response or _call_in(part))) if not response.get("id") else None
+
+
+def _name_in(call: JsonObject) -> str:
+    """Give the name of a call or a result; one that is none would have the whole conversation refused."""
+    name = call.get("name")
+    return name if isinstance(name, str) and name else UNKNOWN
 
 
 def _mended(part: JsonObject, own_id: str) -> JsonObject:
     """Repeat a call so that the API takes it; one that came without an id has none."""
     call = _call_in(part)
     is_whole = call.get("id") in (None, own_id) and isinstance(call.get("args", {}), dict)
+    is_whole = is_whole and call.get("name") == _name_in(call)
     return part if is_whole else _repeated(part, own_id if call.get("id") else None)
 
 
 def _answering(part: JsonObject, call: JsonObject) -> JsonObject:
     response, call_id = _object(_member(part, "function_response")), _call_in(call).get("id")
-    if response.get("id") == call_id:
+    if response.get("id") == call_id and response.get("name") == _name_in(_call_in(call)):
         return part
-    return {"function_response": {**response, "id": call_id}}
+    own = {} if call_id is None else {"id": call_id}
+    return {"function_response": {**response, **own, "name": _name_in(_call_in(call))}}
 
 
 def _tool(shown: ShownTool) -> JsonObject:
@@ -130,7 +147,8 @@ def _repeated(part: JsonObject, call_id: str | None) -> JsonObject:
     call = _call_in(part)
     args: Json = call.get("args")
     whole = {key: value for key, value in call.items() if key != "id"}
-    whole |= {"args": args if isinstance(args, dict) else {}} | ({} if call_id is None else {"id": call_id})
+    whole |= {"name": _name_in(call), "args": args if isinstance(args, dict) else {}}
+    whole |= {} if call_id is None else {"id": call_id}
     others = {key: value for key, value in part.items() if key not in ("function_call", "functionCall")}
     return {**others, "function_call": whole}
 
@@ -151,8 +169,8 @@ def _is_shown(media: Media) -> bool:
 
 
 def _part_of(call: JsonObject, said: JsonObject, shown: list[Json] | None = None) -> JsonObject:
-    response: JsonObject = {key: call[key] for key in ("id", "name") if call.get(key)}
-    response["response"] = said
+    response: JsonObject = {"id": call["id"]} if call.get("id") else {}
+    response |= {"name": _name_in(call), "response": said}
     if shown:
         response["parts"] = shown
     return {"function_response": response}
@@ -201,4 +219,5 @@ _SHAPE = Shape(
     is_reply=lambda content: _object(content).get("role") != "model",
     rewritten=lambda content, parts: {**_object(content), "parts": parts},
     reply=lambda parts: {"role": "user", "parts": parts},
+    loosely=_loosely,
 )

@@ -55,6 +55,7 @@ class Shape:
         is_reply: a message is of the kind that results come in.
         rewritten: a message with other parts.
         reply: a message of results.
+        loosely: what a call or a result is known by if the other of the two said less of itself.
     """
 
     parts: Callable[[object], list[JsonObject]]
@@ -67,13 +68,19 @@ class Shape:
     is_reply: Callable[[object], bool]
     rewritten: Callable[[object, list[Json]], JsonObject]
     reply: Callable[[list[Json]], JsonObject]
+    loosely: Callable[[JsonObject], str | None] = lambda _: None
 
 
 def settle_parts(messages: Sequence[object], shape: Shape) -> list[object]:
     """Put the results of each message's calls first into the message after it; a result without a call goes."""
     parts = [shape.parts(each) for each in messages]
     calls = list(_known(parts, shape.call))
-    answers = pair(calls, _known(parts, shape.result))
+    results = list(_known(parts, shape.result))
+    answers = pair(calls, results)
+    answers |= pair(
+        _loosely(parts, shape, (at for at, _ in calls if at not in answers)),
+        _loosely(parts, shape, (at for at, _ in results if at not in answers.values())),
+    )
     ids = own_ids([shape.id_of(parts[turn][place]) for (turn, place), _ in calls])
     mended = {at: shape.mended(parts[at[0]][at[1]], own) for (at, _), own in zip(calls, ids, strict=True)}
     settled: list[object] = []
@@ -107,3 +114,12 @@ def _known(
             key = key_of(each)
             if key is not None:
                 yield (turn, place), key
+
+
+def _loosely(
+    parts: Sequence[Sequence[JsonObject]], shape: Shape, places: Iterable[Place]
+) -> Iterable[tuple[Place, str]]:
+    for turn, place in places:
+        key = shape.loosely(parts[turn][place])
+        if key is not None:
+            yield (turn, place), key
