@@ -68,7 +68,8 @@ class ModelTools:
     """The tools of a surface, as the models of one provider know them. Belongs to one conversation.
 
     Attributes:
-        surface: the surface in force; it grows when a model finds deferred tools, by its provider's search or by ours.
+        surface: the surface of the last request; it grows when a model finds deferred tools, by its provider's search
+            or by ours, and another takes its place when something changed.
     """
 
     def __init__(self, runtime: Runtime, surface: ToolSurface, provider: str, wishes: Wishes) -> None:
@@ -88,11 +89,12 @@ class ModelTools:
     def request(self) -> JsonObject:
         """Give the part of a request that is about tools: its tools, and what it says about choosing among them.
 
-        Ask anew for every request: a turn may have brought tools to the surface.
+        Ask anew for every request: a turn may have brought tools to the surface, and a change may have taken some.
 
         Raises:
             ConfigError: the tool choice names no tool that is sent, or several.
         """
+        self.surface = self._runtime.latest(self.surface)
         return self._format.request(self._menu())
 
     @property

@@ -62,6 +62,14 @@ class Surfaced:
         Raises:
             ConfigError: there is no such surface, or the runtime is closed.
         """
+        return self.latest(surface)
+
+    def latest(self, surface: ToolSurface) -> ToolSurface:
+        """Do what `current` does, where nobody can wait.
+
+        Raises:
+            ConfigError: there is no such surface, or the runtime is closed.
+        """
         self._refuse_if_closed()
         return self._surfacing.current(surface)
 
