@@ -83,6 +83,10 @@ class SyncRuntime:
         """Find tools that a surface offers or defers."""
         return self._wait(self._runtime.search(query, surface=surface, limit=limit))
 
+    def prepare_search(self, *, seconds: float = 60.0) -> bool:
+        """Read all tools now, and wait until a search model has read them, too."""
+        return self._wait(self._runtime.prepare_search(seconds=seconds))
+
     def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
         """Make a surface that shows the named tools besides."""
         return self._wait(self._runtime.load(surface, names))

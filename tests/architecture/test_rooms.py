@@ -36,7 +36,7 @@ KNOWS = {
     "rfc8785": {"codec/canonical.py"},
     "rich": {"cli/", "conformance/table.py"},
     "typer": {"cli/"},
-    "sqlite3": {"conformance/validate/", "stores/sqlite/", "rap/keeping/"},
+    "sqlite3": {"conformance/validate/", "stores/sqlite/", "rap/keeping/", "adapters/embedding/kept.py"},
     "httptools": {"adapters/rap/exchange.py"},
     "starlette": {"rap/", "server/"},
     "uvicorn": {"adapters/rap/listen.py", "adapters/rap/patience.py", "cli/", "server/"},

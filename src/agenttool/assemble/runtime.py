@@ -261,7 +261,7 @@ def _meaning_of(model: str | Path | None) -> Meaning | None:
         return None
     from agenttool.adapters.embedding.model import open_model  # noqa: PLC0415 -- only who wants it pays for it
 
-    encode = open_model(Path(model))
+    opened = open_model(Path(model))
     from agenttool.adapters.embedding.meanings import Meanings  # noqa: PLC0415 -- needs the extra, which is there now
 
-    return Meanings(encode)
+    return Meanings(opened, Path(model))

@@ -56,6 +56,7 @@ async def _found(
 ) -> ToolSearchResult:
     async with Runtime.open(store="memory:", config=settings, tools=load_tools(places), search_model=model) as rt:
         theirs, surface = await viewer.surface(rt)
+        await theirs.prepare_search()
         return await theirs.search(query, surface=surface, limit=limit)
 
 

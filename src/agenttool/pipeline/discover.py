@@ -29,11 +29,9 @@ async def search_tools(
         raise ConfigError(f"a query is text, got a {type(query).__name__}; say what is wanted in words")
     if type(limit) is not int or limit < 1:
         raise ConfigError(f"limit must be a whole number above 0, got {limit!r}; leave it out for ten")
-    while index.catch_up(AT_ONCE):  # noqa: ASYNC110 -- it is work, not waiting, and lets others have their turn
-        await asyncio.sleep(0)
-    if index.meaning is not None:
-        await asyncio.to_thread(index.meaning.settle)
-    result = known.answer(index, query, limit)
+    await read_tools(index)
+    heard = () if index.meaning is None else await asyncio.to_thread(index.listen, query)
+    result = known.answer(index, query, limit, heard)
     for match in result.matches:
         if isinstance(match, SearchMatch) and match.tool_id in known.deferred:
             core.journal.note_apart(
@@ -41,6 +39,21 @@ async def search_tools(
                 {"tool_id": match.tool_id, "name": match.name, "surface_id": surface_id},
             )
     return result
+
+
+async def read_tools(index: Index) -> None:
+    """Read the tools that came since the last search; others have their turn in between."""
+    while index.catch_up(AT_ONCE):  # noqa: ASYNC110 -- it is work, not waiting
+        await asyncio.sleep(0)
+
+
+async def prepare_search(index: Index, seconds: float) -> bool:
+    """Read all tools, and wait for a model to have read them; tell whether it has."""
+    await read_tools(index)
+    if index.meaning is None:
+        return True
+    await asyncio.to_thread(index.meaning.settle, seconds)
+    return not index.meaning.pending
 
 
 def told_to_model(result: ToolSearchResult, known: Known, loaded: Sequence[Entry], finder: str) -> JsonObject:

@@ -47,6 +47,18 @@ class Surfaced:
         self._refuse_if_closed()
         return await self._surfacing.search(surface, query, limit)
 
+    async def prepare_search(self, *, seconds: float = 60.0) -> bool:
+        """Read all tools now, and wait until a search model has read them, too; no search needs this.
+
+        Tells whether every tool can be found by its meaning, as far as there is a model. A model that is not done in
+        time goes on in the background.
+
+        Raises:
+            ConfigError: the runtime is closed.
+        """
+        self._refuse_if_closed()
+        return await self._surfacing.prepare_search(seconds)
+
     async def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
         """Make a surface that shows the named tools besides; the same one, if it shows them all.
 

@@ -27,7 +27,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.changes import Changes, causes_of, changed_circumstances, changed_policy
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.denied import Denied
-from agenttool.pipeline.discover import search_tools, told_to_model
+from agenttool.pipeline.discover import prepare_search, search_tools, told_to_model
 from agenttool.pipeline.evidence import SurfaceMade
 from agenttool.pipeline.taken_back import TakenBack
 from agenttool.pipeline.tool_search import FINDER_ID, tool_search_tool
@@ -156,6 +156,10 @@ class Surfacing:
         found = self.surfaces.made(given)
         surface_id = found.record.surface_id
         return await search_tools(self.core, self._shop.index, self._known(found), query, limit, surface_id)
+
+    async def prepare_search(self, seconds: float) -> bool:
+        """Read all tools, and wait for a search model to have read them; tell whether it has."""
+        return await prepare_search(self._shop.index, seconds)
 
     async def change(self, changes: Changes) -> dict[SurfaceId, ToolSurface]:
         """Let something about the world be otherwise from now on; give the surfaces made anew by those they replace.

@@ -3,39 +3,63 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from agenttool.adapters.embedding.model import open_model
 from agenttool.errors import ConfigError
 
-
-def near(left, right):
-    return sum(a * b for a, b in zip(left, right, strict=True))
+SENTENCES = [
+    "send an email to a customer",
+    "mail a message to a client",
+    "delete a file from the disk",
+    "erase documents in a folder",
+]
 
 
 @pytest.mark.parametrize("kind", ["static_model", "network"])
 def test_texts_about_the_same_are_near_and_others_far(kind, request):
-    encode = open_model(request.getfixturevalue(kind))
-    rain, weather, song = encode(["an umbrella", "Weather forecast", "play a song"])
-    assert near(rain, weather) > 0.9
-    assert near(rain, song) < 0.3
-    assert near(rain, rain) == pytest.approx(1.0)
+    rain, weather, song = open_model(request.getfixturevalue(kind)).encode(
+        ["an umbrella", "Weather forecast", "play a song"]
+    )
+    assert rain @ weather > 0.9
+    assert rain @ song < 0.3
+    assert rain @ rain == pytest.approx(1.0)
 
 
-def test_a_folder_that_is_not_there_is_said_to_be_missing(tmp_path):
-    with pytest.raises(ConfigError, match=r"there is no folder .*nothing is downloaded"):
-        open_model(tmp_path / "nowhere")
+@pytest.mark.parametrize("kind", ["real_model", "real_network"])
+def test_a_real_model_knows_what_is_alike_without_a_word_in_common(kind, request):
+    likeness = (rows := open_model(request.getfixturevalue(kind)).encode(SENTENCES)) @ rows.T
+    assert likeness[0].argsort()[-2] == 1
+    assert likeness[2].argsort()[-2] == 3
 
 
-def test_a_folder_without_a_model_says_what_is_needed(folder):
-    with pytest.raises(ConfigError, match=r"needs tokenizer.json, and model.onnx or a static model.safetensors"):
+def test_the_same_weights_as_table_and_as_network_mean_the_same(real_model, real_network):
+    texts = [*SENTENCES, "a", "Ünïcödé 文件 🎉", "word " * 100]
+    table, network = open_model(real_model), open_model(real_network)
+    np.testing.assert_allclose(table.encode(texts), network.encode(texts), atol=1e-4)
+    assert table.name != network.name
+    assert table.dimensions == network.dimensions == 256
+
+
+def test_what_has_no_words_means_nothing(static_model):
+    assert not open_model(static_model).encode(["", "xyzzy"]).any()
+
+
+@pytest.mark.parametrize("kind", ["static_model", "network"])
+def test_a_damaged_model_is_refused_when_it_is_opened(kind, request):
+    folder = request.getfixturevalue(kind)
+    for file in (folder / "model.safetensors", folder / "onnx" / "model.onnx"):
+        if file.exists():
+            file.write_bytes(b"rubbish")
+    with pytest.raises(ConfigError, match=r"the model in .* cannot be used: .*; use another"):
         open_model(folder)
 
 
-def test_a_damaged_model_is_refused_when_it_is_opened(static_model):
-    (static_model / "model.safetensors").write_bytes(b"rubbish")
-    with pytest.raises(ConfigError, match="cannot be loaded"):
-        open_model(static_model)
+def test_a_model_that_gives_no_numbers_is_refused(folder, make, words):
+    make.table(folder / "model.safetensors", embeddings=words * np.float32("nan"))
+    with pytest.raises(ConfigError, match="cannot be used: it gives what is no number; use another"):
+        open_model(folder)
 
 
 def test_without_the_extra_the_way_to_install_it_is_told(static_model):

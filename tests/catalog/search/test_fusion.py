@@ -1,18 +1,33 @@
 """Two opinions on the same tools become one."""
 
+import pytest
+
 from agenttool.catalog.search.fusion import fused
 
 
 def test_each_opinion_counts_by_its_own_deviations():
-    joined = fused({1: 0.9, 2: 0.1, 3: 0.1}, {1: 0.301, 2: 0.3, 3: 0.309})
+    joined = fused({1: 0.9, 2: 0.1, 3: 0.1}, [{1: 0.301, 2: 0.3, 3: 0.309}])
     assert joined[1] > joined[3] > joined[2]
     assert all(0 < score < 1 for score in joined.values())
 
 
 def test_a_meaning_that_is_not_known_yet_neither_helps_nor_hurts():
-    joined = fused({1: 0.5, 2: 0.5, 3: 0.5}, {1: 0.9, 2: 0.1})
+    joined = fused({1: 0.5, 2: 0.5, 3: 0.5}, [{1: 0.9, 2: 0.1}])
     assert joined[1] > joined[3] > joined[2]
 
 
-def test_without_any_scores_there_is_nothing_to_join():
-    assert fused({}, {}) == {}
+def test_each_sentence_is_measured_by_itself_so_that_a_loud_one_drowns_no_other():
+    loud, low = {1: 0.9, 2: 0.7, 3: 0.7, 4: 0.7}, {1: 0.1, 2: 0.1, 3: 0.3, 4: 0.1}
+    joined = fused({1: 0.5, 2: 0.5, 3: 0.5, 4: 0.5}, [loud, low])
+    assert min(joined[1], joined[3]) > max(joined[2], joined[4])
+    assert joined[1] == pytest.approx(joined[3])
+
+
+def test_what_no_word_leads_to_is_found_only_if_its_meaning_stands_out():
+    joined = fused({1: 0.0, 2: 0.0, 3: 0.0, 4: 0.2}, [{1: 0.8, 2: 0.1, 3: 0.2, 4: 0.1}])
+    assert set(joined) == {1, 4}
+
+
+def test_without_meanings_words_stand_alone():
+    assert fused({}, []) == {}
+    assert fused({1: 0.5, 2: 0.0}, [{}, {}]) == {1: 0.5, 2: 0.0}

@@ -1,122 +1,151 @@
-"""Vectors of texts, made in the background and kept by content."""
+"""What texts mean to a model, found out in the background."""
 # pyright: basic
 # The library of an optional extra may be missing where types are checked.
 
-from collections.abc import Collection, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from hashlib import sha256
 from itertools import islice
+from pathlib import Path
 from threading import Event, Lock
 
-import numpy as np
+from agenttool.adapters.embedding.kept import Kept, content_of
+from agenttool.adapters.embedding.model import Model
+from agenttool.adapters.embedding.rows import Rows, shortened
 
-from agenttool.adapters.embedding.model import Encode
-
-AT_ONCE = 64
+AT_ONCE = 32
 """How many texts are put to the model together."""
 
-WAITED_FOR, PATIENCE_S = 512, 2.0
-"""For so many texts a search waits, and so long at most."""
-
 REMEMBERED = 256
-"""How many queries are remembered."""
+"""How many sentences of queries are remembered."""
+
+HOPELESS = 3
+"""After so many texts in a row that a model fails on one by one, it is asked no more."""
+
+_log = logging.getLogger("agenttool.search")
 
 
 class Meanings:
     """Implements `ports.meaning.Meaning` on a model in this process."""
 
-    def __init__(self, encode: Encode) -> None:
-        """Begin with no texts."""
-        self._encode = encode
-        self._of_query = lru_cache(REMEMBERED)(lambda query: np.array(encode([query])[0], np.float32))
-        self._contents: dict[int, bytes] = {}
-        self._waiting: dict[bytes, str] = {}
-        self._vectors: dict[bytes, np.ndarray] = {}
-        self._table: tuple[list[int], np.ndarray] | None = None
+    def __init__(self, model: Model, folder: Path | None = None) -> None:
+        """Begin with no texts; what is found out is kept in a folder, if there is one."""
+        self._model = model
+        self._heard = lru_cache(REMEMBERED)(lambda sentence: model.ask([sentence])[0])
+        self._rows = Rows(model.dimensions)
+        self._kept = Kept(folder)
+        self._waiting: dict[int, str] = {}
+        self._failed = 0
+        self._told = False
+        self._over = False
         self._lock = Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="meanings")
-        self._at_once = AT_ONCE
         self._idle = Event()
         self._idle.set()
 
+    @property
+    def pending(self) -> bool:
+        """Tell whether texts are still to be read."""
+        return bool(self._waiting)
+
     def put(self, number: int, text: str) -> None:
         """Take a text; its vector is made in the background, unless its content was met before."""
-        content = sha256(text.encode()).digest()
         with self._lock:
-            self._contents[number] = content
-            self._table = None
-            if content not in self._vectors:
-                self._waiting[content] = text
-                if self._idle.is_set():
-                    self._begin()
+            self._rows.drop(number)
+            if self._over:
+                return
+            self._waiting[number] = text
+            if self._idle.is_set():
+                self._idle.clear()
+                self._worker.submit(self._work)
 
     def remove(self, number: int) -> None:
-        """Forget a number; what its text means is remembered, for it may come back."""
+        """Forget a number."""
         with self._lock:
-            if self._contents.pop(number, None) is not None:
-                self._table = None
+            self._rows.drop(number)
+            self._waiting.pop(number, None)
 
-    def _begin(self) -> None:
-        self._idle.clear()
-        self._worker.submit(self._make).add_done_callback(self._ended)
-
-    def _make(self) -> None:
-        while True:
+    def _work(self) -> None:
+        """Read what waits, until nothing does."""
+        at_once = AT_ONCE
+        while texts := self._next(at_once):
+            try:
+                rows = self._read(list(dict.fromkeys(texts.values())))
+            except Exception as error:  # noqa: BLE001 -- a model may fail in any way, and search goes on without it
+                self._fails(error)
+                if at_once == 1:
+                    self._give_up(texts)
+                at_once = 1  # to lose no other text
+                continue
+            self._failed, at_once = 0, AT_ONCE
             with self._lock:
-                texts = dict(islice(self._waiting.items(), self._at_once))
+                for number, text in texts.items():
+                    if self._waiting.get(number) is text:  # else it was replaced or removed meanwhile
+                        del self._waiting[number]
+                        self._rows.put(number, rows[text])
+
+    def _next(self, count: int) -> dict[int, str]:
+        with self._lock:
+            texts = dict(islice(self._waiting.items(), count))
             if not texts:
-                return
-            vectors = self._encode(list(texts.values()))
-            with self._lock:
-                for content, vector in zip(texts, vectors, strict=True):
-                    self._vectors[content] = np.array(vector, np.float32)
-                    self._waiting.pop(content, None)
-                self._table = None
-
-    def _ended(self, work: "Future[None]") -> None:
-        """Go on after a text that the model fails on: from then on one by one, to lose that one only."""
-        with self._lock:
-            if not work.cancelled() and work.exception() is not None:
-                if self._at_once == 1:
-                    self._waiting.pop(next(iter(self._waiting), b""), None)
-                self._at_once = 1
-            if self._waiting:
-                self._begin()
-            else:
-                self._at_once = AT_ONCE
                 self._idle.set()
+            return texts
 
-    def settle(self) -> None:
-        """Wait a moment for the last few; of more, a search makes do with those that are known."""
-        if len(self._waiting) <= WAITED_FOR:
-            self._idle.wait(PATIENCE_S)
+    def _read(self, texts: list[str]) -> dict[str, bytes]:
+        """Look texts up, and put the others to the model."""
+        contents = {text: content_of(self._model.name, text) for text in texts}
+        known = self._kept.find(contents.values())
+        new = [text for text in texts if len(known.get(contents[text], b"")) != self._model.dimensions]
+        if new:
+            made = {contents[text]: shortened(row) for text, row in zip(new, self._model.encode(new), strict=True)}
+            self._kept.keep(made)
+            known |= made
+        return {text: known[contents[text]] for text in texts}
 
-    def nearest(self, query: str, limit: int) -> list[int]:
-        """Compare a query with all texts."""
-        numbers, table = self._known()
-        if not numbers:
-            return []
-        near = table @ self._of_query(query)
-        return [numbers[at] for at in np.argsort(-near, kind="stable")[:limit]]
+    def _fails(self, error: Exception) -> None:
+        """Tell the first failure, and no other; what was read is not told, for it is not ours to tell."""
+        if not self._told:
+            self._told = True
+            _log.warning(
+                "the search model failed (%s); what it cannot read is found by words alone", type(error).__name__
+            )
 
-    def likeness(self, query: str, numbers: Collection[int]) -> Mapping[int, float]:
-        """Compare a query with some texts."""
-        asked = self._of_query(query)
+    def _give_up(self, texts: Collection[int]) -> None:
         with self._lock:
-            known = {each: self._vectors.get(self._contents.get(each, b"")) for each in numbers}
-        return {number: float(vector @ asked) for number, vector in known.items() if vector is not None}
+            self._failed += 1
+            self._over = self._failed >= HOPELESS
+            for each in list(self._waiting) if self._over else texts:
+                self._waiting.pop(each, None)
 
-    def _known(self) -> tuple[list[int], np.ndarray]:
+    def settle(self, seconds: float) -> None:
+        """Wait until everything is read, but no longer than so many seconds."""
+        self._idle.wait(seconds)
+
+    def listen(self, sentences: Sequence[str]) -> bool:
+        """Read what is asked for; tell whether it means anything to the model."""
+        try:
+            return any(self._heard(each).any() for each in sentences)
+        except Exception as error:  # noqa: BLE001 -- as above
+            self._fails(error)
+            return False
+
+    def nearest(self, sentence: str, limit: int) -> list[int]:
+        """Compare a sentence with all texts."""
+        asked = self._heard(sentence)
         with self._lock:
-            if self._table is None:
-                numbers = [each for each, content in self._contents.items() if content in self._vectors]
-                rows = [self._vectors[self._contents[each]] for each in numbers]
-                self._table = numbers, np.stack(rows) if rows else np.zeros((0, 1), np.float32)
-            return self._table
+            return self._rows.nearest(asked, limit)
+
+    def likeness(self, sentence: str, numbers: Collection[int]) -> Mapping[int, float]:
+        """Compare a sentence with some texts."""
+        asked = self._heard(sentence)
+        with self._lock:
+            return self._rows.likeness(asked, list(numbers))
 
     def close(self) -> None:
         """End the work in the background; what is not known by now never will be."""
         with self._lock:
+            self._over = True
             self._waiting.clear()
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        self._worker.submit(self._kept.close)
+        self._worker.shutdown(wait=False)

@@ -5,7 +5,7 @@ from typing import NewType
 
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.alphabet import BETWEEN, Alphabet
-from agenttool.catalog.search.words import spaced
+from agenttool.catalog.search.words import spaced, statements_of
 from agenttool.records import Json, ToolDeclaration
 
 
@@ -27,6 +27,9 @@ WEIGHTS = (2.0, 2.0, 2.0, 1.0, 0.6, 0.6, 0.2, 2.0)
 
 LEAD = 35
 """So many words of a description say what a tool does; what follows are details."""
+
+A_STATEMENT = 4
+"""A sentence of so many words says something; `Beta.` does not."""
 
 Document = NewType("Document", str)
 """The signs of a tool's words, `BETWEEN` every two fields."""
@@ -67,7 +70,17 @@ def _description(schema: Json) -> str:
 
 
 def told_in_words(entry: Entry) -> str:
-    """Say what a tool is in one short text, for those who look at meanings."""
+    """Say what a tool is in one short text, for those who look at meanings: details would only blur it."""
     declaration = entry.tool.declaration
     name = spaced(f"{declaration.namespace} {declaration.name}")
-    return ". ".join(filter(None, (name, declaration.search_hint, declaration.description)))
+    return ". ".join(filter(None, (name, declaration.search_hint, _first_said(declaration.description))))
+
+
+def _first_said(description: str) -> str:
+    """Give the first sentence of a description that says something, with those before it."""
+    said: list[str] = []
+    for sentence in statements_of(description):
+        said += sentence.split()
+        if len(said) >= A_STATEMENT:
+            break
+    return " ".join(said[:LEAD])

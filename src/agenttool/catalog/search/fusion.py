@@ -1,17 +1,31 @@
 """Two opinions on the same tools become one, each measured in its own deviations, so that neither drowns the other."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp
 from statistics import fmean, pstdev
 
-MEANING_COUNTS = 0.6
-"""How much meaning counts beside words: as much as leaves a poor model little to spoil."""
+MEANING_COUNTS = 0.8
+"""How much meaning counts beside words: nearly as much, for words are never quite wrong, and a model may be."""
+
+STANDS_OUT = 0.9
+"""By so many deviations a tool is nearer than others, if it is found without a word that leads to it."""
 
 
-def fused(words: Mapping[int, float], meaning: Mapping[int, float]) -> dict[int, float]:
-    """Join scores by words with likeness in meaning, by z-score; a meaning not known yet is average."""
-    by_words, by_meaning = _standard(words), _standard(meaning)
-    sums = {number: each + MEANING_COUNTS * by_meaning.get(number, 0.0) for number, each in by_words.items()}
+def fused(words: Mapping[int, float], meanings: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Join scores by words with likeness in meaning to each sentence, by z-score.
+
+    A tool is measured by the sentence that it fits best, and a meaning not known yet is average. Without any meaning,
+    words stand alone.
+    """
+    fits: dict[int, float] = {}
+    for meaning in meanings:
+        for number, each in _standard(meaning).items():
+            fits[number] = max(each, fits.get(number, each))
+    if not fits:
+        return dict(words)
+    by_words, by_meaning = _standard(words), _standard(fits)
+    found = {number for number, score in words.items() if score or fits.get(number, 0.0) > STANDS_OUT}
+    sums = {number: by_words[number] + MEANING_COUNTS * by_meaning.get(number, 0.0) for number in found}
     return {number: 1 / (1 + exp(-each / (1 + MEANING_COUNTS))) for number, each in sums.items()}
 
 

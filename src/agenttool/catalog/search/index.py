@@ -1,7 +1,7 @@
 """The tools of a catalog, ready to be searched; one tool more or less costs only that tool."""
 
 from collections import deque
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest, nsmallest
 from itertools import chain
@@ -49,7 +49,7 @@ class Index:
     """
 
     def __init__(self, meaning: Meaning | None = None) -> None:
-        """Begin with nothing; with a model, what tools mean counts as much as their words."""
+        """Begin with nothing; with a model, what tools mean counts beside their words."""
         self.meaning = meaning
         self._names = Names()
         self._numbers: dict[ToolId, int] = {}
@@ -99,14 +99,22 @@ class Index:
         self._shelf.settle()
         return bool(self._waiting)
 
+    @property
+    def is_being_read(self) -> bool:
+        """Tell whether a model is still reading tools, so that some are found by words alone."""
+        return self.meaning is not None and self.meaning.pending
+
     def named(self, name: str, known: Container[ToolId]) -> tuple[ToolId, ...]:
         """Find tools by an exact name of theirs: qualified, bare, alias or id."""
         by_id = self._numbers.get(ToolId(name))
         owners = (self._entries[by_id],) if by_id is not None else self._names.find(name)
         return tuple(each.tool_id for each in owners if each is not None and each.tool_id in known)
 
-    def find(self, query: str, known: Collection[ToolId], limit: int) -> list[Found]:
-        """Find the tools that answer a query best; one that is named exactly comes first."""
+    def find(self, query: str, known: Collection[ToolId], limit: int, *, heard: Sequence[str] = ()) -> list[Found]:
+        """Find the tools that answer a query best, also by the meaning of what was heard of it.
+
+        One that is named exactly comes first.
+        """
         exact = self._named_in(query, known)[:limit]
         found = [Found(each, 1.0, "this is its name") for each in exact]
         documents = self._shelf.documents
@@ -115,10 +123,7 @@ class Index:
         opinions = {
             each: scorer.opinions(documents[each]) for each in set(self._worth_scoring(read.asked, known, limit))
         }
-        if self.meaning is None:
-            scores = {each: hypot(*mine) for each, mine in opinions.items()}
-        else:
-            scores = self._with_meaning(self.meaning, query, known, scorer, opinions)
+        scores = self._with_meaning(heard, known, scorer, opinions)
         ids = self._ids
         ranked = [(-score, tool_id, each) for each, score in scores.items() if score and (tool_id := ids[each])]
         for score, tool_id, each in in_turns(ranked, opinions) if len(read.deeds) > 1 else nsmallest(limit, ranked):
@@ -139,20 +144,33 @@ class Index:
             dict.fromkeys(each for word in mentioned if is_identifier(word) for each in self.named(word, known))
         )
 
+    def listen(self, query: str) -> Sequence[str]:
+        """Give the sentences of a query that mean something to a model; it thinks a while, so not in the event loop."""
+        sentences = telling_sentences(query) if self.meaning is not None else []
+        return sentences if self.meaning is not None and self.meaning.listen(sentences) else ()
+
     def _with_meaning(
-        self, meaning: Meaning, query: str, known: Container[ToolId], scorer: Scorer, opinions: dict[int, list[float]]
+        self, heard: Sequence[str], known: Container[ToolId], scorer: Scorer, opinions: dict[int, list[float]]
     ) -> dict[int, float]:
-        """Add the tools that mean what a sentence of the query means, and weigh both opinions."""
-        sentences = telling_sentences(query)
-        for each in chain.from_iterable(meaning.nearest(sentence, BROUGHT // len(sentences)) for sentence in sentences):
-            tool_id = self._ids[each]
-            if each not in opinions and tool_id is not None and tool_id in known:
-                opinions[each] = scorer.opinions(self._shelf.documents[each])
-        likest: dict[int, float] = {}
-        for sentence in sentences:
-            for each, likeness in meaning.likeness(sentence, opinions).items():
-                likest[each] = max(likeness, likest.get(each, likeness))
-        return fused({each: hypot(*mine) for each, mine in opinions.items()}, likest)
+        """Score tools by the opinions of sentences, and those besides that mean what a sentence means."""
+        likeness: list[Mapping[int, float]] = []
+        if self.meaning is not None and heard:
+            wanted = BROUGHT // len(heard)
+            for each in chain.from_iterable(self._near(self.meaning, sentence, known, wanted) for sentence in heard):
+                if each not in opinions:
+                    opinions[each] = scorer.opinions(self._shelf.documents[each])
+            likeness = [self.meaning.likeness(sentence, opinions) for sentence in heard]
+        return fused({each: hypot(*mine) for each, mine in opinions.items()}, likeness)
+
+    def _near(self, meaning: Meaning, sentence: str, known: Container[ToolId], wanted: int) -> list[int]:
+        """Give the nearest tools that may be known, and look further as long as they are too few."""
+        ahead, ids = wanted, self._ids
+        while True:
+            near = meaning.nearest(sentence, ahead)
+            found = [each for each in near if (tool_id := ids[each]) is not None and tool_id in known]
+            if len(found) >= wanted or len(near) < ahead:
+                return found[:wanted]
+            ahead *= 8
 
     def _worth_scoring(self, asked: tuple[Asked, ...], known: Collection[ToolId], limit: int) -> Iterator[int]:
         """Give the tools that may be among the best; looks further as long as too few of them may be known."""

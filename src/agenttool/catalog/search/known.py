@@ -15,6 +15,9 @@ from agenttool.records import NextAction, QueryType, SearchMatch, ToolId, ToolSe
 SELECT = "select:"
 """How a query begins that names tools; in any capitals, and after any space, for models are careless with both."""
 
+MODEL = "search_model"
+"""Who is told to be pending as long as the model that search looks at meanings with has not read every tool."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Known:
@@ -52,13 +55,14 @@ class Known:
         """Give a tool that the caller may know of."""
         return self.deferred.get(tool_id) or self.loaded[tool_id]
 
-    def answer(self, index: Index, query: str, limit: int) -> ToolSearchResult:
-        """Search; finding nothing is an answer, too."""
+    def answer(self, index: Index, query: str, limit: int, heard: Sequence[str] = ()) -> ToolSearchResult:
+        """Search, also by the meaning of what was heard of a query; finding nothing is an answer, too."""
         asked = query.lstrip()
         if asked[: len(SELECT)].lower() == SELECT:
             return self._select(index, query, asked[len(SELECT) :].split(","))
-        found = index.find(query, self.findable, limit)
-        return self._told(query, QueryType.KEYWORD, found)
+        found = index.find(query, self.findable, limit, heard=heard)
+        waited_for = (*self.pending_providers, MODEL) if index.is_being_read else self.pending_providers
+        return self._told(query, QueryType.KEYWORD, found, pending=waited_for)
 
     def _select(self, index: Index, query: str, names: Iterable[str]) -> ToolSearchResult:
         """Find exactly the tools that are named; all that share a bare name are."""
@@ -71,10 +75,17 @@ class Known:
                 found.setdefault(each, Found(each, 1.0, f"it is named {name!r}{shared}"))
             if not owners:
                 missing[name] = None
-        return self._told(query, QueryType.SELECT, found.values(), tuple(missing))
+        pending = self.pending_providers
+        return self._told(query, QueryType.SELECT, found.values(), missing=tuple(missing), pending=pending)
 
     def _told(
-        self, query: str, query_type: QueryType, found: Iterable[Found], missing: tuple[str, ...] = ()
+        self,
+        query: str,
+        query_type: QueryType,
+        found: Iterable[Found],
+        *,
+        missing: tuple[str, ...] = (),
+        pending: tuple[str, ...],
     ) -> ToolSearchResult:
         matches = tuple(
             SearchMatch(
@@ -87,13 +98,13 @@ class Known:
             query_type=query_type,
             matches=matches,
             total_deferred_tools=len(self.deferred),
-            pending_providers=self.pending_providers,
+            pending_providers=pending,
             missing_names=missing,
-            next_action=self._next(matches, missing),
+            next_action=self._next(matches, missing, pending),
         )
 
-    def _next(self, matches: Sequence[SearchMatch], missing: tuple[str, ...]) -> NextAction:
-        if self.pending_providers and (missing or not matches):
+    def _next(self, matches: Sequence[SearchMatch], missing: Sequence[str], pending: Sequence[str]) -> NextAction:
+        if pending and (missing or not matches):
             return NextAction.WAIT_FOR_PROVIDER
         if not matches:
             return NextAction.REFINE_QUERY
