@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
+from agenttool.catalog.search.forms import forms_of
+from agenttool.catalog.search.kinds import kinds_of
 from agenttool.catalog.search.request_words import FAINT_WORDS, REQUEST_WORDS
 from agenttool.catalog.search.shelf import Shelf
 from agenttool.catalog.search.spellings import Alike
@@ -153,7 +155,7 @@ class _Reader:
         """Find what answers a word, the likest first, and how many tools have it; else what may be meant instead."""
         shelf = self._shelf
         joined = [(each, 1.0) for each in self._joined.get(word, ())]
-        synonyms = [(each, SYNONYMS_COUNT) for each in same_as(word)]
+        synonyms = [(each, SYNONYMS_COUNT) for each in forms_of(word) + same_as(word) + kinds_of(word)]
         itself = self._present([(word, 1.0)])
         if not itself:
             found = self._present(joined) or self._present(synonyms) or self._present(shelf.spellings.meant_by(word))
