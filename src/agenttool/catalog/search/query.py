@@ -9,10 +9,11 @@ from operator import attrgetter
 from agenttool.catalog.search.forms import forms_of
 from agenttool.catalog.search.kinds import kinds_of
 from agenttool.catalog.search.request_words import FAINT_WORDS, REQUEST_WORDS
+from agenttool.catalog.search.sentences import sentences_of
 from agenttool.catalog.search.shelf import Shelf
 from agenttool.catalog.search.spellings import Alike
 from agenttool.catalog.search.synonyms import TELLING, asks, deed_of, same_as
-from agenttool.catalog.search.words import Said, said_words, sentences_of, stem
+from agenttool.catalog.search.words import Said, said_words, stem
 
 MAX_WORDS = 100
 """How many words of a query count; a whole page asks for nothing in particular."""

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from agenttool.catalog.search.sentences import sentences_of
+
 if TYPE_CHECKING:
     from tantivy import TextAnalyzer
 
@@ -20,11 +22,6 @@ _MARKED = "\u0300-\u036f\u0900-\u0dff"
 _BLANKED = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))  # noqa: PLR2004 -- ASCII
 _RUNS = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKED}])+")
 _STARTS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
-_SENTENCE_ENDS = r"[.!?;]+(?:\s+|$)|\n|[。！？；]"  # noqa: RUF001 -- Chinese sentences end, too
-_GOES_ON = r",\s+(?:and|but|then|also)\s|,?\s(?:and\s+)?(?:then|also|after that|afterwards|finally)\s|[，,]?(?:然后|接着|另外|此外|并且)"  # noqa: E501, RUF001 -- one thought
-_WISH_ENDS = re.compile(f"{_SENTENCE_ENDS}|{_GOES_ON}", re.IGNORECASE)
-"""Where a sentence ends, or goes on to something else that is wished for."""
-
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
 
 
@@ -58,11 +55,6 @@ class Said:
     word: str
     spelling: str
     sentence: int
-
-
-def sentences_of(query: str) -> list[str]:
-    """Cut a query where its sentences end, and where one goes on to another wish."""
-    return _WISH_ENDS.split(query)
 
 
 def said_words(query: str) -> list[Said]:
