@@ -17,7 +17,7 @@ from tokenizers.pre_tokenizers import Whitespace
 # What a word is about: water, money, sound.
 WORDS = {
     "[UNK]": (0.01, 0.01, 0.01),
-    "rain": (1, 0, 0), "umbrella": (1, 0, 0), "weather": (1, 0, 0.1), "forecast": (0.9, 0.1, 0),
+    "rain": (1, 0, 0), "brolly": (1, 0, 0), "weather": (1, 0, 0.1), "forecast": (0.9, 0.1, 0),
     "invoice": (0, 1, 0), "bill": (0, 1, 0), "customer": (0.1, 0.9, 0),
     "song": (0, 0, 1), "music": (0, 0, 1), "play": (0, 0.1, 0.9),
     "query": (0, 0, 0.1), "passage": (0, 0.1, 0),

@@ -64,8 +64,8 @@ def test_the_same_content_is_put_to_the_model_once(heard):
     meanings.put(7, "rain")
     meanings.settle(LONG_ENOUGH_S)
     assert sorted(seen) == ["invoice", "rain", "song"]
-    assert set(meanings.nearest("umbrella", 2)) == {2, 7}
-    assert set(meanings.likeness("umbrella", [0, 1, 2])) == {1, 2}
+    assert set(meanings.nearest("brolly", 2)) == {2, 7}
+    assert set(meanings.likeness("brolly", [0, 1, 2])) == {1, 2}
     meanings.close()
 
 
@@ -76,15 +76,15 @@ def test_a_restart_asks_the_model_for_what_is_new_only(heard, tmp_path):
         for number, text in enumerate(texts):
             meanings.put(number, text)
         meanings.settle(LONG_ENOUGH_S)
-        assert set(meanings.nearest("umbrella", 9)) == set(range(len(texts)))
+        assert set(meanings.nearest("brolly", 9)) == set(range(len(texts)))
         meanings.close()
     assert sorted(seen) == ["invoice", "rain", "song"]
 
 
 def test_what_is_not_known_yet_is_as_if_it_were_not_there(static_model):
     meanings = Meanings(open_model(static_model))
-    assert meanings.nearest("umbrella", 3) == []
-    assert meanings.likeness("umbrella", [1]) == {}
+    assert meanings.nearest("brolly", 3) == []
+    assert meanings.likeness("brolly", [1]) == {}
     meanings.close()
 
 
@@ -120,7 +120,7 @@ def test_a_text_that_the_model_fails_on_costs_no_other(static_model, caplog):
     for number, text in enumerate(["rain", "poison", "song", "poison pill", "invoice"]):
         meanings.put(number, text)
     meanings.settle(LONG_ENOUGH_S)
-    assert set(meanings.likeness("umbrella", range(5))) == {0, 2, 4}
+    assert set(meanings.likeness("brolly", range(5))) == {0, 2, 4}
     assert not meanings.pending
     assert len(caplog.records) == 1
     assert "poison" not in caplog.text
@@ -132,7 +132,7 @@ async def test_search_finds_what_shares_no_word_with_the_query(kind, request):
     async with Runtime.open(tools=tools(), search_model=request.getfixturevalue(kind)) as rt:
         surface = await rt.surface()
         assert await rt.prepare_search()
-        found = await rt.search("umbrella", surface=surface)
+        found = await rt.search("brolly", surface=surface)
         assert [match.name.rpartition(".")[2] for match in found.matches] == ["check_weather"]
         assert found.matches[0].reason == "it means much the same"
         assert found.pending_providers == ()
@@ -146,11 +146,11 @@ async def test_search_does_not_wait_for_vectors_and_says_so(static_model, use):
     async with Runtime.open(tools=tools(), search_model=static_model) as rt:
         surface = await rt.surface()
         by_words = await rt.search("weather", surface=surface)
-        nothing = await rt.search("umbrella", surface=surface)
+        nothing = await rt.search("brolly", surface=surface)
         ready = await rt.prepare_search(seconds=0)
         go.set()
         assert await rt.prepare_search(seconds=LONG_ENOUGH_S)
-        by_meaning = await rt.search("umbrella", surface=surface)
+        by_meaning = await rt.search("brolly", surface=surface)
     assert not ready
     assert by_words.matches[0].name.endswith("check_weather")
     assert by_words.pending_providers == ("search_model",)
@@ -194,7 +194,7 @@ async def test_meaning_reveals_nothing_that_a_surface_leaves_out(static_model):
     async with Runtime.open(tools=tools(), search_model=static_model) as rt:
         assert await rt.prepare_search()
         surface = await rt.surface(only=["send_invoice", "start_music"])
-        found = await rt.search("umbrella rain weather", surface=surface)
+        found = await rt.search("brolly rain weather", surface=surface)
         assert not any("weather" in match.name for match in found.matches)
 
 
@@ -203,7 +203,7 @@ async def test_in_a_letter_one_sentence_is_the_wish(static_model):
         surface = await rt.surface()
         assert await rt.prepare_search()
         letter = (
-            "Umbrella, rain rain? My friend was here yesterday. Hello!\nRain, umbrella. The song music song please."
+            "Brolly, rain rain? My friend was here yesterday. Hello!\nRain, brolly. The song music song please."
         )
         found = await rt.search(letter, surface=surface)
     assert {each.name.rpartition(".")[2] for each in found.matches[:2]} == {"check_weather", "start_music"}

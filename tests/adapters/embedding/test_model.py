@@ -20,7 +20,7 @@ SENTENCES = [
 @pytest.mark.parametrize("kind", ["static_model", "network"])
 def test_texts_about_the_same_are_near_and_others_far(kind, request):
     rain, weather, song = open_model(request.getfixturevalue(kind)).encode(
-        ["an umbrella", "Weather forecast", "play a song"]
+        ["an brolly", "Weather forecast", "play a song"]
     )
     assert rain @ weather > 0.9
     assert rain @ song < 0.3

@@ -5,7 +5,8 @@ from typing import NewType
 
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.alphabet import BETWEEN, Alphabet
-from agenttool.catalog.search.words import spaced, statements_of
+from agenttool.catalog.search.sentences import statements_of
+from agenttool.catalog.search.words import spaced
 from agenttool.records import Json, ToolDeclaration
 
 

@@ -43,11 +43,6 @@ def words_of(run: str | bytes) -> list[str]:
     return [stem(part) for part in _parts(text)]
 
 
-def statements_of(text: str) -> list[str]:
-    """Cut what is said of a tool where its sentences end."""
-    return re.split(_SENTENCE_ENDS, text)
-
-
 @dataclass(frozen=True, slots=True)
 class Said:
     """One word of a query: comparable, as it was spelt, and the number of its sentence."""
