@@ -79,3 +79,23 @@ def test_half_a_request_is_not_waited_for(tmp_path, words):
                 assert connection.recv(1) == b""
         server.send_signal(signal.SIGINT)
         server.communicate(timeout=90)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_provider_may_be_looked_at_from_outside(serve, tmp_path, form):
+    words = ["--json"] if form == "json" else []
+    with serve("bells:provider", "--port", "0", "--json") as server:
+        port = json.loads(server.stdout.readline())["port"]
+        program = [sys.executable, "-m", "agenttool", "rap", "check", f"http://127.0.0.1:{port}", *words]
+        checked = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
+        nobody = subprocess.run(
+            [*program[: -1 - len(words)], f"http://127.0.0.1:{port}/x"], capture_output=True, check=False, timeout=90
+        )
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=90)
+    assert (checked.returncode, nobody.returncode) == (0, 1)
+    if form == "json":
+        assert {json.loads(line)["is_kept"] for line in checked.stdout.splitlines()} == {True}
+    else:
+        assert "takes a repeated call once" in checked.stdout

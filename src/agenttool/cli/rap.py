@@ -10,12 +10,17 @@ from typing import Annotated
 import typer
 import uvicorn
 from rich.console import Console
+from rich.markup import escape
 
 from agenttool.adapters.rap.patience import Patient
+from agenttool.cli.findings import printable
 from agenttool.cli.refusing import refuse
 from agenttool.codec import json_bytes
+from agenttool.config import environment
 from agenttool.errors import ConfigError
-from agenttool.rap import Provider
+from agenttool.rap import Bearer, Provider
+from agenttool.rap.checking import Finding, looking_at
+from agenttool.records import Json
 
 app = typer.Typer(add_completion=False)
 
@@ -54,6 +59,65 @@ def serve(
         asyncio.run(_serve(provider, host, port, as_json=as_json))
     except ConfigError as error:
         refuse(error)
+
+
+@app.command()
+def check(
+    url: Annotated[str, typer.Argument(metavar="URL", help="The base URL of a provider")],
+    *,
+    token_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The environment variable that holds the bearer token to show")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each promise")] = False,
+) -> None:
+    """Look at a provider from outside: does it do what runtimes count on
+
+    In whatever language it is written. No tool of it is run: it is asked for
+    operations that it has not, with arguments that fit nothing, and told of threads
+    that nobody knows. It must be able to post to this machine.
+
+    Exits with 0 if every promise was kept that could be looked at, 1 if not.
+    """  # noqa: D415 -- as in the table of commands
+    try:
+        found = asyncio.run(_looked_at(url, None if token_env is None else Bearer(_token(token_env))))
+    except ConfigError as error:
+        refuse(error)
+    for each in found:
+        _say(each, as_json=as_json)
+    if any(each.is_kept is False for each in found):
+        raise typer.Exit(1)
+
+
+def _token(name: str) -> str:
+    token = environment([name]).get(name)
+    if token is None:
+        raise ConfigError(f"--token-env names {name!r}, which is not set; set it, or leave it out")
+    return token
+
+
+async def _looked_at(url: str, credential: Bearer | None) -> list[Finding]:
+    async with looking_at(url, credential) as look:
+        return await look.findings()
+
+
+_SIGNS = {True: "[green]kept[/]    ", False: "[red]broken[/]  ", None: "[yellow]not seen[/]"}
+
+
+def _say(finding: Finding, *, as_json: bool) -> None:
+    if as_json:
+        told = finding.told or None
+        rules: list[Json] = [*finding.rules]
+        typer.echo(
+            json_bytes({"promise": finding.promise, "is_kept": finding.is_kept, "told": told, "rules": rules}).decode()
+        )
+        return
+    console = Console(highlight=False)
+    rules_shown = " ".join(finding.rules)
+    console.print(
+        f"{_SIGNS[finding.is_kept]}  {escape(printable(finding.promise))}  [dim]{rules_shown}[/]", soft_wrap=True
+    )
+    if finding.told:
+        console.print(f"            {escape(printable(finding.told))}", soft_wrap=True)
 
 
 def load_provider(place: str) -> Provider:

@@ -35,6 +35,7 @@ _ALLOWED, _TOO_LARGE, _TOO_SLOW = 405, 413, 408
 Scope: TypeAlias = MutableMapping[str, object]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, object]]]
 Send: TypeAlias = Callable[[MutableMapping[str, object]], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class CallbackApp:
@@ -63,7 +64,7 @@ class CallbackApp:
             return call  # a stranger's message is not even read
         try:
             async with asyncio.timeout(SLOWEST_S):
-                body = await _body(receive, self._max_body)
+                body = await body_of(receive, self._max_body)
         except TimeoutError:
             return Outcome(_TOO_SLOW, "the message took too long")
         if body is None:
@@ -72,7 +73,8 @@ class CallbackApp:
         return await self._callbacks.receive(token, kind, body, key)
 
 
-async def _body(receive: Receive, most: int) -> bytes | None:
+async def body_of(receive: Receive, most: int) -> bytes | None:
+    """Read the body of a request; none if it is longer than that."""
     read = bytearray()
     while True:
         message = await receive()
@@ -110,7 +112,7 @@ class _Quiet(uvicorn.Server):
 class Listener:
     """Serves callbacks on this machine, for a runtime that is not part of a server."""
 
-    def __init__(self, app: CallbackApp, place: tuple[str, int]) -> None:
+    def __init__(self, app: App, place: tuple[str, int]) -> None:
         """Take the application, and the address to bind; port 0 is any that is free."""
         config = uvicorn.Config(app, log_level="warning", access_log=False, lifespan="off", ws="none", http=Patient)
         self._server = _Quiet(config)
