@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from agenttool.errors import StoreError
+from agenttool.stores.sqlite.schema import RESTORE
 from agenttool.stores.told import written_about, written_apart
 
 ToldFact: TypeAlias = tuple[str | None, bytes]
@@ -61,5 +62,5 @@ def find_anchor(connection: sqlite3.Connection) -> tuple[int, bytes]:
     query = "SELECT position, CAST(hash AS BLOB) FROM anchors ORDER BY position DESC LIMIT 1"
     found = connection.execute(query).fetchone()
     if found is None:
-        raise StoreError("the log does not say any more where its chain begins; put the newest backup in its place")
+        raise StoreError(f"the log does not say any more where its chain begins; {RESTORE}")
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agenttool.errors import ConfigError, StoreError
 from agenttool.records import ClosedEnum
-from agenttool.stores.sqlite.schema import check_version, migrate, refuse_misshapen
+from agenttool.stores.sqlite.schema import RESTORE, check_version, migrate, refuse_misshapen
 
 PATIENCE_S = 10.0
 """How long to wait for another process that is writing."""
@@ -86,7 +86,7 @@ def reading(path: Path) -> Generator[None]:
 def advice_on(error: Exception, otherwise: str) -> str:
     """Say what to do about an error; a file that is damaged mends by no second try."""
     if isinstance(error, UnicodeDecodeError) or getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
-        return "put the newest backup in its place, or save what can be read with `sqlite3 FILE .recover`"
+        return f"{RESTORE}; or save what can be read with `sqlite3 FILE .recover`"
     return otherwise
 
 

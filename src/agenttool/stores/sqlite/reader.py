@@ -16,7 +16,7 @@ from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
 from agenttool.stores.sqlite.connect import PATIENCE_S, UNREADABLE, advice_on, reading
 from agenttool.stores.sqlite.query import lines_of, read_back, read_on
-from agenttool.stores.sqlite.schema import MIGRATIONS, check_version, missing
+from agenttool.stores.sqlite.schema import MIGRATIONS, RESTORE, check_version, missing
 from agenttool.stores.sqlite.verify import Inspect, verify
 from agenttool.stores.told import call_of, recall
 
@@ -200,4 +200,4 @@ def _look(connection: sqlite3.Connection, name: str) -> None:
             " a runtime, which brings it up to date"
         )
     if lacks:
-        raise ConfigError(f"{name!r} is not whole: {lacks[0]}; put the newest backup in its place")
+        raise ConfigError(f"{name!r} is not whole: {lacks[0]}; {RESTORE}")

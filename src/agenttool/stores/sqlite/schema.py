@@ -12,6 +12,9 @@ from agenttool.errors import ConfigError
 APPLICATION_ID = 0x41677454
 """Tells our files from those of others: `AgtT`."""
 
+RESTORE = "put the newest backup in its place, after taking away what lies beside it as -wal and -shm"
+"""What helps if a file is spoiled. A write-ahead log that is left would be written into the backup, and spoil that."""
+
 Shape: TypeAlias = dict[tuple[str, str], tuple[str, bytes | None]]
 """Everything that a schema holds by kind and name: the table it is about, and how it was made."""
 
@@ -134,7 +137,7 @@ def refuse_misshapen(connection: sqlite3.Connection, name: str) -> None:
         ConfigError: something is missing, is not as it was made, or was added to our tables.
     """
     for what in (*missing(connection), *misshapen(connection)):
-        raise ConfigError(f"{name} is not as agenttool made it: {what}; put the newest backup in its place")
+        raise ConfigError(f"{name} is not as agenttool made it: {what}; {RESTORE}")
 
 
 def missing(connection: sqlite3.Connection) -> list[str]:
