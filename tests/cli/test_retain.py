@@ -18,6 +18,8 @@ def test_what_is_too_old_goes_and_the_rest_verifies(run, journal):
     assert told["payloads"] > 0
     assert told["facts_up_to"] == head["position"]
     outcome = run("verify", "--head", f"{head['position']}:{head['hash']}")
+    assert json.loads(run("verify", "--json").stdout)["anchor"]["position"] == told["facts_up_to"]
+    assert f"from {told['facts_up_to'] + 1:,} on: older ones were let go" in outcome.stdout
     assert outcome.exit_code == 0, "an older head is good as long as its place is the anchor"
     assert run("show", journal["plain"]).exit_code != 0
 

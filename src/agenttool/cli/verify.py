@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -33,6 +33,14 @@ SHOWN = 100
 
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 _HASH = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
+
+
+class Chained(NamedTuple):
+    """Where the chain begins and ends, and where it should have been at least."""
+
+    anchor: Head
+    head: Head
+    pinned: Head | None
 
 
 @app.command()
@@ -64,7 +72,8 @@ def verify(
             inspector = Inspector(reader, stored, bar.advance)
             found = chain(reader.verify(pinned, inspector.look), inspector.look_at_open(reader.head().position))
             flaws, total = _walk(found, as_json=as_json)
-        _conclude(reader.head(), inspector, flaws, total, pinned, as_json=as_json)
+        chained = Chained(reader.anchor(), reader.head(), pinned)
+        _conclude(chained, inspector, flaws, total, as_json=as_json)
         if write_head is not None and not total:
             _keep(reader.head(), write_head)
     if total:
@@ -86,10 +95,9 @@ def _walk(found: Iterable[Flaw], *, as_json: bool) -> tuple[list[Flaw], int]:
     return shown, total
 
 
-def _conclude(
-    head: Head, inspector: Inspector, flaws: list[Flaw], total: int, pinned: Head | None, *, as_json: bool
-) -> None:
+def _conclude(chained: Chained, inspector: Inspector, flaws: list[Flaw], total: int, *, as_json: bool) -> None:
     """Tell what was found and what was looked at."""
+    anchor, head, pinned = chained
     if as_json:
         figures: JsonObject = {
             "facts": inspector.facts,
@@ -101,7 +109,8 @@ def _conclude(
             "gone": inspector.payloads.gone,
         }
         pin = None if pinned is None else to_json(pinned)
-        _print({"type": "summary", **figures, "flaws": total, "head": to_json(head), "pinned": pin})
+        ends: JsonObject = {"anchor": to_json(anchor), "head": to_json(head), "pinned": pin}
+        _print({"type": "summary", **figures, "flaws": total, **ends})
         return
     if flaws:
         more = total - len(flaws)
@@ -110,7 +119,8 @@ def _conclude(
     sealed = f", {inspector.sealed:,} sealed: their tools have sensitive fields" if inspector.sealed else ""
     pin = "none given: a chain that was made anew does not show" if pinned is None else f"at {pinned.position:,}"
     table = plain_table()
-    table.add_row("facts", f"{inspector.facts:,}")
+    older = f", from {anchor.position + 1:,} on: older ones were let go" if anchor.position else ""
+    table.add_row("facts", f"{inspector.facts:,}{older}")
     table.add_row("calls", f"{inspector.calls:,}, of which {inspector.ended:,} ended")
     table.add_row("digests", f"{inspector.digests:,} checked{sealed}")
     if stored.checked or stored.gone:

@@ -82,6 +82,12 @@ class SqliteReader:
             position, chained = find_head(self._connection)
         return Head(position=position, hash=chained.hex())
 
+    def anchor(self) -> Head:
+        """Give where the chain begins; beyond its first place, if older facts were let go."""
+        with reading(self.path):
+            position, chained = find_anchor(self._connection)
+        return Head(position=position, hash=chained.hex())
+
     def count(self) -> tuple[int, int]:
         """Count the facts and the calls that they are about."""
         with reading(self.path):
