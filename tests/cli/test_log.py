@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import story_of
 
@@ -123,3 +124,15 @@ def test_a_follower_hears_of_what_another_process_writes_and_leaves_at_ctrl_c(tm
     rest, _ = follower.communicate(timeout=BOUND_S)
     assert (follower.returncode, rest) == (0, "")
     assert [each["position"] for each in seen] == [4, 4, 5, 5, 5, 6, 6, 7, 7, 8, 9, 9, 9, 10]
+
+
+@pytest.mark.parametrize("more", [(), ("--limit", "2"), ("--after", "3")])
+def test_the_log_of_one_call_reads_no_other(run, journal, monkeypatch, more):
+    whole = [json.loads(line) for line in run("log", "--json", *more).stdout.splitlines()]
+    for name in ("read", "read_back"):
+        monkeypatch.delattr(SqliteReader, name)
+    told = [json.loads(line) for line in run("log", "--call", journal["hooked"], "--json", *more).stdout.splitlines()]
+    ours = [each for each in whole if each["event"].get("invocation_id") == journal["hooked"]]
+    assert told
+    assert {each["event"]["invocation_id"] for each in told} == {journal["hooked"]}
+    assert told == ours or more == ("--limit", "2")

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
@@ -21,7 +21,7 @@ from agenttool.errors import ConfigError
 from agenttool.journal.fold import events_of
 from agenttool.policy.wildcards import fits
 from agenttool.ports.facts import Fact
-from agenttool.records import InvocationStatus, ToolEvent
+from agenttool.records import InvocationId, InvocationStatus, ToolEvent
 from agenttool.stores.sqlite.reader import PORTION, SqliteReader
 
 app = typer.Typer(add_completion=False)
@@ -46,6 +46,40 @@ class Placed(NamedTuple):
 Wanted = Callable[[ToolEvent], bool]
 
 
+class Source(NamedTuple):
+    """Where events come from: the whole journal, or one call in it, for which nothing else is read."""
+
+    reader: SqliteReader
+    call: InvocationId | None
+
+    def events_after(self, position: int) -> Iterator[Placed]:
+        """Give events after a position as they are now, a portion at a time."""
+        while facts := self._read(position):
+            for place, fact in facts:
+                yield from _placed(place, fact)
+            position = facts[-1][0]
+
+    def newest(self, last: int, limit: int, wanted: Wanted) -> Iterator[Placed]:
+        """Give the newest events up to a position, the oldest of them first, without reading the others."""
+        found: deque[Placed] = deque()
+        before = last + 1
+        while len(found) < limit and (facts := self._read_back(before, min(PORTION, max(limit, 16)))):
+            for place, fact in facts:
+                found.extendleft(each for each in reversed(tuple(_placed(place, fact))) if wanted(each.event))
+            before = facts[-1][0]
+        yield from tuple(found)[-limit:]
+
+    def _read(self, after: int) -> Sequence[tuple[int, Fact]]:
+        if self.call is None:
+            return self.reader.read(after)
+        return [each for each in self.reader.facts_of(self.call) if each[0] > after]
+
+    def _read_back(self, before: int, limit: int) -> Sequence[tuple[int, Fact]]:
+        if self.call is None:
+            return self.reader.read_back(before, limit)
+        return [each for each in reversed(self.reader.facts_of(self.call)) if each[0] < before]
+
+
 @app.command()
 def log(  # noqa: PLR0913 -- one for each word of the command
     *,
@@ -62,16 +96,17 @@ def log(  # noqa: PLR0913 -- one for each word of the command
 ) -> None:
     """Tell what happened, one line per event, and go on while others write"""  # noqa: D415 -- as in the table of commands
     with opened(store) as reader:
-        wanted = _filter(tool, _status(status), None if call is None else _call(reader, call))
+        wanted = _filter(tool, _status(status))
         tell = _tell_json if as_json else _teller()
+        source = Source(reader, None if call is None else _call(reader, call))
         try:
-            _run(reader, wanted, tell, after=after, limit=limit, follow=follow)
+            _run(source, wanted, tell, after=after, limit=limit, follow=follow)
         except KeyboardInterrupt:
             return  # the way to leave a log that is followed
 
 
 def _run(
-    reader: SqliteReader,
+    source: Source,
     wanted: Wanted,
     tell: Callable[[Placed], None],
     *,
@@ -82,14 +117,14 @@ def _run(
     """Tell what is there, then what comes; a limit without a beginning means the newest ones."""
     position = after or 0
     if after is None and limit is not None:
-        position = reader.head().position
-        for placed in newest(reader, position, limit, wanted):
+        position = source.reader.head().position
+        for placed in source.newest(position, limit, wanted):
             tell(placed)
         limit = None if follow else 0
     told = 0
     while limit is None or told < limit:
-        version = reader.version()
-        for placed in events_after(reader, position):
+        version = source.reader.version()
+        for placed in source.events_after(position):
             position = placed.position
             if wanted(placed.event):
                 tell(placed)
@@ -100,27 +135,8 @@ def _run(
         if not follow:
             return
         sys.stdout.flush()
-        while reader.version() == version:
+        while source.reader.version() == version:
             time.sleep(POLL_S)
-
-
-def events_after(reader: SqliteReader, position: int) -> Iterator[Placed]:
-    """Give events after a position as they are now, a portion at a time."""
-    while facts := reader.read(position):
-        for place, fact in facts:
-            yield from _placed(place, fact)
-        position = facts[-1][0]
-
-
-def newest(reader: SqliteReader, last: int, limit: int, wanted: Wanted) -> Iterator[Placed]:
-    """Give the newest events up to a position, the oldest of them first, without reading the others."""
-    found: deque[Placed] = deque()
-    before = last + 1
-    while len(found) < limit and (facts := reader.read_back(before, min(PORTION, max(limit, 16)))):
-        for place, fact in facts:
-            found.extendleft(each for each in reversed(tuple(_placed(place, fact))) if wanted(each.event))
-        before = facts[-1][0]
-    yield from tuple(found)[-limit:]
 
 
 def _placed(position: int, fact: Fact) -> Iterator[Placed]:
@@ -128,13 +144,11 @@ def _placed(position: int, fact: Fact) -> Iterator[Placed]:
     return (Placed(position, event, event is told[-1]) for event in told)
 
 
-def _filter(tool: str | None, status: str | None, call: str | None) -> Wanted:
+def _filter(tool: str | None, status: str | None) -> Wanted:
     def wanted(event: ToolEvent) -> bool:
         name = tool_name(event.tool_id)
-        return (
-            (call is None or event.invocation_id == call)
-            and (status is None or (event.data or {}).get("status") == status)
-            and (tool is None or any(fits(tool, each) for each in (name, name.rpartition(".")[2], event.tool_id or "")))
+        return (status is None or (event.data or {}).get("status") == status) and (
+            tool is None or any(fits(tool, each) for each in (name, name.rpartition(".")[2], event.tool_id or ""))
         )
 
     return wanted
@@ -146,7 +160,7 @@ def _status(word: str | None) -> str | None:
     return word
 
 
-def _call(reader: SqliteReader, part: str) -> str:
+def _call(reader: SqliteReader, part: str) -> InvocationId:
     try:
         return find_call(reader, part).invocation.invocation_id
     except Ambiguous as several:

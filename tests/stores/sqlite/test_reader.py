@@ -107,3 +107,18 @@ def test_what_is_no_journal_of_ours_is_refused_and_nothing_is_made(path, make, t
         pass
     assert str(path) in str(refused.value)
     assert folder(path) == before
+
+
+async def test_looking_for_the_calls_that_a_call_made_reads_nothing_behind_its_end(open_store, write, path):
+    store = open_store()
+    counts = []
+    for first, count in ((1, 10), (11, 300)):
+        await write(store, *range(first, first + count))
+        with SqliteReader.open(path, steps=STEPS) as reader:
+            placed = [place for place, _ in reader.facts_of(invocation_number(5))]
+            steps_taken = [0]
+            reader._connection.set_progress_handler(lambda taken=steps_taken: taken.append(0), 1)
+            assert reader.calls_made_by(invocation_number(5), (placed[0], placed[-1]), 10) == []
+            counts.append(len(steps_taken))
+    assert counts[1] <= 1.5 * counts[0]
+    await store.close()

@@ -65,7 +65,7 @@ def find_call(reader: SqliteReader, part: str | None) -> RecordedCall:
     if not found:
         raise ConfigError(f"no call in {str(reader.path)!r} has an id like {part!r}; `agenttool log` shows their ids")
     if len(found) > 1:
-        raise Ambiguous(part, [recorded_call(reader, each).invocation for each in found])
+        raise Ambiguous(part, [_envelope(reader, each, [fact for _, fact in reader.facts_of(each)]) for each in found])
     return recorded_call(reader, found[0])
 
 
@@ -73,11 +73,11 @@ def recorded_call(reader: SqliteReader, invocation_id: InvocationId) -> Recorded
     """Read one call."""
     placed = reader.facts_of(invocation_id)
     facts = tuple(fact for _, fact in placed)
-    invocation = invocation_of(facts)
-    if invocation is None:
-        raise ConfigError(f"no call in {str(reader.path)!r} is called {invocation_id!r}; name another")
+    invocation = _envelope(reader, invocation_id, facts)
     first, last = placed[0][0], placed[-1][0]
-    until = last if invocation.status.is_terminal else reader.head().position
+    # One that was never started has made none, however long it waits already.
+    is_over = invocation.status.is_terminal or invocation.started_at is None
+    until = last if is_over else reader.head().position
     return RecordedCall(
         position=last,
         invocation=invocation,
@@ -87,6 +87,13 @@ def recorded_call(reader: SqliteReader, invocation_id: InvocationId) -> Recorded
         records=tuple(records_of(facts)),
         children=tuple(reader.calls_made_by(invocation_id, (first, until), CHILDREN)),
     )
+
+
+def _envelope(reader: SqliteReader, invocation_id: InvocationId, facts: Sequence[Fact]) -> ToolInvocation:
+    invocation = invocation_of(facts)
+    if invocation is None:
+        raise ConfigError(f"no call in {str(reader.path)!r} is called {invocation_id!r}; name another")
+    return invocation
 
 
 def _beginning(part: str) -> str:

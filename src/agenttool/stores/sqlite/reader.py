@@ -4,7 +4,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
@@ -32,7 +32,10 @@ _ENDS_WITH = (
 )
 _NEWEST = "SELECT max(invocation_id) FROM facts_of_call"
 # A call is made by another while that one is under way, so only the facts in between need to be looked at.
-_MADE_BY = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > ? AND instr(told, ?) > 0 ORDER BY last"
+_MADE_BY = (
+    "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > :first AND instr(told, :named) > 0"
+    " AND last <= coalesce((SELECT min(last) FROM facts WHERE last >= :last), :last) ORDER BY last"
+)
 
 
 class SqliteReader:
@@ -143,9 +146,7 @@ class SqliteReader:
         named = f'"parent_invocation_id":"{invocation_id}"'.encode()
         first, last = within
         with reading(self.path):
-            rows = takewhile(
-                lambda row: row[0] - row[1].count(b"\n") <= last, self._connection.execute(_MADE_BY, (first, named))
-            )
+            rows = self._connection.execute(_MADE_BY, {"first": first, "last": last, "named": named})
             lines = ((place, line) for place, line in unfold(rows) if first < place <= last and named in line)
             made = (call_of(line) for _, line in lines)
             return list(islice((each for each in made if each is not None and each != invocation_id), limit))
