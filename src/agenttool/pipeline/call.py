@@ -361,6 +361,7 @@ class Call(Live, eq=False):
         if self._is_too_soon():
             return
         self.progress += 1
+        self.story = None  # it may become a long one
         scrub = self.scrubber
         message, step = _text(message), _text(step)
         is_partial = partial is not None

@@ -1,6 +1,7 @@
 """The part of the public face for calls that nobody stands by: start one, look after it, bring its answer."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace as replace_core
@@ -10,12 +11,14 @@ from agenttool.catalog.surfaces import Surfaces
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.fold import invocation_of
 from agenttool.journal.reading import result_in
+from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.latecomers import Latecomers
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.prompts import Chosen, Prompts
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
+from agenttool.ports.facts import Fact
 from agenttool.ports.later import Awaited, Prompt, Thread
 from agenttool.ports.stores import Taken
 from agenttool.records import INVOCATION, InvocationId, JsonObject, ToolId, ToolInvocation, ToolResult, ToolSurface
@@ -114,11 +117,7 @@ class Detached:
         task.add_done_callback(self._started.discard)
         task.add_done_callback(lambda _: call.come_to_rest())
         await call.rests
-        # One that waits is told from memory: to read what was written just now from among all that was written with
-        # it takes longer than the call did.
-        story, call.story = call.story, None
-        is_over = call.status is None or call.status.is_terminal
-        invocation = invocation_of(self._core.journal.log.facts_of(call.invocation_id) if is_over else story)
+        invocation = invocation_of(_story_of(call))
         if invocation is None:
             raise AssertionError("a call that was started has been told of")
         return invocation
@@ -182,6 +181,17 @@ class Detached:
         if self._prompts is None:
             raise ConfigError("this runtime keeps no prompts; open it with a store")
         return await self._prompts.choose(prompt_id, selected)
+
+
+def _story_of(call: Call) -> Sequence[Fact]:
+    """Give all facts of a call that has come to rest: from memory, if it waits.
+
+    To read what was written just now, from among all that was written with it, takes longer than the call did.
+    """
+    story, call.story = call.story, None
+    if story is None or call.status is None or call.status.is_terminal:
+        return call.core.journal.log.facts_of(call.invocation_id)
+    return story
 
 
 def _unique_in(invocation_id: InvocationId) -> str:
