@@ -203,3 +203,10 @@ def test_the_words_of_a_tool_never_command_the_terminal(inside, words):
     done = inside(*words)
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
+
+
+def test_what_would_change_it_can_be_said_in_the_settings(command, tmp_path):
+    asked = ("tools", "house", "--why", "open_safe")
+    assert command(*asked).stdout.rstrip().endswith("to change that: provide the credential safe_key")
+    (tmp_path / "agenttool.toml").write_text('[surface]\ncredentials = ["safe_key"]\n')
+    assert command(*asked).stdout == "office.open_safe is loaded: a model sees it\n"

@@ -10,6 +10,7 @@ from agenttool.adapters.function_calling.menu import Wishes
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.assemble.given import Tool, all_of, declared, listed, one, refuse_without_loop
 from agenttool.assemble.settings import (
+    circumstances_of,
     place_of,
     refuse_twins,
     rules_of,
@@ -148,7 +149,9 @@ class Runtime(_Runtime):
             rate_limits=rate_limits,
             advisers=all_of("advisers", advisers, Adviser),
             surface_policy=surface_policy(settings.surface) if surface is None else one(surface, SurfacePolicy),
-            circumstances=None if circumstances is None else one(circumstances, Circumstances),
+            circumstances=circumstances_of(settings.surface)
+            if circumstances is None
+            else one(circumstances, Circumstances),
         )
         made._sources = (*sources_of(settings), *all_of("sources", sources, RapSource))
         made._callback_url = callback_url or (settings.server.url if settings.server is not None else None)

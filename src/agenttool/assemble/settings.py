@@ -17,7 +17,7 @@ from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule
 from agenttool.policy.sources import read_rules
 from agenttool.policy.written import WrittenRule
-from agenttool.ports.surfacing import SurfacePolicy
+from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.results.scrub import compile_scrubber
 from agenttool.stores.places import file_of
 
@@ -159,6 +159,20 @@ def refuse_twins(sources: Sequence[RapSource]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"two sources are named {twice!r}; rename one of them")
+
+
+def circumstances_of(setting: SurfaceSetting | None) -> Circumstances:
+    """Read what is there for tools: what settings do not say is as if nobody had said anything."""
+    if setting is None:
+        return Circumstances()
+    return Circumstances(
+        credentials=frozenset(setting.credentials or ()),
+        gates=frozenset(setting.gates or ()),
+        skills=None if setting.skills is None else frozenset(setting.skills),
+        peers=None if setting.peers is None else frozenset(setting.peers),
+        has_browser=setting.has_browser,
+        allows_shell=setting.allows_shell,
+    )
 
 
 def surface_policy(setting: SurfaceSetting | None) -> SurfacePolicy:

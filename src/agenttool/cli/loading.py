@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import cast
 
@@ -16,7 +17,7 @@ SETTINGS = "agenttool.toml"
 
 
 def load_tools(places: list[str]) -> list[Tool]:
-    """Import modules and take their tools: `package.module` for all of them, `package.module:name` for one.
+    """Import modules and take their tools: `package.module` for all of them, `package.module:name` for one or a list.
 
     Raises:
         ConfigError: there is no such module or tool, or importing it failed.
@@ -32,11 +33,22 @@ def load_tools(places: list[str]) -> list[Tool]:
             advice = f"write {Path(name).stem}, not the name of its file" if name.endswith(".py") else "correct it"
             raise ConfigError(f"module {name!r} cannot be imported: {told}; {advice}") from error
         values: list[object] = [getattr(module, attribute, None)] if attribute else list(vars(module).values())
-        tools = [cast("Tool", value) for value in values if isinstance(value, FunctionTool | DeclaredTool)]
+        tools = list(_tools_in(values))
         if not tools:
             raise ConfigError(f"{place!r} holds no tool; decorate a function with @tool, and name its module")
         found += tools
-    return found
+    return list({id(each): each for each in found}.values())
+
+
+def _tools_in(values: Iterable[object]) -> Iterator[Tool]:
+    """Go through the tools among values, those in lists and tables of them included."""
+    for value in values:
+        if isinstance(value, FunctionTool | DeclaredTool):
+            yield cast("Tool", value)
+        elif isinstance(value, list | tuple | dict):
+            inside = cast("dict[object, object]", value).values() if isinstance(value, dict) else value
+            each_one = cast("Iterable[object]", inside)
+            yield from (cast("Tool", each) for each in each_one if isinstance(each, FunctionTool | DeclaredTool))
 
 
 def settings_file(given: Path | None) -> Path | None:

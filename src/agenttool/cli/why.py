@@ -46,7 +46,8 @@ def _deferred(name: str, ref: DeferredToolRef, surface: ToolSurface) -> JsonObje
     if ref.loading_state in (LoadingState.PENDING_PROVIDER, LoadingState.UNAVAILABLE):
         change, sentence = "let its provider answer", f"{name} waits: {ref.reason}"
     else:
-        change = f"call tool_search with {ref.selection_ref}"
+        finder = (surface.selection_policy or {}).get("discovery")
+        change = f"call {finder} with {ref.selection_ref}"
         sentence = f"{name} is deferred, because {_because(surface)}; a model finds it by search, and sees it after"
         sentence += f" `{ref.selection_ref}`"
     return {

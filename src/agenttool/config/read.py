@@ -14,6 +14,8 @@ from agenttool.records import JsonObject, RuleSource
 _KNOWN = ("hooks", "permissions", "rules", "search", "server", "sources", "store", "surface", "telemetry")
 _SOURCE_KINDS = ("rap",)
 _LIMITS = ("max_tools", "max_tokens")
+_SWITCHES = ("hide_denied", "has_browser", "allows_shell")
+_NAMES = ("credentials", "gates", "skills", "peers")
 _LAST_PORT = 65_535
 
 
@@ -123,21 +125,37 @@ def _days(written: Written, name: str, value: object) -> float | None:
 def _surface(written: Written) -> SurfaceSetting | None:
     if "surface" not in written.tables:
         return None
-    members = written.members("surface", (*_LIMITS, "hide_denied"))
+    members = written.members("surface", (*_LIMITS, *_SWITCHES, *_NAMES))
     for name in _LIMITS:
         limit = members.get(name, False)
         if limit is not False and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
             place = written.place("surface", key=name)
             raise ConfigError(f"{place}: {name} must be a whole number or false, got {limit!r}; false is no limit")
-    hides = members.get("hide_denied")
-    if not isinstance(hides, bool | None):
-        place = written.place("surface", key="hide_denied")
-        raise ConfigError(f"{place}: hide_denied must be true or false, got {hides!r}; write one of them")
+    for name in _SWITCHES:
+        said = members.get(name)
+        if not isinstance(said, bool | None):
+            place = written.place("surface", key=name)
+            raise ConfigError(f"{place}: {name} must be true or false, got {said!r}; write one of them")
+    for name in _NAMES:
+        listed = members.get(name, [])
+        if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+            place = written.place("surface", key=name)
+            raise ConfigError(f'{place}: {name} must be a list of names, got {listed!r}; write {name} = ["NAME"]')
     return SurfaceSetting(
         max_tools=cast("int | bool | None", members.get("max_tools")),
         max_tokens=cast("int | bool | None", members.get("max_tokens")),
-        hide_denied=hides,
+        hide_denied=cast("bool | None", members.get("hide_denied")),
+        credentials=_names(members, "credentials"),
+        gates=_names(members, "gates"),
+        skills=_names(members, "skills"),
+        peers=_names(members, "peers"),
+        has_browser=cast("bool | None", members.get("has_browser")),
+        allows_shell=cast("bool | None", members.get("allows_shell")),
     )
+
+
+def _names(members: JsonObject, name: str) -> tuple[str, ...] | None:
+    return tuple(cast("list[str]", members[name])) if name in members else None
 
 
 def _search_model(written: Written) -> Path | None:

@@ -38,11 +38,17 @@ class StoreSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurfaceSetting:
-    """How much surfaces show, as far as the file says; a limit of `false` is none."""
+    """How much surfaces show, and what is there for them, as far as the file says; a limit of `false` is none."""
 
     max_tools: int | bool | None = None
     max_tokens: int | bool | None = None
     hide_denied: bool | None = None
+    credentials: tuple[str, ...] | None = None
+    gates: tuple[str, ...] | None = None
+    skills: tuple[str, ...] | None = None
+    peers: tuple[str, ...] | None = None
+    has_browser: bool | None = None
+    allows_shell: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

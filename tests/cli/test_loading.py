@@ -1,0 +1,34 @@
+import sys
+
+import pytest
+
+from agenttool import ConfigError
+from agenttool.cli.loading import load_tools
+
+TOOLS = """
+from agenttool.testing.fakes import scripted_tool
+
+wash, dry = scripted_tool("wash"), scripted_tool("dry")
+dishes = [wash, scripted_tool("stack")]
+by_name = {"dry": dry, "number": 7}
+"""
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    (tmp_path / "kitchen_of_lists.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "kitchen_of_lists", raising=False)
+    return lambda *places: sorted(each.declaration.name for each in load_tools([*places]))
+
+
+def test_tools_in_lists_and_tables_are_found_and_each_once(names):
+    assert names("kitchen_of_lists") == ["dry", "stack", "wash"]
+    assert names("kitchen_of_lists:dishes", "kitchen_of_lists:wash") == ["stack", "wash"]
+    assert names("kitchen_of_lists:by_name") == ["dry"]
+
+
+def test_what_holds_no_tool_is_refused(names):
+    with pytest.raises(ConfigError, match="'kitchen_of_lists:number' holds no tool"):
+        names("kitchen_of_lists:number")
