@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agenttool.catalog.filters import Absence
-from agenttool.records import ErrorClass
+from agenttool.records import AbsentTool, ErrorClass
 
 MAX_TOLD = 200
 """How many characters of a name that leads nowhere are told."""
@@ -43,6 +43,15 @@ def blocked(name: str, absence: Absence) -> Unresolved:
         error_class=ErrorClass.BLOCKED_TOOL,
         code=str(absence.reason),
         message=f"{name!r} may not be called here: {absence.message}{change}",
+    )
+
+
+def not_shown(name: str, absent: AbsentTool) -> Unresolved:
+    """Say why a tool may not be called by somebody to whom it was not shown, though it is on the surface."""
+    return Unresolved(
+        error_class=ErrorClass.BLOCKED_TOOL,
+        code=str(absent.reason),
+        message=f"{name!r} was not shown, and is not called unseen: {absent.message}; {absent.would_change}",
     )
 
 

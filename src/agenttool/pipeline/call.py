@@ -17,6 +17,7 @@ from agenttool.pipeline.run_evidence import Progressed, counters, native_ids
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
+from agenttool.ports.calls import AS_IT_IS, Shown
 from agenttool.ports.evidence import Ended
 from agenttool.ports.facts import Fact, FactData, Step
 from agenttool.ports.later import Thread
@@ -47,7 +48,7 @@ from agenttool.scheduler.gate import Gate
 from agenttool.scheduler.limits import Expiry, TimeLimit
 from agenttool.scheduler.lines import Turn
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
 _making_signals = threading.Lock()
 
 FREE_UPDATES = 100
@@ -72,7 +73,7 @@ class Call(Live, eq=False):
         children: the calls under way that its tool made.
         wanted_changes: what its tool wants to change in the shared context; deferred ones wait for the batch's end.
         fault: what was wrong with the arguments before they could even be written down.
-        known_as: what its caller calls our own tools.
+        shown: what its caller was shown of the surface.
         lost: why what was given as its surface leads nowhere.
         is_held: the store keeps what it takes to go on with it.
         is_parked: this process closes, and leaves it to the next one; or nobody waits for it, and it waits for others.
@@ -98,7 +99,7 @@ class Call(Live, eq=False):
     parent: "Call | None" = None
     is_special: bool = False
     depth: int = 0
-    known_as: Mapping[str, str] = _NOTHING
+    shown: Shown = AS_IT_IS
     scheduler_policy: SchedulerPolicy | None = None
     tool_id: ToolId = _UNRESOLVED
     status: InvocationStatus | None = None
@@ -267,7 +268,7 @@ class Call(Live, eq=False):
     @property
     def credentials(self) -> Mapping[str, str]:
         """What was leased for this one call."""
-        return _NOTHING
+        return _NO_CREDENTIALS
 
     @property
     def sandbox_profile(self) -> str | None:

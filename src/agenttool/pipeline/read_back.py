@@ -58,7 +58,7 @@ def read_back_tool(payloads: PayloadStore) -> DeclaredTool:
 
 def read_tool_of(call: Call) -> str:
     """Give the name by which whoever made a call can read its output back."""
-    return READ_RESULT if call.surface is None else call.surface.spoken(READ_RESULT, call.known_as)
+    return READ_RESULT if call.surface is None else call.surface.spoken(READ_RESULT, call.shown.known_as)
 
 
 def digest_in(payload: str | Ref) -> Digest | None:

@@ -55,5 +55,5 @@ class ToolSearch:
         call = cast("Call", job)  # it is the call itself; nothing else knows the surface
         asked = job.call_input
         return await call.core.find_tools(
-            call.surface, str(asked["query"]), cast("int", asked.get("limit", DEFAULT_LIMIT)), call.known_as
+            call.surface, str(asked["query"]), cast("int", asked.get("limit", DEFAULT_LIMIT)), call.shown.known_as
         )

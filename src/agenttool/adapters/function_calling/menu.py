@@ -9,6 +9,7 @@ from agenttool.adapters.function_calling.dialect import Dialect
 from agenttool.adapters.function_calling.loose import argument_names, loose_form
 from agenttool.adapters.function_calling.names import Claims, claims_of, named
 from agenttool.adapters.function_calling.strict import NotStrict, strict_form
+from agenttool.ports.calls import Shown
 from agenttool.ports.offer import OfferedTool
 from agenttool.records import AbsenceReason, AbsentTool, DeferredToolRef, JsonObject, ToolId
 
@@ -99,6 +100,12 @@ class Menu:
     wishes: Wishes
     waiting: Sequence[OfferedTool | DeferredToolRef] = ()
     known_as: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def told(self) -> Shown:
+        """What a model knows of the surface by this."""
+        unseen = {each.tool_id: each for each in self.left_out if each.tool_id is not None}
+        return Shown(known_as=self.known_as, unseen=unseen)
 
     @property
     def has_deferred(self) -> bool:

@@ -99,7 +99,7 @@ class CallReader:
             native_call_id=own_id,
             mapping=mapping,
             fault=fault,
-            known_as=self.menu.known_as,
+            shown=self.menu.told,
         )
         return AskedCall(call_id=own_id, came_with_id=bool(call_id), function_name=called, call=call)
 

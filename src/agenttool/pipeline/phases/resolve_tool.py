@@ -1,6 +1,6 @@
 """Phase 1: find the tool by name or alias inside the current surface, and nowhere else."""
 
-from agenttool.catalog.unresolved import NO_SURFACE, Unresolved
+from agenttool.catalog.unresolved import NO_SURFACE, Unresolved, not_shown
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
@@ -35,7 +35,9 @@ def resolve_tool(call: Call) -> Tool:
         raise _unresolved(call, TOO_DEEP)
     if surface is None:
         raise _unresolved(call, call.lost or NO_SURFACE)
-    found = surface.entries[call.request.name] or surface.resolve(call.request.name, call.known_as)
+    found = surface.entries[call.request.name] or surface.resolve(call.request.name, call.shown.known_as)
+    if not isinstance(found, Unresolved) and found.tool_id in call.shown.unseen:
+        found = not_shown(found.qualified_name, call.shown.unseen[found.tool_id])
     if isinstance(found, Unresolved):
         raise _unresolved(call, found)
     call.tool = tool = call.core.tools[found]
