@@ -43,12 +43,13 @@ def load_tools(places: list[str]) -> list[Tool]:
 def _tools_in(values: Iterable[object]) -> Iterator[Tool]:
     """Go through the tools among values, those in lists and tables of them included."""
     for value in values:
-        if isinstance(value, FunctionTool | DeclaredTool):
-            yield cast("Tool", value)
-        elif isinstance(value, list | tuple | dict):
-            inside = cast("dict[object, object]", value).values() if isinstance(value, dict) else value
-            each_one = cast("Iterable[object]", inside)
-            yield from (cast("Tool", each) for each in each_one if isinstance(each, FunctionTool | DeclaredTool))
+        yield from (cast("Tool", each) for each in _listed(value) if isinstance(each, FunctionTool | DeclaredTool))
+
+
+def _listed(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return cast("dict[object, object]", value).values()
+    return cast("Iterable[object]", value) if isinstance(value, list | tuple) else (value,)
 
 
 def settings_file(given: Path | None) -> Path | None:
