@@ -6,18 +6,24 @@ from collections.abc import Iterator, Sequence
 from math import log2
 from typing import cast
 
+from agenttool.adapters.embedding.meanings import Meanings
+from agenttool.adapters.embedding.model import open_model
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import Index
 from agenttool.records import JsonObject, ToolId, replace
 from agenttool.testing.fakes import scripted_tool
 from bench.environments import Missing
 from bench.figure import Absent, Figure, told
+from bench.models import STATIC, TRANSFORMER, folder_of
 from bench.quality import disguises, labelled
 from bench.quality.labelled import Request, Tool
 from bench.rankers.asked import ask
 
 RANKERS = {"bm25": "bm25s", "fastmcp_search": "FastMCP"}
 SHOWN = 10
+LONGEST_S = 3600.0
+"""How long a model may read the tools of a set."""
+
 Rankings = Sequence[Sequence[int]]
 
 
@@ -38,6 +44,7 @@ def _figures() -> Iterator[Figure | Absent]:
         ("slips of the pen", catalog, disguises.misspelt(requests)),
     ):
         ours = _ours(tools, asked)
+        yield from _with_models(name, tools, asked, ours)
         for ranker, peer in RANKERS.items():
             try:
                 rankings = _theirs(ranker, tools, asked)
@@ -48,6 +55,25 @@ def _figures() -> Iterator[Figure | Absent]:
                 for measured, mean in (("nDCG@10", gain), ("recall@5", recall)):
                     pair = mean(ours, asked), mean(theirs, asked)
                     yield told(f"{measured}, {name}", pair, peer_name=peer_name, unit="%")
+
+
+def _with_models(
+    name: str, tools: Sequence[Tool], requests: Sequence[Request], by_words: Rankings
+) -> Iterator[Figure | Absent]:
+    """Tell what the extra adds to words alone, with a table of tokens and with a transformer."""
+    for model in (STATIC, TRANSFORMER):
+        title = f"{name}, with {model}"
+        try:
+            folder = folder_of(model)
+        except Missing as error:
+            yield Absent(name=f"nDCG@10, {title}", peer_name="ours, by words", reason=str(error))
+            continue
+        meanings = Meanings(open_model(folder), folder)
+        found = _ours(tools, requests, meanings)
+        meanings.close()
+        for measured, mean in (("nDCG@10", gain), ("recall@5", recall)):
+            pair = mean(found, requests), mean(by_words, requests)
+            yield told(f"{measured}, {title}", pair, peer_name="ours, by words", unit="%")
 
 
 def gain(rankings: Rankings, requests: Sequence[Request]) -> float:
@@ -67,8 +93,8 @@ def recall(rankings: Rankings, requests: Sequence[Request]) -> float:
     )
 
 
-def _ours(tools: Sequence[Tool], requests: Sequence[Request]) -> Rankings:
-    index, places = Index(), dict[ToolId, int]()
+def _ours(tools: Sequence[Tool], requests: Sequence[Request], meanings: Meanings | None = None) -> Rankings:
+    index, places = Index(meanings), dict[ToolId, int]()
     for place, tool in enumerate(tools):
         schema: JsonObject = {"type": "object", "properties": {each: {} for each in tool.parameters}}
         declared = scripted_tool(tool.name, namespace=tool.namespace, schema=schema)
@@ -78,7 +104,13 @@ def _ours(tools: Sequence[Tool], requests: Sequence[Request]) -> Rankings:
         places[entry.tool_id] = place
     while index.catch_up(1000):
         pass
-    return [[places[each.tool_id] for each in index.find(asked.query, places, SHOWN)] for asked in requests]
+    if meanings is not None:
+        meanings.settle(LONGEST_S)
+    heard = [index.listen(asked.query) for asked in requests]
+    return [
+        [places[each.tool_id] for each in index.find(asked.query, places, SHOWN, heard=sentences)]
+        for asked, sentences in zip(requests, heard, strict=True)
+    ]
 
 
 def _theirs(ranker: str, tools: Sequence[Tool], requests: Sequence[Request]) -> dict[str, Rankings]:
