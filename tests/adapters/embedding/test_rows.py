@@ -47,6 +47,14 @@ def test_among_very_many_the_nearest_are_found_as_if_all_were_compared():
     assert len(set(found) & set(exact.tolist())) > 60
 
 
+def test_among_very_many_that_are_all_the_same_some_are_found():
+    (row,) = vectors(4, 1, 100)
+    rows = Rows(100)
+    for number in range(LOOKED_AT + 1):
+        rows.put(number, shortened(row))
+    assert len(rows.nearest(-row, 5)) == 5
+
+
 def test_a_vector_without_length_is_like_nothing():
     rows = Rows(3)
     rows.put(0, shortened(np.zeros(3, np.float32)))

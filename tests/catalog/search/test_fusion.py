@@ -28,6 +28,11 @@ def test_what_no_word_leads_to_is_found_only_if_its_meaning_stands_out():
     assert set(joined) == {1, 4}
 
 
+def test_words_that_hardly_say_anything_do_not_outweigh_what_is_meant():
+    joined = fused({1: 0.001, 2: 0.0, 3: 0.0}, [{1: 0.1, 2: 0.1, 3: 0.7}])
+    assert joined[3] > joined[1]
+
+
 def test_without_meanings_words_stand_alone():
     assert fused({}, []) == {}
     assert fused({1: 0.5, 2: 0.0}, [{}, {}]) == {1: 0.5, 2: 0.0}

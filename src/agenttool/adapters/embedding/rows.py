@@ -15,6 +15,9 @@ AHEAD = 16
 
 WORD = 64
 
+FIRST, GROWS = 2048, 8
+"""How many rows there is room for at first, and how many times as many then: room that is not used takes no memory."""
+
 
 class Rows:
     """A table that grows as it is filled; a number that has no vector is as if it were not there."""
@@ -22,16 +25,19 @@ class Rows:
     def __init__(self, dimensions: int) -> None:
         """Begin with nothing."""
         self._bytes = np.zeros((0, dimensions), np.int8)
-        self._signs = np.zeros((0, -(-dimensions // WORD)), np.uint64)
+        self._signs = [np.zeros(0, np.uint64) for _ in range(-(-dimensions // WORD))]
         self._lengths = np.zeros(0, np.float32)
+        self._end = 0
 
     def put(self, number: int, row: bytes) -> None:
         """Take a vector in its short form."""
         if number >= len(self._lengths):
-            self._grow(max(number + 1, WORD, len(self._lengths) * 5 // 4))
+            self._grow(max(number + 1, FIRST, len(self._lengths) * GROWS))
+        self._end = max(self._end, number + 1)
         found = np.frombuffer(row, np.int8)
         self._bytes[number] = found
-        self._signs[number] = _signs(found)
+        for column, signs in zip(self._signs, _signs(found), strict=True):
+            column[number] = signs
         self._lengths[number] = max(1.0, float(np.linalg.norm(found.astype(np.float32))))
 
     def drop(self, number: int) -> None:
@@ -41,9 +47,9 @@ class Rows:
 
     def nearest(self, asked: np.ndarray, limit: int) -> list[int]:
         """Give the numbers whose vectors are most like the one asked for, the likest first."""
-        known = np.flatnonzero(self._lengths)
-        if len(known) > LOOKED_AT:
-            known = self._agreeing(known, asked, limit * AHEAD)
+        lengths = self._lengths[: self._end]
+        count = int(np.count_nonzero(lengths))
+        known = self._agreeing(asked, limit * AHEAD) if count > LOOKED_AT else np.flatnonzero(lengths)
         near = self._compared(known, asked)
         return known[np.argsort(-near, kind="stable")[:limit]].tolist()
 
@@ -53,16 +59,23 @@ class Rows:
         return dict(zip(wanted.tolist(), self._compared(wanted, asked).tolist(), strict=True))
 
     def _grow(self, size: int) -> None:
-        more = size - len(self._lengths)
-        self._bytes, self._signs, self._lengths = (
-            np.concatenate([each, np.zeros((more, *each.shape[1:]), each.dtype)])
-            for each in (self._bytes, self._signs, self._lengths)
-        )
+        def longer(rows: np.ndarray) -> np.ndarray:
+            wider = np.zeros((size, *rows.shape[1:]), rows.dtype)
+            wider[: len(rows)] = rows
+            return wider
 
-    def _agreeing(self, known: np.ndarray, asked: np.ndarray, count: int) -> np.ndarray:
-        """Choose by signs alone: a bit a dimension tells most of what a vector says."""
-        apart = np.bitwise_count(self._signs ^ _signs(asked)).sum(axis=1, dtype=np.uint16)[known]
-        return known[np.argpartition(apart, min(count, len(apart) - 1))[:count]]
+        self._bytes, self._lengths = longer(self._bytes), longer(self._lengths)
+        self._signs = [longer(column) for column in self._signs]
+
+    def _agreeing(self, asked: np.ndarray, count: int) -> np.ndarray:
+        """Choose by signs alone, and at least so many: a bit a dimension tells most of what a vector says."""
+        apart = np.zeros(self._end, np.uint16)
+        for column, signs in zip(self._signs, _signs(asked), strict=True):
+            apart += np.bitwise_count(column[: self._end] ^ signs)
+        farthest = len(self._signs) * WORD
+        apart[self._lengths[: self._end] == 0] = farthest + 1
+        so_far = np.cumsum(np.bincount(apart, minlength=farthest + 2)[: farthest + 1])
+        return np.flatnonzero(apart <= np.searchsorted(so_far, min(count, so_far[-1])))
 
     def _compared(self, numbers: np.ndarray, asked: np.ndarray) -> np.ndarray:
         return self._bytes[numbers].astype(np.float32) @ asked / self._lengths[numbers]

@@ -1,14 +1,19 @@
 """Two opinions on the same tools become one, each measured in its own deviations, so that neither drowns the other."""
 
 from collections.abc import Mapping, Sequence
-from math import exp
-from statistics import fmean, pstdev
+from math import exp, sqrt
 
 MEANING_COUNTS = 0.8
 """How much meaning counts beside words: nearly as much, for words are never quite wrong, and a model may be."""
 
 STANDS_OUT = 0.9
 """By so many deviations a tool is nearer than others, if it is found without a word that leads to it."""
+
+HARDLY = 0.01
+"""Scores by words that differ by less hardly say anything; they are not taken for a full opinion."""
+
+NOTHING = 1e-9
+"""A spread so small is no opinion at all."""
 
 
 def fused(words: Mapping[int, float], meanings: Sequence[Mapping[int, float]]) -> dict[int, float]:
@@ -23,14 +28,15 @@ def fused(words: Mapping[int, float], meanings: Sequence[Mapping[int, float]]) -
             fits[number] = max(each, fits.get(number, each))
     if not fits:
         return dict(words)
-    by_words, by_meaning = _standard(words), _standard(fits)
+    by_words, by_meaning = _standard(words, least=HARDLY), _standard(fits)
     found = {number for number, score in words.items() if score or fits.get(number, 0.0) > STANDS_OUT}
     sums = {number: by_words[number] + MEANING_COUNTS * by_meaning.get(number, 0.0) for number in found}
     return {number: 1 / (1 + exp(-each / (1 + MEANING_COUNTS))) for number, each in sums.items()}
 
 
-def _standard(scores: Mapping[int, float]) -> dict[int, float]:
+def _standard(scores: Mapping[int, float], *, least: float = 0.0) -> dict[int, float]:
     if not scores:
         return {}
-    middle, spread = fmean(scores.values()), pstdev(scores.values())
-    return {number: (each - middle) / spread if spread else 0.0 for number, each in scores.items()}
+    middle = sum(scores.values()) / len(scores)
+    spread = max(least, sqrt(sum((each - middle) ** 2 for each in scores.values()) / len(scores)))
+    return {number: (each - middle) / spread if spread > NOTHING else 0.0 for number, each in scores.items()}
