@@ -21,3 +21,8 @@ from agenttool.catalog.search.sentences import sentences_of
 )
 def test_a_query_is_cut_where_a_wish_ends(query, wishes):
     assert sentences_of(query) == wishes
+
+
+@pytest.mark.parametrize("piece", [".", "?!", " ", ", ", "a, and ", "and then ", "，"])  # noqa: RUF001 -- Chinese commas
+def test_no_query_takes_longer_than_its_length(piece):
+    assert len(sentences_of(piece * 100_000 + "x")) <= 100_001

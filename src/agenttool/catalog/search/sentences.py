@@ -11,7 +11,7 @@ stop store suggest summarize tell translate turn update upload verify view write
 """
 _VERB = f"(?=(?:{'|'.join(_GOES_ON_TO.split())})\\s)"
 
-_MARK = r"[.!?;]+(?:\s+|$) | \n | [。！？；]"  # noqa: RUF001 -- Chinese sentences end, too
+_MARK = r"(?<![.!?;])[.!?;]+(?:\s+|$) | \n | [。！？；]"  # noqa: RUF001 -- Chinese sentences end, too
 _SENTENCE_ENDS = re.compile(_MARK, re.VERBOSE)
 _WISH_ENDS = re.compile(
     rf"""{_MARK}
