@@ -202,9 +202,7 @@ async def test_in_a_letter_one_sentence_is_the_wish(static_model):
     async with Runtime.open(tools=tools(), search_model=static_model) as rt:
         surface = await rt.surface()
         assert await rt.prepare_search()
-        letter = (
-            "Brolly, rain rain? My friend was here yesterday. Hello!\nRain, brolly. The song music song please."
-        )
+        letter = "Brolly, rain rain? My friend was here yesterday. Hello!\nRain, brolly. The song music song please."
         found = await rt.search(letter, surface=surface)
     assert {each.name.rpartition(".")[2] for each in found.matches[:2]} == {"check_weather", "start_music"}
 
