@@ -136,3 +136,13 @@ async def test_secrets_of_a_call_that_ended_are_not_left_in_the_file(open_store,
     assert sorted(path.parent.glob("state.db*")) == [path]
     assert b"correct horse" not in path.read_bytes()
     assert b"staple" not in path.read_bytes()
+
+
+async def test_a_call_that_is_let_go_of_just_now_is_not_among_those_that_wait(open_store):
+    store = open_store()
+    for number in (1, 3):
+        store.open_calls.hold(invocation_number(number), kind="asked", body=b"", approval_id=question(number))
+    await store.open_calls.settle()
+    store.open_calls.release(invocation_number(1))
+    assert [each.invocation_id for each in await store.open_calls.parked(limit=1)] == [invocation_number(3)]
+    await store.close()

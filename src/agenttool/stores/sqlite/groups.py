@@ -129,6 +129,11 @@ class GroupCommit:
             yield from self._under_way.facts
         yield from self.batch.facts
 
+    def releasing(self) -> list[str]:
+        """Give the calls that are let go of, though that is not known to be kept yet."""
+        under_way = () if self._under_way is None else self._under_way.released
+        return [*under_way, *self.batch.released]
+
     def settle(self) -> Awaitable[None]:
         """Give something to wait for: it is over once all that was put into the batch before is kept."""
         loop = asyncio.get_running_loop()

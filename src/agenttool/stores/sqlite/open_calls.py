@@ -11,7 +11,7 @@ from agenttool.ports.facts import Step
 from agenttool.ports.stores import BEGUN, GivenAnswer, OpenCall, Taken
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
-from agenttool.stores.sqlite.begun import adopt, has_orphans, still_open
+from agenttool.stores.sqlite.begun import adopt, as_json, has_orphans, still_open
 from agenttool.stores.sqlite.connect import reading
 from agenttool.stores.sqlite.groups import GroupCommit
 from agenttool.stores.sqlite.owners import ALIVE, Values, is_alive, renew, retire, values_of
@@ -35,6 +35,7 @@ _DUE = f"""
     ) WHERE invocation_id > :after AND {_DEAD} ORDER BY invocation_id LIMIT :limit
 """  # noqa: S608 -- constants only
 _NOT_ANSWERED = "NOT EXISTS (SELECT 1 FROM answers WHERE answers.approval_id = open_calls.approval_id)"
+_NOT_ENDING = "invocation_id NOT IN (SELECT value FROM json_each(?))"
 
 
 class SqliteOpenCalls:
@@ -157,8 +158,11 @@ class SqliteOpenCalls:
 
     async def parked(self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_") -> Sequence[OpenCall]:
         """Give calls that wait for an answer, by the age of their questions."""
-        among = f"approval_id > ? AND approval_id < ? AND {_NOT_ANSWERED} ORDER BY approval_id LIMIT ?"
-        return self._read(among, after or prefix, f"{prefix}\x7f", limit)
+        # Nobody need be asked about a call that ends just now.
+        among = (
+            f"approval_id > ? AND approval_id < ? AND {_NOT_ANSWERED} AND {_NOT_ENDING} ORDER BY approval_id LIMIT ?"
+        )
+        return self._read(among, after or prefix, f"{prefix}\x7f", as_json(self._group.releasing()), limit)
 
     async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> Taken:
         """Give the answer to a question."""
