@@ -25,7 +25,7 @@ async def main(folder, owner):
     while found := await calls.claim(now=Moment(NOW), limit=3):
         taken += [call.invocation_id for call in found]
         await asyncio.sleep(0.002)  # let the others have a go
-    print(json.dumps({"answered": answered, "taken": taken}))
+    print(json.dumps({"answered": answered, "taken": taken}), flush=True)
     sys.stdin.readline()  # alive until everybody is done
     await store.close()
 
