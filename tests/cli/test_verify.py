@@ -168,3 +168,11 @@ def test_a_head_that_cannot_be_used_is_told(run, words, told):
     outcome = run("verify", *words)
     assert outcome.exit_code == 2
     assert told in outcome.stderr
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize("columns", [40, 60, 80])
+def test_the_head_stands_on_one_line_however_narrow_the_terminal(run, columns):
+    head = json.loads(run("verify", "--json").stdout)["head"]
+    lines = run("verify", COLUMNS=str(columns)).stdout.splitlines()
+    assert f"head      {head['position']}:{head['hash']}" in lines

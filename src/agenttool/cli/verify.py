@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
@@ -119,6 +119,7 @@ def _conclude(chained: Chained, inspector: Inspector, flaws: list[Flaw], total: 
     sealed = f", {inspector.sealed:,} sealed: their tools have sensitive fields" if inspector.sealed else ""
     pin = "none given: a chain that was made anew does not show" if pinned is None else f"at {pinned.position:,}"
     table = plain_table()
+    table.columns[0].min_width = len("payloads")
     older = f", from {anchor.position + 1:,} on: older ones were let go" if anchor.position else ""
     table.add_row("facts", f"{inspector.facts:,}{older}")
     table.add_row("calls", f"{inspector.calls:,}, of which {inspector.ended:,} ended")
@@ -127,9 +128,9 @@ def _conclude(chained: Chained, inspector: Inspector, flaws: list[Flaw], total: 
         gone = f", {stored.gone:,} gone: expired, deleted, or kept elsewhere" if stored.gone else ""
         table.add_row("payloads", f"{stored.checked:,} checked{gone}")
     table.add_row("pin", pin)
-    table.add_row("head", f"{head.position}:{head.hash}")
     table.add_row("flaws", Text(f"{total:,}", style="bold red" if total else "bold green"))
-    draw([table])
+    # On a line of its own, whatever the width: it is there to be copied.
+    draw([table, Group(Text(f"head      {head.position}:{head.hash}", no_wrap=True, overflow="ignore"))])
 
 
 def _flaw_table(flaws: list[Flaw]) -> Table:

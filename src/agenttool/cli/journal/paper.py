@@ -14,11 +14,11 @@ def draw(renderables: Iterable[RenderableType]) -> None:
     console = Console(highlight=False)
     if console.is_terminal:
         for each in renderables:
-            console.print(each)
+            console.print(each, crop=False)
         return
     with console.capture() as captured:
         for each in renderables:
-            console.print(each)
+            console.print(each, crop=False)
     for line in captured.get().splitlines():
         sys.stdout.write(f"{line.rstrip()}\n")
     sys.stdout.flush()
