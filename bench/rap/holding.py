@@ -14,7 +14,7 @@ from typing import cast
 from agenttool import RapSource, Runtime
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.forgery import Reach
-from agenttool.records import InvocationId, JsonObject
+from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolSurface
 from bench.rap.callers import ALL
 from bench.rap.program import resident, say
 
@@ -42,6 +42,14 @@ def has_read() -> int:
     return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
 
 
+async def start(rt: Runtime, surface: ToolSurface) -> None:
+    """Start a call that waits; one that does not is not counted in silence."""
+    invocation = await rt.start("work", {"number": 1}, surface=surface)
+    if invocation.status is not InvocationStatus.RUNNING:
+        result = await rt.result(invocation.invocation_id)
+        raise RuntimeError(f"a call does not wait: {None if result is None else result.error}")
+
+
 async def answer(rt: Runtime, courier: Courier, call: JsonObject) -> JsonObject:
     """Post the result of one call where its server would, and wait until the call has ended."""
     message = {"type": "tool_result", "group_id": call["group_id"], "id": call["id"], "text": "done"}
@@ -66,7 +74,7 @@ async def main() -> None:
             order = cast("JsonObject", json.loads(line))
             match order:
                 case {"start": int(count)}:
-                    took = await many(count, lambda: rt.start("work", {"number": 1}, surface=surface))
+                    took = await many(count, lambda: start(rt, surface))
                     say({"seconds": took, "resident": resident()})
                 case {"post": int(count)}:
                     say({"seconds": await many(count, lambda: courier.post(f"{url}/invoke", _BODY))})
