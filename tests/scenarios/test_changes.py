@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from agenttool import Circumstances, ConfigError, ModelCapabilities, Runtime, SurfacePolicy
+from agenttool.policy.approvals import Remember
 from agenttool.records import EventType, Lifecycle, ToolKind
 from agenttool.testing.fakes import scripted_tool
 
@@ -219,6 +220,26 @@ async def test_surfaces_that_held_a_tool_are_made_anew_when_it_is_taken_back_and
             assert (below.surface_id, current_below.surface_id) in told
 
 
+@pytest.mark.requirement("AT-SURF-17")
+async def test_a_rule_that_a_person_wants_to_be_remembered_makes_surfaces_anew_and_is_told(records):
+    async with Runtime.open(tools=[scripted_tool("probe")]) as rt:
+        before = await rt.surface("session")
+        child = rt.child(before)
+        below = await child.surface()
+        calling = asyncio.ensure_future(child.call("probe", {}, surface=below))
+        async with asyncio.timeout(10):
+            while not (asked := await rt.approvals()):  # noqa: ASYNC110 -- there is nothing to wait on
+                await asyncio.sleep(0)
+        rule = next(each.rule for each in asked[0].suggested_updates if each.rule)
+        await rt.decide(asked[0].approval_id, Remember(rule=rule))
+        assert (await calling).status == "succeeded"
+        after, after_below = await rt.current(before), await child.current(below)
+        told = await updates(rt, records)
+    assert {(before.surface_id, after.surface_id), (below.surface_id, after_below.surface_id)} <= set(told)
+    assert after.surface_reason == after_below.surface_reason == "policy changed"
+    assert len(after.policy_refs) == len(before.policy_refs) + 1
+
+
 async def test_what_goes_together_makes_a_surface_anew_once_and_who_asks_has_it_at_once(allow, records):
     tools = [scripted_tool(f"t{number}") for number in range(9)]
     async with Runtime.open(tools=tools, rules=allow) as rt:
@@ -227,7 +248,9 @@ async def test_what_goes_together_makes_a_surface_anew_once_and_who_asks_has_it_
             rt.retire(f"tool_test.t{number}")
         current = await rt.current(old)
         assert loaded(current) == {"t7", "t8"}
-        assert current.surface_reason == "test.t0, test.t1, test.t2, test.t3, test.t4 and 2 more taken back"
+        assert current.surface_reason == (
+            "test.t0 taken back, test.t1 taken back, test.t2 taken back, test.t3 taken back, test.t4 taken back and 2 more"
+        )
         await asyncio.sleep(0)
         assert await updates(rt, records) == [(old.surface_id, current.surface_id)]
         with pytest.raises(ConfigError, match="no tool is called 't7'"):

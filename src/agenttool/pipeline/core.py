@@ -38,6 +38,10 @@ def _no_way_back(surface: Surface | None) -> None:
     """Do nothing: whoever made this core offers no way to read stored output back."""
 
 
+def _nobody_cares() -> None:
+    """Do nothing: whoever made this core has no surfaces."""
+
+
 class UnderWay(Protocol):
     """A call as this file sees it; each of them is a `pipeline.call.Call`."""
 
@@ -94,6 +98,8 @@ class Core:
     run_nested: Callable[..., Coroutine[object, object, ToolResult]] = _nobody
     find_tools: Callable[..., Coroutine[object, object, JsonObject]] = _nobody_looks
     """Searches for a model among the tools of the surface that it asks on."""
+    policy_changed: Callable[[], None] = _nobody_cares
+    """Called when a rule was remembered."""
     offer_read_back: Callable[[Surface | None], None] = _no_way_back
     """Called when output was stored, with the surface that its call was made on."""
     source_buckets: dict[str, Bucket] = field(default_factory=dict[str, Bucket])
@@ -137,3 +143,4 @@ class Core:
             self.parent.remember(rule)
             policy = replace(policy, parent=self.parent.policy)
         self.policy = policy.with_book(policy.book.with_rule(rule))
+        self.policy_changed()

@@ -24,12 +24,12 @@ from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.pipeline.asked import names_in
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.changes import Changes, causes_of, changed_circumstances, changed_policy
+from agenttool.pipeline.changes import CAUSES, Changes, causes_of, changed_circumstances, changed_policy
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.denied import Denied
 from agenttool.pipeline.discover import prepare_search, search_tools, told_to_model
 from agenttool.pipeline.evidence import SurfaceMade
-from agenttool.pipeline.taken_back import TakenBack
+from agenttool.pipeline.renewals import Renewals
 from agenttool.pipeline.tool_search import FINDER_ID, tool_search_tool
 from agenttool.policy.mode import PermissionMode
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
@@ -68,8 +68,9 @@ class Surfacing:
         self._bounds: frozenset[ToolId] | None = None
         self._denied = Denied(core, shop.policy)
         self._children: WeakSet[Surfacing] = WeakSet()
-        self._taken_back = TakenBack(core.loop, self._renew)
+        self._renewals = Renewals(core.loop, self._renew)
         core.find_tools = self._find_for_model
+        core.policy_changed = self._after_policy
 
     def for_child(self, core: Core, given: ToolSurface) -> "Surfacing":
         """Give the surfaces of a sub-agent: the one that it is handed, without what waits there, and those it makes.
@@ -144,7 +145,7 @@ class Surfacing:
             ConfigError: there is no such surface.
         """
         surface = self.surfaces.made(given).latest()
-        self._taken_back.settle(surface)
+        self._renewals.settle(surface)
         return surface.latest().record
 
     async def search(self, given: ToolSurface, query: str, limit: int) -> ToolSearchResult:
@@ -182,9 +183,17 @@ class Surfacing:
         self.surfaces.changes += 1
         for surface in self.surfaces:
             if surface.newer is None and surface.holds(entry.tool_id):
-                self._taken_back.mark(surface, entry.qualified_name)
+                self._renewals.mark(surface, f"{entry.qualified_name} taken back")
         for child in self._children:
             child._mark(entry)  # noqa: SLF001 -- one of ours
+
+    def _after_policy(self) -> None:
+        """Let surfaces be made anew, because a person wanted a rule to be remembered."""
+        self.narrow()
+        self.surfaces.changes += 1
+        for surface in self.surfaces:
+            if surface.newer is None:
+                self._renewals.mark(surface, f"{CAUSES['rules']} changed")
 
     def narrow(self) -> None:
         """Let old surfaces, and those of sub-agents, offer nothing that is not there any more; at once for all."""
