@@ -65,9 +65,10 @@ async def callable_on(runtime, surface):
     asked=context,
     change=circumstances,
     child_change=circumstances,
+    retired=st.none() | st.sampled_from(NAMES),
 )
 def test_a_sub_agent_never_sees_or_calls_more_than_the_surface_it_was_given(
-    *, tools, limit, here, given_on, mode, interactive, asked, change, child_change
+    *, tools, limit, here, given_on, mode, interactive, asked, change, child_change, retired
 ):
     async def story():
         made = [scripted_tool(name, **facts) for name, facts in zip(NAMES, tools, strict=True)]
@@ -85,9 +86,14 @@ def test_a_sub_agent_never_sees_or_calls_more_than_the_surface_it_was_given(
             assert set(below.loaded_tools) <= set(above.loaded_tools)
             assert below.deferred_tools == ()
             await rt.change(**change)
+            if retired is not None:
+                rt.retire(f"test.{retired}")
             left = await callable_on(rt, above)
+            assert retired not in left
             for surface in (above, below, await child.current(below)):
                 assert await callable_on(child, surface) <= left
+                found = await child.search("select:" + ",".join(NAMES), surface=surface)
+                assert {each.name.removeprefix("test.") for each in found.matches} <= left
 
     asyncio.run(asyncio.wait_for(story(), 60))
 

@@ -36,8 +36,9 @@ def resolve_tool(call: Call) -> Tool:
     if surface is None:
         raise _unresolved(call, call.lost or NO_SURFACE)
     found = surface.entries[call.request.name] or surface.resolve(call.request.name, call.shown.known_as)
-    if not isinstance(found, Unresolved) and found.tool_id in call.shown.unseen:
-        found = not_shown(found.qualified_name, call.shown.unseen[found.tool_id])
+    unseen = call.shown.unseen
+    if unseen and not isinstance(found, Unresolved) and found.tool_id in unseen:
+        found = not_shown(found.qualified_name, unseen[found.tool_id])
     if isinstance(found, Unresolved):
         raise _unresolved(call, found)
     call.tool = tool = call.core.tools[found]
