@@ -75,13 +75,13 @@ class Fates:
     is_crowded: bool
     otherwise: Absence = NOT_ASKED_FOR
 
-    def numbers(self, fates: frozenset[Fate]) -> Iterator[int]:
-        """Give the tools that met one of these fates, in order; a few among many are jumped to."""
+    def numbers(self, fates: frozenset[Fate], begin: int = 0) -> Iterator[int]:
+        """Give the tools from a number on that met one of these fates, in order; a few among many are jumped to."""
         mask = self.mask(fates)
-        if mask.count(1) > len(mask) // _FEW_AMONG:
-            yield from compress(range(len(mask)), mask)
+        if mask.count(1, begin) > (len(mask) - begin) // _FEW_AMONG:
+            yield from compress(range(begin, len(mask)), mask[begin:] if begin else mask)
             return
-        number = mask.find(1)
+        number = mask.find(1, begin)
         while number >= 0:
             yield number
             number = mask.find(1, number + 1)

@@ -103,18 +103,19 @@ class Names:
         known = self._absent.setdefault(absence, {})
         wanted = list(numbers)
         fresh = [each for each in wanted if each not in known] if known else wanted
-        ids, names = self.ids, self.qualified
+        ids, names, reason, message = self.ids, self.qualified, absence.reason, absence.message
+        policy_refs, change, may_change = absence.policy_refs, absence.change, absence.change is not None
         told = [
             AbsentTool(
                 tool_id=ids[number],
                 name=names[number],
-                reason=absence.reason,
-                message=absence.message,
-                policy_refs=absence.policy_refs,
-                may_change=absence.change is not None,
-                would_change=absence.change,
+                reason=reason,
+                message=message,
+                policy_refs=policy_refs,
+                may_change=may_change,
+                would_change=change,
             )
             for number in fresh
         ]
         known.update(zip(fresh, told, strict=True))
-        return map(known.__getitem__, wanted)
+        return told if fresh is wanted else map(known.__getitem__, wanted)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain
 
 from agenttool.catalog.deferred import held_up
 from agenttool.catalog.fates import DEFERRED, LOADABLE, SHOWN, Fate, Fates
@@ -78,19 +78,20 @@ def _lists(fates: Fates) -> Lists:
     begin = len(last.codes)
     if begin == len(fates.codes):
         return last
-    ids, tokens = roster.names.ids[begin : roster.size], roster.columns.tokens[begin : roster.size]
-    shown, waiting, deferred = (fates.mask(each)[begin:] for each in (SHOWN, LOADABLE, DEFERRED))
-    loaded = last.loaded + tuple(compress(ids, shown))
-    waits = last.deferred + tuple(compress(ids, waiting))
+    ids, tokens = roster.names.ids, roster.columns.tokens
+    shown, waiting = list(fates.numbers(SHOWN, begin)), list(fates.numbers(LOADABLE, begin))
+    held = fates.numbers(DEFERRED - LOADABLE, begin)
+    loaded = last.loaded + tuple(map(ids.__getitem__, shown))
+    deferred = last.deferred + tuple(map(ids.__getitem__, waiting))
     lists = Lists(
         refs=refs,
         codes=fates.codes,
         loaded=loaded,
-        deferred=waits,
-        considered=loaded + waits,
-        deferred_refs=last.deferred_refs + tuple(compress(refs[begin : roster.size], waiting)),
-        loaded_tokens=last.loaded_tokens + sum(compress(tokens, shown)),
-        deferred_tokens=last.deferred_tokens + sum(compress(tokens, deferred)),
+        deferred=deferred,
+        considered=loaded + deferred,
+        deferred_refs=last.deferred_refs + tuple(map(refs.__getitem__, waiting)),
+        loaded_tokens=last.loaded_tokens + sum(map(tokens.__getitem__, shown)),
+        deferred_tokens=last.deferred_tokens + sum(map(tokens.__getitem__, chain(waiting, held))),
     )
     roster.written[:] = [lists]  # one is enough
     return lists
