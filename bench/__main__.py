@@ -23,6 +23,7 @@ BENCHES = (
     "crowd",
     "batch",
     "search",
+    "meaning",
     "surfaces",
     "quality",
     "rap",

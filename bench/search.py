@@ -44,27 +44,27 @@ def measure(settings: object) -> list[Figure | Absent]:
     return [figure for size in SIZES for figure in _measure(size)]
 
 
-def _catalog(size: int) -> tuple[list[Entry], list[str], random.Random]:
+def catalog(size: int) -> tuple[list[Entry], list[str], random.Random]:
     chance = random.Random(size)  # noqa: S311 -- the same catalog in every run
     made_up = ["".join(chance.choice("bdfgklmnprstvz") + chance.choice("aeiou") for _ in range(3)) for _ in range(4000)]
     return [_tool(number, chance, made_up) for number in range(size)], made_up, chance
 
 
 def _measure(size: int) -> Iterator[Figure | Absent]:
-    entries, made_up, chance = _catalog(size)
+    entries, made_up, chance = catalog(size)
     known = {entry.tool_id: entry for entry in entries}
     index, table = Index(), sqlite3.connect(":memory:")
-    building = seconds(lambda: _fill(index, entries)), seconds(lambda: _fill_table(table, entries))
+    building = seconds(lambda: fill(index, entries)), seconds(lambda: _fill_table(table, entries))
     queries = [
         f"please {chance.choice(VERBS)} the {chance.choice(THINGS).replace('_', ' ')} {chance.choice(made_up)}"
         for _ in range(QUERIES)
     ]
-    ours = _times(lambda query: index.find(query, known, 10), queries)
-    theirs = _times(lambda query: _find_in_table(table, query), queries)
+    ours = times(lambda query: index.find(query, known, 10), queries)
+    theirs = times(lambda query: _find_in_table(table, query), queries)
     middle = told(
         f"search in {size:,} tools", (statistics.median(ours), statistics.median(theirs)), peer_name=_PEER, unit="ms"
     )
-    slowest = told(f"search in {size:,} tools: p99", (_p99(ours), _p99(theirs)), peer_name=_PEER, unit="ms")
+    slowest = told(f"search in {size:,} tools: p99", (p99(ours), p99(theirs)), peer_name=_PEER, unit="ms")
     yield below(told(f"index of {size:,} tools", building, peer_name=_PEER, unit="s"), MOST_BUILDING_S)
     grown = _grown("ours", size), _grown("table", size)
     yield below(told(f"memory of {size:,} tools", grown, peer_name=_PEER, unit="MB"), MOST_BYTES)
@@ -72,7 +72,7 @@ def _measure(size: int) -> Iterator[Figure | Absent]:
     yield below(slowest, MOST_SECONDS["slowest"])
     yield told(f"one tool more in {size:,}", _one_more(index, table, known), peer_name=_PEER, unit="ms")
     bare = BareTantivy(entries)
-    by_it = statistics.median(_times(bare.find, queries))
+    by_it = statistics.median(times(bare.find, queries))
     yield told(f"search in {size:,} tools", (statistics.median(ours), by_it), peer_name="tantivy, bare", unit="ms")
     yield _beside_fastmcp(size, entries, queries[:FEW_QUERIES], statistics.median(ours))
 
@@ -122,7 +122,7 @@ def _tool(number: int, chance: random.Random, made_up: Sequence[str]) -> Entry:
     return Entry(tool=dataclasses.replace(tool, declaration=replace(tool.declaration, description=description)))
 
 
-def _fill(index: Index, entries: Sequence[Entry]) -> None:
+def fill(index: Index, entries: Sequence[Entry]) -> None:
     for entry in entries:
         index.put(entry)
     while index.catch_up(1000):
@@ -163,7 +163,7 @@ def _one_more(index: Index, table: sqlite3.Connection, known: dict[ToolId, Entry
     return seconds(ours), seconds(theirs)
 
 
-def _times(find: Callable[[str], object], queries: Sequence[str]) -> list[float]:
+def times(find: Callable[[str], object], queries: Sequence[str]) -> list[float]:
     taken: list[float] = []
     for query in queries:
         start = time.perf_counter()
@@ -172,11 +172,11 @@ def _times(find: Callable[[str], object], queries: Sequence[str]) -> list[float]
     return taken
 
 
-def _p99(taken: Sequence[float]) -> float:
+def p99(taken: Sequence[float]) -> float:
     return statistics.quantiles(taken, n=100)[98]
 
 
-def _memory() -> int:
+def memory() -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024
 
@@ -184,17 +184,17 @@ def _memory() -> int:
 def main() -> None:
     """Build one index of one size, and print by how much this process grew."""
     engine, size = sys.argv[1:]
-    entries = _catalog(int(size))[0]
+    entries = catalog(int(size))[0]
     gc.collect()
-    before = _memory()
+    before = memory()
     if engine == "ours":
         kept: object = Index()
-        _fill(kept, entries)
+        fill(kept, entries)
     else:
         kept = sqlite3.connect(":memory:")
         _fill_table(kept, entries)
     gc.collect()
-    print(_memory() - before)
+    print(memory() - before)
 
 
 if __name__ == "__main__":
