@@ -15,7 +15,7 @@ FRESH = 64
 """So many new documents are looked through one by one, before the full-text index takes them: that costs 30 ms."""
 
 NAME_COUNTS, NAMESPACE_COUNTS = 3, 2
-"""How often these words are written down, so that they count for more."""
+"""How often these words are written down, so that they count for more; those of details count once, however long."""
 
 
 class Candidates:
@@ -46,11 +46,12 @@ class Candidates:
         self._fresh.clear()
 
     def _write(self, number: int, document: Document) -> None:
-        name, _, rest = document.partition(BETWEEN)
-        rest, _, namespace = rest.rpartition(BETWEEN)
+        name, alias, hint, lead, *details, namespace = document.split(BETWEEN)
+        rest = "".join(details)
         page = Page()
         page.add_integer("number", number)
-        page.add_text("words", name * NAME_COUNTS + namespace * NAMESPACE_COUNTS + rest)
+        text = f"{name * NAME_COUNTS}{namespace * NAMESPACE_COUNTS}{alias}{hint}{lead}{''.join(set(rest))}"
+        page.add_text("words", text)
         self._writer.add_document(page)
         self._has_news = True
 
