@@ -36,6 +36,11 @@ class Alphabet:
         code = self._codes.get(word)
         return None if code is None else chr(code)
 
+    def word(self, sign: str) -> str:
+        """Give the word of a sign."""
+        code = ord(sign)
+        return self._words[code - 1 - (len(_SURROGATES) if code > _SURROGATES.start else 0)]
+
     def learn(self, word: str) -> str:
         """Give the sign of a word; one that is new gets the next. A catalog of a million words has said enough."""
         code = self._codes.get(word)

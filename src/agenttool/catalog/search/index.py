@@ -20,8 +20,11 @@ from agenttool.catalog.search.words import is_identifier
 from agenttool.ports.meaning import Meaning
 from agenttool.records import ToolId
 
-BROUGHT = 64
-"""How many tools of a large catalog are scored, at least."""
+BROUGHT, FOR_A_WORD, MOST_BROUGHT = 48, 16, 128
+"""How many tools of a large catalog are scored: at least, for each word, and at most; more words are in more tools."""
+
+NEAREST = 64
+"""How many tools are scored for their meaning."""
 
 BRINGING = 32
 """How many words bring them."""
@@ -120,9 +123,8 @@ class Index:
         documents = self._shelf.documents
         read = read_query(query, self._shelf)
         scorer = Scorer(read, self._shelf)
-        opinions = {
-            each: scorer.opinions(documents[each]) for each in set(self._worth_scoring(read.asked, known, limit))
-        }
+        worth = set(self._worth_scoring(read.asked, known, limit))
+        opinions = {each: scorer.opinions(documents[each]) for each in worth}
         scores = self._with_meaning(heard, known, scorer, opinions)
         ids = self._ids
         ranked = [(-score, tool_id, each) for each, score in scores.items() if score and (tool_id := ids[each])]
@@ -155,7 +157,7 @@ class Index:
         """Score tools by the opinions of sentences, and those besides that mean what a sentence means."""
         likeness: list[Mapping[int, float]] = []
         if self.meaning is not None and heard:
-            wanted = BROUGHT // len(heard)
+            wanted = NEAREST // len(heard)
             for each in chain.from_iterable(self._near(self.meaning, sentence, known, wanted) for sentence in heard):
                 if each not in opinions:
                     opinions[each] = scorer.opinions(self._shelf.documents[each])
@@ -182,22 +184,23 @@ class Index:
         signs = _loudest(asked)
         ids, documents = self._ids, self._shelf.documents
 
-        def may_know(number: int) -> bool:  # one that is removed may still be brought, and its number be another's
-            return ids[number] in known and bool(documents[number])
+        def may_know(numbers: Sequence[int]) -> list[int]:
+            # one that is removed may still be brought, and its number be another's
+            return [each for each in numbers if documents[each] and ids[each] in known]
 
-        yield from filter(may_know, candidates.fresh(signs))
-        wanted, seen, given = max(BROUGHT, 2 * limit), 0, 0
+        yield from may_know(candidates.fresh(signs))
+        wanted, seen, given = max(BROUGHT, min(MOST_BROUGHT, FOR_A_WORD * len(asked)), 2 * limit), 0, 0
         ahead = wanted
         while signs and given < wanted:
             brought = candidates.best(signs, ahead)
-            for number in filter(may_know, brought[seen:]):
-                given += 1
-                yield number
+            fitting = may_know(brought[seen:])
+            given += len(fitting)
+            yield from fitting
             if len(brought) < ahead:
                 break
             seen, ahead = ahead, ahead * 8
         for wish in _wishes(asked):
-            yield from filter(may_know, candidates.best(_loudest(wish), FOR_EACH))
+            yield from may_know(candidates.best(_loudest(wish), FOR_EACH))
 
 
 def _wishes(asked: Sequence[Asked]) -> list[list[Asked]]:

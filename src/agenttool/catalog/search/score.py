@@ -1,12 +1,13 @@
 """How well a tool answers a query, between 0 and 1, and the reason in words."""
 
 from math import hypot
+from operator import mul
 
 from agenttool.catalog.search.alphabet import BETWEEN
 from agenttool.catalog.search.document import WEIGHTS, Document, Field
 from agenttool.catalog.search.query import Answer, Asked, Query
 from agenttool.catalog.search.shelf import Shelf
-from agenttool.catalog.search.synonyms import deeds
+from agenttool.catalog.search.synonyms import deed_of
 
 SATURATION, SLOWER, LONG = 0.7, 1.5, 30
 """How slowly a word gains by standing in better places or more often; being there at all is most of it.
@@ -24,8 +25,14 @@ NAME_SHARE = 0.05
 MAY_DO, DOES_OTHERWISE = 0.9, 0.8
 """What is left of a score if a tool does not tell by its name what it does, and if it does something else."""
 
+_FIELDS = tuple(Field)
 _SHORT = 1 - LENGTH_MATTERS
 _Answers = list[tuple[str, float]]
+"""Signs that answer a word, and how well."""
+
+_Places = list[tuple[str, float]]
+"""Fields of a tool, and how much a word tells that stands there."""
+
 
 _SAYS = {
     Field.NAME: "its name",
@@ -58,10 +65,12 @@ class Scorer:
             (each.weight, each.sentences, each.answers[0].sign) for each in query.whispered if each.answers
         ]
         self._deeds = query.deeds
-        self._deed_of = _deeds_by_sign(shelf) if any(query.deeds) else None
-        self._slopes = [LENGTH_MATTERS / shelf.usual_length(field) for field in Field]
+        self._accords: dict[str, list[float]] = {}
+        self._alphabet = shelf.alphabet
+        self._nothing = [0.0] * len(query.deeds)
+        self._slopes = [LENGTH_MATTERS / shelf.usual_length(field) for field in _FIELDS]
         self._saturation = SATURATION + SLOWER * min(1.0, query.longest / LONG)
-        whole = [0.0] * len(query.deeds)
+        whole = self._nothing.copy()
         for each in query.asked + query.whispered:
             for sentence in each.sentences:
                 whole[sentence] += each.weight
@@ -70,58 +79,65 @@ class Scorer:
     def opinions(self, document: Document) -> list[float]:
         """Score one tool for each sentence: rare words in telling fields, the more so in its name, and its deed."""
         fields = document.split(BETWEEN)
-        texts, named = [0.0] * len(self._deeds), [0.0] * len(self._deeds)
-        mentioned = [0] * len(self._deeds)
-        found = False
+        told = zip(fields, WEIGHTS, self._slopes, strict=True)
+        places = [(field, weight / (_SHORT + slope * len(field))) for field, weight, slope in told if field]
+        name, match = fields[0], self._match
+        texts, named = self._nothing.copy(), self._nothing.copy()
+        mentioned: dict[int, int] = {}
         for weight, sentences, answers in self._words:
-            best, in_name = self._match(answers, document, fields)
+            best, in_name = match(answers, document, places, name)
             if best:
-                found = True
                 for sentence in sentences:
                     texts[sentence] += weight * best
                     if in_name:
                         named[sentence] += weight * in_name
-                        mentioned[sentence] += 1
-        if not found:
+                        mentioned[sentence] = mentioned.get(sentence, 0) + 1
+        if not any(texts):
             return texts
-        name, lead = fields[Field.NAME], fields[Field.DESCRIPTION]
+        lead = fields[Field.DESCRIPTION]
         for weight, sentences, sign in self._whispers:
             if sign in name or sign in lead:
                 for sentence in sentences:
                     texts[sentence] += weight
-        words = len(set(name))
-        for sentence, often in enumerate(mentioned):
-            share = NAME_SHARE * min(1.0, often / words) if often else 0.0
-            texts[sentence] = (1 - NAME_SHARE) * texts[sentence] + share * named[sentence]
-        return self._weighed(texts, name)
+        return self._weighed(texts, named, mentioned, name)
 
-    def _weighed(self, texts: list[float], name: str) -> list[float]:
-        """Make opinions of what the words of each sentence are worth: of all that was asked, and by the deed."""
-        whole = self._whole
-        if self._deed_of is None:
-            return [each / whole for each in texts]
-        first, last = self._deed_of.get(name[:1]), self._deed_of.get(name[-1:])
-        return [each * _accord(first, last, wanted) / whole for each, wanted in zip(texts, self._deeds, strict=True)]
+    def _weighed(self, texts: list[float], named: list[float], mentioned: dict[int, int], name: str) -> list[float]:
+        """Make opinions of what the words of each sentence are worth: by the share of the name, and by the deed."""
+        texts = [(1 - NAME_SHARE) * each for each in texts]
+        if mentioned:
+            words = len(set(name))
+            for sentence, often in mentioned.items():
+                texts[sentence] += NAME_SHARE * named[sentence] * (often / words if often < words else 1.0)
+        ends = name[:1] + name[-1:]
+        accord = self._accords.get(ends)
+        if accord is None:
+            accord = self._accords[ends] = self._accord(ends)
+        return list(map(mul, texts, accord))
 
-    def _match(self, answers: _Answers, document: Document, fields: list[str]) -> tuple[float, float]:
+    def _accord(self, ends: str) -> list[float]:
+        """Weigh for each sentence whether a tool does what is wanted: its name begins or ends with what it does."""
+        words = self._alphabet
+        does = {deed for end in ends if (deed := deed_of(words.word(end))) is not None}
+        otherwise = DOES_OTHERWISE if does else MAY_DO
+        return [(otherwise if wanted and does.isdisjoint(wanted) else 1.0) / self._whole for wanted in self._deeds]
+
+    def _match(self, answers: _Answers, document: Document, places: _Places, name: str) -> tuple[float, float]:
         """Tell how well a tool answers a word, and how well its name does.
 
         It matters where a word stands; in a long field it tells less, and twice in a field is hardly more than once.
         """
         best = in_name = 0.0
-        slopes, saturation = self._slopes, self._saturation
         for sign, likeness in answers:
             if likeness <= best:
                 break  # they come by likeness
             if sign in document:
                 amount = 0.0
-                for field, weight, slope in zip(fields, WEIGHTS, slopes, strict=True):
-                    if sign in field:
-                        often = field.count(sign)
-                        times = 1.0 if often == 1 else min(MAX_TIMES, 1 + AGAIN * (often - 1))
-                        amount += weight * times / (_SHORT + slope * len(field))
-                best = max(best, likeness * amount / (saturation + amount))
-                if sign in fields[0] and likeness > in_name:
+                for field, tells in places:
+                    often = field.count(sign)
+                    if often:
+                        amount += tells if often == 1 else tells * min(MAX_TIMES, 1 + AGAIN * (often - 1))
+                best = max(best, likeness * amount / (self._saturation + amount))
+                if likeness > in_name and sign in name:
                     in_name = likeness
         return best, in_name
 
@@ -132,21 +148,9 @@ class Scorer:
         for each in self._asked:
             answer = next((answer for answer in each.answers if answer.sign in document), None)
             if answer is not None:
-                field = next(field for field in Field if answer.sign in fields[field])
+                field = next(field for field in _FIELDS if answer.sign in fields[field])
                 told.setdefault(_SAID_IN.get(field, field), {})[_told(each, answer)] = None
         return "; ".join(f"{_SAYS[field]} says {', '.join(told[field])}" for field in sorted(told))
-
-
-def _deeds_by_sign(shelf: Shelf) -> dict[str, int]:
-    signs = ((shelf.alphabet.sign(word), deed) for word, deed in deeds().items())
-    return {sign: deed for sign, deed in signs if sign}
-
-
-def _accord(first: int | None, last: int | None, wanted: frozenset[int]) -> float:
-    """Weigh whether a tool does what is wanted: its name begins or ends with what it does."""
-    if not wanted or first in wanted or last in wanted:
-        return 1.0
-    return MAY_DO if first is None and last is None else DOES_OTHERWISE
 
 
 def _told(asked: Asked, answer: Answer) -> str:

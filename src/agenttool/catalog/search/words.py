@@ -4,13 +4,16 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 from agenttool.catalog.search.sentences import sentences_of
 
 if TYPE_CHECKING:
     from tantivy import TextAnalyzer
+
+REMEMBERED = 4096
+"""How many words are kept with their stems; people ask with few."""
 
 LONGEST = 64
 """What is longer is data, and no word."""
@@ -93,6 +96,7 @@ def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)]
 
 
+@lru_cache(maxsize=REMEMBERED)
 def stem(word: str) -> str:
     """Cut the ending of an English word, so that `requests` and `request` are one."""
     return next(iter(_stemmer().analyze(word)), word) if word.isalpha() else word
