@@ -46,12 +46,13 @@ class Candidates:
         self._fresh.clear()
 
     def _write(self, number: int, document: Document) -> None:
-        name, alias, hint, lead, *details, namespace = document.split(BETWEEN)
-        rest = "".join(details)
+        name, alias, hint, lead, details, parameters, about, namespace = document.split(BETWEEN)
+        words = name * NAME_COUNTS + namespace * NAMESPACE_COUNTS + alias + hint + lead
+        if rest := details + parameters + about:
+            words += "".join(set(rest))
         page = Page()
         page.add_integer("number", number)
-        text = f"{name * NAME_COUNTS}{namespace * NAMESPACE_COUNTS}{alias}{hint}{lead}{''.join(set(rest))}"
-        page.add_text("words", text)
+        page.add_text("words", words)
         self._writer.add_document(page)
         self._has_news = True
 

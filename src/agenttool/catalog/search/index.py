@@ -65,7 +65,8 @@ class Index:
     def put(self, entry: Entry) -> None:
         """Add a tool, or replace the one with the same id."""
         tool_id = entry.tool_id
-        self.remove(tool_id)
+        if tool_id in self._numbers:
+            self.remove(tool_id)
         if self._free:
             number = self._free.pop()
             self._entries[number], self._ids[number] = entry, tool_id

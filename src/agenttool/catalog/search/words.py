@@ -40,10 +40,11 @@ def runs_of(text: str) -> Sequence[str | bytes]:
 
 def words_of(run: str | bytes) -> list[str]:
     """Give the comparable words of a run of the catalog; of a script without spaces, its signs and their pairs."""
-    text = run if isinstance(run, str) else run.decode()
-    if _STARTS_UNSPACED.match(text):
-        return [*text, *_pairs(text)]
-    return [stem(part) for part in _parts(text)]
+    if isinstance(run, bytes):
+        return [stem(part) for part in _parts(run.decode())]
+    if _STARTS_UNSPACED.match(run):
+        return [*run, *_pairs(run)]
+    return [stem(part) for part in _parts(run)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,14 @@ def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)]
 
 
-@lru_cache(maxsize=REMEMBERED)
 def stem(word: str) -> str:
     """Cut the ending of an English word, so that `requests` and `request` are one."""
-    return next(iter(_stemmer().analyze(word)), word) if word.isalpha() else word
+    return _stemmed(word) if word.isalpha() else word
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _stemmed(word: str) -> str:
+    return next(iter(_stemmer().analyze(word)), word)
 
 
 @cache
