@@ -8,8 +8,8 @@ from agenttool.stores.sqlite.begun import Together, as_json, rows_of, write_begu
 from agenttool.stores.sqlite.chain import ToldFact, find_head, link
 from agenttool.stores.told import written_together
 
-FACTS_PER_ROW = 1024
-"""So many facts share a row at most; more come together only when a disk was away for a while."""
+FACTS_PER_ROW = 256
+"""So many facts share a row at most: whoever looks for one call reads the rows it is in as a whole."""
 
 ROW_BYTES = 64 << 20
 """Facts that take more than this together are parted: SQLite takes no row of a gigabyte."""
