@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
-from math import isnan
 from types import MappingProxyType
 
 from agenttool.catalog.surface import Surface
@@ -13,7 +12,8 @@ from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, Launched, Request
 from agenttool.pipeline.parts import keep_part
-from agenttool.pipeline.run_evidence import Progressed, counters, native_ids
+from agenttool.pipeline.progress import Update, put_down
+from agenttool.pipeline.run_evidence import Progressed, native_ids
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
@@ -32,7 +32,6 @@ from agenttool.records import (
     Live,
     MutationId,
     Phase,
-    ProgressStatus,
     ResultId,
     SchedulerPolicy,
     SchedulingFacts,
@@ -332,11 +331,11 @@ class Call(Live, eq=False):
         facts: Mapping[str, int | str] | None = None,
     ) -> None:
         """Tell how far the work is; safe from any thread."""
-        update = (message, percent, step, partial, facts)
+        update = Update(message, percent, step, partial, facts)
         if threading.get_ident() == self.core.thread_id:
-            self._report(*update)
+            self._report(update)
         else:
-            self.core.loop.call_soon_threadsafe(self._report, *update)
+            self.core.loop.call_soon_threadsafe(self._report, update)
 
     def goes_on(self, ended: "asyncio.Future[None]") -> None:
         """Remember that the tool's work goes on after the call."""
@@ -347,14 +346,7 @@ class Call(Live, eq=False):
         """Keep native ids of this run."""
         self.note(steps.NATIVE_IDS, native_ids(source, ids, self.scrubber))
 
-    def _report(
-        self,
-        message: str | None,
-        percent: float | None,
-        step: str | None,
-        partial: Json,
-        facts: Mapping[str, int | str] | None,
-    ) -> None:
+    def _report(self, update: Update) -> None:
         if self.status is None or self.result is not None:
             return
         if self.limit is not None:
@@ -363,22 +355,13 @@ class Call(Live, eq=False):
             return
         self.progress += 1
         self.story = None  # it may become a long one
-        scrub = self.scrubber
-        message, step = _text(message), _text(step)
-        is_partial = partial is not None
-        update = Progressed(
-            self.progress,
-            ProgressStatus.PARTIAL_RESULT if is_partial else ProgressStatus.RUNNING,
-            scrub.text(message) if scrub and message else message,
-            None if percent is None or isnan(percent) else min(max(percent, 0.0), 100.0),
-            scrub.text(step) if scrub and step else step,
-            (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None,
-            counters(facts, scrub) if facts else None,
-            keep_part(self.core, self.tool, partial, scrub) if is_partial else None,
-        )
-        self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, update)
+        scrub, is_partial = self.scrubber, update.partial is not None
+        elapsed_ms = (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None
+        part = keep_part(self.core, self.tool, update.partial, scrub) if is_partial else None
+        told = put_down(update, number=self.progress, elapsed_ms=elapsed_ms, part=part, scrub=scrub)
+        self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, told)
         if self.on_progress is not None:
-            self.on_progress(update)
+            self.on_progress(told)
 
     def _is_too_soon(self) -> bool:
         """Tell whether an update is one too many: a tool that reports without end must not fill the journal."""
@@ -389,11 +372,6 @@ class Call(Live, eq=False):
             return True
         self.reported_at = now
         return False
-
-
-def _text(value: object) -> str | None:
-    """Take what a tool calls a message: as text that can be written down."""
-    return None if value is None else str(value).encode(errors="replace").decode()
 
 
 _RUNNING = (InvocationStatus.RUNNING, InvocationStatus.PARTIAL_RESULT)

@@ -168,10 +168,7 @@ class Keeper:
         if opened is not None and held is not None and self._is_edited(opened, held):
             return Refused(approval_id=approval_id, reason=RefusalReason.OTHER_QUESTION, message=_EDITED)
         if question is None:
-            # One that has gone on was answered; that is known for longer than what was asked.
-            return _refused(
-                approval_id, await self.calls.answer(approval_id, b"", now_ns=0) if opened is None else None
-            )
+            return _refused(approval_id, await self._why_closed(approval_id) if opened is None else None)
         book = Approvals()
         book.open(question)
         outcome = misfit_of(self.core, question, words) or book.answer(
@@ -209,6 +206,9 @@ class Keeper:
                     taken_up = now()
                     await self.take_up()
             await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _why_closed(self, approval_id: ApprovalId) -> Taken:
+        return Taken.ANSWERED if await self.calls.was_answered(approval_id) else Taken.UNKNOWN
 
     async def _stay_alive(self) -> None:
         """Say again that we live, unless we said so only just now."""

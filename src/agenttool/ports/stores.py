@@ -271,6 +271,10 @@ class OpenCalls(Protocol):
         """Give the answer to a question: once, by whoever is first in any process, and before it is too late."""
         ...
 
+    async def was_answered(self, approval_id: ApprovalId) -> bool:
+        """Tell whether a question was answered, which is known for longer than what was asked."""
+        ...
+
     async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
         """Give answers that calls still wait for, those given after a number, in order."""
         ...

@@ -183,6 +183,10 @@ class MemoryOpenCalls:
         self._table.answers[approval_id] = GivenAnswer(number=number, approval_id=approval_id, body=body)
         return Taken.TAKEN
 
+    async def was_answered(self, approval_id: ApprovalId) -> bool:
+        """Tell whether a question was answered."""
+        return approval_id in self._table.answers
+
     async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
         """Give answers that calls still wait for."""
         return [each for each in self._table.answers.values() if each.number > after and each.body][:limit]

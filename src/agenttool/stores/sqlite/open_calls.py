@@ -35,6 +35,7 @@ _DUE = f"""
     ) WHERE invocation_id > :after AND {_DEAD} ORDER BY invocation_id LIMIT :limit
 """  # noqa: S608 -- constants only
 _NOT_ANSWERED = "NOT EXISTS (SELECT 1 FROM answers WHERE answers.approval_id = open_calls.approval_id)"
+_WAS_ANSWERED = "SELECT 1 FROM answers WHERE approval_id = ?"
 _NOT_ENDING = "invocation_id NOT IN (SELECT value FROM json_each(?))"
 
 
@@ -168,6 +169,11 @@ class SqliteOpenCalls:
         """Give the answer to a question."""
         return await self._group.perform(lambda connection: _answer(connection, approval_id, body, now_ns))
 
+    async def was_answered(self, approval_id: ApprovalId) -> bool:
+        """Tell whether a question was answered."""
+        with reading(self._path):
+            return self._reader.execute(_WAS_ANSWERED, (approval_id,)).fetchone() is not None
+
     async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
         """Give answers that calls still wait for."""
         query = (
@@ -210,7 +216,7 @@ def _call(row: _Row) -> OpenCall:
 
 
 def _answer(connection: sqlite3.Connection, approval_id: ApprovalId, body: bytes, now_ns: int) -> Taken:
-    if connection.execute("SELECT 1 FROM answers WHERE approval_id = ?", (approval_id,)).fetchone():
+    if connection.execute(_WAS_ANSWERED, (approval_id,)).fetchone():
         return Taken.ANSWERED
     query = "SELECT expires_at_ns FROM open_calls WHERE approval_id = ?"
     found = connection.execute(query, (approval_id,)).fetchone()

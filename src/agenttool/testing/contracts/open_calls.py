@@ -72,6 +72,7 @@ async def a_question_is_answered_once_whoever_answers(open_calls: OpenTheCalls) 
         assert await there.answer(_question(1), b"yes", now_ns=NOW) is Taken.TAKEN
         assert await here.answer(_question(1), b"no", now_ns=NOW) is Taken.ANSWERED
         assert await here.answer(_question(9), b"no", now_ns=NOW) is Taken.UNKNOWN
+        assert [await here.was_answered(_question(number)) for number in (1, 2, 9)] == [True, False, False]
         assert await here.answer(_question(2), b"no", now_ns=LATEST) is Taken.EXPIRED
         (given,) = await here.answers(after=0, limit=10)
         assert (given.approval_id, given.body) == (_question(1), b"yes")

@@ -1,0 +1,41 @@
+"""What a running tool says of its work, as it is written down: text that can be, numbers that mean something."""
+
+from collections.abc import Mapping
+from math import isnan
+from typing import NamedTuple
+
+from agenttool.pipeline.run_evidence import Progressed, counters
+from agenttool.records import Json, ProgressStatus
+from agenttool.results.scrub import Scrubber
+
+
+class Update(NamedTuple):
+    """How far the work is, in the tool's own words."""
+
+    message: str | None = None
+    percent: float | None = None
+    step: str | None = None
+    partial: Json = None
+    facts: Mapping[str, int | str] | None = None
+
+
+def put_down(
+    update: Update, *, number: int, elapsed_ms: int | None, part: tuple[str, ...] | None, scrub: Scrubber | None
+) -> Progressed:
+    """Write an update down, without the secrets of its call; `part` is where the partial result is kept."""
+    message, step, percent = _text(update.message), _text(update.step), update.percent
+    return Progressed(
+        number,
+        ProgressStatus.RUNNING if update.partial is None else ProgressStatus.PARTIAL_RESULT,
+        scrub.text(message) if scrub and message else message,
+        None if percent is None or isnan(percent) else min(max(percent, 0.0), 100.0),
+        scrub.text(step) if scrub and step else step,
+        elapsed_ms,
+        counters(update.facts, scrub) if update.facts else None,
+        part,
+    )
+
+
+def _text(value: object) -> str | None:
+    """Take what a tool calls a message: as text that can be written down."""
+    return None if value is None else str(value).encode(errors="replace").decode()
