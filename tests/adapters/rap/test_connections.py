@@ -7,7 +7,7 @@ import pytest
 
 from agenttool.adapters.rap.connections import Connections, Place
 from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.exchange import spell
+from agenttool.adapters.rap.exchange import Connection, spell
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.names import Names
 
@@ -126,3 +126,36 @@ async def test_a_request_that_is_given_up_leaves_no_connection_behind(courier):
         assert carrying._connections._at_rest == []
         host.gate.set()
         assert (await carrying.get(host.url)).status == 200
+
+
+async def test_every_address_of_a_name_is_tried(monkeypatch):
+    async def addresses_of(_, host):
+        assert host == "twofold.test"
+        return ["127.0.0.9", "127.0.0.1"]
+
+    monkeypatch.setattr(Names, "addresses_of", addresses_of)
+    async with hosted(Host()) as (host,):
+        place = Place("twofold.test", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
+        connections = Connections(HERE, Names(), most=4, rest_s=1)
+        assert (await connections.exchange(place, spell("GET", "h", "/", {}, None), 10)).status == 200
+        await connections.close()
+        await asyncio.sleep(0.02)  # the other side hears of it
+
+
+async def test_who_leaves_in_the_moment_of_the_answer_leaves_no_connection_behind(monkeypatch):
+    made, exchange = [], Connection.exchange
+
+    async def answered_and_left(self, request, most):
+        made.append(self)
+        await exchange(self, request, most)
+        raise asyncio.CancelledError
+
+    async with hosted(Host()) as (host,):
+        place = Place("127.0.0.1", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
+        connections = Connections(HERE, Names(), most=4, rest_s=1)
+        monkeypatch.setattr(Connection, "exchange", answered_and_left)
+        with pytest.raises(asyncio.CancelledError):
+            await connections.exchange(place, spell("GET", "h", "/", {}, None), 10)
+        assert [each.is_open for each in made] == [False]
+        await connections.close()
+        await asyncio.sleep(0.02)  # the other side hears of it

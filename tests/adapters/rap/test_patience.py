@@ -13,6 +13,9 @@ POST = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n"
 
 async def echo(scope, receive, send):
     body = b""
+    while scope["path"] == "/late":
+        if (await receive())["type"] == "http.disconnect":
+            return
     while scope["path"] != "/early":
         event = await receive()
         if event["type"] != "http.request":
@@ -84,7 +87,7 @@ async def test_a_drop_now_and_then_buys_no_time(begun, drop):
 async def test_a_head_without_end_is_not_read_to_its_end():
     async with listening() as connect:
         reader, writer = await connect()
-        writer.write(b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 2 * patience.MOST_HEAD)
+        writer.write(b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 2 * patience.MOST_AROUND)
         assert await is_hung_up(reader)
 
 
@@ -123,3 +126,50 @@ async def test_those_who_have_had_their_answer_make_room_for_newcomers(monkeypat
             reader, writer = await connect()
             writer.write(POST + b"abcd")
             await reader.readuntil(b"abcd")
+
+
+CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n0\r\n"
+TRAILER = b"T: " + b"x" * 1000 + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begun", "drop"),
+    [
+        (CHUNKED, TRAILER),
+        (CHUNKED.replace(b"/ ", b"/early ", 1), TRAILER),
+        (b"GET /late HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\n", TRAILER),
+        (b"GET / HTTP/1.1\r\nA: ", b"x" * 1000),
+    ],
+    ids=["trailers", "trailers of what is answered", "a head behind another request", "one long header"],
+)
+async def test_what_stands_around_a_body_without_end_is_not_kept(monkeypatch, begun, drop):
+    monkeypatch.setattr(patience, "HEAD_S", 60)
+    monkeypatch.setattr(patience, "WHOLE_S", 60)
+    async with listening() as connect:
+        reader, writer = await connect()
+        writer.write(begun)
+        hung_up = asyncio.ensure_future(is_hung_up(reader)) if b"early" not in begun else None
+        sent = 0
+        while not writer.is_closing() and sent < 100 * patience.MOST_AROUND:
+            writer.write(drop)
+            sent += len(drop)
+            await asyncio.sleep(0)
+        assert writer.is_closing()
+        if hung_up is not None:
+            assert await hung_up
+
+
+async def test_a_long_body_in_pieces_is_taken(monkeypatch):
+    monkeypatch.setattr(patience, "HEAD_S", 60)
+    monkeypatch.setattr(patience, "WHOLE_S", 60)
+    async with listening() as connect:
+        reader, writer = await connect()
+        for _ in range(2):
+            writer.write(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for _ in range(60):
+                writer.write(b"1000\r\n" + b"y" * 4096 + b"\r\n")
+                await writer.drain()
+            writer.write(b"0\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            assert b"content-length: 245760" in head
+            await reader.readexactly(245_760)

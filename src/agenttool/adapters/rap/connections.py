@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from contextlib import suppress
 from functools import cache
 from typing import NamedTuple
 
@@ -43,7 +44,11 @@ class Connections:
         """
         async with self._turns:
             connection = self._rested(place) or await self._connect(place)
-            answer = await connection.exchange(request, most)
+            try:
+                answer = await connection.exchange(request, most)
+            except BaseException:  # also if nobody waits any more, though the answer is there
+                connection.close()
+                raise
             if connection.is_open:
                 self._let_rest(place, connection)
             return answer
@@ -56,12 +61,12 @@ class Connections:
             self._at_rest.pop()[1].close()
 
     async def _connect(self, place: Place) -> Connection:
-        """Connect to an address that was judged; TLS still checks the name that the URL has."""
-        address = await resolve(place.host, self._reach, self._names)
-        name, secured = (place.host, tls()) if place.is_tls else (None, None)
-        connect = asyncio.get_running_loop().create_connection
-        _, connection = await connect(Connection, address, place.port, ssl=secured, server_hostname=name)
-        return connection
+        """Connect to the first address that answers; all were judged. TLS still checks the name that the URL has."""
+        *others, last = await resolve(place.host, self._reach, self._names)
+        for address in others:
+            with suppress(OSError):
+                return await _connected(place, address)
+        return await _connected(place, last)
 
     def _rested(self, place: Place) -> Connection | None:
         """Give the one that rested last and still holds."""
@@ -87,6 +92,13 @@ class Connections:
         self._sweep = None
         if self._at_rest:
             self._sweep = loop.call_later(self._rest_s, self._close_the_rested, loop)
+
+
+async def _connected(place: Place, address: str) -> Connection:
+    name, secured = (place.host, tls()) if place.is_tls else (None, None)
+    connect = asyncio.get_running_loop().create_connection
+    _, connection = await connect(Connection, address, place.port, ssl=secured, server_hostname=name)
+    return connection
 
 
 @cache

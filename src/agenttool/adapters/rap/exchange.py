@@ -138,6 +138,7 @@ class _Reader:
 
     def on_message_begin(self) -> None:
         self.may_follow = False  # more than one answer came
+        self._has_length = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._has_length = self._has_length or name.lower() in (b"content-length", b"transfer-encoding")

@@ -113,8 +113,8 @@ def _check_place(scheme: str, netloc: str, reach: Reach) -> None:
         raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
 
 
-async def resolve(host: str, reach: Reach, names: Names) -> str:
-    """Find the address to connect to.
+async def resolve(host: str, reach: Reach, names: Names) -> list[str]:
+    """Find the addresses to connect to, in the order in which to try them; there is at least one.
 
     Raises:
         RecordError: the name has an address that may not be contacted.
@@ -123,13 +123,13 @@ async def resolve(host: str, reach: Reach, names: Names) -> str:
     if _literal(host) is not None:
         if not reach.allows(ipaddress.ip_address(host)):
             raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
-        return host
+        return [host]
     addresses = await names.addresses_of(host)
     if host.lower().removesuffix(".") not in reach.hosts:
         for text in addresses:
             if not reach.allows(ipaddress.ip_address(text.partition("%")[0])):
                 raise RecordError("a URL must lead to public addresses; use another, or have the host allowed")
-    return addresses[0]
+    return addresses
 
 
 def is_address(host: str) -> bool:

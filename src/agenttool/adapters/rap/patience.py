@@ -9,10 +9,11 @@ HEAD_S = 10.0
 WHOLE_S = 40.0
 """Within these times the head of a request must have come in, and all of it; what takes in bodies may be stricter."""
 
-MOST_HEAD = 65_536
+MOST_AROUND = 65_536
+"""So many bytes may stand around the body of a request: its head, what cuts it into pieces, and what trails it."""
+
 MOST_CONNECTIONS = 500
-"""So many bytes has a head, and so many connections has a server; then those make room who owe a request, and after
-them those who have had their answer."""
+"""So many has a server; then those make room who owe a request, and after them those who have had their answer."""
 
 
 class Patient(HttpToolsProtocol):
@@ -25,7 +26,7 @@ class Patient(HttpToolsProtocol):
     _before: RequestResponseCycle | None = None
     _alarm: asyncio.TimerHandle | None = None
     is_owed = True
-    _came = 0
+    _around = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] -- as the library has it
         """Begin to wait for a request; if there are too many who do, the first of them has waited enough."""
@@ -43,19 +44,26 @@ class Patient(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take what came, and see whether the request is whole."""
         if not self.is_owed and self.cycle.response_complete:
-            self.is_owed, self._before, self._came = True, self.cycle, 0
+            self.is_owed, self._before = True, self.cycle
+        self._around += len(data)
         super().data_received(data)
-        if not self.is_owed:
-            return
-        has_head = self.cycle is not self._before
-        self._came += len(data)
-        if has_head and not self.cycle.more_body:
+        if self._around > MOST_AROUND:  # also of a request that is answered already, or waits behind another
+            self.hang_up()
+        elif self.is_owed and self.cycle is not self._before and not self.cycle.more_body:
             self.is_owed = False
             self._rest()
-        elif not has_head and self._came > MOST_HEAD:
-            self.hang_up()
-        elif self._alarm is None:
+        elif self.is_owed and self._alarm is None:
             self._alarm = self.loop.call_later(HEAD_S, self._look)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body, which has a bound of its own."""
+        self._around -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Begin to count anew."""
+        self._around = 0
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
