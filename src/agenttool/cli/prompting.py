@@ -4,7 +4,7 @@ import typer
 from rich.console import Console
 
 from agenttool.assemble import Runtime
-from agenttool.cli.terminal import Terminal, printable
+from agenttool.cli.terminal import Terminal, in_one_line
 from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError
 from agenttool.ports.later import Prompt, PromptKind
@@ -86,11 +86,11 @@ async def print_prompts(rt: Runtime) -> None:
 def _show(console: Console, prompt: Prompt) -> None:
     """Show a prompt; its words are a stranger's, and nothing in them may move the cursor."""
     console.print(
-        f"{prompt.prompt_id}  {printable(prompt.tool_name)} asks", style="bold", markup=False, highlight=False
+        f"{prompt.prompt_id}  {in_one_line(prompt.tool_name)} asks", style="bold", markup=False, highlight=False
     )
-    console.print(f"  {printable(prompt.message)}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"  {in_one_line(prompt.message)}", markup=False, highlight=False, soft_wrap=True)
     for number, choice in enumerate(prompt.choices, 1):
         mark = "  (default)" if number - 1 == prompt.default else ""
-        console.print(f"  {number}  {printable(choice)}{mark}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  {number}  {in_one_line(choice)}{mark}", markup=False, highlight=False, soft_wrap=True)
     if prompt.url is not None:
-        console.print(f"  open {printable(prompt.url)}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"  open {in_one_line(prompt.url)}", markup=False, highlight=False, soft_wrap=True)

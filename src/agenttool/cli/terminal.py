@@ -24,6 +24,11 @@ def printable(text: str) -> str:
     return "".join(each if each in "\n\t" or each.isprintable() else "\ufffd" for each in text)
 
 
+def in_one_line(text: str) -> str:
+    """Show text that comes from elsewhere in one line, so that none of it passes for a line of ours."""
+    return " ".join(printable(text).split())
+
+
 def as_words(text: str) -> str:
     """Let the words of a tool's author be words: neither markup nor commands to the terminal."""
     return escape(printable(text))

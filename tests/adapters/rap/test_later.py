@@ -1,12 +1,17 @@
 """A person is asked while a call waits: shown once, answered once, and taken down with the call."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import pytest
 
+from agenttool import Runtime
+from agenttool.adapters.rap.settings import RapSource
 from agenttool.pipeline import prompts
-from agenttool.records import ProgressStatus, ToolProgress
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, ProgressStatus, RuleSource, ToolProgress
 
+ALLOW = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
 CHOICE = {"prompt": "Open the main valve?", "choices": ["Open it", "Leave closed"], "default": 1}
 
 
@@ -201,3 +206,42 @@ async def test_every_server_is_told_once_of_a_canceled_call_and_nobody_waits(run
             assert await each.until(lambda each=each: each.posts("/cancel_tool_call")) == [told]
     for each in (server, broken, other):
         assert each.posts("/cancel_tool_call") == [told]
+
+
+@pytest.fixture
+def restarted(serve_app, tool_server, started, tmp_path):
+    """Start a call, close its runtime, and open another while the server does not say what it offers.
+
+    As after a restart of the machine, when the runtime is back before the server.
+    """
+
+    @asynccontextmanager
+    async def restarted():
+        server, kept = tool_server(), f"sqlite:{tmp_path}/state.db"
+        async with serve_app(server, lifespan="off") as server.url:
+            sources = [RapSource(name="s0", url=server.url, allow=["127.0.0.0/8"])]
+            async with Runtime.open(sources=sources, store=kept, rules=[ALLOW]) as before:
+                _, invocation = await started(before, server)
+            server.statuses["/.well-known/rap-toolset"] = [503]
+            async with Runtime.open(sources=sources, store=kept) as rt:
+                assert rt.rap.faults
+                yield rt, server, invocation
+            await server.hang_up()
+
+    return restarted
+
+
+@pytest.mark.requirement("RAP-412")
+async def test_a_choice_is_put_up_though_its_server_does_not_say_what_it_offers(restarted):
+    async with restarted() as (rt, server, invocation):
+        assert await asked(server, invocation, response_url="http://10.1.2.3/x") == 400
+        assert await asked(server, invocation) == 200
+        (prompt,) = await rt.prompts()
+        assert (await rt.choose(prompt.prompt_id, 0)).is_taken
+
+
+async def test_a_subscription_is_kept_though_its_server_does_not_say_what_it_offers(restarted):
+    async with restarted() as (rt, server, invocation):
+        assert await server.settle(invocation, "watching", subscription=True) == 200
+        assert len(await rt.rap.subscriptions.of(invocation["group_id"], 9)) == 1
+        assert server.posts("/cancel_tool_call") == []

@@ -49,6 +49,7 @@ class Outcome:
 
 
 _OK = Outcome(TAKEN)
+_UNKNOWN_HERE = Outcome(BUSY, "the server of this call is not among those that are known here now; come again")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -130,7 +131,10 @@ class Callbacks:
         awaited = await self.door.awaited(call)
         if awaited is None:
             return _late(call)
-        is_new = bool(message.subscription) and await self._subscribe(awaited)
+        found = self.source_of(awaited.tool_id)
+        if message.subscription and found is None:
+            return _UNKNOWN_HERE
+        is_new = bool(message.subscription) and found is not None and await self._subscribe(awaited, found[0])
         taken = await self.door.answer_later(call, body)
         if taken is Taken.TAKEN:
             return _OK
@@ -138,11 +142,9 @@ class Callbacks:
             await self.subscriptions.end(message.group_id, call)
         return _late(call)
 
-    async def _subscribe(self, awaited: Awaited) -> bool:
+    async def _subscribe(self, awaited: Awaited, source: RapSource) -> bool:
         """Remember a subscription; one too many is given back at once."""
-        found = self.source_of(awaited.tool_id)
-        limit = found[0].max_subscriptions if found is not None else 0
-        thread = awaited.thread
+        limit, thread = source.max_subscriptions, awaited.thread
         if len(await self.subscriptions.of(thread.thread_id, limit + 1)) >= limit:
             log.warning("%s would be one subscription too many for its thread; it is canceled", awaited.invocation_id)
             self.withdraw(awaited.invocation_id, thread.thread_id)
@@ -151,7 +153,7 @@ class Callbacks:
             Subscription(
                 thread=thread,
                 tool_call_id=awaited.invocation_id,
-                source=found[0].name if found is not None else "",
+                source=source.name,
                 name=awaited.tool_id.rpartition(".")[2],
                 arguments=awaited.call_input,
                 opened_at_ns=self.now_ns(),
@@ -177,7 +179,9 @@ class Callbacks:
         if awaited is None:
             return flaw
         found = self.source_of(awaited.tool_id)
-        if found is None or not _may_be_shown(message.auth_url, found[0]):
+        if found is None:
+            return _UNKNOWN_HERE
+        if not _may_be_shown(message.auth_url, found[0]):
             log.warning("%s asked to send a person to a page without TLS; nobody was asked", call)
             return Outcome(BAD, "auth_url must use https")
         told = f"{awaited.name} needs an authorization; open the page, and it goes on by itself"
@@ -188,8 +192,10 @@ class Callbacks:
         if awaited is None:
             return flaw
         found = self.source_of(awaited.tool_id)
+        if found is None:
+            return _UNKNOWN_HERE
         try:
-            check_url(message.response_url, found[1] if found is not None else Reach())
+            check_url(message.response_url, found[1])
         except RecordError as error:
             log.warning("%s wants its choice sent where it may not go: %s", call, error)
             return Outcome(BAD, f"response_url: {error}")

@@ -107,12 +107,17 @@ def _withholding(toolset: Toolset, names: frozenset[str]) -> Toolset:
     return Toolset(source=toolset.source, manifest=toolset.manifest, withheld=clashing, fault=told)
 
 
+def prefix_of(source: RapSource) -> str:
+    """Give what the ids of all tools of a server begin with."""
+    return f"tool_{source.name}."
+
+
 def declare(
     source: RapSource, manifest: Manifest, tool: ToolDefinition, executor: Executor, later: AnswersLater
 ) -> DeclaredTool:
     """Declare one tool. What its server says of it can make us more careful, and less only where it is trusted."""
     claims = _claims(source, tool)
-    tool_id = ToolId(f"tool_{source.name}.{tool.name}")
+    tool_id = ToolId(prefix_of(source) + tool.name)
     mapping = RapMapping(toolset=manifest.name, base_url=source.base, endpoint=manifest.endpoint, operation=tool.name)
     return DeclaredTool(
         declaration=ToolDeclaration(

@@ -8,7 +8,7 @@ from agenttool.adapters.rap.addresses import PATH, Addresses, secret_of
 from agenttool.adapters.rap.callbacks import Callbacks
 from agenttool.adapters.rap.cancel_subscription import cancel_subscription_tool
 from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.declare import Toolset, declare, discover, faults_of, without_clashes
+from agenttool.adapters.rap.declare import Toolset, declare, discover, faults_of, prefix_of, without_clashes
 from agenttool.adapters.rap.execute import RapExecutor
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.later import RapLater
@@ -46,7 +46,7 @@ class Rap:
         """Join the parts; `open` is the door."""
         self._sources = tuple(sources)
         self._couriers = {each.name: Courier(_reach_of(each)) for each in self._sources}
-        self._by_tool: dict[ToolId, tuple[RapSource, Reach]] = {}
+        self._by_prefix = {prefix_of(each): (each, _reach_of(each)) for each in self._sources}
         self._toolsets: tuple[Toolset, ...] = ()
         self._notices = Notices()
         for each in self._sources:
@@ -61,7 +61,7 @@ class Rap:
             threads=self.threads,
             views=self.views,
             subscriptions=self.subscriptions,
-            source_of=self._by_tool.get,
+            source_of=self._source_of,
             now_ns=host.now_ns,
             unique=host.unique,
             withdraw=self._withdraw,
@@ -126,9 +126,13 @@ class Rap:
                 now_ns=self.callbacks.now_ns,
             )
             declared = declare(source, manifest, tool, executor, later)
-            self._by_tool[declared.declaration.tool_id] = (source, _reach_of(source))
             found.append(declared)
         return found
+
+    def _source_of(self, tool_id: ToolId) -> tuple[RapSource, Reach] | None:
+        """Find the server of a tool, also while it does not say what it offers: its calls wait all the same."""
+        known = [prefix for prefix in self._by_prefix if tool_id.startswith(prefix)]
+        return self._by_prefix[max(known, key=len)] if known else None
 
     async def close_thread(self, thread_id: str) -> None:
         """Close a thread: nothing that comes for it counts any more, and every server is told, used or not.
