@@ -9,12 +9,13 @@ _MICROS = [f"{micros:03d}Z" for micros in range(1000)]
 
 
 class _Writer:
-    """Remembers how the present millisecond is written, since most moments lie in the same one as the last."""
+    """Remembers how the present second and its millisecond are written, since most moments lie near the last."""
 
-    __slots__ = ("_begins", "_written")
+    __slots__ = ("_begins", "_second", "_written")
 
     def __init__(self) -> None:
         self._begins = -_MILLISECOND
+        self._second = (-1, "")
         self._written = ""
 
     def write(self, at_ns: int) -> Timestamp:
@@ -23,7 +24,9 @@ class _Writer:
             millis, nanos = divmod(at_ns, _MILLISECOND)
             seconds, rest = divmod(millis, 1000)
             self._begins = at_ns - nanos
-            self._written = f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:03d}"
+            if seconds != self._second[0]:
+                self._second = (seconds, f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.")
+            self._written = f"{self._second[1]}{rest:03d}"
         return self._written + _MICROS[nanos // 1000]  # pyright: ignore[reportReturnType] -- spares the call of a NewType
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import tempfile
+from itertools import count, islice
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,6 +16,7 @@ from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import TakenForDead
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import groups
+from agenttool.stores.sqlite.batch import FEW
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number, story_of
 
@@ -26,34 +28,63 @@ deeds = st.one_of(
     st.tuples(st.just("end"), calls),
     st.tuples(st.just("settle"), calls),
     st.tuples(st.just("change"), calls),
+    st.tuples(st.just("crowd"), calls),
+    st.tuples(st.just("renew"), calls),
+    st.tuples(st.just("others"), calls),
 )
 
 
-async def live_and_die(path, story):
-    """Begin and end calls, settling now and then, and be gone; give those of which the end is not on disk."""
-    store = SqliteStore.open(path, steps=STEPS, owner="dead")
-    await store.open_calls.renew(Moment(LATER))
-    under_way, ended, number_of = set(), set(), {}
-    settled = set()
-    for what, which in story:
-        if what == "begin" and which not in under_way:
-            number_of[which] = which + 10 * len(ended)
-            store.log.append(story_of(number_of[which])[0])
-            under_way.add(which)
-        elif what == "end" and which in under_way:
-            for fact in story_of(number_of[which])[1:]:
-                store.log.append(fact)
-            under_way.discard(which)
-            ended.add(number_of[which])
-        elif what == "settle":
-            await store.log.settle()
-            settled = {number_of[each] for each in under_way}
-        elif what == "change":
-            await store.shelf.put("kind", "key", b"")
-            settled = {number_of[each] for each in under_way}
-    store.log.group._writer.close()
-    store._reader.close()
-    return settled
+class Life:
+    """A process that begins and ends calls beside another one, and is gone without a word."""
+
+    def __init__(self, path):
+        self.store, self.living = (SqliteStore.open(path, steps=STEPS, owner=owner) for owner in ("dead", "living"))
+        self.under_way, self.settled = {}, set()
+        self.numbers, self.crowds = count(1), count(1000)
+
+    async def live(self, story):
+        """Do one thing after the other; give the calls of which the beginning is on disk and not the end."""
+        await self.store.open_calls.renew(Moment(LATER))
+        await self.living.open_calls.renew(Moment(LATEST))
+        for what, which in story:
+            await getattr(self, what)(which)
+            if what not in ("begin", "end", "others"):
+                self.settled = set(self.under_way.values())
+        for store in (self.store, self.living):
+            store.log.group._writer.close()
+            store._reader.close()
+        return self.settled
+
+    async def begin(self, which):
+        if which not in self.under_way:
+            self.under_way[which] = next(self.numbers)
+            self.store.log.append(story_of(self.under_way[which])[0])
+
+    async def end(self, which):
+        if which in self.under_way:
+            for fact in story_of(self.under_way.pop(which))[1:]:
+                self.store.log.append(fact)
+
+    async def settle(self, which):
+        await self.store.log.settle()
+
+    async def change(self, which):
+        await self.store.shelf.put("kind", "key", b"")
+
+    async def renew(self, which):
+        await self.store.open_calls.renew(Moment(LATER))
+
+    async def crowd(self, which):
+        for number in islice(self.crowds, FEW):
+            for fact in story_of(number):
+                self.store.log.append(fact)
+        await self.store.log.settle()
+
+    async def others(self, which):
+        for number in islice(self.crowds, which * 3):
+            for fact in story_of(number)[: 1 if number % 2 else None]:
+                self.living.log.append(fact)
+            await self.living.log.settle()
 
 
 @settings(max_examples=25, deadline=None)
@@ -61,10 +92,11 @@ async def live_and_die(path, story):
 def test_who_comes_after_a_dead_process_finds_the_calls_that_have_not_ended(story):
     async def run(folder):
         path = Path(folder) / "state.db"
-        left = await live_and_die(path, story)
+        left = await Life(path).live(story)
         store = SqliteStore.open(path, steps=STEPS)
         await store.open_calls.renew(Moment(LATEST))
         found = await store.open_calls.due(now=Moment(LATER), limit=99)
+        assert list(store.log.verify()) == []
         await store.close()
         return [each.invocation_id for each in found], sorted(map(invocation_number, left))
 
@@ -85,7 +117,23 @@ async def test_the_end_of_a_call_writes_nothing_about_calls_that_begin(open_stor
         for fact in rest:
             store.log.append(fact)
         await store.log.settle()
-        assert store.log.group._writer._connection.total_changes - written == 2, "facts, and where they are found"
+        assert store.log.group._writer._connection.total_changes - written == 1, "facts alone"
+    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    await store.close()
+
+
+async def test_of_calls_that_many_began_at_once_nothing_is_kept_once_all_have_ended(open_store):
+    store = open_store("one")
+    await store.open_calls.renew(Moment(LATEST))
+    many = [story_of(number) for number in range(1, FEW + 2)]
+    for first, *_ in many:
+        store.log.append(first)
+    await store.log.settle()
+    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (1,)
+    for _, *rest in many:
+        for fact in rest:
+            store.log.append(fact)
+    await store.log.settle()
     assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (1,)
     await store.shelf.put("kind", "key", b"")
     assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)

@@ -1,11 +1,15 @@
 """What is written together, in one transaction."""
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import groupby
+from operator import itemgetter
 from typing import TypeAlias
 
-from agenttool.stores.sqlite.begun import Together, as_json, rows_of, write_begun, write_ended
-from agenttool.stores.sqlite.chain import ToldFact, find_head, link
+from agenttool.stores.sqlite.begun import Together, rows_of, write_begun, write_ended
+from agenttool.stores.sqlite.chain import End, ToldFact, keep_head, link
+from agenttool.stores.sqlite.lists import as_json
+from agenttool.stores.sqlite.loose import MOST_LOOSE, bind
 from agenttool.stores.told import written_together
 
 FACTS_PER_ROW = 256
@@ -28,10 +32,17 @@ _HOLD = (
 
 # One statement for many rows: each statement gives up the interpreter's lock once and has to get it back, which costs
 # more than the row itself while an event loop is busy. So lists come as JSON, and SQLite takes them apart.
-_INSERT = "INSERT INTO facts VALUES (?, ?, ?)"
+_INSERT = "INSERT INTO facts VALUES (?, ?, ?, ?)"
 _FIND_ONE = "INSERT INTO facts_of_call VALUES (?, ?)"
 _FIND_BY = "INSERT INTO facts_of_call SELECT value, ? FROM json_each(?)"
 _RELEASE = "DELETE FROM open_calls WHERE invocation_id IN (SELECT value FROM json_each(?))"
+
+
+FEW = 8
+"""So many facts at most are written as loose rows."""
+
+LOOSE_BYTES = 1 << 16
+"""A fact that takes more is not: whoever looks for a call reads all loose rows."""
 
 
 class Batch:
@@ -42,10 +53,12 @@ class Batch:
         ended: rows of calls that began together and have all ended.
         parted: calls of which it was written that they have begun, and which this batch ends or leaves to others.
         registers: one of the changes says that this process lives.
+        is_loose: its facts make loose rows.
         size: how many bytes its facts took when they were written.
     """
 
     __slots__ = (
+        "_in_hand",
         "_rows",
         "begin",
         "begun",
@@ -53,6 +66,7 @@ class Batch:
         "ended",
         "facts",
         "held",
+        "is_loose",
         "parted",
         "registers",
         "released",
@@ -65,12 +79,13 @@ class Batch:
         self.begin = Together(number)
         self.begun: list[Together] = [self.begin]
         self._rows: list[tuple[int, str]] = []
+        self._in_hand: set[str | None] = set()
         self.ended: list[int] = []
         self.parted: set[str] = set()
         self.held: list[HeldCall] = []
         self.released: list[str] = []
         self.changes: list[Change] = []
-        self.registers = False
+        self.registers = self.is_loose = False
         self.size = 0
 
     def __bool__(self) -> bool:
@@ -96,21 +111,30 @@ class Batch:
         self.held = [held for held in self.held if held[0] not in calls]
         self.released = [call for call in self.released if call not in calls]
 
-    def depart(self, later: "Batch") -> "Batch":
+    def depart(self, later: "Batch", begun: Mapping[str, Together]) -> "Batch":
         """Be ready to be written by another thread: nothing of it changes from now on.
 
-        A row whose calls have all ended is written anew for calls that begin, or goes with a change; until then it
-        stays, so that the end of a call alone writes nothing but facts.
+        Facts of few callers make loose rows, which say what is under way; it must be known what is, and who tells. If
+        there are more, the calls that begin get a row among those begun. One whose calls have all ended is written anew
+        for calls that begin, or goes with a change; until then it stays, so that an end alone writes only facts.
         """
-        self._rows = rows_of(self.begun, self.ended)
+        self.is_loose = len(self.facts) <= FEW and not self.changes and all(map(_is_short, self.facts))
+        if self.is_loose:
+            for together in self.begun:
+                together.is_put = together.is_loose = bool(together.calls)
+            self._in_hand = {call for call, _ in self.facts if call is not None and _is_loose(begun.get(call))}
+        else:
+            self._rows = rows_of(self.begun, self.ended)
         if not self.changes:
             later.ended, self.ended = self.ended, []
         return self
 
-    def write(self, connection: sqlite3.Connection, owner: str) -> None:
-        """Write everything inside the transaction that is open."""
-        if self.facts:
-            self._write_facts(connection)
+    def write(self, connection: sqlite3.Connection, owner: str, end: End) -> None:
+        """Write everything inside the transaction that is open, from the end of the chain on."""
+        if self.is_loose:
+            self._write_loosely(connection, owner, end)
+        elif self.facts:
+            self._write_facts(connection, end)
         if self._rows:
             write_begun(connection, owner, self._rows)
         if self.ended:
@@ -126,19 +150,52 @@ class Batch:
         """Hear that it was written; give the rows of calls that have all ended while it was."""
         for together in self.begun:
             together.is_written = together.is_put
+        if self.is_loose:
+            return []
         return [together.number for together in self.begun if together.is_put and not together.calls]
 
-    def _write_facts(self, connection: sqlite3.Connection) -> None:
-        last, chained = find_head(connection)
+    def _write_loosely(self, connection: sqlite3.Connection, owner: str, end: End) -> None:
+        last, chained, bound, _ = end
+        for call, lines in _runs(self.facts):
+            told = written_together(lines)
+            last, chained = last + len(lines), link(chained, told)
+            connection.execute(_INSERT, (last, chained, told, owner if call in self._in_hand else None))
+            self.size += len(told)
+        if last - bound >= MOST_LOOSE:
+            bind(connection)
+
+    def _write_facts(self, connection: sqlite3.Connection, end: End) -> None:
+        last, chained, bound, _ = end
+        if last > bound:
+            bind(connection)
         for facts, told in _rows(self.facts):
             last, chained = last + len(facts), link(chained, told)
-            connection.execute(_INSERT, (last, chained, told))
+            connection.execute(_INSERT, (last, chained, told, None))
             self.size += len(told)
             calls = dict.fromkeys(call for call, _ in facts if call is not None)  # in order, which an index takes best
             if len(calls) == 1:
                 connection.execute(_FIND_ONE, (*calls, last))
             elif calls:
                 connection.execute(_FIND_BY, (last, as_json(list(calls))))
+        keep_head(connection, (last, chained))
+
+
+def _runs(facts: list[ToldFact]) -> Iterator[tuple[str | None, list[bytes]]]:
+    """Part facts wherever the next one is of another call."""
+    if len(facts) == 1:
+        ((call, told),) = facts
+        yield call, [told]
+        return
+    for call, run in groupby(facts, key=itemgetter(0)):
+        yield call, [told for _, told in run]
+
+
+def _is_loose(together: Together | None) -> bool:
+    return together is not None and together.is_loose
+
+
+def _is_short(fact: ToldFact) -> bool:
+    return len(fact[1]) <= LOOSE_BYTES
 
 
 def _rows(facts: list[ToldFact]) -> Iterator[tuple[list[ToldFact], bytes]]:

@@ -7,13 +7,13 @@ so whoever goes through the rows of a dead process asks the log which of them ar
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
-
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Step
 from agenttool.ports.stores import BEGUN
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
+from agenttool.stores.sqlite.lists import as_json
+from agenttool.stores.sqlite.loose import IS_LOOSE, LOOSELY_HELD, bind
 from agenttool.stores.sqlite.owners import ALIVE, values_of
 from agenttool.stores.sqlite.query import lines_of
 from agenttool.stores.told import recall
@@ -22,15 +22,15 @@ _INSERT = "REPLACE INTO begun VALUES (?, ?, ?)"
 _EMPTY = "DELETE FROM begun WHERE owner = ? AND number IN (SELECT value FROM json_each(?))"
 _DEAD = f"owner NOT IN ({ALIVE})"
 _CALLS = (
-    "SELECT begun.owner, value FROM begun, json_each(calls) WHERE value NOT IN (SELECT invocation_id FROM open_calls)"
+    "SELECT owner, call FROM (SELECT begun.owner AS owner, value AS call FROM begun, json_each(calls)"  # noqa: S608 -- constants
+    f" UNION SELECT owner, invocation_id FROM ({LOOSELY_HELD}))"
+    " WHERE call NOT IN (SELECT invocation_id FROM open_calls)"
 )
-
-_encode = msgspec.json.Encoder().encode
-
-
-def as_json(values: list[str] | list[int]) -> str:
-    """Write a list for SQLite to take apart."""
-    return _encode(values).decode()
+_ORPHANS = (
+    f"SELECT 1 FROM begun WHERE {_DEAD}"  # noqa: S608 -- constants only
+    f" UNION ALL SELECT 1 FROM (SELECT holder AS owner FROM facts WHERE {IS_LOOSE} AND owner NOT NULL) WHERE {_DEAD}"
+    " LIMIT 1"
+)
 
 
 class Together:
@@ -40,15 +40,16 @@ class Together:
         number: that of their row among those of this process.
         is_put: whether there is such a row, or will be with the transaction under way.
         is_written: whether that transaction is over.
+        is_loose: whether loose rows of facts say that the calls have begun, and nothing else.
     """
 
-    __slots__ = ("calls", "is_put", "is_written", "number")
+    __slots__ = ("calls", "is_loose", "is_put", "is_written", "number")
 
     def __init__(self, number: int) -> None:
         """Begin with none."""
         self.number = number
         self.calls: dict[str, None] = {}
-        self.is_put = self.is_written = False
+        self.is_put = self.is_written = self.is_loose = False
 
 
 def rows_of(begun: Iterable[Together], ended: list[int]) -> list[tuple[int, str]]:
@@ -61,7 +62,7 @@ def rows_of(begun: Iterable[Together], ended: list[int]) -> list[tuple[int, str]
         if each.calls:
             if ended and not each.is_put:
                 each.number = ended.pop()
-            each.is_put = True
+            each.is_put, each.is_loose = True, False
             rows.append((each.number, as_json(list(each.calls))))
     return rows
 
@@ -79,8 +80,7 @@ def write_ended(connection: sqlite3.Connection, owner: str, numbers: Iterable[in
 
 def has_orphans(connection: sqlite3.Connection, now: Moment) -> bool:
     """Tell whether a dead process left any row behind."""
-    query = f"SELECT 1 FROM begun WHERE {_DEAD} LIMIT 1"  # noqa: S608 -- constants only
-    return connection.execute(query, values_of(now)).fetchone() is not None
+    return connection.execute(_ORPHANS, values_of(now)).fetchone() is not None
 
 
 def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment) -> None:
@@ -88,6 +88,7 @@ def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
 
     Their names are struck off: should one only have slept, it can write nothing when it wakes up.
     """
+    bind(connection)
     found = connection.execute(f"{_CALLS} AND {_DEAD}", values_of(now)).fetchall()
     for owner, call in found:
         if _is_open(connection, steps, call):

@@ -15,6 +15,14 @@ ToldFact: TypeAlias = tuple[str | None, bytes]
 Row: TypeAlias = tuple[int, bytes]
 """Facts as they are kept together: the position of the last of them, and a line for each."""
 
+End: TypeAlias = tuple[int, bytes, int, bool]
+"""The position and hash of the newest fact, the position of the head that was kept last, and whether an owner is known
+who is about to write."""
+
+_BOUND = "coalesce((SELECT position FROM heads), 0), EXISTS (SELECT 1 FROM owners WHERE owner = ?)"
+_END = f"SELECT last, CAST(hash AS BLOB), {_BOUND} FROM facts ORDER BY last DESC LIMIT 1"  # noqa: S608 -- constants only
+_NO_END = f"SELECT {_BOUND}"
+
 
 def link(previous: bytes, told: bytes) -> bytes:
     """Give the hash of what follows in the chain."""
@@ -42,9 +50,15 @@ def find_head(connection: sqlite3.Connection) -> tuple[int, bytes]:
     return found or find_anchor(connection)
 
 
-def keep_head(connection: sqlite3.Connection) -> None:
+def find_end(connection: sqlite3.Connection, owner: str) -> End:
+    """Find the end of the chain for somebody who is about to go on with it."""
+    found = connection.execute(_END, (owner,)).fetchone()
+    return found or (*find_anchor(connection), *connection.execute(_NO_END, (owner,)).fetchone())
+
+
+def keep_head(connection: sqlite3.Connection, head: tuple[int, bytes] | None = None) -> None:
     """Put down how far the chain has come, apart from it, inside a transaction."""
-    connection.execute("REPLACE INTO heads VALUES (1, ?, ?)", find_head(connection))
+    connection.execute("REPLACE INTO heads VALUES (1, ?, ?)", head or find_head(connection))
 
 
 def find_kept_head(connection: sqlite3.Connection) -> tuple[int, bytes] | None:

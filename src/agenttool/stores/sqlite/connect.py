@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agenttool.errors import ConfigError, StoreError
 from agenttool.records import ClosedEnum
+from agenttool.stores.sqlite.loose import teach
 from agenttool.stores.sqlite.schema import RESTORE, check_version, migrate, refuse_misshapen
 
 PATIENCE_S = 10.0
@@ -64,6 +65,7 @@ def connect(
     """
     connection = sqlite3.connect(path, isolation_level=None, timeout=patience_s, check_same_thread=False)
     try:
+        teach(connection)
         connection.execute(f"PRAGMA synchronous = {durability.value}")
         connection.execute("PRAGMA secure_delete = ON")  # what was let go, such as raw inputs, is overwritten
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")

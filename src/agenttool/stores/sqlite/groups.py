@@ -66,7 +66,7 @@ class GroupCommit:
         self._waited_s = 0.0
         self._lone = 0
         self._lives = 0
-        self._has_gone = False
+        self._turn_until_s = 0.0
         self._thread: threading.Thread | None = None
         self._jobs: SimpleQueue[tuple[_Loop, Batch | None] | None] = SimpleQueue()
 
@@ -111,7 +111,7 @@ class GroupCommit:
             del together.calls[call]
             if together.is_put:
                 self.batch.parted.add(call)
-            if together.is_written and not together.calls:
+            if together.is_written and not together.calls and not together.is_loose:
                 self.batch.ended.append(together.number)
 
     def linger(self) -> None:
@@ -167,16 +167,18 @@ class GroupCommit:
     def _is_alone(self, loop: _Loop) -> bool:
         """Tell whether nobody came along lately, so that there is no use in waiting for others.
 
-        Once in a turn of the loop at most: whoever came this way and settles again lets the others have their turn.
+        Not for longer than a quick disk takes: then whoever settles again and again lets the others have their turn.
         """
-        if self._lone < LONE or self._has_gone:
+        if self._lone < LONE:
             return False
-        self._has_gone = True
+        if self._turn_until_s:
+            return time.perf_counter() < self._turn_until_s
+        self._turn_until_s = time.perf_counter() + QUICK_S
         loop.call_soon(self._begin_turn)
         return True
 
     def _begin_turn(self) -> None:
-        self._has_gone = False
+        self._turn_until_s = 0.0
 
     async def _lead(self, loop: _Loop) -> None:
         """Let everybody who is ready now come along, then go; who finds somebody else leading comes along."""
@@ -236,7 +238,7 @@ class GroupCommit:
 
     def _depart(self, loop: _Loop) -> None:
         later = Batch(next(self._batches))
-        batch, self.batch = self.batch.depart(later), later
+        batch, self.batch = self.batch.depart(later, self.begun), later
         self._aboard, self._waiting = self._waiting, []
         self._lone = self._lone + 1 if len(self._aboard) < 2 else 0  # noqa: PLR2004 -- one, or nobody
         is_quick = self._waited_s <= (QUICK_S if len(self._aboard) > 1 else PATIENT_S)
@@ -263,9 +265,12 @@ class GroupCommit:
         return True
 
     def _commit(self, batch: Batch, *, patience_s: float) -> None:
-        start, worked = time.perf_counter(), time.thread_time()
+        # To write few facts is no work to speak of.
+        start, worked = time.perf_counter(), 0.0 if batch.is_loose else time.thread_time()
         self._writer.commit(batch, patience_s=patience_s)
-        self._waited_s = time.perf_counter() - start - (time.thread_time() - worked)
+        self._waited_s = time.perf_counter() - start
+        if worked:
+            self._waited_s -= time.thread_time() - worked
 
     def _hand_over(self, loop: _Loop, batch: Batch | None) -> None:
         if self._thread is None:

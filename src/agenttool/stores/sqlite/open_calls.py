@@ -11,9 +11,11 @@ from agenttool.ports.facts import Step
 from agenttool.ports.stores import BEGUN, GivenAnswer, OpenCall, Taken
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
-from agenttool.stores.sqlite.begun import adopt, as_json, has_orphans, still_open
+from agenttool.stores.sqlite.begun import adopt, has_orphans, still_open
 from agenttool.stores.sqlite.connect import reading
 from agenttool.stores.sqlite.groups import GroupCommit
+from agenttool.stores.sqlite.lists import as_json
+from agenttool.stores.sqlite.loose import bind, let_go_of_ended
 from agenttool.stores.sqlite.owners import ALIVE, Values, is_alive, renew, retire, values_of
 from agenttool.stores.sqlite.writer import Standing, Writer
 
@@ -88,7 +90,14 @@ class SqliteOpenCalls:
         """Say that this process is alive until then."""
         # Whoever was struck off may not say so under the same name.
         registers = self._writer.standing is not Standing.ALIVE
-        await self._group.perform(lambda connection: renew(connection, self.owner, until), registers=registers)
+        under_way = as_json([*self._group.begun])
+
+        def change(connection: sqlite3.Connection) -> None:
+            renew(connection, self.owner, until)
+            bind(connection)
+            let_go_of_ended(connection, self.owner, under_way)
+
+        await self._group.perform(change, registers=registers)
 
     def begin_anew(self) -> Collection[InvocationId]:
         """Take another name after having been taken for dead."""
@@ -99,7 +108,12 @@ class SqliteOpenCalls:
     async def retire(self) -> None:
         """Say that this process is no more; whatever it still holds may be claimed at once."""
         if self._writer.standing is Standing.ALIVE:
-            await self._group.perform(lambda connection: retire(connection, self.owner))
+
+            def change(connection: sqlite3.Connection) -> None:
+                retire(connection, self.owner)
+                bind(connection)
+
+            await self._group.perform(change)
         self._writer.standing = Standing.UNKNOWN
 
     async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:

@@ -4,7 +4,6 @@ import sqlite3
 from typing import TypeAlias
 
 from agenttool.ports.world import Moment
-from agenttool.stores.sqlite.chain import keep_head
 
 FORGET_NS = 24 * 3600 * 10**9
 """How long the name of an owner that died is kept; who wakes up later is taken for dead as well."""
@@ -33,13 +32,11 @@ def renew(connection: sqlite3.Connection, owner: str, until: Moment) -> None:
     ends: Values = {"owner": owner, "until": until.now_ns, "steady_until": until.steady_ns}
     connection.execute(_RENEW, {**ends, "since": until.since})
     connection.execute(_FORGET, long_ago)
-    keep_head(connection)
 
 
 def retire(connection: sqlite3.Connection, owner: str) -> None:
     """Say that an owner is no more."""
     connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
-    keep_head(connection)
 
 
 def is_alive(connection: sqlite3.Connection, owner: str, now: Values) -> bool:

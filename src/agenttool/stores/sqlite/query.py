@@ -7,6 +7,7 @@ from itertools import islice
 from agenttool.ports.facts import Fact, Step
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.chain import unfold, unfold_about
+from agenttool.stores.sqlite.loose import IS_LOOSE
 from agenttool.stores.told import call_of, recall
 
 # Whoever edits the file may leave text or numbers where bytes were.
@@ -16,8 +17,9 @@ _BACK = (
     " WHERE last <= coalesce((SELECT min(last) FROM facts WHERE last >= :upto), :upto) ORDER BY last DESC"
 )
 _OF_CALL = (
-    "SELECT last, CAST(told AS BLOB) FROM facts_of_call CROSS JOIN facts USING (last)"
-    " WHERE invocation_id = ? ORDER BY last"
+    "SELECT last, CAST(told AS BLOB) FROM facts_of_call CROSS JOIN facts USING (last) WHERE invocation_id = :call"  # noqa: S608 -- constants
+    f" UNION ALL SELECT last, CAST(told AS BLOB) FROM facts WHERE {IS_LOOSE} AND instr(told, CAST(:call AS BLOB)) > 0"
+    " AND (:call, last) NOT IN (SELECT invocation_id, last FROM facts_of_call) ORDER BY last"
 )
 
 
@@ -40,5 +42,5 @@ def read_back(
 
 def lines_of(connection: sqlite3.Connection, invocation_id: InvocationId) -> Iterator[tuple[int, bytes]]:
     """Give what is told of one call, oldest first."""
-    lines = unfold_about(connection.execute(_OF_CALL, (invocation_id,)), invocation_id)
+    lines = unfold_about(connection.execute(_OF_CALL, {"call": invocation_id}), invocation_id)
     return ((place, line) for place, line in lines if call_of(line) == invocation_id)

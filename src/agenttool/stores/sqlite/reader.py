@@ -15,6 +15,7 @@ from agenttool.records import InvocationId
 from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
 from agenttool.stores.sqlite.connect import PATIENCE_S, UNREADABLE, advice_on, reading
+from agenttool.stores.sqlite.loose import CALL, IS_LOOSE, LOOSE_CALLS, teach
 from agenttool.stores.sqlite.query import lines_of, read_back, read_on
 from agenttool.stores.sqlite.schema import MIGRATIONS, RESTORE, check_version, missing
 from agenttool.stores.sqlite.verify import Inspect, verify
@@ -22,15 +23,25 @@ from agenttool.stores.told import call_of, recall
 
 PORTION = 500
 
-_BEGINS_WITH = (
-    "SELECT DISTINCT invocation_id FROM facts_of_call"
-    " WHERE invocation_id >= :part AND invocation_id < :part || char(1114111) ORDER BY invocation_id DESC LIMIT :limit"
+# Calls are found by the index and in loose rows; each is asked for itself, so that the index gives no more than wanted.
+_CHOSEN = """
+    SELECT * FROM (SELECT DISTINCT invocation_id FROM facts_of_call WHERE {0} ORDER BY invocation_id DESC LIMIT :limit)
+    UNION SELECT * FROM ({1}) WHERE {0} ORDER BY invocation_id DESC LIMIT :limit
+"""
+_BEGINS_WITH = _CHOSEN.format("invocation_id >= :part AND invocation_id < :part || char(1114111)", LOOSE_CALLS)
+_ENDS_WITH = _CHOSEN.format("substr(invocation_id, -length(:part)) = :part", LOOSE_CALLS)
+_NEWEST = (
+    "SELECT max(invocation_id) FROM (SELECT max(invocation_id) AS invocation_id FROM facts_of_call"  # noqa: S608 -- constants
+    f" UNION ALL {LOOSE_CALLS})"
 )
-_ENDS_WITH = (
-    "SELECT DISTINCT invocation_id FROM facts_of_call"
-    " WHERE substr(invocation_id, -length(:part)) = :part ORDER BY invocation_id DESC LIMIT :limit"
+_COUNT = (
+    "SELECT (SELECT count(DISTINCT invocation_id) FROM facts_of_call) + (SELECT count(invocation_id)"  # noqa: S608 -- constants
+    f" FROM ({LOOSE_CALLS}) WHERE invocation_id NOT IN (SELECT invocation_id FROM facts_of_call))"
 )
-_NEWEST = "SELECT max(invocation_id) FROM facts_of_call"
+_EARLIER = (
+    "SELECT 1 FROM facts_of_call WHERE invocation_id = :call AND last < :place"  # noqa: S608 -- constants only
+    f" UNION ALL SELECT 1 FROM facts WHERE {IS_LOOSE} AND last < :place AND {CALL} = :call LIMIT 1"
+)
 # A call is made by another while that one is under way, so only the facts in between need to be looked at.
 _MADE_BY = (
     "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > :first AND instr(told, :named) > 0"
@@ -64,6 +75,7 @@ class SqliteReader:
             raise ConfigError(f"cannot open {str(path)!r}: {error}; name a file that can be read") from error
         try:
             connection.isolation_level = None
+            teach(connection)
             _look(connection, str(path))
             yield cls(path, connection, steps)
         finally:
@@ -95,7 +107,7 @@ class SqliteReader:
         """Count the facts and the calls that they are about."""
         with reading(self.path):
             facts = find_head(self._connection)[0] - find_anchor(self._connection)[0]
-            (calls,) = self._connection.execute("SELECT count(DISTINCT invocation_id) FROM facts_of_call").fetchone()
+            (calls,) = self._connection.execute(_COUNT).fetchone()
         return facts, calls
 
     def read(self, after: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
@@ -117,9 +129,8 @@ class SqliteReader:
     def begins(self, invocation_id: InvocationId, position: int) -> bool:
         """Tell whether a fact is the first of its call that is left."""
         query = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last >= ? ORDER BY last LIMIT 1"
-        earlier = "SELECT 1 FROM facts_of_call WHERE invocation_id = ? AND last < ? LIMIT 1"
         with reading(self.path):
-            if self._connection.execute(earlier, (invocation_id, position)).fetchone():
+            if self._connection.execute(_EARLIER, {"call": invocation_id, "place": position}).fetchone():
                 return False
             if self._beginnings[0] < position:  # whoever asks goes through a row fact by fact
                 (last, told) = self._connection.execute(query, (position,)).fetchone()

@@ -2,7 +2,8 @@
 
 import sqlite3
 
-from agenttool.stores.sqlite.begun import as_json
+from agenttool.stores.sqlite.lists import as_json
+from agenttool.stores.sqlite.loose import bind
 from agenttool.stores.told import call_of, moment_of, written_apart
 
 PORTION = 500
@@ -20,6 +21,7 @@ def let_go(connection: sqlite3.Connection, before_ns: int) -> bool:
     It ends at the first row with a fact that is not old enough, or whose call is held open: facts go in order or not at
     all, and what was written together goes together.
     """
+    bind(connection)
     found = connection.execute(
         "SELECT last, CAST(hash AS BLOB), CAST(told AS BLOB) FROM facts ORDER BY last LIMIT ?", (PORTION,)
     ).fetchall()

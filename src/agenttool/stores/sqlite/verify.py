@@ -8,8 +8,10 @@ from agenttool.errors import RecordError, StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId, InvocationStatus, ToolResult
-from agenttool.stores.sqlite.begun import as_json, has_ended
+from agenttool.stores.sqlite.begun import has_ended
 from agenttool.stores.sqlite.chain import find_anchor, find_head, find_kept_head, link
+from agenttool.stores.sqlite.lists import as_json
+from agenttool.stores.sqlite.loose import CALL, IS_LOOSE, LOOSELY_HELD, MOST_LOOSE
 from agenttool.stores.sqlite.schema import misshapen
 from agenttool.stores.told import recall, written_apart
 
@@ -17,8 +19,21 @@ PORTION = 50
 """How many rows are read at a time."""
 
 _IS_HELD = (
-    "SELECT 1 FROM open_calls WHERE invocation_id = :call"
-    " UNION ALL SELECT 1 FROM begun, json_each(begun.calls) WHERE value = :call LIMIT 1"
+    "SELECT 1 FROM open_calls WHERE invocation_id = :call"  # noqa: S608 -- constants only
+    " UNION ALL SELECT 1 FROM begun, json_each(begun.calls) WHERE value = :call"
+    f" UNION ALL SELECT 1 FROM ({LOOSELY_HELD}) WHERE invocation_id = :call LIMIT 1"
+)
+
+_NOT_FOUND = (
+    "SELECT value FROM json_each(:calls)"  # noqa: S608 -- constants only
+    " WHERE (value, :last) NOT IN (SELECT invocation_id, last FROM facts_of_call)"
+    f" AND value NOT IN (SELECT {CALL} FROM facts WHERE {IS_LOOSE} AND last = :last)"
+)
+_LOOSE = "SELECT coalesce(max(last), 0) - coalesce((SELECT position FROM heads), 0) FROM facts"
+_COUNT = (
+    "SELECT (SELECT count(*) FROM facts_of_call"  # noqa: S608 -- constants only
+    "  WHERE last <= :upto OR last > (SELECT coalesce(max(last), 0) FROM facts))"
+    f" + (SELECT count({CALL}) FROM facts WHERE {IS_LOOSE} AND last <= :upto)"
 )
 
 # A call that asked somebody is held until it ends, because nobody else knows what was asked.
@@ -50,6 +65,7 @@ def verify(
     while rows := _portion(connection, walk.position):
         for row in rows:
             yield from walk.check(row)
+    yield from walk.check_head()
     yield from walk.check_index()
     yield from walk.check_open()
     yield from _check_begun(connection, walk.position)
@@ -137,18 +153,14 @@ class _Walk:
 
     def _check_calls(self, last: int, calls: set[str]) -> Iterator[Flaw]:
         """Check that each call in a row is found there by its id."""
-        query = "SELECT value FROM json_each(?) WHERE (value, ?) NOT IN (SELECT invocation_id, last FROM facts_of_call)"
         self._indexed += len(calls)
-        for (missing,) in self._connection.execute(query, (as_json([*calls]), last)):
+        for (missing,) in self._connection.execute(_NOT_FOUND, {"calls": as_json([*calls]), "last": last}):
             yield Flaw(position=last, what="invocation_id", expected=repr(missing), found="nothing under that id")
             self._indexed -= 1
 
     def check_index(self) -> Iterator[Flaw]:
         """Check that no call is said to be where it is not; others may write meanwhile."""
-        (count,) = self._connection.execute(
-            "SELECT count(*) FROM facts_of_call WHERE last <= ? OR last > (SELECT coalesce(max(last), 0) FROM facts)",
-            (self.position,),
-        ).fetchone()
+        (count,) = self._connection.execute(_COUNT, {"upto": self.position}).fetchone()
         if count != self._indexed:
             yield Flaw(
                 position=self.position,
@@ -156,6 +168,13 @@ class _Walk:
                 expected=f"{self._indexed} places",
                 found=f"{count} places",
             )
+
+    def check_head(self) -> Iterator[Flaw]:
+        """Check that a head was kept not long ago: all behind it is looked through for every call."""
+        (count,) = self._connection.execute(_LOOSE).fetchone()
+        if count >= MOST_LOOSE:
+            expected = f"one that was kept less than {MOST_LOOSE} facts ago"
+            yield Flaw(position=self.position, what="head", expected=expected, found=f"{count} facts since then")
 
     def check_open(self) -> Iterator[Flaw]:
         """Check that each call without an end is in somebody's hands; if nobody has it, its end was cut away."""

@@ -11,6 +11,7 @@ from agenttool.errors import StoreError
 from agenttool.ports.stores import TakenForDead
 from agenttool.records import ClosedEnum
 from agenttool.stores.sqlite.batch import Batch
+from agenttool.stores.sqlite.chain import find_end
 from agenttool.stores.sqlite.connect import Durability, connect
 
 CHECKPOINT_PAGES, MOST_PAGES = 1024, 4096
@@ -78,13 +79,14 @@ class Writer:
                 raise
         if batch.registers:
             self.standing = Standing.ALIVE
-        self._pages += _PAGES_PER_COMMIT + batch.size // _PAGE
+        self._pages += (1 if batch.is_loose else _PAGES_PER_COMMIT) + batch.size // _PAGE
 
     def _write(self, batch: Batch, deadline: float) -> None:
         connection = self._connection = self._connection or connect(self._path, self._durability, patience_s=0)
         self._begin(connection, deadline)
-        self._refuse_the_dead(connection, batch)
-        batch.write(connection, self.owner)
+        end = find_end(connection, self.owner)
+        self._refuse_the_dead(batch, is_known=end[-1])
+        batch.write(connection, self.owner, end)
         connection.execute("COMMIT")
 
     def checkpoint(self) -> None:
@@ -120,12 +122,12 @@ class Writer:
                 return
             time.sleep(random.uniform(0.2, 1.0) * _RETRY_S)  # noqa: S311 -- two who wait must not keep step
 
-    def _refuse_the_dead(self, connection: sqlite3.Connection, batch: Batch) -> None:
+    def _refuse_the_dead(self, batch: Batch, *, is_known: bool) -> None:
         if self.standing is Standing.UNKNOWN or batch.registers:
             return
         if self.standing is Standing.NAMELESS:
             raise StoreError("this process was taken for dead, and could not yet say that it lives; try again")
-        if connection.execute("SELECT 1 FROM owners WHERE owner = ?", (self.owner,)).fetchone() is None:
+        if not is_known:
             raise TakenForDead(
                 f"this process ({self.owner}) was taken for dead and others have its calls; it must begin anew"
             )

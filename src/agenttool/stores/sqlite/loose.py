@@ -1,0 +1,74 @@
+"""Rows that few callers wrote: each is of one call, and stands neither in the index nor among calls begun until later.
+
+Whoever commits for few pays for every page that is touched. So such a row says by itself which call it is of, and who
+has that call in hand; many rows are bound together, into the pages where they are looked for. All rows behind the head
+that was kept last are loose, and there are never many.
+"""
+
+import sqlite3
+from contextlib import suppress
+
+from agenttool.errors import StoreError
+from agenttool.stores.sqlite.chain import keep_head
+from agenttool.stores.sqlite.lists import as_json
+from agenttool.stores.told import call_of
+
+MOST_LOOSE = 128
+"""So many facts may be loose before they are bound."""
+
+CALL = "call_in(CAST(told AS BLOB))"  # whoever edits the file may leave text or numbers where bytes were
+"""The call that a loose row is of."""
+
+IS_LOOSE = "last > coalesce((SELECT position FROM heads), 0)"
+"""Chooses loose rows from among the facts."""
+
+LOOSE_CALLS = f"SELECT DISTINCT {CALL} AS invocation_id FROM facts WHERE {IS_LOOSE}"  # noqa: S608 -- constants only
+"""The calls that loose rows are of."""
+
+LOOSELY_HELD = (
+    f"SELECT holder AS owner, {CALL} AS invocation_id, max(last) AS last"  # noqa: S608 -- constants only
+    f" FROM facts WHERE {IS_LOOSE} GROUP BY invocation_id HAVING holder NOT NULL"
+)
+"""The calls under way of which only loose rows say so: the newest row of a call knows."""
+
+_ROWS = f"SELECT last, CAST(told AS BLOB), holder FROM facts WHERE {IS_LOOSE} ORDER BY last"  # noqa: S608 -- constants only
+_BEGIN = "REPLACE INTO begun VALUES (?, ?, json_array(?))"
+_INDEX = "INSERT OR IGNORE INTO facts_of_call SELECT value ->> 0, value ->> 1 FROM json_each(?)"
+_LET_GO = (
+    "DELETE FROM begun WHERE owner = ? AND number < 0 AND NOT EXISTS"
+    " (SELECT 1 FROM json_each(calls) AS one WHERE one.value IN (SELECT value FROM json_each(?)))"
+)
+
+
+def teach(connection: sqlite3.Connection) -> None:
+    """Teach a connection to read which call a loose row is of."""
+    connection.create_function("call_in", 1, _call_in, deterministic=True)
+
+
+def bind(connection: sqlite3.Connection) -> None:
+    """Put all loose rows where they are looked for, inside a transaction, and keep the head."""
+    places: list[tuple[str, int]] = []
+    newest: dict[str, tuple[str | None, int]] = {}
+    for last, told, holder in connection.execute(_ROWS).fetchall():
+        call = _call_in(told)
+        if call is not None:
+            places.append((call, last))
+            newest[call] = (holder, -last)
+    held = [(holder, number, call) for call, (holder, number) in newest.items() if holder is not None]
+    if held:
+        connection.executemany(_BEGIN, held)
+    if places:
+        connection.execute(_INDEX, (as_json(sorted(places)),))
+    keep_head(connection)
+
+
+def let_go_of_ended(connection: sqlite3.Connection, owner: str, under_way: str) -> None:
+    """Let go of rows that were bound as begun and whose calls have ended; a list of those that have not is given."""
+    connection.execute(_LET_GO, (owner, under_way))
+
+
+def _call_in(told: bytes) -> str | None:
+    """Read which call a row is of; one that somebody spoiled is of none."""
+    with suppress(StoreError):
+        return call_of(told.partition(b"\n")[0])
+    return None

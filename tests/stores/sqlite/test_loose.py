@@ -1,0 +1,101 @@
+"""What few callers wrote is found from the first moment, whether or not it is bound yet."""
+
+from contextlib import closing
+
+import pytest
+
+from agenttool.journal.steps import STEPS
+from agenttool.ports.stores import BEGUN
+from agenttool.ports.world import Moment
+from agenttool.stores.sqlite.connect import connect
+from agenttool.stores.sqlite.loose import IS_LOOSE, MOST_LOOSE
+from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+NOW, LATER = Moment(1), Moment(2)
+PER_CALL = len(story_of(1))
+
+
+def loose(store):
+    (count,) = store._reader.execute(f"SELECT count(*) FROM facts WHERE {IS_LOOSE}").fetchone()
+    return count
+
+
+@pytest.mark.parametrize("calls", [1, MOST_LOOSE // PER_CALL, MOST_LOOSE // PER_CALL + 2])
+async def test_a_call_is_found_by_its_id_or_part_of_it_however_lately_it_was_written(open_store, path, write, calls):
+    store = open_store()
+    await write(store, *range(1, calls + 1))
+    with SqliteReader.open(path, steps=STEPS) as reader:
+        newest = invocation_number(calls)
+        assert reader.count() == (calls * PER_CALL, calls)
+        assert reader.newest_call() == newest
+        assert reader.calls_beginning("inv_", 3) == [invocation_number(n) for n in range(calls, 0, -1)][:3]
+        assert reader.calls_ending(newest[-6:], 5) == [newest]
+        for number in range(1, calls + 1):
+            places = [place for place, _ in reader.facts_of(invocation_number(number))]
+            assert places == list(range((number - 1) * PER_CALL + 1, number * PER_CALL + 1))
+            assert [reader.begins(invocation_number(number), place) for place in places] == [
+                True,
+                False,
+                False,
+                False,
+                False,
+            ]
+        assert list(reader.verify()) == []
+    await store.close()
+
+
+async def test_rows_are_bound_before_there_are_many(open_store, write):
+    store = open_store()
+    counts = []
+    for number in range(1, 3 * MOST_LOOSE // PER_CALL):
+        await write(store, number)
+        counts.append(loose(store))
+    assert max(counts) * PER_CALL < MOST_LOOSE
+    assert counts.count(0) >= 2
+    await store.close()
+
+
+async def test_a_call_under_way_while_others_are_bound_is_let_go_of_after_its_end(open_store, write):
+    store = open_store("one")
+    await store.open_calls.renew(LATER)
+    first, *rest = story_of(1)
+    store.log.append(first)
+    await store.log.settle()
+    await write(store, *range(2, 2 + MOST_LOOSE // PER_CALL))
+    opened = await store.open_calls.get(invocation_number(1))
+    assert (opened.kind, opened.owner) == (BEGUN, "one")
+    assert [each.invocation_id for each in await store.open_calls.page(limit=9)] == [invocation_number(1)]
+    await store.open_calls.renew(LATER)
+    assert await store.open_calls.get(invocation_number(1)) is not None
+    for fact in rest:
+        store.log.append(fact)
+    await store.log.settle()
+    assert await store.open_calls.get(invocation_number(1)) is None
+    await store.open_calls.renew(LATER)
+    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    await store.close()
+
+
+async def test_an_heir_finds_a_call_that_only_a_loose_row_tells_of(open_store):
+    dead, heir = open_store("dead"), open_store("heir")
+    await dead.open_calls.renew(NOW)
+    await heir.open_calls.renew(Moment(3))
+    dead.log.append(story_of(1)[0])
+    await dead.log.settle()
+    assert loose(dead) == 1
+    assert [each.owner for each in await heir.open_calls.due(now=Moment(0), limit=9)] == []
+    (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
+    assert (taken.invocation_id, taken.kind) == (invocation_number(1), BEGUN)
+    await heir.close()
+
+
+async def test_what_an_older_file_holds_is_not_looked_through_for_every_call(open_store, path, write):
+    with closing(connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        migrate(connection, "old", MIGRATIONS[:5])
+        connection.execute("INSERT INTO facts VALUES (7, x'00', x'5b5d')")
+    store = open_store()
+    assert loose(store) == 0
+    await store.close()
