@@ -43,7 +43,7 @@ TAKE_UP_EVERY_S = 2.0
 """How soon the calls of a process that died are taken up."""
 
 ABANDONED_AFTER_S = 86_400.0
-"""After so long without any process that has its tool, a call is ended by whoever sees it."""
+"""After so long without any process that has its tool, a call is ended by whoever sees it; not while it may wait."""
 
 AT_ONCE = 64
 """How many orphans are taken up together."""
@@ -270,11 +270,15 @@ class Keeper:
         return True
 
     def _is_abandoned(self, opened: OpenCall) -> bool:
-        """Tell whether a call has waited so long for a process with its tool that none will come."""
+        """Tell whether a call has waited so long for a process with its tool that none will come.
+
+        One that waits for days for an answer may have it at last: it is kept, and its tool may be back any moment.
+        """
         if opened.invocation_id not in self._left:
             facts = self.core.journal.log.facts_of(opened.invocation_id)
             begun_ns = facts[-1].at_ns if facts else 0
-            self._left[opened.invocation_id] = begun_ns + round(ABANDONED_AFTER_S * 1e9)
+            until_ns = (opened.expires_at_ns or 0) if opened.kind in (Point.SENDING, Point.AWAY) else 0
+            self._left[opened.invocation_id] = max(begun_ns + round(ABANDONED_AFTER_S * 1e9), until_ns)
         return self.core.now_ns() > self._left[opened.invocation_id]
 
     def _go_on(self, opened: OpenCall) -> None:
