@@ -2,11 +2,13 @@
 
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import httpcore
 import pytest
@@ -41,6 +43,9 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
         assert (status, told["waiting"], told["subscriptions"], told["views"]) == (200, [], [], [])
         assert ask(url + "/") == (200, page)
         assert "cannot be had" in told["faults"][0]
+        (source,) = told["sources"]
+        assert (source["name"], source["state"], source["last_error"]) == ("gh", "connecting", told["faults"][0])
+        assert source["since_ns"] < source["next_try_at_ns"]
         assert ask(url + "/status", headers={"X-Forwarded-For": "203.0.113.9"})[0] == 403
         assert ask(url + "/rap/callbacks/" + "0" * 80, b"{}")[0] == 404
         assert ask(url + "/rap/callbacks/x")[0] == 405
@@ -49,6 +54,62 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
         began = time.monotonic()
         assert child.wait(timeout=20) in (0, -signal.SIGTERM)
         assert time.monotonic() - began < 20
+
+
+PROVIDER = """
+from agenttool.rap import Provider
+
+provider = Provider("greenhouse")
+
+@provider.tool
+async def read_probe(bed: int) -> str:
+    "Read a soil probe."
+    return "wet"
+"""
+
+
+def free_port():
+    """Find a port that no outgoing connection is given: one that tries a dead port of its own range may meet itself."""
+    for port in random.sample(range(10_000, 30_000), 100):
+        with suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("no port is free")
+
+
+def until(look):
+    """Look again for a while, until there is something to see."""
+    for _ in range(600):
+        found = look()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it never came")
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("RAP-123")
+def test_a_server_that_starts_after_the_runtime_is_found_by_itself(tmp_path):
+    (tmp_path / "late.py").write_text(PROVIDER)
+    port = free_port()
+    (tmp_path / "agenttool.toml").write_text(
+        f'[sources.gh]\nkind = "rap"\nurl = "http://127.0.0.1:{port}"\nallow = ["127.0.0.0/8"]\n'
+    )
+    query = json.dumps({"query": "select:gh.read_probe"}).encode()
+    with serving(tmp_path) as (_, url):
+
+        def search():
+            return json.loads(ask(url + "/v1/search", query, headers={"Content-Type": "application/json"})[1])
+
+        assert (search()["pending_providers"], search()["matches"]) == (["gh"], [])
+        words = ["-m", "agenttool", "rap", "serve", "late:provider", "--port", str(port)]
+        with subprocess.Popen([sys.executable, *words], cwd=tmp_path, stderr=subprocess.PIPE) as provider:
+            try:
+                assert until(lambda: search()["matches"])[0]["tool_id"] == "tool_gh.read_probe"
+                assert json.loads(ask(url + "/status")[1])["sources"][0]["state"] == "ready"
+                assert search()["pending_providers"] == []
+            finally:
+                provider.kill()
 
 
 def test_a_port_that_is_taken_is_told(tmp_path):

@@ -1,6 +1,7 @@
 """The runtime that people open: settings and tools in, everything joined."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import random
 from types import TracebackType
@@ -20,7 +21,7 @@ from agenttool.assemble.settings import (
     with_commands,
     workspace_of,
 )
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, StoreError
 from agenttool.hooks.match import Hook
 from agenttool.journal.steps import STEPS
 from agenttool.policy.decide import Policy
@@ -30,9 +31,10 @@ from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.meaning import Meaning
 from agenttool.ports.source import Host
-from agenttool.ports.surfacing import Circumstances, SurfacePolicy
+from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
+from agenttool.ports.tool import DeclaredTool
 from agenttool.providers import ModelTools
-from agenttool.records import ToolSurface
+from agenttool.records import ToolId, ToolSurface
 from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
 from agenttool.stores.places import open_place
@@ -57,6 +59,7 @@ class Runtime(_Runtime):
     rap: "Rap | None" = None
     _sources: Sequence[RapSource] = ()
     _callback_url: str | None = None
+    _sourced: "set[ToolId]"
 
     @classmethod
     def open(  # noqa: PLR0913 -- the settings of a runtime, each with a default
@@ -153,6 +156,7 @@ class Runtime(_Runtime):
             if circumstances is None
             else one(circumstances, Circumstances),
         )
+        made._sourced = set()
         made._sources = (*sources_of(settings), *all_of("sources", sources, RapSource))
         made._callback_url = callback_url or (settings.server.url if settings.server is not None else None)
         refuse_twins(made._sources)
@@ -161,14 +165,18 @@ class Runtime(_Runtime):
     async def __aenter__(self) -> Self:
         """Use the runtime: its sources are asked for their tools, and calls of processes that died are taken up.
 
+        A source that is away costs only its own tools, which come when it does.
+
         Raises:
             StoreError: the store cannot be written.
         """
-        if self._sources:
-            await self._open_sources()
+        if self._sources and self._core.parent is None:
+            self.rap = await self._open_sources()
         await super().__aenter__()
-        if self._prompts is not None and self._sources:
-            self._prompts.start()
+        if self.rap is not None and self._core.parent is None:
+            self.rap.keep_asking()
+            if self._prompts is not None:
+                self._prompts.start()
         return self
 
     def declare(self, tool: Tool) -> None:
@@ -179,7 +187,7 @@ class Runtime(_Runtime):
         """
         super().declare(declared(tool))
 
-    async def _open_sources(self) -> None:
+    async def _open_sources(self) -> "Rap":
         # Loaded only for who has such sources: it brings a client and a server for HTTP.
         from agenttool.adapters.rap.session import Rap  # noqa: PLC0415 -- see above
 
@@ -193,16 +201,31 @@ class Runtime(_Runtime):
             now_ns=core.now_ns,
             unique=core.ids.unique,
             secret=core.ids.secret,
+            declare=self._take,
+            hear=self._hear,
         )
-        self.rap = await Rap.open(self._sources, host, self._callback_url)
-        for tool in self.rap.tools:
-            self.declare(tool)
+        return await Rap.open(self._sources, host, self._callback_url)
+
+    def _take(self, tool: DeclaredTool) -> None:
+        """Add a tool of a source, or another state of it; never in the place of one that somebody else declared."""
+        tool_id = tool.declaration.tool_id
+        if tool_id not in self._sourced and self._catalog.find(tool_id) is not None:
+            raise ConfigError(f"another tool has the id {tool_id!r} already; give that one or the source another name")
+        self.declare(tool)
+        self._sourced.add(tool_id)
+
+    async def _hear(self, providers: Mapping[str, ProviderState]) -> None:
+        """Show the tools there are by now, and let calls of theirs come to their ends that waited for them."""
+        await self._surfacing.hear(providers)
+        if self._keeper is not None and self._core.is_awake:
+            with suppress(StoreError):  # it is tried again soon anyway
+                await self._keeper.take_up()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Take no more calls, stop what still runs, and leave what waits to the next process, if the store does."""
-        if self.rap is not None:
+        if self.rap is not None and self._core.parent is None:
             await self.rap.stop_listening()
         await super().__aexit__(kind, error, trace)
         if self.rap is not None and self._core.parent is None:

@@ -152,6 +152,13 @@ class Detached:
         """List the calls that wait for an answer which comes later, of every process, the oldest first."""
         return () if self._late is None else await self._late.waiting(after=after, limit=limit)
 
+    async def unsettled(self, *, limit: int = 1000) -> tuple[Awaited, ...]:
+        """List the calls whose answer has come and is kept, and that have not ended: their tool is not there yet.
+
+        They end by themselves when it is, in whichever process that is.
+        """
+        return () if self._late is None else await self._late.unsettled(limit)
+
     async def awaited(self, invocation_id: InvocationId) -> Awaited | None:
         """Give a call that waits for such an answer; none if it does not."""
         return None if self._late is None else await self._late.awaited(invocation_id)

@@ -28,6 +28,9 @@ FOREVER_NS = 2**62
 
 PAGE = 256
 
+_ANSWERS = 32
+"""So many answers are looked through at a time: each may be large."""
+
 
 @dataclass(slots=True, eq=False)
 class Latecomers:
@@ -58,6 +61,19 @@ class Latecomers:
         begin = None if after is None else late_key(after)
         found = map(_awaited, await self.calls.parked(after=begin, limit=limit, prefix=LATE))
         return tuple(each for each in found if each is not None)
+
+    async def unsettled(self, limit: int = 1000) -> tuple[Awaited, ...]:
+        """List calls whose answer was taken and that have not ended, of every process, as their answers came."""
+        found: list[Awaited] = []
+        after = 0
+        while len(found) < limit and (page := await self.calls.answers(after=after, limit=_ANSWERS)):
+            after = page[-1].number
+            for given in page:
+                opened = await self.calls.by_approval(given.approval_id) if given.approval_id.startswith(LATE) else None
+                awaited = None if opened is None else _awaited(opened)
+                if awaited is not None:
+                    found.append(awaited)
+        return tuple(found[:limit])
 
     async def cancel(self, invocation_id: InvocationId, reason: AbortReason) -> bool:
         """End a call that was left, before its answer comes; tell whether it did."""

@@ -32,7 +32,7 @@ from agenttool.pipeline.evidence import SurfaceMade
 from agenttool.pipeline.renewals import Renewals
 from agenttool.pipeline.tool_search import FINDER_ID, tool_search_tool
 from agenttool.policy.mode import PermissionMode
-from agenttool.ports.surfacing import Circumstances, SurfacePolicy
+from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import SURFACE, JsonObject, SurfaceId, ToolId, ToolSearchResult, ToolSurface, replace
 
@@ -64,6 +64,7 @@ class Surfacing:
         self.core = core
         self._shop = shop
         self._own = circumstances
+        self._sources: dict[str, ProviderState] = {}
         self._parent = parent
         self._bounds: frozenset[ToolId] | None = None
         self._denied = Denied(core, shop.policy)
@@ -95,7 +96,10 @@ class Surfacing:
     @property
     def circumstances(self) -> Circumstances:
         """What holds for this agent: nothing beyond what holds for the one above it."""
-        return self._own if self._parent is None else self._own.within(self._parent.circumstances)
+        own = self._own
+        if self._sources:  # what their owner says of providers counts for more
+            own = dataclasses.replace(own, providers={**self._sources, **own.providers})
+        return own if self._parent is None else own.within(self._parent.circumstances)
 
     def make(self, request: SurfaceRequest) -> ToolSurface:
         """Make the surface of a context from all tools."""
@@ -173,6 +177,12 @@ class Surfacing:
         self.core.policy, self._own = policy, own
         self.narrow()
         return await self.renew(causes)
+
+    async def hear(self, providers: Mapping[str, ProviderState]) -> None:
+        """Know how far the servers behind namespaces are; surfaces are made anew, with the tools there are by now."""
+        self._sources.update(providers)
+        self.narrow()
+        await self.renew((CAUSES["providers"],))
 
     def withdraw(self, entry: Entry) -> None:
         """Let no surface of any agent offer what an author took back just now; those that held it are made anew."""

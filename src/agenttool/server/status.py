@@ -1,5 +1,6 @@
-"""What waits, as a JSON page: calls, prompts, subscriptions and views, and never what is in them."""
+"""What waits, as a JSON page: calls, servers, prompts, subscriptions and views, and never what is in them."""
 
+from agenttool.adapters.rap.discovery import Standing
 from agenttool.assemble import Runtime
 from agenttool.records import Json, JsonObject
 
@@ -30,7 +31,16 @@ async def status_of(runtime: Runtime) -> JsonObject:
 async def _of_rap(runtime: Runtime) -> JsonObject:
     rap = runtime.rap
     if rap is None:
-        return {"subscriptions": [], "views": [], "faults": []}
+        return {"unsettled": [], "sources": [], "subscriptions": [], "views": [], "faults": []}
+    unsettled: list[Json] = [
+        {
+            "invocation_id": each.invocation_id,
+            "tool_id": each.tool_id,
+            "thread_id": each.thread.thread_id,
+            "awaits": rap.awaits(each.tool_id),
+        }
+        for each in await runtime.unsettled(limit=MOST)
+    ]
     subscriptions: list[Json] = [
         {
             "tool_call_id": each.tool_call_id,
@@ -43,4 +53,16 @@ async def _of_rap(runtime: Runtime) -> JsonObject:
     views: list[Json] = [
         {"thread_id": each.thread_id, "view_type": each.view_type} for each in await rap.views.of(limit=MOST)
     ]
-    return {"subscriptions": subscriptions, "views": views, "faults": [*rap.faults]}
+    told: JsonObject = {"unsettled": unsettled, "sources": [_source(each) for each in rap.standings]}
+    return {**told, "subscriptions": subscriptions, "views": views, "faults": [*rap.faults]}
+
+
+def _source(standing: Standing) -> JsonObject:
+    return {
+        "name": standing.source,
+        "state": standing.state.value,
+        "since_ns": standing.since_ns,
+        "tries": standing.tries,
+        "last_error": standing.fault,
+        "next_try_at_ns": standing.next_try_at_ns,
+    }

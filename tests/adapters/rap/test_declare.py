@@ -87,7 +87,7 @@ async def test_a_name_that_two_toolsets_use_is_offered_by_neither(running, tool_
         assert names == {"tool_rap.cancel_subscription", "tool_s0.water", "tool_s1.open_valve"}
         assert len(rt.rap.faults) == 2
         result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
-        assert result.error.error_class.value == "unknown_tool"
+        assert result.error.error_class.value == "blocked_tool"
 
 
 @pytest.mark.requirement("RAP-419")

@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from agenttool.adapters.rap.addresses import Addresses, Flawed
+from agenttool.adapters.rap.declare import source_name_in
 from agenttool.adapters.rap.forgery import Reach, check_url
-from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.settings import MOST_SUBSCRIPTIONS, RapSource
 from agenttool.adapters.rap.subscriptions import Received, Subscription, Subscriptions
 from agenttool.adapters.rap.threads import Threads
 from agenttool.adapters.rap.views import View, Views
@@ -49,6 +50,7 @@ class Outcome:
 
 
 _OK = Outcome(TAKEN)
+# Nobody is asked on behalf of a server that this deployment does not name: where it may lead a person is not known.
 _UNKNOWN_HERE = Outcome(BUSY, "the server of this call is not among those that are known here now; come again")
 
 
@@ -131,10 +133,7 @@ class Callbacks:
         awaited = await self.door.awaited(call)
         if awaited is None:
             return _late(call)
-        found = self.source_of(awaited.tool_id)
-        if message.subscription and found is None:
-            return _UNKNOWN_HERE
-        is_new = bool(message.subscription) and found is not None and await self._subscribe(awaited, found[0])
+        is_new = bool(message.subscription) and await self._subscribe(awaited)
         taken = await self.door.answer_later(call, body)
         if taken is Taken.TAKEN:
             return _OK
@@ -142,9 +141,10 @@ class Callbacks:
             await self.subscriptions.end(message.group_id, call)
         return _late(call)
 
-    async def _subscribe(self, awaited: Awaited, source: RapSource) -> bool:
-        """Remember a subscription; one too many is given back at once."""
-        limit, thread = source.max_subscriptions, awaited.thread
+    async def _subscribe(self, awaited: Awaited) -> bool:
+        """Remember a subscription, also of a server that only another process knows; one too many is given back."""
+        found, thread = self.source_of(awaited.tool_id), awaited.thread
+        limit = MOST_SUBSCRIPTIONS if found is None else found[0].max_subscriptions
         if len(await self.subscriptions.of(thread.thread_id, limit + 1)) >= limit:
             log.warning("%s would be one subscription too many for its thread; it is canceled", awaited.invocation_id)
             self.withdraw(awaited.invocation_id, thread.thread_id)
@@ -153,7 +153,7 @@ class Callbacks:
             Subscription(
                 thread=thread,
                 tool_call_id=awaited.invocation_id,
-                source=source.name,
+                source=source_name_in(awaited.tool_id),
                 name=awaited.tool_id.rpartition(".")[2],
                 arguments=awaited.call_input,
                 opened_at_ns=self.now_ns(),

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from agenttool.adapters.rap.courier import Courier
@@ -39,6 +39,7 @@ from agenttool.records import (
 log = logging.getLogger("agenttool.rap")
 
 WELL_KNOWN = "/.well-known/rap-toolset"
+_PREFIX = "tool_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,19 +47,21 @@ class Toolset:
     """What a server said that it offers; of a server that could not be heard, why not.
 
     Attributes:
+        is_away: nobody answered, so that it may come by itself.
         withheld: names that two toolsets use, or that are reserved, so that none of them is offered.
     """
 
     source: RapSource
     manifest: Manifest | None = None
     fault: str | None = None
+    is_away: bool = False
     withheld: frozenset[str] = frozenset()
 
     @property
-    def offered(self) -> tuple[ToolDefinition, ...]:
-        """The tools that may be offered."""
+    def tools(self) -> tuple[ToolDefinition, ...]:
+        """The tools that are its own, offered or not: a reserved name is nobody's."""
         tools = () if self.manifest is None else self.manifest.tools
-        return tuple(tool for tool in tools if tool.name not in self.withheld)
+        return tuple(tool for tool in tools if tool.name not in RESERVED)
 
 
 async def discover(source: RapSource, courier: Courier) -> Toolset:
@@ -67,7 +70,8 @@ async def discover(source: RapSource, courier: Courier) -> Toolset:
     reply = await courier.get(url, source.headers("GET", url))
     if not reply.is_accepted:
         told = reply.fault or f"it answered {reply.status}"
-        return Toolset(source=source, fault=f"the manifest of {source.name!r} cannot be had: {told}; check its url")
+        fault = f"the manifest of {source.name!r} cannot be had: {told}; check its url, it is asked again by itself"
+        return Toolset(source=source, fault=fault, is_away=reply.is_worth_retrying)
     digest = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
     if source.pin not in (None, digest):
         told = f"the manifest of {source.name!r} is not the one that was pinned; look at it, and pin {digest}"
@@ -109,14 +113,22 @@ def _withholding(toolset: Toolset, names: frozenset[str]) -> Toolset:
 
 def prefix_of(source: RapSource) -> str:
     """Give what the ids of all tools of a server begin with."""
-    return f"tool_{source.name}."
+    return f"{_PREFIX}{source.name}."
+
+
+def source_name_in(tool_id: ToolId) -> str:
+    """Name the server of a tool; a name holds no dot."""
+    return tool_id.removeprefix(_PREFIX).partition(".")[0]
 
 
 def declare(
-    source: RapSource, manifest: Manifest, tool: ToolDefinition, executor: Executor, later: AnswersLater
+    toolset: Toolset, manifest: Manifest, tool: ToolDefinition, executor: Executor, later: AnswersLater
 ) -> DeclaredTool:
-    """Declare one tool. What its server says of it can make us more careful, and less only where it is trusted."""
-    claims = _claims(source, tool)
+    """Declare one tool. What its server says of it can make us more careful, and less only where it is trusted.
+
+    One that is withheld is declared as disabled: nobody can call it, and calls of it that wait come to their ends.
+    """
+    source, claims = toolset.source, _claims(toolset.source, tool)
     tool_id = ToolId(prefix_of(source) + tool.name)
     mapping = RapMapping(toolset=manifest.name, base_url=source.base, endpoint=manifest.endpoint, operation=tool.name)
     return DeclaredTool(
@@ -125,7 +137,7 @@ def declare(
             namespace=source.name,
             name=tool.name,
             description=tool.description,
-            lifecycle=Lifecycle.AVAILABLE,
+            lifecycle=Lifecycle.DISABLED if tool.name in toolset.withheld else Lifecycle.AVAILABLE,
             tool_kind=ToolKind.NATIVE_TOOL,
             input_contract=InputContract(model_input_schema=tool.input_schema, runtime_input_schema=tool.input_schema),
             interface_ref=InterfaceId(f"interface:{tool_id}"),
@@ -206,8 +218,3 @@ def _permission_profile(tool_id: ToolId, source: RapSource, claims: _Claims) -> 
         approval_required=True if claims.destroys else None,
         approval_reason="its server says that it destroys things" if claims.destroys else None,
     )
-
-
-def faults_of(toolsets: Sequence[Toolset]) -> tuple[str, ...]:
-    """Say what is wrong with each toolset that is not wholly there."""
-    return tuple(each.fault for each in toolsets if each.fault is not None)

@@ -17,6 +17,7 @@ from agenttool.records import ErrorClass, JsonObject, RetryGuidance, ToolError
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
+_MOST_DOUBLED = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +110,7 @@ class RapExecutor:
 
 
 def _delay(tried: int) -> float:
-    return min(FIRST_DELAY_S * 2 ** (tried - 1), LONGEST_DELAY_S)
+    return min(FIRST_DELAY_S * 2 ** min(tried - 1, _MOST_DOUBLED), LONGEST_DELAY_S)
 
 
 def _failure(error_class: ErrorClass, message: str, *, safe: bool, code: str | None = None) -> ToolFailure:

@@ -1,4 +1,4 @@
-"""All RAP servers of one runtime: found at its beginning, told of its ends, heard in between."""
+"""All RAP servers of one runtime: asked what they offer until they say, told of its ends, heard in between."""
 
 import asyncio
 import logging
@@ -8,19 +8,18 @@ from agenttool.adapters.rap.addresses import PATH, Addresses, secret_of
 from agenttool.adapters.rap.callbacks import Callbacks
 from agenttool.adapters.rap.cancel_subscription import cancel_subscription_tool
 from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.declare import Toolset, declare, discover, faults_of, prefix_of, without_clashes
-from agenttool.adapters.rap.execute import RapExecutor
+from agenttool.adapters.rap.declare import source_name_in, without_clashes
+from agenttool.adapters.rap.discovery import Discovery, Standing
 from agenttool.adapters.rap.forgery import Reach
-from agenttool.adapters.rap.later import RapLater
 from agenttool.adapters.rap.listen import CallbackApp, Listener, listener_of
 from agenttool.adapters.rap.notices import Notices
+from agenttool.adapters.rap.offers import Offers
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.subscriptions import Subscriptions
 from agenttool.adapters.rap.threads import Threads
 from agenttool.adapters.rap.views import Views
 from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Migrate, write
 from agenttool.ports.source import Host
-from agenttool.ports.tool import DeclaredTool
 from agenttool.records import InvocationId, ToolId
 
 log = logging.getLogger("agenttool.rap")
@@ -31,11 +30,10 @@ MIGRATE_WITHIN_S = 600.0
 class Rap:
     """What a runtime knows of RAP: its servers' tools, its threads, subscriptions and views.
 
-    The manifests that were found at the beginning hold for as long as the runtime does; another one asks again.
+    A server that does not say what it offers is asked again until it does. What it said then holds for as long as the
+    runtime does; another runtime asks anew.
 
     Attributes:
-        faults: what is wrong with a toolset, so that some or all of its tools are not offered, and if so, why callbacks
-            of earlier calls do not come.
         threads: the threads that calls were made in.
         subscriptions: those that are open, and the events that came of them.
         views: what clients show.
@@ -46,12 +44,16 @@ class Rap:
         """Join the parts; `open` is the door."""
         self._sources = tuple(sources)
         self._couriers = {each.name: Courier(_reach_of(each)) for each in self._sources}
-        self._by_prefix = {prefix_of(each): (each, _reach_of(each)) for each in self._sources}
-        self._toolsets: tuple[Toolset, ...] = ()
+        self._by_name = {each.name: (each, _reach_of(each)) for each in self._sources}
+        self._host = host
+        self._discovery = Discovery(self._sources, self._couriers, host.now_ns)
+        self._hearing = asyncio.Lock()
         self._notices = Notices()
         for each in self._sources:
             self._notices.add(each, self._couriers[each.name])
-        self.faults: tuple[str, ...] = ()
+        self._own_faults: tuple[str, ...] = ()
+        self._refused: tuple[str, ...] = ()
+        self._logged: frozenset[str] = frozenset()
         self.threads = Threads(host.shelf)
         self.subscriptions = Subscriptions(host.shelf)
         self.views = Views(host.shelf)
@@ -66,6 +68,14 @@ class Rap:
             unique=host.unique,
             withdraw=self._withdraw,
         )
+        self._offers = Offers(
+            take=host.declare,
+            couriers=self._couriers,
+            notices=self._notices,
+            addresses=self.callbacks.addresses,
+            threads=self.threads,
+            now_ns=host.now_ns,
+        )
         self._listener: Listener | None = None
 
     @classmethod
@@ -79,20 +89,25 @@ class Rap:
                 port of its own on this machine, after a restart on the same one if it can.
         """
         secret = await secret_of(host.shelf, host.secret())
-        rap, fault = cls(sources, host, secret, callback_url), None
+        rap = cls(sources, host, secret, callback_url)
         if callback_url is None:
-            rap._listener, fault = await listener_of(rap.app, host.shelf, secret)
-            rap.callbacks.addresses = Addresses(rap._listener.url + PATH, secret)
-            rap._listener.start()
-        for each in rap._sources:
+            await rap._listen(secret)
+        rap._warn()
+        host.declare(cancel_subscription_tool(rap.subscriptions, rap._withdraw))
+        await rap._discovery.begin()
+        await rap._hear()
+        return rap
+
+    async def _listen(self, secret: bytes) -> None:
+        self._listener, fault = await listener_of(self.app, self._host.shelf, secret)
+        self._own_faults = () if fault is None else (fault,)
+        self.callbacks.addresses = self._offers.addresses = Addresses(self._listener.url + PATH, secret)
+        self._listener.start()
+
+    def _warn(self) -> None:
+        for each in self._sources:
             if each.url.startswith("http://") and not each.allow:
                 log.warning("the server %r is spoken to without TLS, for all to read; use https", each.name)
-        found = await asyncio.gather(*(discover(each, rap._couriers[each.name]) for each in rap._sources))
-        rap._toolsets = without_clashes(found)
-        rap.faults = (*(() if fault is None else (fault,)), *faults_of(rap._toolsets))
-        for fault in rap.faults:
-            log.error(fault)
-        return rap
 
     @property
     def app(self) -> CallbackApp:
@@ -100,39 +115,37 @@ class Rap:
         return CallbackApp(self.callbacks)
 
     @property
-    def tools(self) -> tuple[DeclaredTool, ...]:
-        """The tools of every server that may be offered, and the one that ends a subscription."""
-        found = [cancel_subscription_tool(self.subscriptions, self._withdraw)]
-        for toolset in self._toolsets:
-            found += self._declared(toolset)
-        return tuple(found)
+    def faults(self) -> tuple[str, ...]:
+        """What is wrong as things stand: why tools are not offered, or callbacks of earlier calls are lost."""
+        toolsets = without_clashes(self._discovery.toolsets)
+        return (*self._own_faults, *(each.fault for each in toolsets if each.fault is not None), *self._refused)
 
-    def _declared(self, toolset: Toolset) -> list[DeclaredTool]:
-        source, manifest = toolset.source, toolset.manifest
-        if manifest is None:
-            return []
-        courier = self._couriers[source.name]
-        addresses = self.callbacks.addresses
-        later = RapLater(source=source, courier=courier, notices=self._notices, addresses=addresses)
-        found: list[DeclaredTool] = []
-        for tool in toolset.offered:
-            executor = RapExecutor(
-                source=source,
-                manifest=manifest,
-                operation=tool.name,
-                courier=courier,
-                addresses=addresses,
-                threads=self.threads,
-                now_ns=self.callbacks.now_ns,
-            )
-            declared = declare(source, manifest, tool, executor, later)
-            found.append(declared)
-        return found
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """How far each server is from offering its tools, and when it is asked again."""
+        return self._discovery.standings
+
+    def awaits(self, tool_id: ToolId) -> str | None:
+        """Name the server that calls of a tool wait for, because it does not say that it offers it; none if it does."""
+        return None if self._offers.knows(tool_id) else source_name_in(tool_id)
+
+    def keep_asking(self) -> None:
+        """Ask servers that did not say what they offer again, in the background, until they do or this is closed."""
+        self._discovery.go_on(self._hear)
+
+    async def _hear(self) -> None:
+        """Let the runtime have what servers said by now; a name that clashes only now is withheld from both."""
+        async with self._hearing:
+            self._refused = self._offers.renew(without_clashes(self._discovery.toolsets))
+            for fault in self.faults:
+                if fault not in self._logged:
+                    log.error(fault)
+            self._logged = frozenset(self.faults)
+            await self._host.hear({each.source: each.state for each in self.standings})
 
     def _source_of(self, tool_id: ToolId) -> tuple[RapSource, Reach] | None:
         """Find the server of a tool, also while it does not say what it offers: its calls wait all the same."""
-        known = [prefix for prefix in self._by_prefix if tool_id.startswith(prefix)]
-        return self._by_prefix[max(known, key=len)] if known else None
+        return self._by_name.get(source_name_in(tool_id))
 
     async def close_thread(self, thread_id: str) -> None:
         """Close a thread: nothing that comes for it counts any more, and every server is told, used or not.
@@ -157,7 +170,8 @@ class Rap:
         Returns:
             What went wrong, if anything; then nothing should be moved.
         """
-        flagged = [each for each in self._toolsets if each.manifest is not None and each.manifest.needs_migration]
+        toolsets = self._discovery.toolsets
+        flagged = [each for each in toolsets if each.manifest is not None and each.manifest.needs_migration]
         missing = [each.source.name for each in flagged if each.source.name not in destinations]
         if missing:
             return tuple(f"{name!r} keeps state and has no destination; name one" for name in missing)
@@ -175,7 +189,8 @@ class Rap:
         return None if reply.is_accepted else f"{source.name!r} did not migrate: {reply.fault or reply.status}"
 
     async def stop_listening(self) -> None:
-        """Hear no more callbacks, if this listens itself; whoever posts one now tries again later."""
+        """Ask and hear nobody any more; whoever posts a callback now tries again later."""
+        await self._discovery.stop()
         if self._listener is not None:
             await self._listener.stop()
             self._listener = None

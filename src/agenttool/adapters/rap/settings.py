@@ -10,6 +10,9 @@ from agenttool.errors import ConfigError
 _PIN = re.compile(r"sha256:[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
+MOST_SUBSCRIPTIONS = 100
+"""How many subscriptions one thread may have open, unless its source says otherwise."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RapSource:
@@ -44,7 +47,7 @@ class RapSource:
     shares_user: bool = False
     takes_any_2xx: bool = False
     shows_http_urls: bool = False
-    max_subscriptions: int = 100
+    max_subscriptions: int = MOST_SUBSCRIPTIONS
 
     def __post_init__(self) -> None:
         """Refuse what can only be a slip.

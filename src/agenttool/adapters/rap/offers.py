@@ -1,0 +1,67 @@
+"""The tools of all servers, as a runtime has them: declared when their server has said so, and anew if that changes."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from agenttool.adapters.rap.addresses import Addresses
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.declare import Toolset, declare
+from agenttool.adapters.rap.execute import RapExecutor
+from agenttool.adapters.rap.later import RapLater
+from agenttool.adapters.rap.notices import Notices
+from agenttool.adapters.rap.threads import Threads
+from agenttool.adapters.rap.wire import Manifest, ToolDefinition
+from agenttool.errors import ConfigError
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import Lifecycle, ToolId
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Offers:
+    """What was declared of each tool, and what it takes to declare one."""
+
+    take: Callable[[DeclaredTool], None]
+    couriers: Mapping[str, Courier]
+    notices: Notices
+    addresses: Addresses
+    threads: Threads
+    now_ns: Callable[[], int]
+    _declared: dict[ToolId, Lifecycle] = field(default_factory=dict[ToolId, Lifecycle])
+
+    def renew(self, toolsets: Iterable[Toolset]) -> tuple[str, ...]:
+        """Declare what is new, or withheld by now; say of which tools the runtime will have none, and why."""
+        return tuple(fault for each in toolsets for fault in self._offer(each))
+
+    def knows(self, tool_id: ToolId) -> bool:
+        """Tell whether the runtime has a tool, offered or not."""
+        return tool_id in self._declared
+
+    def _offer(self, toolset: Toolset) -> Iterator[str]:
+        if toolset.manifest is None:
+            return
+        for tool in toolset.tools:
+            made = self._made(toolset, toolset.manifest, tool)
+            tool_id, lifecycle = made.declaration.tool_id, made.declaration.lifecycle
+            if self._declared.get(tool_id) is lifecycle:
+                continue
+            try:
+                self.take(made)
+            except ConfigError as error:
+                yield f"{tool.name!r} of {toolset.source.name!r} cannot be offered: {error}"
+            else:
+                self._declared[tool_id] = lifecycle
+
+    def _made(self, toolset: Toolset, manifest: Manifest, tool: ToolDefinition) -> DeclaredTool:
+        source = toolset.source
+        courier = self.couriers[source.name]
+        executor = RapExecutor(
+            source=source,
+            manifest=manifest,
+            operation=tool.name,
+            courier=courier,
+            addresses=self.addresses,
+            threads=self.threads,
+            now_ns=self.now_ns,
+        )
+        later = RapLater(source=source, courier=courier, notices=self.notices, addresses=self.addresses)
+        return declare(toolset, manifest, tool, executor, later)

@@ -1,0 +1,268 @@
+"""Servers that come later than their runtime: awaited without haste, and then as if they had been there all along."""
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agenttool import Runtime, tool
+from agenttool.adapters.rap import discovery
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.pipeline import keeper, prompts
+from agenttool.policy.rules import Rule
+from agenttool.ports.surfacing import ProviderState
+from agenttool.records import Behavior, EventType, RuleSource, ToolEvent
+from agenttool.server.status import status_of
+
+ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
+WELL_KNOWN = "/.well-known/rap-toolset"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_hurry(monkeypatch):
+    monkeypatch.setattr(discovery, "FIRST_DELAY_S", 0.01)
+    monkeypatch.setattr(discovery, "LONGEST_DELAY_S", 0.02)
+    monkeypatch.setattr(prompts, "TELL_AGAIN_EVERY_S", 0.02)
+
+
+async def until(true):
+    """Wait until something is so."""
+    async with asyncio.timeout(10):
+        while not true():  # noqa: ASYNC110 -- what is awaited tells nobody
+            await asyncio.sleep(0.01)
+
+
+async def there(rt, place=0):
+    """Wait until a server has said what it offers."""
+    await until(lambda: rt.rap.standings[place].is_ready)
+
+
+def asked(server):
+    return [path for method, path, _ in server.requests if method == "GET"]
+
+
+@pytest.fixture
+def away(running, tool_server):
+    """Give a runtime, a server that fails on so many questions, and what may be there besides."""
+
+    @asynccontextmanager
+    async def away(*others, times=3, status=503, options=None):
+        server = tool_server()
+        server.statuses[WELL_KNOWN] = [status] * times
+        async with running(server, *others, options=options) as rt:
+            yield rt, server
+
+    return away
+
+
+@pytest.mark.requirement("RAP-123")
+async def test_tools_of_a_server_that_comes_later_appear_by_themselves(away):
+    async with away() as (rt, server):
+        before = await rt.surface()
+        assert "tool_s0.read_probe" not in before.tool_refs
+        assert (await rt.call("read_probe", {"bed": 1}, surface=before)).is_error
+        await there(rt)
+        after = await rt.current(before)
+        assert "tool_s0.read_probe" in after.tool_refs
+        assert rt.rap.faults == ()
+        call = await rt.start("read_probe", {"bed": 1}, surface=after)
+        await server.settle(await server.invoked(), "wet")
+        assert (await rt.wait(call.invocation_id)).content[0].text == "wet"
+        told = [each async for each in rt.export() if isinstance(each, ToolEvent)]
+        assert EventType.SURFACE_UPDATED in [each.event_type for each in told]
+
+
+async def test_a_search_says_which_server_is_still_awaited(away):
+    async with away(times=20) as (rt, _):
+        surface = await rt.surface()
+        found = await rt.search("select:s0.read_probe", surface=surface)
+        assert (found.pending_providers, found.next_action) == (("s0",), "wait_for_provider")
+        await rt.change(providers={"elsewhere": "connecting"})
+        found = await rt.search("select:s0.read_probe", surface=await rt.current(surface))
+        assert found.pending_providers == ("elsewhere", "s0")
+        await rt.change(providers={})
+        await there(rt)
+        found = await rt.search("select:s0.read_probe", surface=await rt.current(surface))
+        assert (found.pending_providers, [each.tool_id for each in found.matches]) == ((), ["tool_s0.read_probe"])
+
+
+@pytest.mark.requirement("RAP-157")
+async def test_a_server_that_has_said_what_it_offers_is_not_asked_again(away):
+    async with away(times=2) as (rt, server):
+        await there(rt)
+        server.manifest["tools"] = []
+        await asyncio.sleep(0.1)
+        assert asked(server) == [WELL_KNOWN] * 3
+        assert rt.rap.standings[0].next_try_at_ns is None
+
+
+async def test_nobody_is_asked_any_more_once_the_runtime_is_closed(away):
+    async with away(times=1000) as (_, server):
+        await server.until(lambda: len(asked(server)) > 3)
+    before = len(asked(server))
+    await asyncio.sleep(0.1)
+    assert len(asked(server)) == before
+
+
+@pytest.mark.parametrize("status", [404, 401])
+async def test_a_server_that_refuses_is_asked_seldom_and_not_called_pending(away, status):
+    async with away(times=2, status=status) as (rt, _):
+        assert rt.rap.standings[0].state is ProviderState.UNAVAILABLE
+        assert (await rt.search("probe", surface=await rt.surface())).pending_providers == ()
+        await there(rt)
+        assert "tool_s0.read_probe" in (await rt.surface()).tool_refs
+
+
+def test_the_longer_it_takes_the_less_often_a_server_is_asked(monkeypatch):
+    monkeypatch.setattr(discovery, "FIRST_DELAY_S", 1.0)
+    monkeypatch.setattr(discovery, "LONGEST_DELAY_S", 60.0)
+
+    def delay(state, tries):
+        return discovery._delay(discovery.Standing(source="s", state=state, since_ns=0, tries=tries))
+
+    for tries, longest in ((1, 1), (2, 2), (4, 8), (7, 60), (10_000, 60)):
+        assert longest / 2 <= delay(ProviderState.CONNECTING, tries) <= longest
+    assert 30 <= delay(ProviderState.UNAVAILABLE, 1) <= 60
+
+
+async def test_how_a_server_is_awaited_can_be_seen_and_is_logged_less_and_less(away, caplog):
+    with caplog.at_level(logging.WARNING, "agenttool.rap"):
+        async with away(times=9) as (rt, _):
+            (standing,) = rt.rap.standings
+            assert standing.state is ProviderState.CONNECTING
+            assert "503" in standing.fault
+            began = standing.since_ns
+            await until(lambda: rt.rap.standings[0].tries == 4)
+            (standing,) = rt.rap.standings
+            assert standing.since_ns == began < standing.next_try_at_ns
+            await there(rt)
+            assert rt.rap.standings[0].since_ns > began
+    told = [each.getMessage() for each in caplog.records if "manifest" in each.getMessage()]
+    assert [each.rpartition("asked ")[2] for each in told[1:]] == ["2 times)", "4 times)", "8 times)"]
+    assert "says what it offers now, asked 10 times" in caplog.text
+
+
+@pytest.mark.requirement("RAP-154", "RAP-155")
+async def test_a_late_manifest_is_valid_as_a_whole_or_offers_nothing(away):
+    async with away(times=2) as (rt, server):
+        good = server.manifest["tools"]
+        server.manifest["tools"] = [*good, {"name": "bad", "description": "d", "inputSchema": True}]
+        await until(lambda: rt.rap.standings[0].state is ProviderState.UNAVAILABLE)
+        assert "tool_s0.read_probe" not in (await rt.surface()).tool_refs
+        assert "none of its tools is offered" in rt.rap.faults[0]
+        server.manifest["tools"] = good
+        await there(rt)
+        assert "tool_s0.read_probe" in (await rt.surface()).tool_refs
+        assert rt.rap.faults == ()
+
+
+@pytest.mark.requirement("RAP-156")
+async def test_a_name_that_clashes_only_later_is_withheld_from_both_and_earlier_calls_still_end(away, tool_server):
+    early = tool_server(tools=["read_probe", "water"])
+    async with away(early) as (rt, late):
+        surface = await rt.surface()
+        call = await rt.start("read_probe", {"bed": 1}, surface=surface)
+        invocation = await early.invoked()
+        await there(rt)
+        assert (await rt.call("read_probe", {"bed": 1}, surface=surface)).is_error
+        names = set((await rt.current(surface)).tool_refs)
+        assert "tool_s1.water" in names
+        assert not {"tool_s0.read_probe", "tool_s1.read_probe"} & names
+        assert len(rt.rap.faults) == 2
+        assert late.invocations == []
+        await early.settle(invocation, "wet")
+        assert (await rt.wait(call.invocation_id)).content[0].text == "wet"
+
+
+async def test_a_late_tool_that_the_runtime_cannot_have_costs_no_other(away):
+    @tool(namespace="s0")
+    def read_probe() -> str:
+        """Read."""
+        return "ours"
+
+    async with away(options={"tools": [read_probe]}) as (rt, server):
+        server.manifest["tools"].append({"name": "water", "description": "d", "inputSchema": {"type": "object"}})
+        await there(rt)
+        (fault,) = rt.rap.faults
+        assert "'read_probe' of 's0' cannot be offered" in fault
+        surface = await rt.surface()
+        assert "tool_s0.water" in surface.tool_refs
+        assert (await rt.call("s0.read_probe", {}, surface=surface)).content[0].text == "ours"
+
+
+async def test_a_sub_agent_gets_no_tool_that_came_after_it_and_leaves_its_parents_ears_alone(away):
+    async with away() as (rt, server):
+        async with rt.child(await rt.surface()) as child:
+            own = await child.surface()
+            await there(rt)
+            assert "tool_s0.read_probe" not in (await child.current(own)).tool_refs
+        call = await rt.start("read_probe", {"bed": 1}, surface=await rt.surface())
+        assert await server.settle(await server.invoked(), "wet") == 200
+        assert (await rt.wait(call.invocation_id)).content[0].text == "wet"
+
+
+@pytest.fixture
+def taken_up(serve_app, tool_server, started, tmp_path, monkeypatch):
+    """Start a call, close its runtime, and open another one while the server is not there."""
+    monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 1000.0)  # whatever settles, settles because the server has come
+
+    @asynccontextmanager
+    async def taken_up():
+        server, kept = tool_server(), f"sqlite:{tmp_path}/state.db"
+        async with serve_app(server, lifespan="off") as server.url:
+            sources = [RapSource(name="s0", url=server.url, allow=["127.0.0.0/8"])]
+            async with Runtime.open(sources=sources, store=kept, rules=ALL) as before:
+                call, invocation = await started(before, server)
+            server.statuses[WELL_KNOWN] = [503] * 1000
+            async with Runtime.open(sources=sources, store=kept, rules=ALL) as rt:
+                yield rt, server, call.invocation_id, invocation
+            await server.hang_up()
+
+    return taken_up
+
+
+@pytest.mark.requirement("RAP-123")
+async def test_a_result_that_was_taken_while_its_server_was_away_settles_when_it_comes(taken_up):
+    async with taken_up() as (rt, server, call, invocation):
+        assert await server.settle(invocation, "wet") == 200
+        (unsettled,) = await rt.unsettled()
+        assert (unsettled.invocation_id, await rt.waiting(), await rt.result(call)) == (call, (), None)
+        told = await status_of(rt)
+        assert [each["awaits"] for each in told["unsettled"]] == ["s0"]
+        assert [(each["name"], each["state"]) for each in told["sources"]] == [("s0", "connecting")]
+        server.statuses.clear()
+        assert (await rt.wait(call, within_s=10)).content[0].text == "wet"
+        told = await status_of(rt)
+        assert (told["unsettled"], told["sources"][0]["state"], told["faults"]) == ([], "ready", [])
+
+
+async def test_a_result_that_came_after_days_is_not_given_up_because_its_server_is_away(taken_up, monkeypatch):
+    monkeypatch.setattr(keeper, "ABANDONED_AFTER_S", 0.0)  # the call was made long ago
+    async with taken_up() as (rt, server, call, invocation):
+        assert await server.settle(invocation, "wet") == 200
+        assert await rt._keeper.take_up() == 0
+        server.statuses.clear()
+        assert (await rt.wait(call, within_s=10)).content[0].text == "wet"
+
+
+async def test_a_choice_that_was_made_while_its_server_was_away_is_brought_when_it_comes(taken_up):
+    choice = {"prompt": "Open it?", "choices": ["Yes", "No"], "default": 1}
+    async with taken_up() as (rt, server, call, invocation):
+        assert await server.post(invocation, "user_choice", response_url=f"{server.url}/picked", **choice) == 200
+        (prompt,) = await rt.prompts()
+        assert not (await rt.choose(prompt.prompt_id, 0)).is_heard
+        server.statuses.clear()
+        assert await server.until(lambda: server.posts("/picked")) == [{"id": call, "selected": 0}]
+        await server.settle(invocation, "open")
+        assert (await rt.wait(call, within_s=10)).content[0].text == "open"
+
+
+async def test_a_subscription_and_its_events_need_not_wait_for_their_server(taken_up):
+    async with taken_up() as (rt, server, call, invocation):
+        assert await server.settle(invocation, "watching", subscription=True) == 200
+        assert await server.post(invocation, "subscription_event", text="one") == 200
+        server.statuses.clear()
+        assert (await rt.wait(call, within_s=10)).content[0].text == "watching"
+        assert await server.post(invocation, "subscription_event", text="two", final=True) == 200
+        assert [each.text for each in await rt.rap.subscriptions.events()] == ["one", "two"]
