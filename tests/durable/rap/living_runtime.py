@@ -8,7 +8,7 @@ import asyncio
 from contextlib import suppress
 
 from agenttool import RapSource, Runtime
-from agenttool.adapters.rap import courier, execute
+from agenttool.adapters.rap import courier, discovery, execute
 from agenttool.adapters.rap.listen import Listener
 from agenttool.errors import StoreError
 from agenttool.pipeline import keeper, prompts
@@ -28,19 +28,10 @@ def opened(folder, server_url, callback_url):
 def hurry():
     """Be impatient, so that hundreds of faults take no time."""
     execute.FIRST_DELAY_S, execute.LONGEST_DELAY_S = 0.01, 0.05
+    discovery.FIRST_DELAY_S, discovery.LONGEST_DELAY_S = 0.02, 0.1
     keeper.LOOK_EVERY_S, keeper.TAKE_UP_EVERY_S = 0.02, 0.1
     prompts.TELL_AGAIN_EVERY_S = 0.1
     courier.Courier.__init__.__kwdefaults__["timeout_s"] = 2.0
-
-
-async def found(folder, server_url, callback_url):
-    """Open the runtime, as often as it takes to hear what its server offers."""
-    while True:
-        rt = opened(folder, server_url, callback_url)
-        await rt.__aenter__()
-        if not rt.rap.faults:
-            return rt
-        await rt.__aexit__(None, None, None)
 
 
 async def answer(rt):
@@ -52,19 +43,28 @@ async def answer(rt):
         await asyncio.sleep(0.02)
 
 
+async def offered(rt):
+    """Wait until the server has said what it offers, which may be dead or not yet born; give a surface with it."""
+    surface = await rt.surface()
+    while "tool_far.append" not in surface.tool_refs:
+        await asyncio.sleep(0.02)
+        surface = await rt.current(surface)
+    return surface
+
+
 async def run(rt, port, numbers):
     listener = Listener(rt.rap.app, ("127.0.0.1", port))
     listener.start()
-    surface = await rt.surface()
 
-    async def start(kind, number):
+    async def start(kind, number, surface):
         call = await rt.start(kind, {"number": number}, surface=surface)
         print(call.invocation_id, flush=True)
 
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(answer(rt))
+        surface = await offered(rt) if numbers else None
         for number in numbers:
-            tasks.create_task(start(KINDS[number % len(KINDS)], number))
+            tasks.create_task(start(KINDS[number % len(KINDS)], number, surface))
         while not numbers and (await rt._core.open_calls.page(limit=1) or await rt.rap.subscriptions.of(limit=1)):
             await asyncio.sleep(0.02)
         print("idle" if not numbers else "busy", flush=True)
@@ -75,7 +75,7 @@ def live(folder, server_url, callback_url, port, first, count):
     hurry()
 
     async def lived():
-        rt = await found(folder, server_url, callback_url)
-        await run(rt, int(port), range(int(first), int(first) + int(count)))
+        async with opened(folder, server_url, callback_url) as rt:
+            await run(rt, int(port), range(int(first), int(first) + int(count)))
 
     asyncio.run(lived())

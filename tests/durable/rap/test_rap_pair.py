@@ -14,6 +14,15 @@ BOUND_S = 120
 WORDS = {"append": "appended {}", "note": "noted {}", "ask": "do it {}"}
 
 
+async def born(chance, provider, runtime, numbers):
+    """Start both, either first; the other one comes when the first is well on its way, or at the same time."""
+    begins = [provider.begin, lambda: runtime.begin(*numbers)]
+    chance.shuffle(begins)
+    await begins[0]()
+    await asyncio.sleep(chance.choice((0.0, 0.3, 0.6)))
+    await begins[1]()
+
+
 async def killed(folder, seed, rounds, lives_of, ports, module):
     """Make calls while the one, the other or both die, round after round; tell what the runtime printed."""
     chance, faults = random.Random(seed), module("faults")
@@ -24,7 +33,7 @@ async def killed(folder, seed, rounds, lives_of, ports, module):
         faults.FaultyLine(runtime_port, seed + 1) as back,
         lives_of("living_runtime.py", folder, there.url, back.url, runtime_port) as runtime,
     ):
-        await asyncio.gather(provider.begin(), runtime.begin(0, CALLS))
+        await born(chance, provider, runtime, (0, CALLS))
         for number in range(1, rounds):
             there.is_stormy = back.is_stormy = chance.random() < 0.1
             if chance.random() < 0.8:  # else it dies on its way up
@@ -33,12 +42,18 @@ async def killed(folder, seed, rounds, lives_of, ports, module):
             victims = chance.choice(((provider,), (runtime,), (provider, runtime)))
             for victim in victims:
                 await victim.end()
-            for victim in victims:
-                await (victim.begin() if victim is provider else victim.begin(number * CALLS, CALLS))
+            match victims:
+                case (one,) if one is provider:
+                    await provider.begin()
+                case (_,):
+                    await runtime.begin(number * CALLS, CALLS)
+                case _:
+                    await born(chance, provider, runtime, (number * CALLS, CALLS))
         there.is_stormy = back.is_stormy = False
         await runtime.until("busy", within_s=2)
         await runtime.end()
-        await runtime.begin(0, 0)
+        await provider.end()
+        await born(chance, provider, runtime, (0, 0))
         assert await runtime.until("idle")
         there.harm = back.harm = 0.0
         return [line for line in runtime.told if line.startswith("inv_")], Counter(there.done) + Counter(back.done)
