@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from agenttool.adapters.rap.listen import Listener
@@ -17,6 +19,8 @@ from agenttool.records import Behavior, RuleSource
 
 WAIT_S = 40.0
 """After so long the story has gone wrong."""
+
+STOP_S = 10.0
 
 PROGRAM = """
 import asyncio, sys
@@ -49,14 +53,9 @@ _ALLOW = [Rule(ref="demo", behavior=Behavior.ALLOW, source=RuleSource.SESSION, t
 def tell(teller: Teller) -> None:
     """Call slow tools, be asked, restart, and hear what came of it."""
     teller.chapter("A tool that answers later")
-    with tempfile.TemporaryDirectory() as folder:
-        server, callbacks = _free_port(), _free_port()
-        child = subprocess.Popen([sys.executable, "-c", PROGRAM, folder, str(server)])  # noqa: S603 -- our own interpreter
-        try:
-            asyncio.run(_tell(teller, Path(folder), server, callbacks))
-        finally:
-            child.kill()
-            child.wait()
+    server, callbacks = _free_port(), _free_port()
+    with tempfile.TemporaryDirectory() as folder, _serving(folder, server):
+        asyncio.run(_tell(teller, Path(folder), server, callbacks))
 
 
 async def _tell(teller: Teller, folder: Path, server: int, callbacks: int) -> None:
@@ -138,6 +137,21 @@ async def _listens(port: int) -> None:
         else:
             writer.close()
             return
+
+
+@contextmanager
+def _serving(folder: str, port: int) -> Generator[None]:
+    """Let a server run, and ask it to stop; it is killed only if it does not."""
+    child = subprocess.Popen([sys.executable, "-c", PROGRAM, folder, str(port)])  # noqa: S603 -- our own interpreter
+    try:
+        yield
+    finally:
+        child.terminate()
+        try:
+            child.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
 
 
 def _free_port() -> int:
