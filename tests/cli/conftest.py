@@ -2,6 +2,9 @@
 
 import asyncio
 import shutil
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -166,3 +169,23 @@ def run():
 def pin():
     """A secret that one of the calls was made with."""
     return PIN
+
+
+def _served():
+    spec = spec_from_file_location("served_garden", Path(__file__).with_name("served.py"))
+    served = sys.modules[spec.name] = module_from_spec(spec)
+    spec.loader.exec_module(served)
+    return served
+
+
+@pytest.fixture
+def garden(tmp_path):
+    """A folder with settings, a provider in a process of its own, and a port on which a runtime may be served."""
+    with _served().garden(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def serving(tmp_path):
+    """Run a command that serves, in an empty folder: `with serving("serve") as (child, line)`."""
+    return lambda *words: _served().running(tmp_path, ["-m", "agenttool", *words, "--json"])

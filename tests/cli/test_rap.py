@@ -22,6 +22,9 @@ async def ring() -> str:
 '''
 
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104 -- what one of these tests is about
+
+
 @pytest.fixture
 def serve(tmp_path):
     (tmp_path / "bells.py").write_text(MODULE)
@@ -42,7 +45,8 @@ def test_it_says_where_it_listens_and_stops_when_it_is_asked_to(serve, by):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/.well-known/rap-toolset", timeout=60) as reply:
             manifest = json.load(reply)
         server.send_signal(by)
-        out, _ = server.communicate(timeout=90)
+        out, err = server.communicate(timeout=90)
+    assert (server.returncode, err) == (0, "")
     assert manifest["endpoint"] == f"http://127.0.0.1:{port}/invoke"
     assert [tool["name"] for tool in manifest["tools"]] == ["ring"]
     assert out == ""
@@ -99,3 +103,17 @@ def test_a_provider_may_be_looked_at_from_outside(serve, tmp_path, form):
         assert {json.loads(line)["is_kept"] for line in checked.stdout.splitlines()} == {True}
     else:
         assert "takes a repeated call once" in checked.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("host", "auth"), [(EVERYWHERE, ""), (EVERYWHERE, "set"), ("127.0.0.1", "")])
+def test_whoever_serves_beyond_this_machine_without_saying_for_whom_is_warned(serving, tmp_path, host, auth):
+    given = MODULE.replace("Provider(", 'Provider(auth=Bearer({"s3cret" * 6: "a"}), url="https://gh.example", name=')
+    text = given.replace("import Provider", "import Bearer, Provider") if auth else MODULE
+    (tmp_path / "bells.py").write_text(text)
+    with serving("rap", "serve", "bells:provider", "--host", host, "--port", "0") as (child, _):
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=90)
+    assert ("whoever reaches this port may call" in said, "give the provider its url=" in said) == (
+        (True, True) if host == EVERYWHERE and not auth else (False, False)
+    )

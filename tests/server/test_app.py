@@ -51,9 +51,7 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
         assert ask(url + "/rap/callbacks/x")[0] == 405
         assert ask(url + "/nowhere")[0] == 404
         os.kill(child.pid, signal.SIGTERM)
-        began = time.monotonic()
-        assert child.wait(timeout=20) in (0, -signal.SIGTERM)
-        assert time.monotonic() - began < 20
+        assert child.wait(timeout=20) == 0
 
 
 PROVIDER = """

@@ -3,18 +3,18 @@
 import asyncio
 import importlib
 import logging
+import socket
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-import uvicorn
 from rich.console import Console
 from rich.markup import escape
 
-from agenttool.adapters.rap.patience import Patient
 from agenttool.cli.findings import printable
 from agenttool.cli.refusing import refuse
+from agenttool.cli.serving import Serving, address_of, bind, is_beyond, stoppable, warn
 from agenttool.codec import json_bytes
 from agenttool.config import environment
 from agenttool.errors import ConfigError
@@ -23,11 +23,6 @@ from agenttool.rap.checking import Finding, looking_at
 from agenttool.records import Json
 
 app = typer.Typer(add_completion=False)
-
-GRACE_S = 5
-"""How long requests under way may take once the server is asked to stop."""
-
-LOOK_EVERY_S = 0.01
 
 
 @app.callback()
@@ -140,37 +135,33 @@ def load_provider(place: str) -> Provider:
 
 
 async def _serve(provider: Provider, host: str, port: int, *, as_json: bool) -> None:
-    config = uvicorn.Config(
-        provider,
-        host=host,
-        port=port,
-        http=Patient,
-        ws="none",
-        lifespan="off",  # run out here, where its errors can be told
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=GRACE_S,
-    )
-    async with provider.running():
-        server = uvicorn.Server(config)
-        try:
-            listening = config.bind_socket()
-        except SystemExit:
-            raise ConfigError(f"cannot listen at {host}:{port}; another server may, so choose another port") from None
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(server.serve(sockets=[listening]))
-            while not server.started:  # noqa: ASYNC110 -- the library has nothing to wait for
-                await asyncio.sleep(LOOK_EVERY_S)
-            _tell(provider, host, listening.getsockname()[1], as_json=as_json)
+    async with stoppable() as stop, provider.running():
+        with bind(host, port) as listening:
+            for each in _beyond(provider) if is_beyond(listening) else ():
+                warn(each)
+            stop.server = Serving(provider, lambda: _tell(provider, listening, as_json=as_json))
+            await stop.server.serve(sockets=[listening])
 
 
-def _tell(provider: Provider, host: str, port: int, *, as_json: bool) -> None:
+def _beyond(provider: Provider) -> list[str]:
+    """Say what it means that others reach this port, if that may not be meant."""
+    told: list[str] = []
+    if provider.is_for_all:
+        told.append("whoever reaches this port may call its tools: give the provider auth=, or listen on 127.0.0.1")
+    if provider.url is None:
+        told.append(
+            "runtimes are told to call at the host that they asked; behind a proxy, give the provider its url= instead"
+        )
+    return told
+
+
+def _tell(provider: Provider, listening: socket.socket, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json_bytes({"port": port}).decode())
+        typer.echo(json_bytes({"port": listening.getsockname()[1]}).decode())
         return
     tools = ", ".join(tool.name for tool in provider.definitions)
     console = Console(highlight=False)
     console.print(f"[bold]{provider.name}[/] serves {tools}", soft_wrap=True)
-    console.print(f"base URL [cyan]http://{host}:{port}[/]   calls are kept in {provider.store}", soft_wrap=True)
+    where = provider.url or address_of(listening)
+    console.print(f"base URL [cyan]{escape(where)}[/]   calls are kept in {provider.store}", soft_wrap=True)
     console.print("[dim]Ctrl-C stops it; what waits goes on when it is started again[/]")

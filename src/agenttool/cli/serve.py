@@ -1,22 +1,24 @@
 """`agenttool serve`: one port for callbacks, health and status."""
 
+import asyncio
+import logging
 import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-import uvicorn
 from rich.console import Console
 
-from agenttool.adapters.rap.patience import Patient
+from agenttool.adapters.rap.addresses import PATH
 from agenttool.assemble import Runtime
 from agenttool.cli.loading import load_tools, settings_file, store_place
 from agenttool.cli.refusing import refuse
+from agenttool.cli.serving import Serving, address_of, base_url, bind, is_beyond, is_everywhere, stoppable, warn
 from agenttool.codec import json_bytes
 from agenttool.config import Config, ServerSetting, read_config
 from agenttool.errors import ConfigError, RecordError, StoreError
-from agenttool.server.app import make_app
+from agenttool.server.app import app_of
 
 app = typer.Typer(add_completion=False)
 
@@ -45,60 +47,55 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
     url: Annotated[str | None, typer.Option(help="Under which URL tool servers reach this one")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it serves")] = False,
 ) -> None:
-    """Serve one runtime: where tools call back, and a page of what waits"""  # noqa: D415 -- as in the table of commands
+    """Serve one runtime: where tools call back, and a page of what waits
+
+    SIGTERM or Ctrl-C stops it: requests under way are answered, and what waits is
+    left to the next one, which is to be started with the same store and address. It
+    exits with 0 then, and with 2 if it cannot serve, and says why.
+    """  # noqa: D415 -- as in the table of commands
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         chosen = settings_file(settings)
         config = Config() if chosen is None else read_config(chosen)
         said = config.server or ServerSetting()
         tools = load_tools(places) if places else []
-        listening = _bind(host or said.host, said.port if port is None else port)
-        address = f"http://{_shown(listening)}"
-        reached = url or said.url or address
-
         kept = store_place(store or (_EMBEDDED if config.store is None else None))
+        wanted = base_url(url or said.url)
+        with bind(host or said.host, said.port if port is None else port) as listening:
+            address = address_of(listening)
+            reached = wanted or address
+            if is_beyond(listening):
+                warn(_beyond(listening, wanted, address))
 
-        def opened() -> Runtime:
-            return Runtime.open(config=chosen, store=kept, tools=tools, callback_url=reached)
+            def opened() -> Runtime:
+                return Runtime.open(config=chosen, store=kept, tools=tools, callback_url=reached)
 
-        told = uvicorn.Config(
-            make_app(opened), log_level="warning", access_log=False, lifespan="on", ws="none", http=Patient
-        )
-        server = _Announcing(told, lambda: _tell(address, reached, as_json=as_json))
-        server.run(sockets=[listening])
+            asyncio.run(_serve(opened, listening, lambda: _tell(address, reached, as_json=as_json)))
     except (ConfigError, RecordError, StoreError) as error:
         refuse(error)
-    if not server.started:
-        raise typer.Exit(1)
 
 
-class _Announcing(uvicorn.Server):
-    """Says where it is once it is there."""
-
-    def __init__(self, config: uvicorn.Config, announce: Callable[[], None]) -> None:
-        """Take what to serve, and what to do once it is served."""
-        super().__init__(config)
-        self._announce = announce
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
-        await super().startup(sockets)
-        if self.started:
-            self._announce()
+async def _serve(opened: Callable[[], Runtime], listening: socket.socket, announce: Callable[[], None]) -> None:
+    async with stoppable() as stop, opened() as runtime:
+        stop.server = Serving(app_of(runtime), announce)
+        await stop.server.serve(sockets=[listening])
 
 
-def _bind(host: str, port: int) -> socket.socket:
-    try:
-        listening = socket.create_server((host, port), backlog=2048)
-    except OSError as error:
-        raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}; use another --port") from error
-    # An answer goes out in two pieces; without this the second would wait until the first is acknowledged, 40 ms.
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listening
-
-
-def _shown(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"{host}:{port}"
+def _beyond(listening: socket.socket, wanted: str | None, address: str) -> str:
+    """Say what it means that others reach this port, and what is still to be done."""
+    has_proxy = wanted is not None and wanted.startswith("https://")
+    told = (
+        "others than this machine reach this port, without TLS: it takes callbacks of them, each by the sealed URL of"
+        " its call, and tells them whether it is healthy; "
+        + (
+            "let only your proxy reach it"
+            if has_proxy
+            else "put a proxy with TLS before it, and let only that reach it"
+        )
+    )
+    if is_everywhere(listening) and wanted is None:
+        told += f". Tools are told to call back at {address}, which leads here from this machine only: set --url"
+    return told
 
 
 def _tell(address: str, reached: str, *, as_json: bool) -> None:
@@ -106,5 +103,6 @@ def _tell(address: str, reached: str, *, as_json: bool) -> None:
         typer.echo(json_bytes({"url": address, "callback_url": reached}).decode())
         return
     console = Console(stderr=True, highlight=False)
-    console.print(f"serving at {address}; tools call back at {reached}/rap/callbacks", soft_wrap=True)
-    console.print("what waits: /status   stop: Ctrl-C, and what waits is left to the next one", style="dim")
+    console.print(f"serving at {address}; tools call back at {reached}{PATH}", soft_wrap=True, markup=False)
+    hint = f"what waits: {address}/status   stop: Ctrl-C, and what waits is left to the next one"
+    console.print(hint, style="dim", soft_wrap=True, markup=False)

@@ -174,6 +174,16 @@ class Provider:
         """The file that keeps calls."""
         return self._settings.store
 
+    @property
+    def url(self) -> str | None:
+        """The base URL under which runtimes reach this server, if it was told one."""
+        return self._settings.url
+
+    @property
+    def is_for_all(self) -> bool:
+        """Whether everybody who reaches this server may call: nobody said who may."""
+        return self._settings.admits is None
+
     def keep_in(self, store: str | Path) -> None:
         """Keep calls in another file; before the provider runs, and not after."""
         self._settings.store = Path(store)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -9,6 +10,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from agenttool.assemble import Runtime
+from agenttool.errors import StoreError
 from agenttool.server.callbacks import CallbackDoor
 from agenttool.server.door import for_programs_here
 from agenttool.server.showing import ROUTES as SHOWING
@@ -20,32 +22,42 @@ def make_app(open_runtime: Callable[[], Runtime]) -> Starlette:
 
     A runtime on a durable store leaves what waits to the next one.
     """
-    callbacks = CallbackDoor()
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
         async with open_runtime() as runtime:
             app.state.runtime = runtime
-            callbacks.rap = runtime.rap
             yield
 
-    routes = [
-        Route("/rap/callbacks/{token}", callbacks),
-        Route("/healthz", health),
-        Route("/status", for_programs_here(status)),
-        Route("/", for_programs_here(status)),
-        *SHOWING,
-    ]
-    return Starlette(routes=routes, lifespan=lifespan)
+    return Starlette(routes=_ROUTES, lifespan=lifespan)
+
+
+def app_of(runtime: Runtime) -> Starlette:
+    """Make the application for a runtime that is open already, for whoever opens and closes it."""
+    app = Starlette(routes=_ROUTES)
+    app.state.runtime = runtime
+    return app
 
 
 async def health(request: Request) -> Response:
-    """Say that the runtime is there, and its store can be read."""
+    """Say that the runtime is there, and whether its store can be read."""
     runtime: Runtime = request.app.state.runtime
-    await runtime.waiting(limit=1)
+    try:
+        await runtime.waiting(limit=1)
+    except StoreError as error:
+        return PlainTextResponse(f"the store cannot be read: {error}", HTTPStatus.SERVICE_UNAVAILABLE)
     return PlainTextResponse("ok")
 
 
 async def status(request: Request) -> Response:
     """Tell what waits."""
     return JSONResponse(await status_of(request.app.state.runtime))
+
+
+_ROUTES = (
+    Route("/rap/callbacks/{token}", CallbackDoor()),
+    Route("/healthz", health),
+    Route("/status", for_programs_here(status)),
+    Route("/", for_programs_here(status)),
+    *SHOWING,
+)

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from agenttool.codec import is_too_deep, parse_object
-from agenttool.errors import ConfigError, RecordError
+from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.records import JsonObject
 from agenttool.server.problems import Problem, problem_of
 
@@ -50,7 +50,7 @@ def for_programs_here(handler: Handler) -> Handler:
             return problem_of(Problem(HTTPStatus.FORBIDDEN, _NOT_HERE))
         try:
             return await handler(request)
-        except (Problem, RecordError, ConfigError) as error:
+        except (Problem, RecordError, ConfigError, StoreError) as error:
             return problem_of(error)
 
     return answer

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from starlette.responses import Response
 
 from agenttool.codec import json_bytes
-from agenttool.errors import RecordError
+from agenttool.errors import RecordError, StoreError
 from agenttool.records import JsonObject
 
 
@@ -21,9 +21,16 @@ class Problem(Exception):
 
 def problem_of(error: Exception) -> Response:
     """Tell an error as its document."""
-    status = error.status if isinstance(error, Problem) else HTTPStatus.BAD_REQUEST
+    status = _status_of(error)
     told: JsonObject = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": str(error)}
     pointer = error.pointer if isinstance(error, Problem | RecordError) else None
     if pointer is not None:
         told["pointer"] = pointer
     return Response(json_bytes(told), status.value, media_type="application/problem+json")
+
+
+def _status_of(error: Exception) -> HTTPStatus:
+    """Tell whose fault it is: a store that fails is not the one who asks."""
+    if isinstance(error, Problem):
+        return error.status
+    return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, StoreError) else HTTPStatus.BAD_REQUEST

@@ -31,6 +31,7 @@ _WORD = re.compile(r"[0-9a-f]{32}")
 _ASKED_S = 2.0
 _SHELF, _HERE = "rap_listener", "127.0.0.1"
 _ALLOWED, _TOO_LARGE, _TOO_SLOW = 405, 413, 408
+_CUT_OFF = Outcome(400, "there is no message, or its sender went away before its end")
 
 Scope: TypeAlias = MutableMapping[str, object]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, object]]]
@@ -67,8 +68,9 @@ class CallbackApp:
                 body = await body_of(receive, self._max_body)
         except TimeoutError:
             return Outcome(_TOO_SLOW, "the message took too long")
-        if body is None:
-            return Outcome(_TOO_LARGE, f"a message has at most {self._max_body} bytes")
+        if not body:
+            too_large = Outcome(_TOO_LARGE, f"a message has at most {self._max_body} bytes")
+            return _CUT_OFF if body is not None else too_large
         kind, key = _header(scope, b"content-type"), _header(scope, b"idempotency-key")
         return await self._callbacks.receive(token, kind, body, key)
 

@@ -1,0 +1,173 @@
+"""One port that a command serves: bound with a clear word, announced, and stopped without losing an answer."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+import uvicorn
+from rich.console import Console
+
+from agenttool.adapters.rap.listen import App
+from agenttool.adapters.rap.patience import Patient
+from agenttool.errors import ConfigError
+
+GRACE_S = 5.0
+"""How long requests under way may take once the server is asked to stop."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_AT_ONCE = 3
+_LEFT = 1
+
+
+class Stop:
+    """What a person or a supervisor asks for by signals: a gentle stop, then a sooner one, then to leave at once.
+
+    A signal often comes twice, to a group of processes and again from its head, so the second one still ends in order.
+    """
+
+    def __init__(self, task: "asyncio.Task[None] | None") -> None:
+        """Take who is stopped as long as nothing is served."""
+        self._task = task
+        self._asked = 0
+        self.server: Serving | None = None
+
+    def ask(self) -> None:
+        """Hear one signal."""
+        self._asked += 1
+        if self._asked >= _AT_ONCE:
+            os._exit(_LEFT)
+        if self.server is not None:
+            self.server.stop(wait=self._asked == 1)
+        elif self._task is not None:
+            self._task.cancel()
+
+
+@asynccontextmanager
+async def stoppable() -> AsyncGenerator[Stop]:
+    """Hear signals from here to the end; to be stopped is no failure."""
+    loop, stop = asyncio.get_running_loop(), Stop(asyncio.current_task())
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, stop.ask)
+    try:
+        yield stop
+    except asyncio.CancelledError:
+        if stop.server is not None:
+            raise
+    finally:
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)
+
+
+class Serving(uvicorn.Server):
+    """Serves one application on one socket; says so once it does, and stops in bounded time."""
+
+    def __init__(self, app: App, announce: Callable[[], None]) -> None:
+        """Take what to serve, and what to do once it is served."""
+        config = uvicorn.Config(
+            app,
+            http=Patient,
+            ws="none",
+            lifespan="off",  # whatever runs meanwhile is entered out there, where its errors can be told
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=round(2 * GRACE_S),
+        )
+        super().__init__(config)
+        self._announce = announce
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave signals to `Stop`: the library would raise them again, and a stop would look like a death."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no new connection, answer what has come in, and wait for the rest of a request only so long."""
+        waited = asyncio.get_running_loop().call_later(GRACE_S, self._hang_up)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            waited.cancel()
+
+    def stop(self, *, wait: bool) -> None:
+        """Stop; without waiting, whoever still sends a request has to come again."""
+        self.should_exit = True
+        if not wait:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        for each in tuple(self.server_state.connections):
+            if isinstance(each, Patient) and each.is_owed:
+                each.hang_up()
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take the port.
+
+    Raises:
+        ConfigError: it cannot be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        told = (error.strerror or str(error)).partition(" (while")[0]
+        raise ConfigError(f"cannot listen on {host}:{port}: {told}; use another --port or --host") from error
+    # An answer goes out in two pieces; without this the second would wait until the first is acknowledged, 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def address_of(listening: socket.socket) -> str:
+    """Give the URL of a socket as programs on this machine reach it."""
+    host, port = listening.getsockname()[:2]
+    found = ip_address(host)
+    if found.is_unspecified:
+        host = "127.0.0.1" if found.version == 4 else "::1"  # noqa: PLR2004 -- as the protocols are called
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_beyond(listening: socket.socket) -> bool:
+    """Tell whether others than programs on this machine reach a socket."""
+    return not ip_address(listening.getsockname()[0]).is_loopback
+
+
+def is_everywhere(listening: socket.socket) -> bool:
+    """Tell whether a socket stands for all addresses of this machine, so that none can be told to others."""
+    return ip_address(listening.getsockname()[0]).is_unspecified
+
+
+def base_url(written: str | None) -> str | None:
+    """Read under which URL others reach a server, without the slash at its end.
+
+    Raises:
+        ConfigError: nobody could call there.
+    """
+    if written is None:
+        return None
+    try:
+        parts = urlsplit(written)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise ConfigError(
+            f"others reach a server by a URL such as 'https://agents.example', got {written!r}; correct it"
+        )
+    return written.rstrip("/")
+
+
+def warn(message: str) -> None:
+    """Say on the error output what may not be meant."""
+    Console(stderr=True, highlight=False).print(f"warning: {message}", style="yellow", markup=False, soft_wrap=True)

@@ -1,0 +1,205 @@
+"""A provider and served runtimes as processes, for tests that stop one of them while things wait."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import httpcore
+
+from agenttool import Runtime
+
+BOUND_S = 30
+
+PROVIDER = '''
+import asyncio
+from pathlib import Path
+from agenttool.rap import Call, Event, OAuthClient, Provider
+
+meter = OAuthClient(
+    name="meter", authorize_url="https://meter.example/grant", token_url="https://meter.example/token", client_id="gh"
+)
+provider = Provider("greenhouse", allow=["127.0.0.1"], clients=[meter])
+
+async def written(name):
+    while not Path(name).exists():
+        await asyncio.sleep(0.02)
+    return Path(name).read_text()
+
+@provider.tool
+async def water(bed: int, call: Call) -> str:
+    """Water one bed, after asking."""
+    picked = await call.choose(f"Water bed {bed}?", ["water it", "leave it dry"])
+    with Path("ran.txt").open("a") as ran:
+        ran.write(f"water {bed}\\n")
+    return f"bed {bed}: {picked}"
+
+@provider.tool
+async def grow(call: Call) -> str:
+    """Grow until it is ripe."""
+    with Path("ran.txt").open("a") as ran:
+        ran.write("grow\\n")
+    await call.view("growth", {"leaves": 2})
+    return await written("ripe.txt")
+
+@provider.tool(requires_auth="meter")
+async def read_meter(call: Call) -> str:
+    """Read the meter."""
+    return str(await call.authorize())
+
+@provider.subscription
+async def watch(call: Call):
+    """Watch a bed."""
+    yield "watching"
+    if not call.bookmark:
+        yield Event(value=await written("dry.txt"), bookmark="told")
+    await asyncio.Event().wait()
+'''
+
+SETTINGS = """
+[store]
+url = "sqlite:calls.db"
+
+[sources.greenhouse]
+kind = "rap"
+url = "http://127.0.0.1:{provider}"
+allow = ["127.0.0.1"]
+shares_user = true
+
+[server]
+port = {port}
+url = "http://127.0.0.1:{port}"
+
+[[rules]]
+name = "garden"
+behavior = "allow"
+tool = "greenhouse.*"
+"""
+
+IMPATIENT = """
+import sys
+from agenttool.adapters.rap import listen, patience
+from agenttool.cli import main, serving
+listen.SLOWEST_S = patience.HEAD_S = patience.WHOLE_S = 3600.0
+serving.GRACE_S = float(sys.argv.pop(1))
+main.main()
+"""
+"""The command, but for how long it waits for the rest of a request: always, and so long once it is to stop."""
+
+
+@contextmanager
+def running(folder, program):
+    """Run a program that says in a line of JSON when it is there."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, *program], cwd=folder, **pipes) as child:
+        try:
+            line = child.stdout.readline()
+            assert line, child.stderr.read()
+            yield child, json.loads(line)
+        finally:
+            child.kill()
+
+
+class Garden:
+    """A folder with settings, a provider that runs, and a port on which a runtime may be served."""
+
+    def __init__(self, folder, port, provider):
+        self.folder = folder
+        self.url = f"http://127.0.0.1:{port}"
+        (folder / "agenttool.toml").write_text(SETTINGS.format(port=port, provider=provider))
+
+    @contextmanager
+    def served(self, *, grace_s=None):
+        """Serve the runtime, by the command itself or by one that waits so long when it is to stop."""
+        program = ["-m", "agenttool"] if grace_s is None else ["-c", IMPATIENT, str(grace_s)]
+        with running(self.folder, [*program, "serve", "--json"]) as (child, told):
+            assert told["callback_url"] == self.url
+            yield child
+
+    def caller(self):
+        """Open a runtime on the same store, as a program does that makes calls and leaves them to the served one."""
+        return Runtime.open(config=self.folder / "agenttool.toml")
+
+    def run(self, *words):
+        """Run a command in the folder."""
+        program = [sys.executable, "-m", "agenttool", *words]
+        return subprocess.run(
+            program,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=BOUND_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def page(self):
+        """Ask what waits."""
+        reply = httpcore.request("GET", self.url + "/status")
+        assert reply.status == 200
+        return json.loads(reply.content)
+
+    def page_when(self, is_so):
+        """Ask what waits until something is so."""
+        last = None
+        for _ in attempts():
+            last = self.page()
+            if is_so(last):
+                return last
+        raise AssertionError(last)
+
+    def stop(self, child, by):
+        """Ask it to stop, and give how it ended and what it said of it."""
+        child.send_signal(by)
+        return self.end_of(child)
+
+    def end_of(self, child):
+        """Give how it ended and what it said of it."""
+        _, told = child.communicate(timeout=BOUND_S)
+        return child.returncode, told
+
+    def wait_until_it_lets_nobody_in(self):
+        """Wait until new connections are refused."""
+        for _ in attempts():
+            if not is_taken(int(self.url.rpartition(":")[2])):
+                return
+        raise AssertionError("new connections are still taken")
+
+    def has(self, **counts):
+        """Ask what waits until there are so many of each."""
+        return self.page_when(lambda page: all(len(page[name]) == count for name, count in counts.items()))
+
+
+@contextmanager
+def garden(folder):
+    """Run a provider, and find a port for a runtime."""
+    (folder / "greenhouse.py").write_text(PROVIDER)
+    with running(folder, ["-m", "agenttool", "rap", "serve", "greenhouse:provider", "--port", "0", "--json"]) as (
+        _,
+        told,
+    ):
+        yield Garden(folder, free_port(), told["port"])
+
+
+def attempts():
+    """Go on trying, and be done with it some day."""
+    end = time.monotonic() + BOUND_S
+    while time.monotonic() < end:
+        yield
+        time.sleep(0.05)
+
+
+def is_taken(port):
+    """Tell whether anybody listens there."""
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=BOUND_S).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return found.getsockname()[1]

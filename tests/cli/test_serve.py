@@ -1,0 +1,156 @@
+"""`agenttool serve` with things that wait: calls, a choice, an authorization, a subscription and a view."""
+
+import asyncio
+import json
+import signal
+import socket
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+
+from agenttool.adapters.rap.wire import ViewUpdate, write
+
+pytestmark = pytest.mark.slow
+
+BOUND_S = 30
+EVERYWHERE = "0.0.0.0"  # noqa: S104 -- what these tests are about
+IN_ORDER = (0, "")
+"""The status of a program that was stopped, and all that it had to say about that."""
+
+
+async def start_all(garden):
+    """Make a call of each sort and leave them; give their ids, and where callbacks of the first go."""
+    async with garden.caller() as rt:
+        surface = await rt.surface()
+        calls = [
+            (await rt.start(name, arguments, surface=surface, actor_ref="user:ada")).invocation_id
+            for name, arguments in (("grow", {}), ("water", {"bed": 3}), ("read_meter", {}), ("watch", {}))
+        ]
+        [thread] = {each.thread.thread_id for each in await rt.waiting()}
+        return calls, rt.rap.callbacks.addresses.url(calls[0], thread), thread
+
+
+async def came_of(garden, calls):
+    """Give what came of calls that end, and the events that came meanwhile, once there is one."""
+    async with asyncio.timeout(BOUND_S), garden.caller() as rt:
+        results = [await rt.wait(call) for call in calls]
+        async for _ in rt.rap.subscriptions.follow():
+            break
+        events = await rt.rap.subscriptions.events()
+        return [each.content[0].text for each in results], [each.text for each in events]
+
+
+@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
+def test_whoever_stops_it_while_things_wait_finds_all_of_it_in_the_next_one_and_nothing_twice(garden, by):
+    with garden.served() as child:
+        calls, _, _ = asyncio.run(start_all(garden))
+        before = garden.has(waiting=3, prompts=2, subscriptions=1, views=1)
+        assert {each["invocation_id"] for each in before["waiting"]} == set(calls[:3])
+        assert {each["kind"] for each in before["prompts"]} == {"choice", "authorization"}
+        assert before["subscriptions"][0]["tool_call_id"] == calls[3]
+        assert garden.stop(child, by) == IN_ORDER
+    (garden.folder / "dry.txt").write_text("bed 3 is dry")  # its event has nobody to take it now
+    with garden.served() as child:
+        assert garden.page() == before
+        [choice] = [each["prompt_id"] for each in before["prompts"] if each["kind"] == "choice"]
+        answered = garden.run("approvals", "answer", choice, "1")
+        assert answered.returncode == 0, answered.stderr
+        (garden.folder / "ripe.txt").write_text("ripe")
+        texts, events = asyncio.run(came_of(garden, calls[:2]))
+        left = garden.has(waiting=1, prompts=1, subscriptions=1, views=1)
+        assert garden.stop(child, by) == IN_ORDER
+    assert (texts, events) == (["ripe", "bed 3: water it"], ["bed 3 is dry"])
+    assert left["waiting"][0]["invocation_id"] == calls[2]
+    assert sorted((garden.folder / "ran.txt").read_text().splitlines()) == ["grow", "water 3"]
+    assert garden.run("verify").returncode == 0
+
+
+@contextmanager
+def half_sent(callback_url, thread):
+    """Post one half of a callback; gives what to send of the rest, and how to hear the answer."""
+    body = write(ViewUpdate(group_id=thread, view_type="harvest", content={"tomatoes": 4}))
+    parts = urlsplit(callback_url)
+    head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    with socket.create_connection((parts.hostname, parts.port), timeout=BOUND_S) as sender:
+        sender.sendall(head.encode() + body[:10])
+        yield sender, body[10:]
+
+
+def test_a_callback_under_way_is_answered_and_kept_while_nobody_new_is_let_in(garden):
+    with garden.served(grace_s=3600) as child:
+        _, url, thread = asyncio.run(start_all(garden))
+        garden.has(waiting=3, views=1)
+        with half_sent(url, thread) as (sender, rest):
+            garden.has(waiting=3)  # a whole request later, the half of one has come in
+            child.send_signal(signal.SIGTERM)
+            garden.wait_until_it_lets_nobody_in()
+            assert child.poll() is None
+            sender.sendall(rest)
+            assert sender.recv(1000).startswith(b"HTTP/1.1 200")
+        assert garden.end_of(child) == IN_ORDER
+    with garden.served():
+        assert {each["view_type"] for each in garden.page()["views"]} == {"growth", "harvest"}
+
+
+def test_a_callback_of_which_the_rest_does_not_come_holds_up_a_stop_no_longer_than_it_may(garden):
+    with garden.served(grace_s=0.5) as child:
+        _, url, thread = asyncio.run(start_all(garden))
+        with half_sent(url, thread) as (sender, _):
+            garden.has(waiting=3, views=1)
+            assert garden.stop(child, signal.SIGTERM) == IN_ORDER
+            assert sender.recv(1000) == b""
+
+
+def test_a_second_signal_waits_for_nobody_and_still_ends_in_order(garden):
+    with garden.served(grace_s=3600) as child:
+        _, url, thread = asyncio.run(start_all(garden))
+        with half_sent(url, thread):
+            garden.has(waiting=3, views=1)
+            child.send_signal(signal.SIGTERM)
+            garden.wait_until_it_lets_nobody_in()
+            assert child.poll() is None
+            assert garden.stop(child, signal.SIGTERM) == IN_ORDER
+
+
+def test_a_store_that_cannot_be_used_is_told_in_a_line(garden):
+    (garden.folder / "calls.db").write_text("this is no database, and was none before; not even nearly")
+    done = garden.run("serve", "--json")
+    assert done.returncode == 2
+    assert "calls.db" in json.loads(done.stdout)["error"]["message"]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told", "reached"),
+    [
+        (["--host", EVERYWHERE], ["others than this machine", "set --url"], "http://127.0.0.1:"),
+        (["--host", EVERYWHERE, "--url", "https://a.example/x/"], ["let only your proxy"], "https://a.example/x"),
+        (["--host", "::1"], [], "http://[::1]:"),
+        ([], [], "http://127.0.0.1:"),
+    ],
+)
+def test_whoever_listens_beyond_this_machine_is_warned_and_told_what_is_missing(serving, words, told, reached):
+    """Every word of the warning counts, and there is none where nothing is wrong."""
+    with serving("serve", "--port", "0", *words) as (child, line):
+        assert line["callback_url"].startswith(reached)
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=BOUND_S)
+    assert all(each in said for each in told) if told else said == ""
+
+
+@pytest.mark.parametrize(
+    "url", ["agents.example", "ftp://agents.example", "https://", "https://a.example/?x=1", "http://["]
+)
+def test_a_url_that_nobody_could_call_is_refused(run, url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("serve", "--port", "0", "--url", url)
+    assert done.exit_code == 2
+    assert "https://agents.example" in done.output
+
+
+def test_a_host_that_is_none_is_told(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = run("serve", "--host", "no.such.host.invalid")
+    assert done.exit_code == 2
+    assert "cannot listen on no.such.host.invalid:8642" in done.output
