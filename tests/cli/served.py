@@ -122,6 +122,11 @@ class Garden:
         """Open a runtime on the same store, as a program does that makes calls and leaves them to the served one."""
         return Runtime.open(config=self.folder / "agenttool.toml")
 
+    def write(self, name, text):
+        """Write a file that its reader finds whole or not at all."""
+        (self.folder / f"{name}.new").write_text(text)
+        (self.folder / f"{name}.new").rename(self.folder / name)
+
     def run(self, *words):
         """Run a command in the folder."""
         program = [sys.executable, "-m", "agenttool", *words]

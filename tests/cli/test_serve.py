@@ -50,13 +50,13 @@ def test_whoever_stops_it_while_things_wait_finds_all_of_it_in_the_next_one_and_
         assert {each["kind"] for each in before["prompts"]} == {"choice", "authorization"}
         assert before["subscriptions"][0]["tool_call_id"] == calls[3]
         assert garden.stop(child, by) == IN_ORDER
-    (garden.folder / "dry.txt").write_text("bed 3 is dry")  # its event has nobody to take it now
+    garden.write("dry.txt", "bed 3 is dry")  # its event has nobody to take it now
     with garden.served() as child:
         assert garden.page() == before
         [choice] = [each["prompt_id"] for each in before["prompts"] if each["kind"] == "choice"]
         answered = garden.run("approvals", "answer", choice, "1")
         assert answered.returncode == 0, answered.stderr
-        (garden.folder / "ripe.txt").write_text("ripe")
+        garden.write("ripe.txt", "ripe")
         texts, events = asyncio.run(came_of(garden, calls[:2]))
         left = garden.has(waiting=1, prompts=1, subscriptions=1, views=1)
         assert garden.stop(child, by) == IN_ORDER

@@ -8,6 +8,7 @@ side can send what the other must refuse.
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from typing import TypeVar, cast, get_origin
 
@@ -131,13 +132,18 @@ def _explained(error: msgspec.ValidationError) -> RecordError:
     text = str(error)
     place = _PLACE.search(text)
     words = text[: place.start()] if place else text
-    pointer = pointer_of("".join(step.groups(default="")) for step in _STEP.finditer(place["path"])) if place else ""
+    pointer = pointer_of(_steps(place["path"])) if place else ""
     missing = re.search(r"missing required field `([^`]+)`", words)
     if missing:
         return RecordError(f"a member {missing[1]!r} is required; add it", pointer=pointer + pointer_of([missing[1]]))
     words = _in_one_line(words)
     advice = "" if ";" in words else "; see the message's fields"
     return RecordError(f"{words[:1].lower()}{words[1:]}{advice}", pointer=pointer)
+
+
+def _steps(path: str) -> Iterator[str]:
+    """Go along the library's path as far as it names its steps: within an object of any members it does not."""
+    return ("".join(step.groups(default="")) for step in _STEP.finditer(path.partition("[...]")[0]))
 
 
 def _in_one_line(words: str) -> str:
