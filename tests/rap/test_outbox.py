@@ -1,9 +1,12 @@
 """Messages reach their runtime in order, however long that takes, or are dropped for a reason."""
 
 import asyncio
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from agenttool.adapters.rap.credentials import Bearer
+from agenttool.rap.limits import Limits
 from agenttool.rap.outbox import IDEMPOTENCY_HEADER
 
 
@@ -64,3 +67,62 @@ async def test_a_refusal_or_a_redirect_ends_the_matter(ringing, serving, caplog,
         await client.invoke("ring", id="b")
         await client.result()
     assert [(status, each["id"]) for status, each in client.inbox.taken] == [(status, "a"), (200, "b")]
+
+
+class Tar:
+    """Many places on this machine that take a connection, and whatever comes on it, and never say a word."""
+
+    def __init__(self):
+        self.urls = []
+        self.now = self.most = self.tried = 0
+
+    async def serve(self, reader, writer):
+        self.tried += 1
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            while await reader.read(65536):
+                pass
+        except ConnectionError:
+            pass
+        self.now -= 1
+        writer.close()
+
+
+@asynccontextmanager
+async def tar_at(places):
+    tar = Tar()
+    async with AsyncExitStack() as stack:
+        for _ in range(places):
+            server = await stack.enter_async_context(await asyncio.start_server(tar.serve, "127.0.0.1", 0))
+            tar.urls.append(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/in")
+        yield tar
+
+
+GREEDY, HONEST = "greedy-token-of-sixteen", "honest-token-of-sixteen"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.requirement("RAP-110")
+async def test_hundreds_of_deliveries_that_stall_hold_up_nobody_else(make, serving, known):
+    limits = Limits(max_deliveries=32, max_deliveries_per_caller=16, delivery_s=600)
+    provider = make(limits=limits, **({"auth": Bearer({GREEDY: "greedy", HONEST: "honest"})} if known else {}))
+
+    @provider.tool(read_only=True)
+    async def ring() -> str:
+        """Ring."""
+        return "rung"
+
+    async with serving(provider) as client, tar_at(30) as tar, asyncio.timeout(60):
+        client.headers = {"Authorization": f"Bearer {GREEDY}"}
+        for each in range(300):
+            url = tar.urls[each % len(tar.urls)]
+            assert await client.invoke("ring", id=f"stalls-{each}", callback_url=url) == 200
+        client.headers = {"Authorization": f"Bearer {HONEST}"}
+        for each in range(40):
+            assert await client.invoke("ring", id=f"honest-{each}") == 200
+        results = await client.inbox.wait(40, "tool_result")
+        assert {each["id"] for each in results} == {f"honest-{each}" for each in range(40)}
+        assert len(client.inbox.taken) == 40
+        assert 0 < tar.most <= 32  # one that was cut off may be seen to leave a moment later

@@ -5,11 +5,16 @@ from collections import Counter, OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 
+from agenttool.adapters.rap.turns import Shares
+from agenttool.errors import ConfigError
 from agenttool.ports.limits import RateLimit
 from agenttool.scheduler.rates import Bucket
 
 MAX_CALLERS = 10_000
 """How many callers' rates are kept; the ones that were quiet longest are let go."""
+
+_MAX_ALIKE = 16
+"""So many deliveries for one caller to one place at a time."""
 
 _OFTEN = RateLimit(per_second=100, burst=1000)
 
@@ -27,6 +32,11 @@ class Limits:
             none is accepted for now.
         max_open_per_caller: how many of those may be one caller's, so that none takes the room of all.
         max_running: how many functions run at a time; the others wait their turn.
+        max_deliveries: how many messages are on their way to runtimes at a time; the others wait their turn.
+        max_deliveries_per_caller: how many of those may be one caller's, and how many may go to one address. Where
+            callers are not known, who is behind one address counts as one.
+        delivery_s: how long one may take, from when it has its turn. Turns that got no answer for a second are taken
+            back for others who wait and have fewer, and are tried again.
         body_s: how long a request may take to arrive.
         keep_s: how long a call is remembered after its end, so that a repeated invocation does not run again.
         give_up_s: how long a message is tried that nobody takes.
@@ -41,12 +51,33 @@ class Limits:
     max_open: int = 10_000
     max_open_per_caller: int = 5_000
     max_running: int = 256
+    max_deliveries: int = 256
+    max_deliveries_per_caller: int = 64
+    delivery_s: float = 15.0
     body_s: float = 30.0
     keep_s: float = 7 * 86_400.0
     give_up_s: float = 7 * 86_400.0
     migrate_s: float = 600.0
     events_per_second: float = 20.0
     max_events: int = 1_000
+
+    def __post_init__(self) -> None:
+        """Refuse limits by which nothing would ever be delivered.
+
+        Raises:
+            ConfigError: says which.
+        """
+        for name in ("max_deliveries", "max_deliveries_per_caller", "delivery_s"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be more than 0, or nothing is delivered; raise it")
+
+    @property
+    def shares(self) -> Shares:
+        """How deliveries share their turns."""
+        each = min(self.max_deliveries, self.max_deliveries_per_caller)
+        return Shares(
+            most=self.max_deliveries, each=each, alike=min(each, _MAX_ALIKE), within_s=self.delivery_s, wait_s=None
+        )
 
 
 class Rates:

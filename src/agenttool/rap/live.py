@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
+from agenttool.adapters.rap.connections import Terms
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.wire import Invocation, Migrate
 from agenttool.codec import json_bytes
@@ -139,7 +140,7 @@ class Live:
         if await self._store.perform(calls.is_of_another, caller, request.session_id):
             return _NOT_MOVED
         url = f"{request.destination_url.rstrip('/')}/.well-known/rap-toolset"
-        reply = await self._courier.get(url)
+        reply = await self._courier.get(url, terms=Terms(caller=caller))
         if not reply.is_accepted:
             return "the destination does not answer as a tool server; start it, and make it reachable"
         try:
@@ -249,7 +250,7 @@ async def opened(settings: Settings) -> AsyncGenerator[Live]:
     async with AsyncExitStack() as stack:
         store = Store(settings.store)
         stack.push_async_callback(store.close)
-        courier = Courier(settings.reach)
+        courier = Courier(settings.reach, shares=settings.limits.shares)
         stack.push_async_callback(courier.close)
         tasks = await stack.enter_async_context(Tasks())
         live = Live(settings, store, courier, tasks)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 
+from agenttool.adapters.rap.connections import Terms
 from agenttool.adapters.rap.courier import Courier
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError
@@ -152,7 +153,8 @@ class Grants:
         form = {**form, "client_id": client.client_id}
         if client.client_secret is not None:
             form["client_secret"] = client.client_secret
-        reply = await self._courier.post(client.token_url, urlencode(form).encode(), _FORM, max_bytes=100_000)
+        body, once = urlencode(form).encode(), Terms(only_once=True)  # a code that comes twice counts as stolen
+        reply = await self._courier.post(client.token_url, body, _FORM, max_bytes=100_000, terms=once)
         try:
             told = parse_object(reply.body) if reply.is_accepted else {}
         except RecordError:

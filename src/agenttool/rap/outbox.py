@@ -5,9 +5,8 @@ import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from urllib.parse import urlsplit
-from weakref import WeakValueDictionary
 
+from agenttool.adapters.rap.connections import Terms
 from agenttool.adapters.rap.courier import Courier, Reply
 from agenttool.adapters.rap.credentials import Credential
 from agenttool.rap.keeping import messages
@@ -18,9 +17,6 @@ from agenttool.rap.tasks import Tasks
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
-MAX_PER_HOST = 16
-"""So many deliveries to one host at a time: a host that stalls holds up nobody else."""
-
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 """The same for every try of one message, so that a receiver can tell a second try from a second event."""
 
@@ -50,7 +46,6 @@ class Outbox:
         self._event_pause_s = 1 / limits.events_per_second
         self._lanes: set[int] = set()
         self._again: set[int] = set()
-        self._hosts: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self.before_view: Callable[[int], Awaitable[None]] | None = None
         self.on_refused: Callable[[Outgoing, int | None], None] = lambda _message, _status: None
 
@@ -116,12 +111,5 @@ class Outbox:
         headers = {IDEMPOTENCY_HEADER: f"{self._store.name}-{message.number}"}
         if self._credential is not None:
             headers |= self._credential.headers("POST", message.url, message.body)
-        async with self._turn_at(message.url):
-            return await self._courier.post(message.url, message.body, headers)
-
-    def _turn_at(self, url: str) -> asyncio.Semaphore:
-        host = urlsplit(url).netloc
-        turn = self._hosts.get(host)
-        if turn is None:
-            turn = self._hosts[host] = asyncio.Semaphore(MAX_PER_HOST)
-        return turn
+        terms = Terms(caller=message.caller, comes_again=True)
+        return await self._courier.post(message.url, message.body, headers, terms=terms)

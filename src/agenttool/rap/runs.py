@@ -139,7 +139,7 @@ class Runs:
         kept = run.kept
         if run.is_canceled:
             raise asyncio.CancelledError
-        await self._courier.judge(kept.callback_url)  # before any work is done for somebody who hides
+        await self._courier.judge(kept.callback_url, kept.caller)  # before any work is done for somebody who hides
         invocation = run.message or read(kept.body, Invocation)
         run.message = None  # it may take days from here on
         tool = self._tool_of(invocation)

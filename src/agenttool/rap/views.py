@@ -2,6 +2,7 @@
 
 import asyncio
 
+from agenttool.adapters.rap.connections import Terms
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.credentials import Credential
 from agenttool.adapters.rap.wire import ViewUpdate, write
@@ -58,7 +59,9 @@ class Views:
         try:
             while (told := self._latest.pop(call.number, None)) is not None:
                 body, url, shown = _progress(call, told), call.kept.callback_url, self._credential
-                await self._courier.post(url, body, None if shown is None else shown.headers("POST", url, body))
+                headers = None if shown is None else shown.headers("POST", url, body)
+                terms = Terms(caller=call.kept.caller, comes_again=True)  # or a later one does
+                await self._courier.post(url, body, headers, terms=terms)
         finally:
             del self._posting[call.number]
 

@@ -5,13 +5,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agenttool.adapters.rap.connections import Connections, Place
+from agenttool.adapters.rap.connections import Connections, Place, Terms
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.exchange import Connection, spell
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.names import Names
+from agenttool.adapters.rap.turns import Shares
 
 HERE = Reach.of(["127.0.0.0/8"])
+
+
+def shares(most):
+    return Shares(most=most, each=most, alike=most, within_s=10, wait_s=10)
 
 
 class Host:
@@ -60,7 +65,7 @@ async def hosted(*hosts):
 def courier():
     @asynccontextmanager
     async def courier(most=100):
-        made = Courier(HERE, max_connections=most)
+        made = Courier(HERE, shares=shares(most))
         yield made
         await made.close()
         await asyncio.sleep(0.02)  # the other side hears of it
@@ -96,7 +101,7 @@ async def test_no_more_are_at_work_than_allowed_and_all_of_them_rest(courier):
 async def test_a_connection_that_has_rested_for_long_is_closed():
     async with hosted(Host()) as (host,):
         place = Place("127.0.0.1", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
-        connections = Connections(HERE, Names(), most=4, rest_s=0.05)
+        connections = Connections(HERE, Names(), shares(4), rest_s=0.05)
         request = spell("GET", "h", "/", {}, None)
         assert (await connections.exchange(place, request, 10)).status == 200
         async with asyncio.timeout(10):
@@ -129,14 +134,14 @@ async def test_a_request_that_is_given_up_leaves_no_connection_behind(courier):
 
 
 async def test_every_address_of_a_name_is_tried(monkeypatch):
-    async def addresses_of(_, host):
+    async def addresses_of(_, host, caller):
         assert host == "twofold.test"
         return ["127.0.0.9", "127.0.0.1"]
 
     monkeypatch.setattr(Names, "addresses_of", addresses_of)
     async with hosted(Host()) as (host,):
         place = Place("twofold.test", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
-        connections = Connections(HERE, Names(), most=4, rest_s=1)
+        connections = Connections(HERE, Names(), shares(4), rest_s=1)
         assert (await connections.exchange(place, spell("GET", "h", "/", {}, None), 10)).status == 200
         await connections.close()
         await asyncio.sleep(0.02)  # the other side hears of it
@@ -152,10 +157,55 @@ async def test_who_leaves_in_the_moment_of_the_answer_leaves_no_connection_behin
 
     async with hosted(Host()) as (host,):
         place = Place("127.0.0.1", int(host.url.rpartition(":")[2].rstrip("/")), is_tls=False)
-        connections = Connections(HERE, Names(), most=4, rest_s=1)
+        connections = Connections(HERE, Names(), shares(4), rest_s=1)
         monkeypatch.setattr(Connection, "exchange", answered_and_left)
         with pytest.raises(asyncio.CancelledError):
             await connections.exchange(place, spell("GET", "h", "/", {}, None), 10)
         assert [each.is_open for each in made] == [False]
         await connections.close()
         await asyncio.sleep(0.02)  # the other side hears of it
+
+
+class Fickle:
+    """Answers the first request of a connection, and closes it when the second has come; keeps all it got."""
+
+    def __init__(self):
+        self.got = []
+        self.url = ""
+
+    async def serve(self, reader, writer):
+        for number in range(2):
+            try:
+                self.got.append((await reader.readuntil(b"\r\n\r\n")).split(b" ")[1].decode())
+            except asyncio.IncompleteReadError:
+                break
+            if number == 0:
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+
+async def test_what_goes_out_on_a_kept_connection_that_closes_is_sent_anew_on_another(courier):
+    async with hosted(Fickle()) as (host,), courier() as carrying:
+        replies = [await carrying.get(f"{host.url}{each}") for each in range(3)]
+        assert [each.status for each in replies] == [200] * 3
+        assert host.got == ["/0", "/1", "/1", "/2", "/2"]
+
+
+async def test_what_must_not_be_sent_twice_is_not_sent_anew(courier):
+    async with hosted(Fickle()) as (host,), courier() as carrying:
+        terms = Terms(only_once=True)
+        replies = [await carrying.get(f"{host.url}{each}", terms=terms) for each in range(2)]
+        assert [each.status for each in replies] == [200, None]
+        assert host.got == ["/0", "/1"]
+
+
+async def test_what_fails_on_a_new_connection_is_not_sent_anew(courier):
+    got = []
+
+    async def closes(reader, writer):
+        got.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.close()
+
+    async with await asyncio.start_server(closes, "127.0.0.1", 0) as server, courier() as carrying:
+        reply = await carrying.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+        assert (reply.status, reply.is_worth_retrying, len(got)) == (None, True, 1)

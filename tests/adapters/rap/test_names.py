@@ -56,13 +56,42 @@ async def test_a_name_that_is_not_found_in_time_may_be_found_later(stalling, mon
     await courier.close()
 
 
-async def test_there_are_only_so_many_lookups_at_a_time_and_fewer_in_one_domain(stalling, monkeypatch):
-    monkeypatch.setattr(names, "MOST", 3)
-    monkeypatch.setattr(names, "MOST_ALIKE", 2)
+async def looked_up(found, hosts, caller=""):
+    """Ask for names, and tell which of them nobody looks up now."""
+    told = await asyncio.gather(*(found.addresses_of(each, caller) for each in hosts), return_exceptions=True)
+    return [host for host, each in zip(hosts, told, strict=True) if "too many" in str(each)]
+
+
+async def test_there_are_only_so_many_lookups_of_names_in_one_domain(stalling, monkeypatch):
+    monkeypatch.setattr(names, "LIMIT_S", 0.05)
+    hosts = ["a.x.stalls.test", "b.stalls.test", "c.stalls.test", "xstalls.test"]
+    assert await looked_up(names.Names(), hosts) == ["c.stalls.test"]
+    assert stalling == ["a.x.stalls.test", "b.stalls.test", "xstalls.test"]
+
+
+async def test_one_caller_has_only_so_many_lookups_and_takes_no_others(stalling, monkeypatch):
     monkeypatch.setattr(names, "LIMIT_S", 0.05)
     found = names.Names()
-    hosts = ["a.x.stalls.test", "b.stalls.test", "c.stalls.test", "xstalls.test", "localhost"]
-    for host, told in zip(hosts, ["^$", "^$", "too many", "^$", "too many"], strict=True):
-        with pytest.raises(OSError, match=told):
-            await found.addresses_of(host)
-    assert stalling == ["a.x.stalls.test", "b.stalls.test", "xstalls.test"]
+    hosts = [f"{each}-stalls.test" for each in range(12)]
+    assert await looked_up(found, hosts, "greedy") == hosts[names.MOST_EACH :]
+    assert await looked_up(found, ["other-stalls.test"], "another") == []
+
+
+async def test_domains_that_stall_leave_room_for_new_ones_and_for_those_that_answer(stalling, monkeypatch):
+    found = names.Names()
+    answers = await found.addresses_of("localhost")
+    with monkeypatch.context() as hurry:
+        hurry.setattr(names, "LIMIT_S", 0.001)
+        hurry.setattr(names, "SLOW_S", 0)
+        for each in range(names.Standing.NEW.most):
+            assert await looked_up(found, [f"{each}-stalls.test"]) == []
+        assert await looked_up(found, ["new-stalls.test"]) == ["new-stalls.test"]
+    assert await found.addresses_of("localhost") == answers
+
+
+async def test_a_domain_that_let_a_name_stall_is_asked_for_one_name_at_a_time(monkeypatch):
+    monkeypatch.setattr(names, "SLOW_S", -1)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("192.0.2.1", 0))])
+    found = names.Names()
+    await found.addresses_of("a.slow.test")
+    assert await looked_up(found, ["b.slow.test", "c.slow.test"]) == ["c.slow.test"]

@@ -146,8 +146,8 @@ async def test_settings_name_sources(tmp_path, monkeypatch):
 async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the_clear(monkeypatch):
     posted = []
 
-    async def exchange(self, method, url, headers, body, max_bytes):
-        posted.append((method, url))
+    async def exchange(self, url, asked, terms):
+        posted.append(url)
         tool = {"name": "probe", "description": "d", "inputSchema": {"type": "object"}}
         told = {"name": "gh", "endpoint": "http://gh.example/invoke", "tools": [tool]}
         return Reply(status=200, body=json.dumps(told).encode())
@@ -158,4 +158,4 @@ async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the
         result = await rt.call("probe", {}, surface=await rt.surface())
         assert result.is_error
         assert "https" in str(result.error)
-    assert not [url for _, url in posted if url.startswith("http://")]
+    assert not [url for url in posted if url.startswith("http://")]

@@ -1,15 +1,16 @@
 """Requests to the other side: guarded, bounded in time and size, and never led elsewhere by a redirect."""
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from agenttool.adapters.rap.connections import Connections, Place
+from agenttool.adapters.rap.connections import PLAIN, Connections, Place, Terms
 from agenttool.adapters.rap.exchange import spell
 from agenttool.adapters.rap.forgery import Reach, check_url, is_address, resolve
 from agenttool.adapters.rap.names import Names
+from agenttool.adapters.rap.turns import Shares
 from agenttool.errors import RecordError
 
 ACCEPTED = 200
@@ -45,24 +46,38 @@ class Reply:
 class Courier:
     """Carries messages, and keeps connections open between them. A failure is a reply, not an exception."""
 
-    def __init__(self, reach: Reach, *, timeout_s: float = 15.0, max_connections: int = 100) -> None:
-        """Take where it may go, and how long one request may take in all."""
+    def __init__(self, reach: Reach, *, timeout_s: float = 15.0, shares: Shares | None = None) -> None:
+        """Take where it may go, and how many requests may be made at a time, or only how long one may take."""
         self._reach = reach
-        self._timeout_s = timeout_s
         self._names = Names()
-        self._connections = Connections(reach, self._names, most=max_connections, rest_s=15.0)
+        self._connections = Connections(reach, self._names, shares or _undivided(timeout_s), rest_s=15.0)
 
     async def post(
-        self, url: str, body: bytes, headers: Mapping[str, str] | None = None, *, max_bytes: int = 4096
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+        *,
+        max_bytes: int = 4096,
+        terms: Terms = PLAIN,
     ) -> Reply:
         """Post one message, byte for byte to that URL, as JSON unless the headers say otherwise."""
-        return await self._carry("POST", url, {"Content-Type": "application/json", **(headers or {})}, body, max_bytes)
+        told = {"Content-Type": "application/json", **(headers or {})}
+        return await self._carry(url, _Asked("POST", told, body, max_bytes), terms)
 
-    async def get(self, url: str, headers: Mapping[str, str] | None = None, *, max_bytes: int = 4_000_000) -> Reply:
+    async def get(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        max_bytes: int = 4_000_000,
+        terms: Terms = PLAIN,
+    ) -> Reply:
         """Ask for a JSON document of at most so many bytes."""
-        return await self._carry("GET", url, {"Accept": "application/json", **(headers or {})}, None, max_bytes)
+        told = {"Accept": "application/json", **(headers or {})}
+        return await self._carry(url, _Asked("GET", told, None, max_bytes), terms)
 
-    async def judge(self, url: str) -> None:
+    async def judge(self, url: str, caller: str = "") -> None:
         """Refuse a URL that may not be contacted, without contacting it; a name that nobody knows now may be one later.
 
         Raises:
@@ -73,35 +88,43 @@ class Courier:
         if is_address(host):
             return
         with suppress(OSError, UnicodeError):
-            await resolve(host, self._reach, self._names)
+            await resolve(host, self._reach, self._names, caller)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._connections.close()
 
-    async def _carry(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
-    ) -> Reply:
+    async def _carry(self, url: str, asked: "_Asked", terms: Terms) -> Reply:
         try:
             check_url(url, self._reach)
-            async with asyncio.timeout(self._timeout_s):
-                return await self._exchange(method, url, headers, body, max_bytes)
+            return await self._exchange(url, asked, terms)
         except RecordError as error:
             return Reply(fault=str(error), is_refused=True)
-        except TimeoutError:
-            return Reply(fault=f"no answer within {self._timeout_s:g} seconds")
+        except TimeoutError as error:
+            return Reply(fault=str(error) or "its name was not found in time")
         except (OSError, UnicodeError) as error:
             return Reply(fault=f"the connection failed: {type(error).__name__}")
 
-    async def _exchange(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, max_bytes: int
-    ) -> Reply:
+    async def _exchange(self, url: str, asked: "_Asked", terms: Terms) -> Reply:
         parts = urlsplit(url)
         is_tls = parts.scheme == "https"
         place = Place(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        request = spell(method, parts.netloc, target, headers, body)
-        status, read = await self._connections.exchange(place, request, max_bytes)
-        if method == "GET" and len(read) > max_bytes:
-            return Reply(fault=f"the answer has more than {max_bytes} bytes", is_refused=True)
-        return Reply(status=status, body=read[:max_bytes])
+        request = spell(asked.method, parts.netloc, target, asked.headers, asked.body)
+        status, read = await self._connections.exchange(place, request, asked.max_bytes, terms)
+        if asked.method == "GET" and len(read) > asked.max_bytes:
+            return Reply(fault=f"the answer has more than {asked.max_bytes} bytes", is_refused=True)
+        return Reply(status=status, body=read[: asked.max_bytes])
+
+
+class _Asked(NamedTuple):
+    method: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    max_bytes: int
+
+
+def _undivided(timeout_s: float) -> Shares:
+    """Give turns to whoever asks first, and let nobody wait longer for one than it would last."""
+    most = 100
+    return Shares(most=most, each=most, alike=most, within_s=timeout_s, wait_s=timeout_s)

@@ -57,6 +57,17 @@ class Connection(asyncio.Protocol):
         """Tell whether another exchange may begin."""
         return self._transport is not None and self._reader.answer is None and not self._transport.is_closing()
 
+    @property
+    def has_heard(self) -> bool:
+        """Tell whether anything came for the last request, so that the other side has surely seen it."""
+        return self._reader.has_come > 0
+
+    @property
+    def address(self) -> str | None:
+        """The address that it leads to."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return None if peer is None else str(peer[0])
+
     async def exchange(self, request: bytes, most: int) -> Answer:
         """Send a request and give its answer, of whose body so many bytes are wanted.
 
@@ -102,6 +113,7 @@ class _Reader:
     Attributes:
         answer: whom to tell, once: it is complete, longer than wanted, or will never be either.
         may_follow: whether another answer may follow this one.
+        has_come: how many bytes have come for it.
     """
 
     def __init__(self) -> None:
@@ -109,7 +121,7 @@ class _Reader:
         self.may_follow = False
         self._parser = httptools.HttpResponseParser(self)
         self._body = bytearray()
-        self._most = self._came = self._status = 0
+        self._most = self.has_come = self._status = 0
         self._has_length = False
 
     def begin(self, most: int) -> "asyncio.Future[Answer]":
@@ -117,16 +129,16 @@ class _Reader:
         self.answer = asyncio.get_running_loop().create_future()
         self.may_follow = self._has_length = False
         self._body.clear()
-        self._most, self._came, self._status = most, 0, 0
+        self._most, self.has_come, self._status = most, 0, 0
         return self.answer
 
     def feed(self, data: bytes) -> None:
-        self._came += len(data)
+        self.has_come += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail("what came is no answer")
-        if self._came - len(self._body) > MOST_AROUND:
+        if self.has_come - len(self._body) > MOST_AROUND:
             self._fail("the head of the answer is too long")
 
     def end(self, error: Exception | None) -> None:

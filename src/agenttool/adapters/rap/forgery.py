@@ -113,7 +113,7 @@ def _check_place(scheme: str, netloc: str, reach: Reach) -> None:
         raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
 
 
-async def resolve(host: str, reach: Reach, names: Names) -> list[str]:
+async def resolve(host: str, reach: Reach, names: Names, caller: str = "") -> list[str]:
     """Find the addresses to connect to, in the order in which to try them; there is at least one.
 
     Raises:
@@ -124,7 +124,7 @@ async def resolve(host: str, reach: Reach, names: Names) -> list[str]:
         if not reach.allows(ipaddress.ip_address(host)):
             raise RecordError("a URL must lead to a public address; use one, or have the address allowed")
         return [host]
-    addresses = await names.addresses_of(host)
+    addresses = await names.addresses_of(host, caller)
     if host.lower().removesuffix(".") not in reach.hosts:
         for text in addresses:
             if not reach.allows(ipaddress.ip_address(text.partition("%")[0])):
