@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search import shelf
 from agenttool.catalog.search.candidates import FRESH, Candidates
-from agenttool.catalog.search.document import document_of
+from agenttool.catalog.search.document import columns_of
 from agenttool.catalog.search.index import Index
 from agenttool.catalog.search.shelf import FEW
 from agenttool.records import replace
@@ -123,7 +123,7 @@ def test_no_query_is_too_odd(query):
 def test_one_tool_more_or_less_leaves_what_was_read_alone(monkeypatch):
     index, known = filled(CROWD)
     read = []
-    monkeypatch.setattr(shelf, "document_of", lambda each, alphabet: read.append(each) or document_of(each, alphabet))
+    monkeypatch.setattr(shelf, "columns_of", lambda some, alphabet: read.extend(some) or columns_of(some, alphabet))
     more = [entry("paint_zebra", "Paint a zebra."), entry("paint_gnu", "Paint a gnu.")]
     for each in more:
         known[each.tool_id] = each

@@ -21,7 +21,7 @@ def shelf():
     for number, name in enumerate(CATALOG):
         tool = scripted_tool(name)
         declaration = replace(tool.declaration, description="")
-        shelf.put(number, Entry(tool=dataclasses.replace(tool, declaration=declaration)))
+        shelf.put({number: Entry(tool=dataclasses.replace(tool, declaration=declaration))})
     shelf.settle()
     return shelf
 

@@ -1,25 +1,23 @@
 """Every word of a catalog as one sign: a tool becomes one short string, compared at the speed of strings."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from agenttool.catalog.search.words import runs_of, words_of
-
-BETWEEN = "\0"
-"""The sign that no word has; it stands between two fields."""
+from agenttool.catalog.search.words import BETWEEN, runs_of, runs_of_all, words_of
 
 REMEMBERED = 1 << 16
 """How many spellings are kept together with their signs, before all are read anew."""
 
-_SURROGATES, _LAST = range(0xD800, 0xE000), 0x10FFFF
+_SURROGATES, _HOW_MANY, _LAST = 0xD800, 0x800, 0x10FFFF
+"""Where the signs begin that cannot be written as UTF-8, how many they are, and the last sign that there is."""
 
 
 class Alphabet:
     """Words and their signs: a character each, by the order of their coming, whatever it means elsewhere."""
 
     def __init__(self) -> None:
-        """Begin with no words."""
-        self._codes: dict[str, int] = {}
-        self._words: list[str] = []
+        """Begin with no words but what stands between them."""
+        self._codes = {BETWEEN: ord(BETWEEN)}
+        self._words = [BETWEEN]
         self._remembered = _Remembered(self)
 
     @property
@@ -29,7 +27,17 @@ class Alphabet:
 
     def read(self, text: str) -> str:
         """Give the signs of all words of a text, and learn the words that are new."""
-        return "".join(map(self._remembered.__getitem__, runs_of(text))) if text else ""
+        return self._signs(runs_of(text)) if text else ""
+
+    def read_all(self, texts: Sequence[str]) -> Sequence[str]:
+        """Read many texts at once, in half of the time that they take one by one."""
+        if not any(texts):
+            return texts
+        runs = runs_of_all(texts)
+        return [*map(self.read, texts)] if runs is None else self._signs(runs).split(BETWEEN)
+
+    def _signs(self, runs: Iterable[str | bytes]) -> str:
+        return "".join(map(self._remembered.__getitem__, runs))
 
     def sign(self, word: str) -> str | None:
         """Give the sign of a word, if any tool ever had the word."""
@@ -39,15 +47,15 @@ class Alphabet:
     def word(self, sign: str) -> str:
         """Give the word of a sign."""
         code = ord(sign)
-        return self._words[code - 1 - (len(_SURROGATES) if code > _SURROGATES.start else 0)]
+        return self._words[code - _HOW_MANY if code > _SURROGATES else code]
 
     def learn(self, word: str) -> str:
         """Give the sign of a word; one that is new gets the next. A catalog of a million words has said enough."""
         code = self._codes.get(word)
         if code is None:
-            code = len(self._words) + 1
-            if code >= _SURROGATES.start:
-                code += len(_SURROGATES)  # they cannot be written as UTF-8
+            code = len(self._words)
+            if code >= _SURROGATES:
+                code += _HOW_MANY
             if code > _LAST:
                 return ""
             self._codes[word] = code
@@ -65,5 +73,6 @@ class _Remembered(dict[str | bytes, str]):
     def __missing__(self, run: str | bytes) -> str:
         if len(self) >= REMEMBERED:
             self.clear()
-        signs = self[run] = "".join(map(self._alphabet.learn, words_of(run)))
+        learn, words = self._alphabet.learn, words_of(run)
+        signs = self[run] = learn(words[0]) if len(words) == 1 else "".join(map(learn, words))
         return signs

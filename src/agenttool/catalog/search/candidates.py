@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from tantivy import Document as Page
 from tantivy import Index, Occur, Query, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
 
-from agenttool.catalog.search.alphabet import BETWEEN
 from agenttool.catalog.search.document import Document
+from agenttool.catalog.search.words import BETWEEN
 
 HEAP_BYTES = 60_000_000
 """What the writer may hold before it makes a segment: a search in one large segment is twice as fast as in eight."""
@@ -34,9 +34,9 @@ class Candidates:
         self._has_news = False
         self._removed = 0
 
-    def add(self, number: int, document: Document) -> None:
-        """Add a document; it is found from the next search on."""
-        self._fresh[number] = document
+    def add(self, documents: Iterable[tuple[int, Document]]) -> None:
+        """Add documents with their numbers; they are found from the next search on."""
+        self._fresh.update(documents)
         if len(self._fresh) > FRESH:
             self._write_fresh()
 
@@ -47,7 +47,7 @@ class Candidates:
 
     def _write(self, number: int, document: Document) -> None:
         name, alias, hint, lead, details, parameters, about, namespace = document.split(BETWEEN)
-        words = name * NAME_COUNTS + namespace * NAMESPACE_COUNTS + alias + hint + lead
+        words = "".join((name * NAME_COUNTS, namespace * NAMESPACE_COUNTS, alias, hint, lead))
         if rest := details + parameters + about:
             words += "".join(set(rest))
         page = Page()

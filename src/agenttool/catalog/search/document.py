@@ -1,12 +1,13 @@
 """What can be found of one tool: the signs of its words, field by field, as search weighs them."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import NewType
 
 from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search.alphabet import BETWEEN, Alphabet
+from agenttool.catalog.search.alphabet import Alphabet
 from agenttool.catalog.search.sentences import statements_of
-from agenttool.catalog.search.words import spaced
+from agenttool.catalog.search.words import BETWEEN, spaced
 from agenttool.records import Json, ToolDeclaration
 
 
@@ -36,24 +37,28 @@ Document = NewType("Document", str)
 """The signs of a tool's words, `BETWEEN` every two fields."""
 
 
-def document_of(entry: Entry, alphabet: Alphabet) -> Document:
-    """Read the words of a tool."""
-    declaration = entry.tool.declaration
-    hint, title = declaration.search_hint, declaration.title
-    parameters = _parameters(declaration)
-    read = alphabet.read
-    description = read(declaration.description)
-    fields = (
-        read(declaration.name),
-        read(" ".join(declaration.aliases)) if declaration.aliases else "",
-        read(f"{hint or ''} {title or ''}") if hint or title else "",
-        description[:LEAD],
-        description[LEAD:],
-        read(" ".join(parameters)) if parameters else "",
-        read(about) if (about := " ".join(filter(None, parameters.values()))) else "",
-        read(declaration.namespace),
+def columns_of(entries: Sequence[Entry], alphabet: Alphabet) -> tuple[Sequence[str], ...]:
+    """Read the words of tools, one field of all of them after the other."""
+    told = [entry.tool.declaration for entry in entries]
+    hints = ((each.search_hint, each.title) for each in told)
+    parameters = [_parameters(each) for each in told]
+    read = alphabet.read_all
+    descriptions = read([each.description for each in told])
+    return (
+        read([each.name for each in told]),
+        read([" ".join(each.aliases) if each.aliases else "" for each in told]),
+        read([f"{hint or ''} {title or ''}" if hint or title else "" for hint, title in hints]),
+        [each[:LEAD] for each in descriptions],
+        [each[LEAD:] for each in descriptions],
+        read([*map(" ".join, parameters)]),
+        read([" ".join(filter(None, each.values())) if each else "" for each in parameters]),
+        read([each.namespace for each in told]),
     )
-    return Document(BETWEEN.join(fields))
+
+
+def documents_of(columns: Iterable[Sequence[str]]) -> Iterator[Document]:
+    """Put the fields of each tool together."""
+    return map(Document, map(BETWEEN.join, zip(*columns, strict=True)))
 
 
 def _parameters(declaration: ToolDeclaration) -> dict[str, str]:

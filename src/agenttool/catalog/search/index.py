@@ -93,13 +93,17 @@ class Index:
 
     def catch_up(self, tools: int) -> bool:
         """Read at most so many tools that were added since; tell whether more are waiting."""
+        new: dict[int, Entry] = {}
         for _ in range(min(tools, len(self._waiting))):
             number = self._waiting.popleft()
             entry = self._entries[number]
             if entry is not None and not self._shelf.has(number):  # it may have gone since, or wait twice
-                self._shelf.put(number, entry)
-                if self.meaning is not None:
-                    self.meaning.put(number, told_in_words(entry))
+                new[number] = entry
+        if new:
+            self._shelf.put(new)
+        if self.meaning is not None:
+            for number, entry in new.items():
+                self.meaning.put(number, told_in_words(entry))
         self._shelf.settle()
         return bool(self._waiting)
 

@@ -19,8 +19,9 @@ class Names:
 
     def add(self, entry: Entry) -> None:
         """Add a tool."""
+        owner = self._owner
         for name in _keys(entry):
-            if self._owner.setdefault(name, entry) is not entry:
+            if owner.setdefault(name, entry) is not entry:
                 self._sharing.setdefault(name, {})[entry.tool_id] = entry
 
     def remove(self, entry: Entry) -> None:
@@ -58,7 +59,8 @@ class Names:
 
 def _keys(entry: Entry) -> tuple[str, ...]:
     """Give the folded names; one that is folded already is not held twice."""
-    name, aliases = entry.name, entry.tool.declaration.aliases
+    declaration = entry.tool.declaration
+    name, aliases = declaration.name, declaration.aliases
     folded = name.casefold()
     if folded == name:
         folded = name

@@ -3,11 +3,11 @@
 from math import hypot
 from operator import mul
 
-from agenttool.catalog.search.alphabet import BETWEEN
 from agenttool.catalog.search.document import WEIGHTS, Document, Field
 from agenttool.catalog.search.query import Answer, Asked, Query
 from agenttool.catalog.search.shelf import Shelf
 from agenttool.catalog.search.synonyms import deed_of
+from agenttool.catalog.search.words import BETWEEN
 
 SATURATION, SLOWER, LONG = 0.7, 1.5, 30
 """How slowly a word gains by standing in better places or more often; being there at all is most of it.

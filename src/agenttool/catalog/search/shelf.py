@@ -1,13 +1,14 @@
 """The documents of a catalog by number, and what is known of all of them: their words, how rare, and how many."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log
 from typing import TYPE_CHECKING
 
 from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search.alphabet import BETWEEN, Alphabet
-from agenttool.catalog.search.document import Document, Field, document_of
+from agenttool.catalog.search.alphabet import Alphabet
+from agenttool.catalog.search.document import Document, Field, columns_of, documents_of
 from agenttool.catalog.search.spellings import Spellings
+from agenttool.catalog.search.words import BETWEEN
 
 if TYPE_CHECKING:
     from agenttool.catalog.search.candidates import Candidates
@@ -40,16 +41,19 @@ class Shelf:
         """Tell whether there is a document of this number."""
         return number < len(self._documents) and bool(self._documents[number])
 
-    def put(self, number: int, entry: Entry) -> None:
-        """Read a tool; its number is free."""
-        document = document_of(entry, self.alphabet)
-        self._documents += [_NONE] * (number + 1 - len(self._documents))
-        self._documents[number] = document
-        self._count += 1
+    def put(self, entries: Mapping[int, Entry]) -> None:
+        """Read tools by number, the more at once the less time for each; the numbers are free."""
+        columns = columns_of([*entries.values()], self.alphabet)
+        for field, column in enumerate(columns):
+            self._lengths[field] += sum(map(len, column))
+        self._documents += [_NONE] * (max(entries) + 1 - len(self._documents))
+        self._count += len(entries)
         self._having.clear()
-        self._measure(document, 1)
+        new = dict(zip(entries, documents_of(columns), strict=True))
+        for number, document in new.items():
+            self._documents[number] = document
         if self.candidates is not None:
-            self.candidates.add(number, document)
+            self.candidates.add(new.items())
         elif self._count > FEW:
             self.candidates = self._full_text()
 
@@ -59,23 +63,16 @@ class Shelf:
             document, self._documents[number] = self._documents[number], _NONE
             self._count -= 1
             self._having.clear()
-            self._measure(document, -1)
+            for field, signs in enumerate(document.split(BETWEEN)):
+                self._lengths[field] -= len(signs)
             if self.candidates is not None:
                 self.candidates.remove(number)
-
-    def _measure(self, document: Document, by: int) -> None:
-        lengths = self._lengths
-        for field, signs in enumerate(document.split(BETWEEN)):
-            if signs:
-                lengths[field] += by * len(signs)
 
     def _full_text(self) -> "Candidates":
         from agenttool.catalog.search.candidates import Candidates  # noqa: PLC0415 -- only large catalogs pay for it
 
         candidates = Candidates()
-        for number, document in enumerate(self._documents):
-            if document:
-                candidates.add(number, document)
+        candidates.add(each for each in enumerate(self._documents) if each[1])
         return candidates
 
     def settle(self) -> None:
