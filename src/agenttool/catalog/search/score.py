@@ -1,12 +1,12 @@
 """How well a tool answers a query, between 0 and 1, and the reason in words."""
 
+from dataclasses import dataclass
+from dataclasses import field as made_by
 from math import hypot
-from operator import mul
 
 from agenttool.catalog.search.document import WEIGHTS, Document, Field
 from agenttool.catalog.search.query import Answer, Asked, Query
 from agenttool.catalog.search.shelf import Shelf
-from agenttool.catalog.search.synonyms import deed_of
 from agenttool.catalog.search.words import BETWEEN
 
 SATURATION, SLOWER, LONG = 0.7, 1.5, 30
@@ -26,15 +26,16 @@ MAY_DO, DOES_OTHERWISE = 0.9, 0.8
 """What is left of a score if a tool does not tell by its name what it does, and if it does something else."""
 
 _FIELDS = tuple(Field)
+_NAME, _LEAD = int(Field.NAME), int(Field.DESCRIPTION)
 _SHORT = 1 - LENGTH_MATTERS
-_Answers = list[tuple[str, float]]
-"""Signs that answer a word, and how well."""
+_Words = list[tuple[float, list[tuple[str, float]]]]
+"""How much a word tells, and the signs that answer it, each with how well."""
 
 _Places = list[tuple[str, float]]
 """Fields of a tool, and how much a word tells that stands there."""
 
 
-_SAYS = {
+_SAYS: dict[int, str] = {
     Field.NAME: "its name",
     Field.ALIAS: "an alias",
     Field.HINT: "its hint",
@@ -43,8 +44,17 @@ _SAYS = {
     Field.ABOUT_PARAMETER: "a parameter's description",
     Field.NAMESPACE: "its namespace",
 }
-_SAID_IN = {Field.DETAILS: Field.DESCRIPTION}
+_SAID_IN: dict[int, int] = {Field.DETAILS: Field.DESCRIPTION}
 """Fields that are one to a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """One sentence of a query: the deeds that it names, its words, and those of asking."""
+
+    deeds: frozenset[int]
+    words: _Words = made_by(default_factory=list)
+    whispers: list[tuple[float, str]] = made_by(default_factory=list)
 
 
 class Scorer:
@@ -57,20 +67,19 @@ class Scorer:
     def __init__(self, query: Query, shelf: Shelf) -> None:
         """Take the query and the words it is weighed by."""
         self._asked = [each for each in query.asked if each.answers]
-        self._words = [
-            (each.weight, each.sentences, [(answer.sign, answer.likeness) for answer in each.answers])
-            for each in self._asked
-        ]
-        self._whispers = [
-            (each.weight, each.sentences, each.answers[0].sign) for each in query.whispered if each.answers
-        ]
-        self._deeds = query.deeds
-        self._accords: dict[str, list[float]] = {}
-        self._alphabet = shelf.alphabet
-        self._nothing = [0.0] * len(query.deeds)
+        self._wishes = [_Wish(deeds) for deeds in query.deeds]
+        for each in self._asked:
+            word = each.weight, [(answer.sign, answer.likeness) for answer in each.answers]
+            for sentence in each.sentences:
+                self._wishes[sentence].words.append(word)
+        for each in query.whispered:
+            for sentence in each.sentences if each.answers else ():
+                self._wishes[sentence].whispers.append((each.weight, each.answers[0].sign))
+        self._does = shelf.deeds
+        self._accords: dict[tuple[int | None, int | None], list[float]] = {}
         self._slopes = [LENGTH_MATTERS / shelf.usual_length(field) for field in _FIELDS]
         self._saturation = SATURATION + SLOWER * min(1.0, query.longest / LONG)
-        whole = self._nothing.copy()
+        whole = [0.0] * len(query.deeds)
         for each in query.asked + query.whispered:
             for sentence in each.sentences:
                 whole[sentence] += each.weight
@@ -79,77 +88,73 @@ class Scorer:
     def opinions(self, document: Document) -> list[float]:
         """Score one tool for each sentence: rare words in telling fields, the more so in its name, and its deed."""
         fields = document.split(BETWEEN)
-        told = zip(fields, WEIGHTS, self._slopes, strict=True)
-        places = [(field, weight / (_SHORT + slope * len(field))) for field, weight, slope in told if field]
-        name, match = fields[0], self._match
-        texts, named = self._nothing.copy(), self._nothing.copy()
-        mentioned: dict[int, int] = {}
-        for weight, sentences, answers in self._words:
-            best, in_name = match(answers, document, places, name)
-            if best:
-                for sentence in sentences:
-                    texts[sentence] += weight * best
-                    if in_name:
-                        named[sentence] += weight * in_name
-                        mentioned[sentence] = mentioned.get(sentence, 0) + 1
-        if not any(texts):
-            return texts
-        lead = fields[Field.DESCRIPTION]
-        for weight, sentences, sign in self._whispers:
-            if sign in name or sign in lead:
-                for sentence in sentences:
-                    texts[sentence] += weight
-        return self._weighed(texts, named, mentioned, name)
+        places: _Places = []
+        for field, weight, slope in zip(fields, WEIGHTS, self._slopes):  # noqa: B905 -- of fifty tools a query, it shows
+            if field:
+                places.append((field, weight / (_SHORT + slope * len(field))))
+        name, lead = fields[_NAME], fields[_LEAD]
+        accord = self._accord(name)
+        is_meant, worth = False, list[float]()
+        for at, wish in enumerate(self._wishes):
+            text, named = self._match(wish.words, document, places, name)
+            is_meant = is_meant or text > 0
+            for weight, sign in wish.whispers:
+                if sign in name or sign in lead:
+                    text += weight
+            worth.append(((1 - NAME_SHARE) * text + NAME_SHARE * named) * accord[at])
+        return worth if is_meant else [0.0] * len(worth)
 
-    def _weighed(self, texts: list[float], named: list[float], mentioned: dict[int, int], name: str) -> list[float]:
-        """Make opinions of what the words of each sentence are worth: by the share of the name, and by the deed."""
-        texts = [(1 - NAME_SHARE) * each for each in texts]
-        if mentioned:
-            words = len(set(name))
-            for sentence, often in mentioned.items():
-                texts[sentence] += NAME_SHARE * named[sentence] * (often / words if often < words else 1.0)
-        ends = name[:1] + name[-1:]
+    def _accord(self, name: str) -> list[float]:
+        """Weigh for each sentence whether a tool does what is wanted: its name begins or ends with what it does."""
+        ends = self._does.get(name[:1]), self._does.get(name[-1:])
         accord = self._accords.get(ends)
         if accord is None:
-            accord = self._accords[ends] = self._accord(ends)
-        return list(map(mul, texts, accord))
+            does = {each for each in ends if each is not None}
+            otherwise = DOES_OTHERWISE if does else MAY_DO
+            accord = self._accords[ends] = [
+                (otherwise if wish.deeds and does.isdisjoint(wish.deeds) else 1.0) / self._whole
+                for wish in self._wishes
+            ]
+        return accord
 
-    def _accord(self, ends: str) -> list[float]:
-        """Weigh for each sentence whether a tool does what is wanted: its name begins or ends with what it does."""
-        words = self._alphabet
-        does = {deed for end in ends if (deed := deed_of(words.word(end))) is not None}
-        otherwise = DOES_OTHERWISE if does else MAY_DO
-        return [(otherwise if wanted and does.isdisjoint(wanted) else 1.0) / self._whole for wanted in self._deeds]
-
-    def _match(self, answers: _Answers, document: Document, places: _Places, name: str) -> tuple[float, float]:
-        """Tell how well a tool answers a word, and how well its name does.
+    def _match(self, words: _Words, document: Document, places: _Places, name: str) -> tuple[float, float]:
+        """Tell how well a tool answers the words of a sentence, and how well its name does, by the share that is said.
 
         It matters where a word stands; in a long field it tells less, and twice in a field is hardly more than once.
         """
-        best = in_name = 0.0
-        for sign, likeness in answers:
-            if likeness <= best:
-                break  # they come by likeness
-            if sign in document:
-                amount = 0.0
-                for field, tells in places:
-                    often = field.count(sign)
-                    if often:
-                        amount += tells if often == 1 else tells * min(MAX_TIMES, 1 + AGAIN * (often - 1))
-                best = max(best, likeness * amount / (self._saturation + amount))
-                if likeness > in_name and sign in name:
-                    in_name = likeness
-        return best, in_name
+        text = named = 0.0
+        mentioned, saturation = 0, self._saturation
+        for weight, answers in words:
+            best = in_name = 0.0
+            for sign, likeness in answers:
+                if likeness <= best:
+                    break  # they come by likeness
+                if sign in document:
+                    amount = 0.0
+                    for field, tells in places:
+                        if sign in field:
+                            often = field.count(sign)
+                            amount += tells if often == 1 else tells * min(MAX_TIMES, 1 + AGAIN * (often - 1))
+                    answered = likeness * amount / (saturation + amount)
+                    best = max(best, answered)
+                    if likeness > in_name and sign in name:
+                        in_name = likeness
+            text += weight * best
+            if in_name:
+                named += weight * in_name
+                mentioned += 1
+        words_in_name = len(set(name)) if mentioned else 0
+        return text, named * mentioned / words_in_name if mentioned < words_in_name else named
 
     def reason(self, document: Document) -> str:
         """Say which words were found, each once, where it tells most."""
-        fields = document.split(BETWEEN)
-        told: dict[Field, dict[str, None]] = {}
+        told: dict[int, dict[str, None]] = {}
         for each in self._asked:
-            answer = next((answer for answer in each.answers if answer.sign in document), None)
-            if answer is not None:
-                field = next(field for field in _FIELDS if answer.sign in fields[field])
-                told.setdefault(_SAID_IN.get(field, field), {})[_told(each, answer)] = None
+            for answer in each.answers:
+                if answer.sign in document:
+                    field = document.count(BETWEEN, 0, document.index(answer.sign))
+                    told.setdefault(_SAID_IN.get(field, field), {})[_told(each, answer)] = None
+                    break
         return "; ".join(f"{_SAYS[field]} says {', '.join(told[field])}" for field in sorted(told))
 
 

@@ -8,6 +8,7 @@ from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.alphabet import Alphabet
 from agenttool.catalog.search.document import Document, Field, columns_of, documents_of
 from agenttool.catalog.search.spellings import Spellings
+from agenttool.catalog.search.synonyms import deeds
 from agenttool.catalog.search.words import BETWEEN
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Shelf:
         """Begin with nothing."""
         self.alphabet = Alphabet()
         self.spellings = Spellings()
+        self.deeds: dict[str, int] = {}
         self.candidates: Candidates | None = None
         self._documents: list[Document] = []
         self._count = 0
@@ -76,8 +78,10 @@ class Shelf:
         return candidates
 
     def settle(self) -> None:
-        """Make words that are new known to those who look for a spelling."""
-        self.spellings.learn(self.alphabet.words)
+        """Make words that are new known to those who look for a spelling, or for a deed."""
+        if self.spellings.learn(self.alphabet.words):
+            signs = ((self.alphabet.sign(word), deed) for word, deed in deeds().items())
+            self.deeds = {sign: deed for sign, deed in signs if sign}
 
     def having(self, sign: str) -> int:
         """Count the documents that have a word; of many, removed ones may count until their place is used again."""

@@ -32,21 +32,25 @@ class Spellings:
         self._words: Sequence[str] = ()
         self._learned = 0
         self._having: dict[str, array[int]] = {}
+        self._sizes = array("B")
         self._related: dict[str, Alike] = {}
 
-    def learn(self, words: Sequence[str]) -> None:
-        """Take what was added to the list of words since the last time."""
+    def learn(self, words: Sequence[str]) -> bool:
+        """Take what was added to the list of words since the last time; tell whether there was anything."""
         if len(words) == self._learned:
-            return
+            return False
         self._words = words
         self._related.clear()
-        having = self._having
+        having, sizes = self._having, self._sizes
         for place in range(self._learned, len(words)):
-            for trigram in _trigrams(words[place]):
+            trigrams = _trigrams(words[place])
+            sizes.append(len(trigrams))
+            for trigram in trigrams:
                 if trigram not in having:
                     having[trigram] = array("I")
                 having[trigram].append(place)
         self._learned = len(words)
+        return True
 
     def relatives(self, word: str) -> Alike:
         """Give the words most related to one that the catalog has, and how closely."""
@@ -57,7 +61,8 @@ class Spellings:
     def meant_by(self, word: str) -> Alike:
         """Give the words most related to one that the catalog has not, and those it may be a slip for."""
         found = dict(self._related_to(word))
-        for other in self._near(word):
+        for at in self._near(word)[0]:
+            other = self._words[at]
             if other[0] == word[0] and len(other) >= SHORTEST:
                 likeness = SequenceMatcher(None, word, other, autojunk=False).ratio()
                 if likeness >= SLIPPED:
@@ -66,25 +71,30 @@ class Spellings:
 
     def _related_to(self, word: str) -> Iterable[tuple[str, float]]:
         mine = _trigrams(word)
-        for other in self._near(word):
-            theirs = _trigrams(other)
-            likeness = 2 * len(mine & theirs) / (len(mine) + len(theirs))
-            if likeness >= RELATED:
-                yield other, likeness
+        near, untold = self._near(word)
+        for at, shared in near.items():
+            most = 2 * (shared + untold) / (len(mine) + self._sizes[at])
+            if most >= RELATED:  # most are not, and need not be cut again
+                theirs = _trigrams(self._words[at])
+                likeness = 2 * len(mine & theirs) / (len(mine) + len(theirs))
+                if likeness >= RELATED:
+                    yield self._words[at], likeness
 
-    def _near(self, word: str) -> list[str]:
-        """Find the words that share most trigrams with this one."""
-        if len(word) < SHORTEST:
-            return []
+    def _near(self, word: str) -> tuple[dict[int, int], int]:
+        """Find the places of words that share most trigrams with this one, how many each, and how many tell nothing."""
         shared: Counter[int] = Counter()
-        for trigram in _trigrams(word):
+        untold = 0
+        for trigram in _trigrams(word) if len(word) >= SHORTEST else ():
             places = self._having.get(trigram, ())
             if len(places) <= TELLING:
                 shared.update(places)
+            else:
+                untold += 1
         words = self._words
-        several = [at for at, count in shared.items() if count > 1]  # one is no likeness, and most share one
-        near = sorted(several, key=lambda at: (-shared[at] / (len(word) + len(words[at])), words[at]))
-        return [words[at] for at in near[:COMPARED] if words[at] != word]
+        near = [at for at, count in shared.items() if count > 1 and words[at] != word]  # most share one, by chance
+        if len(near) > COMPARED:
+            near.sort(key=lambda at: (-shared[at] / (len(word) + len(words[at])), words[at]))
+        return {at: shared[at] for at in near[:COMPARED]}, untold
 
 
 def _best(found: Iterable[tuple[str, float]]) -> Alike:
