@@ -1,9 +1,10 @@
-"""A process that makes calls on a store and dies: `living.py FOLDER NAME NUMBER`, where NAME is a tool, `line` or `approved`.
+"""A process that makes calls on a store and dies: `living.py FOLDER NAME NUMBER`; NAME is a tool, or how it dies.
 
 Prints the id of the open question if it is asked; then it waits to be killed. Tools that change something write a line
 into a ledger, `NAME INVOCATION_ID NUMBER`, and on the disk it is before they return. A tool that has written kills its
 own process, the hard way, as long as it is in mortal danger. `line` is a call of `pay` that waits for its turn when
-the process dies, and `approved` one of `send` that does so after it was approved with the number 9 instead.
+the process dies, and `approved` one of `send` that does so after it was approved with the number 9 instead, as does
+`unlocked` one of `unlock`.
 """
 
 import asyncio
@@ -11,8 +12,9 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from agenttool import Context, Role, Runtime, tool
+from agenttool import Context, Role, Runtime, Sensitive, tool
 from agenttool.pipeline import keeper
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
@@ -28,9 +30,9 @@ def hurry():
     keeper.LOOK_EVERY_S, keeper.TAKE_UP_EVERY_S = 0.02, 0.1
 
 
-def tools_of(folder):
-    """Make the tools: `pay` changes something, `put` may be repeated, `look` only reads, and so does `tell`, a lot; `send`
-    is asked about, `relay` too, and it pays."""
+def tools_of(folder):  # noqa: C901 -- a list, and each tool is two lines
+    """Make the tools: `pay` changes something, `put` may be repeated, `look` only reads, and so does `tell`, a lot;
+    `send` is asked about, `unlock` too, with a secret, and `relay`, which pays."""
 
     def write(name, call, number):
         file = os.open(Path(folder) / "ledger", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -71,16 +73,30 @@ def tools_of(folder):
         await asyncio.sleep(0)
         return write("send", context.invocation_id, number)
 
+    @tool(idempotent=True)
+    async def unlock(number: int, pin: Annotated[int, Sensitive], context: Context) -> str:
+        """Unlock."""
+        return write("unlock", context.invocation_id, pin)
+
     @tool
     async def relay(number: int, context: Context) -> str:
         """Relay."""
         return (await context.call("pay", {"number": number})).status
 
-    return [pay, put, look, tell, send, relay]
+    return [pay, put, look, tell, unlock, send, relay]
 
+
+PIN = 4711
+
+ASKED = ("send", "relay", "unlock")
 
 RULES = [
-    Rule(ref="send", behavior=Behavior.ASK, source=RuleSource.PROJECT_SETTINGS, tools=("local.send", "local.relay")),
+    Rule(
+        ref="send",
+        behavior=Behavior.ASK,
+        source=RuleSource.PROJECT_SETTINGS,
+        tools=tuple(f"local.{name}" for name in ASKED),
+    ),
     Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",)),
 ]
 
@@ -100,25 +116,30 @@ def ledger_of(folder):
     return [(name, call, int(number)) for name, call, number in map(str.split, lines)]
 
 
+def input_of(name, number):
+    """Give what a tool is called with."""
+    return {"number": number, "pin": PIN} if name == "unlock" else {"number": number}
+
+
 async def stand_in_line(folder, name, number):
     async with open_runtime(folder) as rt:
         surface = await rt.surface()
         first = next(iter(rt._core.tools.values()))
         await rt._core.gate.enter(first.safety.static)
-        calling = asyncio.ensure_future(rt.call(name, {"number": number}, surface=surface))
-        while name == "send" and not (asked := await rt.approvals()):
+        calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
+        while name in ASKED and not (asked := await rt.approvals()):
             await asyncio.sleep(0.01)
-        if name == "send":
-            await rt.decide(asked[0].approval_id, "allow", updated_input={"number": 9})
+        if name in ASKED:
+            await rt.decide(asked[0].approval_id, "allow", updated_input={**asked[0].shown, "number": 9})
         await asyncio.wait([calling], timeout=0.2)  # longer than facts linger in memory
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def main(folder, name, number):
     async with open_runtime(folder) as rt:
-        danger["is_mortal"] = name not in ("send", "relay")
+        danger["is_mortal"] = name not in ASKED
         surface = await rt.surface(role=Role(name="clerk", without=("local.pay",)) if name == "relay" else None)
-        calling = asyncio.ensure_future(rt.call(name, {"number": number}, surface=surface))
+        calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
         while not (asked := await rt.approvals()) and not calling.done():
             await asyncio.sleep(0.01)
         print(asked[0].approval_id if asked else calling.result(), flush=True)
@@ -128,7 +149,7 @@ async def main(folder, name, number):
 
 if __name__ == "__main__":
     hurry()
-    if sys.argv[2] in ("line", "approved"):
-        name = "pay" if sys.argv[2] == "line" else "send"
-        asyncio.run(stand_in_line(sys.argv[1], name, int(sys.argv[3])))
+    in_line = {"line": "pay", "approved": "send", "unlocked": "unlock"}
+    if sys.argv[2] in in_line:
+        asyncio.run(stand_in_line(sys.argv[1], in_line[sys.argv[2]], int(sys.argv[3])))
     asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))

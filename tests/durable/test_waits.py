@@ -63,6 +63,7 @@ def _of(number):
 EDITS = {
     "what runs": lambda kept: kept.update(call_input=_of(9000)),
     "what was asked for": lambda kept: kept.update(model_input=_of(9000)),
+    "who asked for it": lambda kept: kept.update(actor_ref="user:root"),
     "which tool": lambda kept: kept.update(tool_id="tool_local.pay"),
     "what is shown": lambda kept: kept["question"].update(shown={"number": 1}),
     "which digest is answered": lambda kept: kept["question"].update(input_digest="sha256:" + 64 * "0"),

@@ -151,7 +151,7 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         tool_id=tool.tool_id,
         tool_name=tool.name,
         shown=shown,
-        input_digest=input_digest(proposed, tool.redactor, core.digest_key),
+        input_digest=input_digest(proposed, tool.redactor, call.digest_key),
         declaration_digest=tool.subject.declaration_digest,
         verdict=verdict,
         suggested_updates=_suggested(call, tool, proposed, verdict),
@@ -166,7 +166,7 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
         tool.redactor,
         question.suggested_updates,
         question.approval_id,
-        core.digest_key,
+        call.digest_key,
     )
     call.note(steps.ASKED, evidence)
     return question
@@ -256,7 +256,7 @@ async def _edited(
         raise
     call.note(
         steps.ANSWERED,
-        AnswerGiven(replace(told, input_digest=input_digest(edited, tool.redactor, call.core.digest_key))),
+        AnswerGiven(replace(told, input_digest=input_digest(edited, tool.redactor, call.digest_key))),
     )
     hold(call, Point.APPROVED, edited, answered.question)
     if call.core.advisers:

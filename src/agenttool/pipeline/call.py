@@ -10,6 +10,7 @@ from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
+from agenttool.pipeline.digests import key_of
 from agenttool.pipeline.evidence import Decided, Launched, Request
 from agenttool.pipeline.parts import keep_part
 from agenttool.pipeline.progress import Update, put_down
@@ -81,6 +82,7 @@ class Call(Live, eq=False):
         rests: whom to tell that it has come to rest, ended or not.
         story: what was noted of it, as long as whoever started it waits for it to come to rest.
         attempts: how many processes have begun to run it.
+        salt: what hides its sensitive fields in digests; told to nobody, and kept with the raw inputs.
         allowed_until: when its permission ends, if it does.
         depth: how many calls led to it.
         scheduler_policy: that of the batch it belongs to.
@@ -148,6 +150,7 @@ class Call(Live, eq=False):
     is_away: bool = False
     rests: "asyncio.Future[None] | None" = None
     story: list[Fact] | None = None
+    salt: bytes = b""
 
     @property
     def result_id(self) -> ResultId:
@@ -194,8 +197,15 @@ class Call(Live, eq=False):
         """Make the evidence of the next decision about this call."""
         self.decisions += 1
         decision_id = DecisionId(f"dec_{self.unique}-{self.decisions}")
-        key = self.core.digest_key
-        return Decided(verdict, judged, decision_id, self.request.redactor, digest_key=key)
+        return Decided(verdict, judged, decision_id, self.request.redactor, digest_key=self.digest_key)
+
+    @property
+    def digest_key(self) -> bytes:
+        """What the digests of its inputs are sealed with; empty if its tool has no sensitive fields."""
+        if self.tool is None or self.tool.redactor is None:
+            return b""
+        self.salt = self.salt or self.core.ids.secret()
+        return key_of(self.salt, self.request.model_input)
 
     @property
     def cancel(self) -> "Call":

@@ -67,7 +67,6 @@ class Core:
     patience: Patience
     loop: asyncio.AbstractEventLoop
     thread_id: int
-    digest_key: bytes
     thread: Thread
     """The conversation that calls are made in, unless they say otherwise."""
     hooks: tuple[Hook, ...] = ()

@@ -159,10 +159,12 @@ class Decided(Plain, frozen=True):
     digest_key: bytes = b""
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell the decision and its reason; a request says if anybody is asked, and if its digest is sealed."""
+        """Tell the decision and its reason; a request says if anybody is asked, and how its digest is sealed."""
         if event is EventType.PERMISSION_REQUESTED:
             told: JsonObject = {"prompted": self.approval_id is not None, "decision_id": self.decision_id}
             told["sealed"] = self.redactor is not None
+            if self.redactor is not None:
+                told["salted"] = True
             return {**told, "approval_id": self.approval_id} if self.approval_id else told
         return {"decision_id": self.decision_id, "behavior": self.verdict.behavior.value, "source": self.verdict.source}
 

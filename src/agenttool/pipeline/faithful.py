@@ -4,33 +4,66 @@ The log is chained, and what is kept beside it is not: whoever can edit the file
 one that somebody was asked about. So a call goes on, and an answer is taken, only if both say the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from agenttool.codec import parse_object
 from agenttool.errors import RecordError
 from agenttool.journal.fold import invocation_of, records_of
+from agenttool.pipeline.digests import key_of, sealed_digest
 from agenttool.pipeline.held import Held, Point
 from agenttool.ports.facts import Fact
-from agenttool.records import Json, PermissionDecision, ToolInvocation, UnsetType
+from agenttool.records import EventType, Json, PermissionDecision, ToolInvocation, UnsetType
 from agenttool.results.redaction import MARKER
 
 
 def unfaithful(kind: str, held: Held, facts: Sequence[Fact]) -> str | None:
     """Name what is kept of a call and is not what the log tells of it; none if all of it is.
 
-    A secret was told to the log as redacted; of that, nobody but whoever keeps it knows what it was.
+    A secret was told to the log as redacted, and is bound to it by the digest of what was judged, which is sealed.
     """
     told = invocation_of(facts)
-    if told is None or held.tool_id != told.tool_id:
+    if told is None:
         return "tool"
-    if kind not in (Point.ASKED, Point.APPROVED) and told.started_at is None:
-        return "start"
-    if not _shows(told.model_input, held.model_input):
-        return "model_input"
+    return next((what for what, is_told in _compared(kind, held, told, facts) if not is_told), None)
+
+
+def _compared(kind: str, held: Held, told: ToolInvocation, facts: Sequence[Fact]) -> Iterator[tuple[str, bool]]:
+    """Name what is kept, one after the other, and tell whether the log tells it; each relies on those before it."""
+    yield "tool", held.tool_id == told.tool_id
+    yield "start", kind in (Point.ASKED, Point.APPROVED) or told.started_at is not None
+    asked = held.request
+    yield (
+        "caller",
+        (asked.surface_id, asked.actor_ref, asked.parent_invocation_id, asked.native_call_id)
+        == (
+            told.surface_id,
+            told.actor_ref,
+            told.parent_invocation_id,
+            told.native_call_id,
+        ),
+    )
+    yield "model_input", _shows(told.model_input, held.model_input)
     runs = told.permission_input if isinstance(told.call_input, UnsetType) else told.call_input
-    if not _shows(runs, held.call_input):
-        return "call_input"
-    return None if _is_asked(held, told, facts) else "question"
+    yield "call_input", _shows(runs, held.call_input)
+    yield "hidden input", _keeps_secrets(held, facts)
+    yield "question", _is_asked(held, told, facts)
+
+
+def _keeps_secrets(held: Held, facts: Sequence[Fact]) -> bool:
+    """Tell whether what the log does not show is what was judged last; earlier versions kept nothing to tell it by."""
+    if not any(map(_is_salted, facts)):
+        return True
+    decisions = [each for each in records_of(facts) if isinstance(each, PermissionDecision)]
+    judged = [each.input_digest for each in decisions if each.input_digest is not None]
+    key = key_of(held.salt or b"", held.model_input)
+    return sealed_digest(parse_object(held.call_input), key) in judged[-1:]
+
+
+def _is_salted(fact: Fact) -> bool:
+    """Tell whether a fact says that the key of its digest is made of a salt that is kept with the call."""
+    if fact.data is None or isinstance(fact.data, dict):
+        return False
+    return fact.data.members(EventType.PERMISSION_REQUESTED).get("salted") is True
 
 
 def _is_asked(held: Held, told: ToolInvocation, facts: Sequence[Fact]) -> bool:

@@ -67,6 +67,8 @@ class Held(Part, frozen=True, kw_only=True):
     started_ns: int = 0
     attempts: int = 1
     thread: Thread | None = None
+    salt: bytes | None = None
+    """What sealed the digests of its inputs, where some of them are hidden; nobody else knows it."""
     only: tuple[ToolId, ...] | None = None
     """What could be called on its surface, if not all, so that calls it makes find no more than before."""
     question: Question | None = None
@@ -142,6 +144,7 @@ def _held(call: Call, call_input: JsonObject, question: Question | None) -> Held
         started_ns=call.started_ns,
         attempts=call.attempts,
         thread=None if tool.later is None else call.core.thread,
+        salt=call.salt or None,
         question=question,
     )
 

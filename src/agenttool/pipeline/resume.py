@@ -81,7 +81,7 @@ def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None)
             call.made = Ended(fact.data.result, fact.data.context_modifiers)
     if held is not None:
         call.decisions, call.mutations, call.hook_runs = held.decisions, held.mutations, held.hook_runs
-        call.started_ns, call.attempts = held.started_ns, held.attempts
+        call.started_ns, call.attempts, call.salt = held.started_ns, held.attempts, held.salt or b""
     if tool is not None and held is not None:
         call.request = held.request if tool.redactor is None else held.request.with_redactor(tool.redactor)
         call.learn_secrets(parse_object(held.call_input))

@@ -78,7 +78,6 @@ def make_core(
         patience=Patience(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
         loop=loop,
         thread_id=threading.get_ident(),
-        digest_key=world.ids.secret(),
         thread=Thread(thread_id=world.thread),
         hooks=tuple(hooks),
         advisers=tuple(advisers),

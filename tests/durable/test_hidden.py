@@ -1,0 +1,148 @@
+"""What nobody is shown of a call that waits: it is what runs, nobody can change it, and nobody can guess it."""
+
+import asyncio
+import base64
+import json
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import pytest
+
+from agenttool.codec import write
+
+EVIL = 1234
+
+
+def _edit(folder, change):
+    """Change what is kept of the only call, behind the back of everybody."""
+    with closing(sqlite3.connect(folder / "state.db")) as file, file:
+        (body,) = file.execute("SELECT body FROM open_calls").fetchone()
+        kept = json.loads(body)
+        change(kept)
+        file.execute("UPDATE open_calls SET body = ?", (json.dumps(kept).encode(),))
+
+
+def _pin(part):
+    def change(kept):
+        given = json.loads(base64.b64decode(kept[part]))
+        kept[part] = base64.b64encode(json.dumps({**given, "pin": EVIL}).encode()).decode()
+
+    return change
+
+
+EDITS = {
+    "what runs": _pin("call_input"),
+    "what was asked for": _pin("model_input"),
+    "the salt": lambda kept: kept.update(salt=base64.b64encode(bytes(32)).decode()),
+    "a longer salt": lambda kept: kept.update(salt=base64.b64encode(base64.b64decode(kept["salt"]) + b"0").decode()),
+    "no salt": lambda kept: kept.pop("salt"),
+}
+
+
+def _verify(folder):
+    program = [sys.executable, "-m", "agenttool", "verify", "--store", f"{folder}/state.db"]
+    return subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+
+
+async def _killed(asking):
+    with asking(7, "unlock") as (child, approval_id):
+        child.kill()
+    return approval_id
+
+
+@pytest.mark.parametrize("edit", [None, {"number": 9, "pin": "[redacted]"}, {"number": 7, "pin": 99}])
+async def test_what_nobody_was_shown_is_what_runs_after_a_kill(asking, survivor, ended, sound, living, tmp_path, edit):
+    approval_id = await _killed(asking)
+    async with survivor() as rt:
+        await rt.decide(approval_id, "allow", updated_input=edit)
+        (result,) = await ended(rt)
+        pin = 99 if edit is not None and edit["pin"] == 99 else living.PIN
+        assert living.ledger_of(tmp_path) == [("unlock", result.invocation_id, pin)]
+        await sound(rt)
+
+
+async def test_what_nobody_was_shown_is_what_is_run_again(asking, survivor, ended, sound, living, tmp_path):
+    with asking(7, "unlock") as (child, approval_id):
+        async with survivor() as rt:
+            await rt.decide(approval_id, "allow")
+            while child.poll() is None:  # its tool writes, and kills it
+                await asyncio.sleep(0.01)
+            (result,) = await ended(rt)
+            assert result.error is None
+            assert living.ledger_of(tmp_path) == [("unlock", result.invocation_id, living.PIN)] * 2
+            await sound(rt)
+
+
+@pytest.mark.parametrize("edit", EDITS)
+async def test_a_secret_that_somebody_edits_in_the_file_is_neither_answered_nor_run(
+    asking, survivor, ended, sound, living, tmp_path, edit
+):
+    approval_id = await _killed(asking)
+    assert _verify(tmp_path).returncode == 0
+    _edit(tmp_path, EDITS[edit])
+    verified = _verify(tmp_path)
+    assert (verified.returncode, "another hidden input" in verified.stdout) == (1, True)
+    async with survivor() as rt:
+        refused = await rt.decide(approval_id, "allow")
+        assert refused.reason == "other_question"
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:  # an answer from somebody who knows how
+        file.execute(
+            "INSERT INTO answers (approval_id, at_ns, body) VALUES (?, 1, ?)",
+            (approval_id, b'{"by": "eve", "allow": true}'),
+        )
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        assert result.error.error_code == "kept_call_changed"
+        assert living.ledger_of(tmp_path) == []
+        await sound(rt)
+
+
+@pytest.mark.parametrize("edit", [None, *EDITS])
+async def test_a_secret_of_a_call_that_was_approved_runs_as_it_was_or_not_at_all(
+    dies, survivor, ended, sound, living, tmp_path, edit
+):
+    dies("unlocked", 7)
+    if edit is not None:
+        _edit(tmp_path, EDITS[edit])
+    async with survivor() as rt:
+        (result,) = await ended(rt)
+        ran = [("unlock", result.invocation_id, living.PIN)] if edit is None else []
+        assert living.ledger_of(tmp_path) == ran
+        assert (result.error and result.error.error_code) == (None if edit is None else "kept_call_changed")
+        await sound(rt)
+
+
+async def test_a_call_that_an_earlier_version_put_down_goes_on(asking, survivor, ended, living, tmp_path):
+    """It had nothing that could tell whether its secret was edited, and the log does not say that it had."""
+    approval_id = await _killed(asking)
+    _edit(tmp_path, EDITS["no salt"])
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+        file.execute("UPDATE facts SET told = replace(told, ?, ?)", (b',"salted":true', b""))
+    async with survivor() as rt:
+        await rt.decide(approval_id, "allow")
+        (result,) = await ended(rt)
+        assert living.ledger_of(tmp_path) == [("unlock", result.invocation_id, living.PIN)]
+
+
+@pytest.mark.requirement("AT-PERM-14")
+async def test_nobody_who_reads_the_records_can_tell_that_two_calls_have_the_same_secret(survivor, tmp_path):
+    async with survivor() as rt:
+        surface = await rt.surface()
+        given = {"number": 1, "pin": 4711}
+        calling = [asyncio.ensure_future(rt.call("unlock", given, surface=surface)) for _ in range(2)]
+        async with asyncio.timeout(20):
+            while len(questions := await rt.approvals()) < len(calling):
+                await asyncio.sleep(0.01)
+        assert len({each.input_digest for each in questions}) == len(questions)
+        exported = b"\n".join([write(record) async for record in rt.export()])
+        with closing(sqlite3.connect(tmp_path / "state.db")) as file:
+            bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM open_calls")]
+            told = b"".join(told for (told,) in file.execute("SELECT CAST(told AS BLOB) FROM facts"))
+    salts = [base64.b64decode(body["salt"]) for body in bodies]
+    assert [len(salt) for salt in salts] == [32, 32]
+    for salt in salts:
+        for spelled in (salt, salt.hex().encode(), base64.b64encode(salt)):
+            assert spelled not in exported + told
+    await asyncio.gather(*calling)
