@@ -19,6 +19,7 @@ from obstore.store import LocalStore, ObjectStore, from_url
 
 from agenttool.errors import ConfigError, StoreError
 from agenttool.records import Digest
+from agenttool.stores.files.staged import sweep_staged
 
 PIECE = 1 << 20
 """How many bytes a stream gives at a time, about."""
@@ -142,11 +143,14 @@ class ObjectPayloads:
         yield _checked(digest, running.hexdigest(), held)
 
     async def expire(self, before_ns: int) -> int:
-        """Let go of bytes that nobody has put since a moment, a page of the listing at a time."""
+        """Let go of bytes that nobody has put since a moment, and of what was on its way a day ago and is so still."""
         before = datetime.fromtimestamp(before_ns / 1e9, UTC)
         with _failing("the old ones"):
             # What a process left that died while bytes came is nobody's; one that lives may still be writing.
-            await self._let_go("incoming", min(before, datetime.fromtimestamp(time.time() - REFRESH_S, UTC)))
+            left_s = time.time() - REFRESH_S
+            await self._let_go("incoming", datetime.fromtimestamp(left_s, UTC))
+            if self._folder is not None:
+                await asyncio.to_thread(sweep_staged, self._folder, left_s)
             return await self._let_go("sha256", before)
 
     async def _let_go(self, prefix: str, before: datetime) -> int:
