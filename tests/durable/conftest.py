@@ -19,6 +19,8 @@ from agenttool.schema.compile import Checker
 from agenttool.schema.record_schemas import SCHEMA_FILES
 
 BOUND_S = 20
+PATIENCE_S = 180
+"""A test that takes so long waits for what never comes; a slow one has ten times as long."""
 HERE = Path(__file__).parent
 SCHEMAS = HERE.resolve().parents[2] / "shared" / "schemas"
 
@@ -36,6 +38,20 @@ def living():
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(keeper, "LOOK_EVERY_S", 0.02)
     monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.1)
+
+
+@pytest.fixture(autouse=True)
+def _bounded(request):
+    """Fail a test that hangs, where it hangs: nobody knows what a process in trouble does not do."""
+
+    def give_up(*_):
+        pytest.fail("this test hangs; what it waits for is where it was interrupted")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(PATIENCE_S * (10 if request.node.get_closest_marker("slow") else 1))
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture
@@ -89,11 +105,16 @@ def ended():
     """Wait until every call but those that wait for an answer has ended; give their results, the oldest first."""
 
     async def ended(rt, count=1):
-        while True:
-            found = [record async for record in rt.export() if type(record).__name__ == "ToolResult"]
-            if len(found) >= count:
-                return found
-            await asyncio.sleep(0.02)
+        found = []
+        try:
+            async with asyncio.timeout(3 * BOUND_S):
+                while len(found) < count:
+                    await asyncio.sleep(0.02)
+                    found = [record async for record in rt.export() if type(record).__name__ == "ToolResult"]
+        except TimeoutError:
+            left = [(each.invocation_id, each.kind, each.owner) for each in await rt._core.open_calls.page(limit=9)]
+            pytest.fail(f"{len(found)} of {count} calls ended within {3 * BOUND_S} s; these are open: {left}")
+        return found
 
     return ended
 

@@ -36,7 +36,7 @@ class Runtime:
 
     async def serve(self, reader, writer):
         """Take messages from one connection."""
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        with contextlib.closing(writer), contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 fields = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
@@ -47,7 +47,6 @@ class Runtime:
                 await writer.drain()
                 if not answer:
                     break
-        writer.close()
 
     def take(self, key, message):
         """Take a message in, once per key."""

@@ -13,6 +13,7 @@ from agenttool.ports.world import Moment
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 WAITING = 100_000
+BOUND_S = 60
 
 
 def question(number):
@@ -40,20 +41,39 @@ def effort():
     return effort
 
 
+async def hear(child, owner, what):
+    """Give the next line that a process says; if it says none, fail with who did not say what."""
+    try:
+        async with asyncio.timeout(BOUND_S):
+            line = await child.stdout.readline()
+    except TimeoutError:
+        pytest.fail(f"process {owner!r} lives, and did not say {what} within {BOUND_S} s")
+    assert line, f"process {owner!r} ended before it said {what}"
+    return line
+
+
 async def run_at_once(program, folder, owners):
     """Run a program once for each owner, let all of them begin together, and give what they say."""
 
     async def start(owner):
         return await asyncio.create_subprocess_exec(sys.executable, program, folder, owner, stdin=PIPE, stdout=PIPE)
 
-    children = [await start(owner) for owner in owners]
-    assert [await child.stdout.readline() for child in children] == [b"ready\n"] * len(children)
-    for child in children:
-        child.stdin.write(b"go\n")
-    said = [json.loads(await child.stdout.readline()) for child in children]
-    for child in children:
-        child.stdin.write(b"done\n")
-    assert [await child.wait() for child in children] == [0] * len(children)
+    children = {owner: await start(owner) for owner in owners}
+    try:
+        for owner, child in children.items():
+            assert await hear(child, owner, "that it is ready") == b"ready\n"
+        for child in children.values():
+            child.stdin.write(b"go\n")
+        said = [json.loads(await hear(child, owner, "what it took")) for owner, child in children.items()]
+        for child in children.values():
+            child.stdin.write(b"done\n")
+        async with asyncio.timeout(BOUND_S):
+            assert [await child.wait() for child in children.values()] == [0] * len(children)
+    finally:
+        for child in children.values():
+            if child.returncode is None:
+                child.kill()
+                await child.wait()
     return said
 
 
