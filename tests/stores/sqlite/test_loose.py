@@ -1,12 +1,15 @@
 """What few callers wrote is found from the first moment, whether or not it is bound yet."""
 
 from contextlib import closing
+from unittest.mock import Mock
 
 import pytest
 
+from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import BEGUN
 from agenttool.ports.world import Moment
+from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.connect import connect
 from agenttool.stores.sqlite.loose import IS_LOOSE, MOST_LOOSE
 from agenttool.stores.sqlite.reader import SqliteReader
@@ -99,3 +102,31 @@ async def test_what_an_older_file_holds_is_not_looked_through_for_every_call(ope
     store = open_store()
     assert loose(store) == 0
     await store.close()
+
+
+async def test_a_call_that_waits_is_not_also_among_those_begun(open_store, write):
+    store = open_store("one")
+    await store.open_calls.renew(LATER)
+    store.log.append(story_of(1)[0])
+    store.open_calls.hold(invocation_number(1), kind="asked", body=b"{}", approval_id="apr_1")
+    await store.log.settle()
+    await write(store, *range(2, 2 + MOST_LOOSE // PER_CALL))
+    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    assert (await store.open_calls.get(invocation_number(1))).kind == "asked"
+    await store.close()
+
+
+async def test_a_call_whose_beginning_could_not_be_written_at_first_is_found_once_it_was(open_store, monkeypatch):
+    dead, heir = open_store("dead"), open_store("heir")
+    await dead.open_calls.renew(NOW)
+    await heir.open_calls.renew(Moment(3))
+    with monkeypatch.context() as failing:
+        failing.setattr(Batch, "write", Mock(side_effect=StoreError("the disk is full")))
+        dead.log.append(story_of(1)[0])
+        with pytest.raises(StoreError):
+            await dead.shelf.put("kind", "key", b"")
+    await dead.log.settle()
+    (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
+    assert taken.invocation_id == invocation_number(1)
+    assert heir._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    await heir.close()

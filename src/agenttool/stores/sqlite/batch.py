@@ -119,6 +119,7 @@ class Batch:
         for calls that begin, or goes with a change; until then it stays, so that an end alone writes only facts.
         """
         self.is_loose = len(self.facts) <= FEW and not self.changes and all(map(_is_short, self.facts))
+        self._rows = []  # of a try that failed
         if self.is_loose:
             for together in self.begun:
                 together.is_put = together.is_loose = bool(together.calls)

@@ -32,7 +32,10 @@ LOOSELY_HELD = (
 """The calls under way of which only loose rows say so: the newest row of a call knows."""
 
 _ROWS = f"SELECT last, CAST(told AS BLOB), holder FROM facts WHERE {IS_LOOSE} ORDER BY last"  # noqa: S608 -- constants only
-_BEGIN = "REPLACE INTO begun VALUES (?, ?, json_array(?))"
+_BEGIN = (  # what is kept of a call that waits says more
+    "REPLACE INTO begun SELECT ?1, ?2, json_array(?3) WHERE NOT EXISTS"
+    " (SELECT 1 FROM open_calls WHERE invocation_id = ?3)"
+)
 _INDEX = "INSERT OR IGNORE INTO facts_of_call SELECT value ->> 0, value ->> 1 FROM json_each(?)"
 _LET_GO = (
     "DELETE FROM begun WHERE owner = ? AND number < 0 AND NOT EXISTS"
