@@ -29,7 +29,7 @@ deeds = st.one_of(
     st.tuples(st.just("release"), owners, numbers),
     st.tuples(st.just("renew"), owners, moments),
     st.tuples(st.just("claim"), owners, moments, st.integers(1, 3)),
-    st.tuples(st.just("take"), owners, numbers, moments),
+    st.tuples(st.just("take"), owners, numbers, moments, st.booleans()),
     st.tuples(st.just("answer"), owners, numbers, moments),
     st.tuples(st.just("retire"), owners),
 )
@@ -54,8 +54,8 @@ async def do(calls, deed, *values):
             await calls.renew(Moment(until))
         case "claim", (now, limit):
             outcome = sorted(await calls.claim(now=Moment(now), limit=limit), key=lambda call: call.invocation_id)
-        case "take", (number, now):
-            outcome = await calls.take(invocation_number(number), now=Moment(now))
+        case "take", (number, now, if_due):
+            outcome = await calls.take(invocation_number(number), now=Moment(now), if_due=if_due)
         case "answer", (number, now):
             outcome = await calls.answer(question(number), b"yes", now_ns=now)
         case _:

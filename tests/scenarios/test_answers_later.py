@@ -351,3 +351,43 @@ async def test_a_call_that_has_a_name_is_started_once(store, opened):
         assert len(far.sent) == 1
         with pytest.raises(ConfigError, match="new_invocation_id"):
             await rt.start("ask", {"n": 1}, surface=surface, invocation_id="inv_1")
+
+
+@pytest.mark.parametrize("looks", ["itself", "another"])
+@pytest.mark.slow
+async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_waiting(
+    tmp_path, opened, looks, monkeypatch
+):
+    far, place, acknowledged = Answers(within_s=3600), f"sqlite:{tmp_path}/state.db", asyncio.Event()
+
+    async def send(job):
+        await acknowledged.wait()
+        return LATER
+
+    far.on_send = send
+    async with opened(place, far, lease_s=1.0) as rt, opened(place, far) as other:
+        rt._keeper._task.cancel()  # it is so busy that it does not come to say that it lives
+        other._keeper._task.cancel()
+        looking = rt if looks == "itself" else other
+        starting = asyncio.ensure_future(rt.start("ask", {"n": 1}, surface=await rt.surface()))
+        calls, really_due = looking._core.open_calls, looking._core.open_calls.due
+        async with asyncio.timeout(20):
+            while not await really_due(now=rt._core.moment(), limit=9):  # noqa: ASYNC110 -- until it passes for dead
+                await asyncio.sleep(0.05)
+
+        async def due(**asked):
+            found = await really_due(**asked)
+            if found:
+                acknowledged.set()
+                await starting
+            return found
+
+        monkeypatch.setattr(calls, "due", due)
+        assert await looking._keeper.take_up() == 0
+        acknowledged.set()
+        invocation = await starting
+        assert (far.withdrawn, [each.invocation_id for each in await rt.waiting()]) == ([], [invocation.invocation_id])
+        assert await other.answer_later(invocation.invocation_id, answer("there")) is Taken.TAKEN
+        result = await other.wait(invocation.invocation_id, within_s=10)
+        assert (result.error, result.content[0].text) == (None, "there")
+        assert len(far.sent) == 1

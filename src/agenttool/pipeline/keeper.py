@@ -1,7 +1,7 @@
 """Looks after the calls of a durable store: says that we live, hears answers from elsewhere, and takes up orphans."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
@@ -139,16 +139,25 @@ class Keeper:
         await self.start()
         taken, after = 0, None
         async with self._taking:  # an answer may come while we look
-            while due := await self.calls.due(now=self.core.moment(), after=after, limit=AT_ONCE):
-                await self._stay_alive()
+            while due := await self._due(after):
                 after = due[-1].invocation_id
                 mine = [opened.invocation_id for opened in due if self._is_ours(opened)]
-                took = await asyncio.gather(*(self.calls.take(each, now=self.core.moment()) for each in mine))
+                await self._stay_alive()
+                now = self.core.moment()
+                # Its owner may only have been slow, and have gone on with it, or left it, since we looked.
+                took = await asyncio.gather(*(self.calls.take(each, now=now, if_due=True) for each in mine))
                 for opened in took:
                     if opened is not None:
                         self._go_on(opened)
                         taken += 1
         return taken
+
+    async def _due(self, after: InvocationId | None) -> Sequence[OpenCall]:
+        """Give some calls of the dead; none as long as we may pass for dead ourselves, for then ours are among them."""
+        await self._stay_alive()
+        if self.core.deadlines.now() - self._renewed >= self.core.lease_s:
+            return ()  # to say that we live took so long that it is over
+        return await self.calls.due(now=self.core.moment(), after=after, limit=AT_ONCE)
 
     async def questions(self, limit: int, after: ApprovalId | None = None) -> tuple[Question, ...]:
         """Give the open questions of all processes, the oldest first, from after one of them."""

@@ -243,8 +243,13 @@ class OpenCalls(Protocol):
         """
         ...
 
-    async def take(self, invocation_id: InvocationId, *, now: Moment) -> OpenCall | None:
+    async def take(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
         """Take one call of a dead owner, whatever it waits for; none if it is not there, or its owner lives.
+
+        Args:
+            invocation_id: which call.
+            now: when.
+            if_due: only if there is something to do for it, as in `due`; it may have gone on since somebody looked.
 
         Raises:
             StoreError: this owner is not alive itself.

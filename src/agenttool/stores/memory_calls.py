@@ -117,10 +117,11 @@ class MemoryOpenCalls:
         """Take calls of dead owners that there is something to do for."""
         return self._claim((call for call in self._sorted() if self._is_due(call, now.now_ns)), now, limit)
 
-    async def take(self, invocation_id: InvocationId, *, now: Moment) -> OpenCall | None:
+    async def take(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
         """Take one call of a dead owner."""
         call = self._table.calls.get(invocation_id)
-        found = self._claim(() if call is None else (call,), now, 1)
+        is_wanted = call is not None and (not if_due or self._is_due(call, now.now_ns))
+        found = self._claim((call,) if call is not None and is_wanted else (), now, 1)
         return found[0] if found else None
 
     def _claim(self, chosen: Iterable[OpenCall], now: Moment, limit: int) -> list[OpenCall]:

@@ -27,6 +27,8 @@ _CALL = (
 )
 _DEAD = f"(owner IS NULL OR owner NOT IN ({ALIVE}))"
 _ONE = f"SELECT invocation_id FROM open_calls WHERE invocation_id = :one AND {_DEAD}"  # noqa: S608 -- constants only
+_GIVEN = "SELECT 1 FROM answers WHERE answers.approval_id = open_calls.approval_id AND answers.body IS NOT NULL"
+_ONE_DUE = f"{_ONE} AND (approval_id IS NULL OR due_at_ns <= :now OR EXISTS ({_GIVEN}))"
 # Each arm is told which index to go by, so that calls which only wait are not even looked at.
 _DUE = f"""
     SELECT DISTINCT invocation_id FROM (
@@ -128,9 +130,9 @@ class SqliteOpenCalls:
         """Take calls of dead owners that there is something to do for."""
         return await self._claim(_DUE, now, after="", limit=limit)
 
-    async def take(self, invocation_id: InvocationId, *, now: Moment) -> OpenCall | None:
+    async def take(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
         """Take one call of a dead owner."""
-        found = await self._claim(_ONE, now, one=invocation_id)
+        found = await self._claim(_ONE_DUE if if_due else _ONE, now, one=invocation_id)
         return found[0] if found else None
 
     async def _inherit(self, now: Moment) -> None:

@@ -221,6 +221,22 @@ async def a_call_that_is_left_goes_to_whoever_takes_it_when_it_is_answered(open_
         await here.settle()
 
 
+async def a_call_that_went_on_since_somebody_looked_is_not_taken_as_due(open_calls: OpenTheCalls) -> None:
+    async with open_calls("a") as slow, open_calls("b") as there:
+        await there.renew(Moment(LATEST))
+        await slow.renew(Moment(NOW))
+        slow.hold(invocation_number(1), kind="sending", body=b"", approval_id=_question(1), due_at_ns=0)
+        await slow.settle()
+        assert _ids(await there.due(now=Moment(LATER), limit=10)) == [invocation_number(1)]
+        slow.hold(invocation_number(1), kind="away", body=b"", approval_id=_question(1), is_left=True)
+        await slow.settle()
+        assert await there.take(invocation_number(1), now=Moment(LATER), if_due=True) is None
+        await there.answer(_question(1), b"yes", now_ns=LATER)
+        taken = await there.take(invocation_number(1), now=Moment(LATER), if_due=True)
+        assert taken is not None
+        assert taken.answer == b"yes"
+
+
 async def what_is_parked_is_told_apart_by_what_it_waits_for(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as calls:
         await _park(calls, 1, 2)
@@ -247,5 +263,6 @@ OPEN_CALLS_PROMISES = (
     nobody_takes_calls_who_is_not_alive,
     a_call_may_be_due_before_it_is_too_late_to_answer,
     a_call_that_is_left_goes_to_whoever_takes_it_when_it_is_answered,
+    a_call_that_went_on_since_somebody_looked_is_not_taken_as_due,
     what_is_parked_is_told_apart_by_what_it_waits_for,
 )
