@@ -67,6 +67,7 @@ class Callbacks:
     now_ns: Callable[[], int]
     unique: Callable[[], str]
     withdraw: Callable[[InvocationId, str], None]
+    saw: Callable[[ToolId], None]
     _locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary["str", "asyncio.Lock"])
     _at_once: int = 0
 
@@ -133,6 +134,7 @@ class Callbacks:
         awaited = await self.door.awaited(call)
         if awaited is None:
             return _late(call)
+        self.saw(awaited.tool_id)
         is_new = bool(message.subscription) and await self._subscribe(awaited)
         taken = await self.door.answer_later(call, body)
         if taken is Taken.TAKEN:
@@ -212,7 +214,10 @@ class Callbacks:
     async def _asking(self, call: InvocationId, message: OAuth | UserChoice) -> tuple[Awaited | None, Outcome]:
         if message.id != call:
             return None, _dropped(call, "names another call")
-        return await self.door.awaited(call), _late(call)
+        awaited = await self.door.awaited(call)
+        if awaited is not None:
+            self.saw(awaited.tool_id)
+        return awaited, _late(call)
 
     async def _put(self, awaited: Awaited, delivery: str | None, **asked: object) -> Outcome:
         """Put a prompt up; its name is that of the delivery, so that the same prompt is put up once."""

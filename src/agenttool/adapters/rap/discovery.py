@@ -60,6 +60,7 @@ class Discovery:
         self._toolsets: dict[str, Toolset] = {}
         self._standings: dict[str, Standing] = {}
         self._asking: list[asyncio.Task[None]] = []
+        self._signs: dict[str, asyncio.Event] = {each.name: asyncio.Event() for each in self._sources}
 
     @property
     def toolsets(self) -> tuple[Toolset, ...]:
@@ -81,6 +82,12 @@ class Discovery:
             if not self._standings[source.name].is_ready:
                 self._asking.append(asyncio.create_task(self._until_it_says(source, heard)))  # noqa: TID251 -- `stop` is its parent
 
+    def saw(self, name: str) -> None:
+        """Hear that a server gave a sign of life; one that was away is asked soon."""
+        standing = self._standings.get(name)
+        if standing is not None and standing.state is ProviderState.CONNECTING:
+            self._signs[name].set()
+
     async def stop(self) -> None:
         """Ask nobody any more."""
         while self._asking:
@@ -94,10 +101,19 @@ class Discovery:
             delay_s = _delay(standing)
             next_ns = self._now_ns() + round(delay_s * 1e9)
             self._standings[source.name] = replace(standing, next_try_at_ns=next_ns)
-            await asyncio.sleep(delay_s)
+            await self._rest(self._signs[source.name], delay_s)
             await self._ask(source)
             if self._standings[source.name].state is not standing.state:
                 await heard()
+
+    async def _rest(self, sign: asyncio.Event, delay_s: float) -> None:
+        """Leave a server alone for so long, or until it gives a sign; however many it gives, for a moment at least."""
+        least_s = min(delay_s, FIRST_DELAY_S)
+        await asyncio.sleep(least_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_s - least_s):
+                await sign.wait()
+        sign.clear()
 
     async def _ask(self, source: RapSource) -> None:
         found = await discover(source, self._couriers[source.name])

@@ -67,6 +67,7 @@ class Rap:
             now_ns=host.now_ns,
             unique=host.unique,
             withdraw=self._withdraw,
+            saw=lambda tool_id: self._discovery.saw(source_name_in(tool_id)),
         )
         self._offers = Offers(
             take=host.declare,
