@@ -216,7 +216,11 @@ class Runtime(_Runtime):
 
     async def _hear(self, providers: Mapping[str, ProviderState]) -> None:
         """Show the tools there are by now, and let calls of theirs come to their ends that waited for them."""
-        await self._surfacing.hear(providers)
+        # A server that is awaited has no tools yet: what is there under its name is somebody else's, and need not wait.
+        others = {entry.tool.declaration.namespace for entry in self._catalog}
+        await self._surfacing.hear(
+            {name: ProviderState.READY if name in others else state for name, state in providers.items()}
+        )
         if self._keeper is not None and self._core.is_awake:
             with suppress(StoreError):  # it is tried again soon anyway
                 await self._keeper.take_up()

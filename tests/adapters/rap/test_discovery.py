@@ -9,6 +9,7 @@ import pytest
 from agenttool import Runtime, tool
 from agenttool.adapters.rap import discovery
 from agenttool.adapters.rap.settings import RapSource
+from agenttool.errors import StoreError
 from agenttool.pipeline import keeper, prompts
 from agenttool.policy.rules import Rule
 from agenttool.ports.surfacing import ProviderState
@@ -157,6 +158,24 @@ async def test_a_late_manifest_is_valid_as_a_whole_or_offers_nothing(away):
         assert rt.rap.faults == ()
 
 
+async def test_news_that_cannot_be_written_down_are_told_when_they_can_be(away, monkeypatch):
+    async with away() as (rt, _):
+        really, failed = rt.declare, []
+
+        def declare(tool):
+            if not failed:
+                failed.append(tool)
+                raise StoreError("the disk is full")
+            really(tool)
+
+        monkeypatch.setattr(rt, "declare", declare)
+        surface = await rt.surface()
+        async with asyncio.timeout(10):
+            while "tool_s0.read_probe" not in (await rt.current(surface)).tool_refs:  # noqa: ASYNC110 -- as above
+                await asyncio.sleep(0.01)
+        assert failed
+
+
 @pytest.mark.requirement("RAP-156")
 async def test_a_name_that_clashes_only_later_is_withheld_from_both_and_earlier_calls_still_end(away, tool_server):
     early = tool_server(tools=["read_probe", "water"])
@@ -182,6 +201,7 @@ async def test_a_late_tool_that_the_runtime_cannot_have_costs_no_other(away):
         return "ours"
 
     async with away(options={"tools": [read_probe]}) as (rt, server):
+        assert (await rt.call("s0.read_probe", {}, surface=await rt.surface())).content[0].text == "ours"
         server.manifest["tools"].append({"name": "water", "description": "d", "inputSchema": {"type": "object"}})
         await there(rt)
         (fault,) = rt.rap.faults

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.declare import Toolset, discover
 from agenttool.adapters.rap.settings import RapSource
+from agenttool.errors import StoreError
 from agenttool.ports.surfacing import ProviderState
 
 log = logging.getLogger("agenttool.rap")
@@ -90,11 +91,11 @@ class Discovery:
 
     async def stop(self) -> None:
         """Ask nobody any more."""
-        while self._asking:
-            task = self._asking.pop()
+        asking, self._asking = self._asking, []
+        for task in asking:
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        if asking:
+            await asyncio.wait(asking)
 
     async def _until_it_says(self, source: RapSource, heard: Callable[[], Awaitable[None]]) -> None:
         while not (standing := self._standings[source.name]).is_ready:
@@ -104,7 +105,7 @@ class Discovery:
             await self._rest(self._signs[source.name], delay_s)
             await self._ask(source)
             if self._standings[source.name].state is not standing.state:
-                await heard()
+                await _told(heard)
 
     async def _rest(self, sign: asyncio.Event, delay_s: float) -> None:
         """Leave a server alone for so long, or until it gives a sign; however many it gives, for a moment at least."""
@@ -124,6 +125,16 @@ class Discovery:
             standing = replace(standing, since_ns=since_ns, tries=before.tries + 1)
             _log(before, standing)
         self._toolsets[source.name], self._standings[source.name] = found, standing
+
+
+async def _told(heard: Callable[[], Awaitable[None]]) -> None:
+    """Let others hear of it, as often as it takes: a disk that fails now may be back soon."""
+    while True:
+        try:
+            return await heard()
+        except StoreError as error:
+            log.error("what a server offers cannot be written down: %s", error)  # noqa: TRY400 -- the words are enough
+            await asyncio.sleep(LONGEST_DELAY_S)
 
 
 def _state(found: Toolset) -> ProviderState:
