@@ -37,7 +37,7 @@ async def killed(folder, seed, rounds, lives_of, ports, module):
         for number in range(1, rounds):
             there.is_stormy = back.is_stormy = chance.random() < 0.1
             if chance.random() < 0.8:  # else it dies on its way up
-                await runtime.until("busy", within_s=2)
+                await runtime.until("busy", within_s=4)
             await asyncio.sleep(chance.uniform(0, 0.3))
             victims = chance.choice(((provider,), (runtime,), (provider, runtime)))
             for victim in victims:
@@ -50,7 +50,7 @@ async def killed(folder, seed, rounds, lives_of, ports, module):
                 case _:
                     await born(chance, provider, runtime, (number * CALLS, CALLS))
         there.is_stormy = back.is_stormy = False
-        await runtime.until("busy", within_s=2)
+        await runtime.until("busy", within_s=4)
         await runtime.end()
         await provider.end()
         await born(chance, provider, runtime, (0, 0))
