@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from agenttool.adapters.rap import subscriptions
+from agenttool.errors import StoreError
 
 
 async def subscribed(rt, server, started):
@@ -162,6 +163,26 @@ async def test_a_thread_has_so_many_subscriptions_and_no_more(running, tool_serv
         told = await server.until(lambda: server.posts("/cancel_tool_call"))
         assert told[0]["tool_call_id"] == call.invocation_id
         assert await event(server, invocation) == 410
+        result = await rt.result(call.invocation_id)
+        assert result.is_error
+        assert "the subscription was not kept" in result.error.message
+        assert "Watching" not in result.content[0].text  # nobody watches, whatever the tool says
+
+
+async def test_a_subscription_that_is_confirmed_twice_is_not_one_too_many(running, tool_server, started, monkeypatch):
+    server = tool_server()
+    async with running(server, max_subscriptions=1) as rt:
+        call, invocation = await started(rt, server)
+
+        async def fail(*_):
+            raise StoreError("the disk is full")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(rt, "answer_later", fail)
+            assert await server.settle(invocation, "Watching.", subscription=True) == 503
+        assert await server.settle(invocation, "Watching.", subscription=True) == 200
+        assert not (await rt.wait(call.invocation_id)).is_error
+        assert await event(server, invocation) == 200
 
 
 @pytest.mark.requirement("RAP-200")

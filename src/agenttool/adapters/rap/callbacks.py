@@ -16,8 +16,9 @@ from agenttool.adapters.rap.addresses import Addresses, Flawed
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.adapters.rap.forgery import Reach, check_url
 from agenttool.adapters.rap.settings import MOST_SUBSCRIPTIONS, RapSource
-from agenttool.adapters.rap.subscriptions import Received, Subscription, Subscriptions
+from agenttool.adapters.rap.subscriptions import CANCEL_SUBSCRIPTION, Opened, Received, Subscription, Subscriptions
 from agenttool.adapters.rap.threads import Threads
+from agenttool.adapters.rap.translate import ERROR
 from agenttool.adapters.rap.views import View, Views
 from agenttool.adapters.rap.wire import (
     Callback,
@@ -27,6 +28,7 @@ from agenttool.adapters.rap.wire import (
     UserChoice,
     ViewUpdate,
     read_callback,
+    write,
 )
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.later import Awaited, LateDoor, Prompt, PromptKind
@@ -135,32 +137,31 @@ class Callbacks:
         if awaited is None:
             return _late(call)
         self.saw(awaited.tool_id)
-        is_new = bool(message.subscription) and await self._subscribe(awaited)
-        taken = await self.door.answer_later(call, body)
+        opened = await self._subscribe(awaited) if message.subscription else None
+        told = body if opened is not Opened.ONE_TOO_MANY else write(_not_kept(message))
+        taken = await self.door.answer_later(call, told)
         if taken is Taken.TAKEN:
+            if opened is Opened.ONE_TOO_MANY:
+                log.warning("%s would be one subscription too many for its thread; it is canceled", call)
+                self.withdraw(call, message.group_id)
             return _OK
-        if is_new:
+        if opened is Opened.NEW:
             await self.subscriptions.end(message.group_id, call)
         return _late(call)
 
-    async def _subscribe(self, awaited: Awaited) -> bool:
-        """Remember a subscription, also of a server that only another process knows; one too many is given back."""
+    async def _subscribe(self, awaited: Awaited) -> Opened:
+        """Remember a subscription, also of a server that only another process knows, unless it is one too many."""
         found, thread = self.source_of(awaited.tool_id), awaited.thread
-        limit = MOST_SUBSCRIPTIONS if found is None else found[0].max_subscriptions
-        if len(await self.subscriptions.of(thread.thread_id, limit + 1)) >= limit:
-            log.warning("%s would be one subscription too many for its thread; it is canceled", awaited.invocation_id)
-            self.withdraw(awaited.invocation_id, thread.thread_id)
-            return False
-        return await self.subscriptions.open(
-            Subscription(
-                thread=thread,
-                tool_call_id=awaited.invocation_id,
-                source=source_name_in(awaited.tool_id),
-                name=awaited.tool_id.rpartition(".")[2],
-                arguments=awaited.call_input,
-                opened_at_ns=self.now_ns(),
-            )
+        subscription = Subscription(
+            thread=thread,
+            tool_call_id=awaited.invocation_id,
+            source=source_name_in(awaited.tool_id),
+            name=awaited.tool_id.rpartition(".")[2],
+            arguments=awaited.call_input,
+            opened_at_ns=self.now_ns(),
         )
+        most = MOST_SUBSCRIPTIONS if found is None else found[0].max_subscriptions
+        return await self.subscriptions.open(subscription, most)
 
     async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> Outcome:
         if message.tool_call_id != call:
@@ -256,6 +257,15 @@ def _read(call: InvocationId, content_type: str | None, body: bytes) -> Callback
     except RecordError as error:
         log.warning("a callback for %s is malformed: %s", call, error)
         return Outcome(BAD, str(error))
+
+
+def _not_kept(message: ToolResultMessage) -> ToolResultMessage:
+    """Put the truth in place of what a tool says whose subscription is canceled as soon as it is open."""
+    told = (
+        f"{ERROR}the subscription was not kept, and its tool is told to end it: this thread has as many as it may have;"
+        f" end one by {CANCEL_SUBSCRIPTION}, and call again"
+    )
+    return ToolResultMessage(group_id=message.group_id, id=message.id, call_id=message.call_id, text=told)
 
 
 def _dropped(call: InvocationId, why: str) -> Outcome:

@@ -72,6 +72,14 @@ class Injected(Part, frozen=True, kw_only=True):
         return self.thread.thread_id if self.is_inline else self.thread.ancestors[-1]
 
 
+class Opened(ClosedEnum):
+    """What became of a subscription that a tool says it has opened; one from before was told of twice."""
+
+    NEW = "new"
+    BEFORE = "before"
+    ONE_TOO_MANY = "one_too_many"
+
+
 class Received(ClosedEnum):
     """What became of an event."""
 
@@ -89,10 +97,17 @@ class Subscriptions:
         self._news = asyncio.Event()
         self._waiting: dict[str, int] = {}
 
-    async def open(self, subscription: Subscription) -> bool:
-        """Remember a subscription; tell whether it was not there."""
-        key = _key(subscription.thread.thread_id, subscription.tool_call_id)
-        return await self._shelf.swap(_OPEN, key, before=None, after=write_own(subscription))
+    async def open(self, subscription: Subscription, most: int) -> Opened:
+        """Remember a subscription, unless its thread has so many others already."""
+        thread_id, tool_call_id = subscription.thread.thread_id, subscription.tool_call_id
+        if await self.find(thread_id, tool_call_id) is not None:
+            return Opened.BEFORE
+        if len(await self.of(thread_id, most)) >= most:
+            return Opened.ONE_TOO_MANY
+        is_new = await self._shelf.swap(
+            _OPEN, _key(thread_id, tool_call_id), before=None, after=write_own(subscription)
+        )
+        return Opened.NEW if is_new else Opened.BEFORE
 
     async def find(self, thread_id: str, tool_call_id: str) -> Subscription | None:
         """Give an open subscription of a thread."""
