@@ -19,7 +19,7 @@ from agenttool.pipeline.prompts import Chosen, Prompts
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
 from agenttool.ports.facts import Fact
-from agenttool.ports.later import Awaited, Prompt, Thread
+from agenttool.ports.later import Asked, Awaited, Prompt, Thread
 from agenttool.ports.stores import Taken
 from agenttool.records import INVOCATION, InvocationId, JsonObject, ToolId, ToolInvocation, ToolResult, ToolSurface
 
@@ -171,9 +171,9 @@ class Detached:
         """
         return Taken.UNKNOWN if self._late is None else await self._late.answer(invocation_id, body)
 
-    async def ask(self, prompt: Prompt) -> bool:
-        """Put something to a person that a waiting call needs; tell whether the call waits at all."""
-        return self._prompts is not None and await self._prompts.ask(prompt)
+    async def ask(self, prompt: Prompt, most: int) -> Asked:
+        """Put something to a person that a waiting call needs, unless it has asked so many times already."""
+        return Asked.NOT_AWAITED if self._prompts is None else await self._prompts.ask(prompt, most)
 
     async def prompts(self, *, limit: int = 1000) -> tuple[Prompt, ...]:
         """List what waiting calls need from a person, of every process."""

@@ -12,7 +12,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.latecomers import Latecomers
 from agenttool.pipeline.run_evidence import Progressed
 from agenttool.pipeline.tool import Tool
-from agenttool.ports.later import Prompt, PromptKind, Told
+from agenttool.ports.later import Asked, Prompt, PromptKind, Told
 from agenttool.ports.shelf import Shelf
 from agenttool.records import InvocationId, InvocationStatus, Part, ProgressStatus, ToolId, replace
 
@@ -75,24 +75,28 @@ class Prompts:
         else:
             await self._deliver(prompt, prompt.selected)
 
-    async def ask(self, prompt: Prompt) -> bool:
-        """Put a prompt up in place of the one before; tell whether its call waits at all.
+    async def ask(self, prompt: Prompt, most: int) -> Asked:
+        """Put a prompt up in place of the one before, if its call waits and has put up fewer than so many.
 
         One that was put up before is not put up again, whether or not somebody has answered it since.
         """
         key = prompt.invocation_id
         if await self.late.awaited(key) is None:
-            return False
+            return Asked.NOT_AWAITED
         while True:
             body = await self.shelf.get(SHELF, key)
             before = None if body is None else _read(body)
             asked = () if before is None else (*before.asked_before, before.prompt_id)[-_REMEMBERED:]
             if prompt.prompt_id in asked:
-                return True
-            if await self.shelf.swap(SHELF, key, before=body, after=write_own(replace(prompt, asked_before=asked))):
+                return Asked.PUT_UP
+            number = 1 if before is None else before.number + 1
+            if number > most:
+                return Asked.TOO_MANY
+            after = write_own(replace(prompt, asked_before=asked, number=number))
+            if await self.shelf.swap(SHELF, key, before=body, after=after):
                 break
         await self.late.tell(key, _needs_input)
-        return True
+        return Asked.PUT_UP
 
     async def pending(self, limit: int = _PAGE) -> tuple[Prompt, ...]:
         """List the prompts that wait for a person, those of ended calls taken down."""

@@ -50,7 +50,8 @@ class Prompt(Part, frozen=True, kw_only=True):
         reply_to: how the tool's side is told, in its own terms; not for people.
         selected: what was chosen.
         is_heard: whether the tool has heard of it.
-        asked_before: the prompts of the same call that this one took the place of.
+        asked_before: the latest prompts of the same call that this one took the place of.
+        number: how many the call has put up by now, this one included.
     """
 
     prompt_id: str
@@ -67,7 +68,16 @@ class Prompt(Part, frozen=True, kw_only=True):
     selected: int | None = None
     is_heard: bool = False
     asked_before: tuple[str, ...] = ()
+    number: int = 1
     asked_at_ns: int
+
+
+class Asked(ClosedEnum):
+    """What became of a prompt."""
+
+    PUT_UP = "put_up"
+    NOT_AWAITED = "not_awaited"
+    TOO_MANY = "too_many"
 
 
 class Told(ClosedEnum):
@@ -135,8 +145,8 @@ class LateDoor(Protocol):
         """Bring the answer of a call: kept when this returns, and the first one stands."""
         ...
 
-    async def ask(self, prompt: Prompt) -> bool:
-        """Put a question of a waiting call to a person, in place of the one before; tells whether it waits at all."""
+    async def ask(self, prompt: Prompt, most: int) -> Asked:
+        """Put a question of a waiting call to a person, in place of the one before, unless it asked so many already."""
         ...
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from agenttool.adapters.rap import callbacks, listen, session
+from agenttool.adapters.rap import callbacks, listen, paces, session
 from agenttool.adapters.rap.addresses import DAY_NS, Addresses, Flawed
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.forgery import Reach
@@ -175,6 +175,27 @@ async def test_a_flood_of_callbacks_is_asked_to_come_again(running, tool_server,
         assert await server.settle(invocation) == 503
         monkeypatch.setattr(callbacks, "MOST_AT_ONCE", 1)
         assert await server.settle(invocation) == 200
+
+
+@pytest.mark.requirement("RAP-100", "RAP-342")
+async def test_a_call_that_is_heard_of_too_often_is_sent_back_but_for_its_result(
+    running, tool_server, started, monkeypatch, caplog
+):
+    monkeypatch.setattr(paces, "BURST", 5)
+    monkeypatch.setattr(paces, "PER_SECOND", 0)
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        _, other = await started(rt, server)
+        told = {"kind": "view_update", "view_type": "map"}
+        statuses = [await server.post(invocation, **told, content={"at": each}) for each in range(8)]
+        assert statuses == [200] * 5 + [503] * 3
+        assert await server.post_bytes(invocation["callback_url"], b"{") == 503
+        assert [view.content for view in await rt.rap.views.of()] == [{"at": 4}]
+        assert await server.post(other, **told, content={"at": "other"}) == 200
+        assert await server.settle(invocation) == 200
+        assert not (await rt.wait(call.invocation_id)).is_error
+    assert caplog.text.count("come too often") == 1
 
 
 @pytest.mark.requirement("RAP-120", "RAP-121")

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agenttool import Runtime
+from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.pipeline import prompts
 from agenttool.policy.rules import Rule
@@ -115,6 +117,40 @@ async def test_a_second_prompt_takes_the_place_of_the_first(running, tool_server
         assert not (await rt.choose(first.prompt_id, 0)).is_taken
         assert (await rt.choose(second.prompt_id, 0)).is_taken
         assert len(server.posts("/picked")) == 1
+
+
+@pytest.mark.requirement("RAP-100")
+async def test_a_call_may_ask_only_so_often_and_what_is_too_much_is_refused_and_told(
+    running, tool_server, started, tmp_path, caplog
+):
+    server, store = tool_server(), {"store": f"sqlite:{tmp_path}/state.db"}
+    async with running(server, max_prompts=3, options=store) as rt:
+        call, invocation = await started(rt, server)
+        token = invocation["callback_url"].rpartition("/")[2]
+        assert [await asked(server, invocation, prompt=f"{each}?") for each in range(4)] == [200, 200, 200, 429]
+        (prompt,) = await rt.prompts()
+        assert prompt.message == "2?"
+    async with running(server, max_prompts=3, options=store) as rt:
+        url = f"{rt.rap.callbacks.addresses.base}/{token}"
+        server.courier = Courier(Reach.of(["127.0.0.0/8"]))
+        before = len([record async for record in rt.export()])
+        for _ in range(20):
+            told = {"auth_url": "https://id.example.test/a", "url": url}
+            assert await server.post(invocation, "oauth", **told) == 429
+        assert len([record async for record in rt.export()]) == before
+        assert (await rt.prompts())[0].message == "2?"
+        assert "has put 3 prompts up, and may put up no more" in caplog.text
+        assert await server.post(invocation, "tool_result", text="done", url=url) == 200
+        assert not (await rt.wait(call.invocation_id)).is_error
+
+
+@pytest.mark.parametrize("members", [{"prompt": "x" * 10_001}, {"choices": ["y"] * 101}, {"choices": ["y" * 10_001]}])
+async def test_what_nobody_would_read_is_not_asked(running, tool_server, started, members):
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await started(rt, server)
+        assert await asked(server, invocation, **{**members, "default": 0}) == 400
+        assert await rt.prompts() == ()
 
 
 @pytest.mark.requirement("RAP-098", "RAP-250")

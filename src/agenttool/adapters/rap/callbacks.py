@@ -7,15 +7,16 @@ no use, 5xx that it is our fault for the moment, and 200 also stands for what we
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
 
 from agenttool.adapters.rap.addresses import Addresses, Flawed
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.adapters.rap.forgery import Reach, check_url
+from agenttool.adapters.rap.paces import Pace, Paces
 from agenttool.adapters.rap.settings import MOST_SUBSCRIPTIONS, RapSource
+from agenttool.adapters.rap.shown import why_not_shown
 from agenttool.adapters.rap.subscriptions import CANCEL_SUBSCRIPTION, Opened, Received, Subscription, Subscriptions
 from agenttool.adapters.rap.threads import Threads
 from agenttool.adapters.rap.translate import ERROR
@@ -31,13 +32,13 @@ from agenttool.adapters.rap.wire import (
     write,
 )
 from agenttool.errors import RecordError, StoreError
-from agenttool.ports.later import Awaited, LateDoor, Prompt, PromptKind
+from agenttool.ports.later import Asked, Awaited, LateDoor, Prompt, PromptKind
 from agenttool.ports.stores import Taken
 from agenttool.records import InvocationId, ToolId
 
 log = logging.getLogger("agenttool.rap")
 
-TAKEN, BAD, UNKNOWN, GONE, TOO_LARGE, WRONG_TYPE, BUSY = 200, 400, 404, 410, 413, 415, 503
+TAKEN, BAD, UNKNOWN, GONE, TOO_LARGE, WRONG_TYPE, TOO_MANY, BUSY = 200, 400, 404, 410, 413, 415, 429, 503
 _DIGITS = 12
 MOST_AT_ONCE = 1000
 """So many callbacks are dealt with at a time; a tool that comes on top of that is asked to come again."""
@@ -52,6 +53,7 @@ class Outcome:
 
 
 _OK = Outcome(TAKEN)
+_TOO_OFTEN = Outcome(BUSY, "callbacks for this call come too often; come again later")
 # Nobody is asked on behalf of a server that this deployment does not name: where it may lead a person is not known.
 _UNKNOWN_HERE = Outcome(BUSY, "the server of this call is not among those that are known here now; come again")
 
@@ -72,6 +74,7 @@ class Callbacks:
     saw: Callable[[ToolId], None]
     _locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary["str", "asyncio.Lock"])
     _at_once: int = 0
+    _paces: Paces = field(default_factory=Paces)
 
     async def receive(
         self, token: str, content_type: str | None, body: bytes, idempotency_key: str | None = None
@@ -83,13 +86,14 @@ class Callbacks:
         call = self.call_of(token)
         if isinstance(call, Outcome):
             return call
-        message = _read(call, content_type, body)
+        message = _read(content_type, body)
+        if self._is_too_often(call, message):
+            return _TOO_OFTEN
         if isinstance(message, Outcome):
+            log.warning("a callback for %s was refused: %s", call, message.message)
             return message
         if not self.addresses.is_of(token, message.group_id):
             return _dropped(call, "names a thread that is not its call's")
-        if self._at_once >= MOST_AT_ONCE:
-            return Outcome(BUSY, "too many callbacks at once; come again")
         delivery = None if idempotency_key is None else _digest(idempotency_key)
         return await self._in_turn(call, message, body, delivery)
 
@@ -105,7 +109,18 @@ class Callbacks:
         """Give what whoever changes something about a thread holds meanwhile."""
         return self._locks.setdefault(thread_id, asyncio.Lock())
 
+    def _is_too_often(self, call: InvocationId, message: Callback | Outcome) -> bool:
+        """Tell whether too much comes about a call; its result is heard anyway."""
+        if isinstance(message, ToolResultMessage):
+            return False
+        pace = self._paces.pace_of(call)
+        if pace is Pace.LEFT:
+            log.warning("callbacks for %s come too often; they are sent back for a while", call)
+        return pace is not Pace.KEPT
+
     async def _in_turn(self, call: InvocationId, message: Callback, body: bytes, delivery: str | None) -> Outcome:
+        if self._at_once >= MOST_AT_ONCE:
+            return Outcome(BUSY, "too many callbacks at once; come again")
         self._at_once += 1
         try:
             async with self.turn_of(message.group_id):
@@ -184,11 +199,13 @@ class Callbacks:
         found = self.source_of(awaited.tool_id)
         if found is None:
             return _UNKNOWN_HERE
-        if not _may_be_shown(message.auth_url, found[0]):
-            log.warning("%s asked to send a person to a page without TLS; nobody was asked", call)
-            return Outcome(BAD, "auth_url must use https")
+        flawed = why_not_shown(message.auth_url, allows_http=found[0].shows_http_urls)
+        if flawed is not None:
+            log.warning("%s asked to send a person where nobody is sent: %s", call, flawed)
+            return Outcome(BAD, flawed)
         told = f"{awaited.name} needs an authorization; open the page, and it goes on by itself"
-        return await self._put(awaited, delivery, kind=PromptKind.AUTHORIZATION, message=told, url=message.auth_url)
+        asked = {"kind": PromptKind.AUTHORIZATION, "message": told, "url": message.auth_url}
+        return await self._put(awaited, delivery, found[0].max_prompts, asked)
 
     async def _choice(self, call: InvocationId, message: UserChoice, delivery: str | None) -> Outcome:
         awaited, flaw = await self._asking(call, message)
@@ -202,15 +219,14 @@ class Callbacks:
         except RecordError as error:
             log.warning("%s wants its choice sent where it may not go: %s", call, error)
             return Outcome(BAD, f"response_url: {error}")
-        return await self._put(
-            awaited,
-            delivery,
-            kind=PromptKind.CHOICE,
-            message=message.prompt,
-            choices=message.choices,
-            default=message.default,
-            reply_to={"id": message.id, "response_url": message.response_url},
-        )
+        asked = {
+            "kind": PromptKind.CHOICE,
+            "message": message.prompt,
+            "choices": message.choices,
+            "default": message.default,
+            "reply_to": {"id": message.id, "response_url": message.response_url},
+        }
+        return await self._put(awaited, delivery, found[0].max_prompts, asked)
 
     async def _asking(self, call: InvocationId, message: OAuth | UserChoice) -> tuple[Awaited | None, Outcome]:
         if message.id != call:
@@ -220,7 +236,7 @@ class Callbacks:
             self.saw(awaited.tool_id)
         return awaited, _late(call)
 
-    async def _put(self, awaited: Awaited, delivery: str | None, **asked: object) -> Outcome:
+    async def _put(self, awaited: Awaited, delivery: str | None, most: int, asked: Mapping[str, object]) -> Outcome:
         """Put a prompt up; its name is that of the delivery, so that the same prompt is put up once."""
         unique = awaited.invocation_id.partition("_")[2]
         prompt = Prompt(
@@ -232,7 +248,14 @@ class Callbacks:
             asked_at_ns=self.now_ns(),
             **asked,  # pyright: ignore[reportArgumentType] -- the fields in which the two kinds differ
         )
-        return _OK if await self.door.ask(prompt) else _late(awaited.invocation_id)
+        match await self.door.ask(prompt, most):
+            case Asked.PUT_UP:
+                return _OK
+            case Asked.NOT_AWAITED:
+                return _late(awaited.invocation_id)
+            case Asked.TOO_MANY:
+                log.warning("%s has put %d prompts up, and may put up no more", awaited.invocation_id, most)
+                return Outcome(TOO_MANY, f"a call may ask {most} times, and this one has; send its result")
 
     async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> Outcome:
         if await self.threads.find(message.group_id) is None:
@@ -249,13 +272,12 @@ def _digest(words: str) -> str:
     return hashlib.sha256(words.encode()).hexdigest()[:_DIGITS]
 
 
-def _read(call: InvocationId, content_type: str | None, body: bytes) -> Callback | Outcome:
+def _read(content_type: str | None, body: bytes) -> Callback | Outcome:
     if content_type is not None and content_type.partition(";")[0].strip().lower() != "application/json":
         return Outcome(WRONG_TYPE, "a callback is application/json")
     try:
         return read_callback(body)
     except RecordError as error:
-        log.warning("a callback for %s is malformed: %s", call, error)
         return Outcome(BAD, str(error))
 
 
@@ -277,14 +299,3 @@ def _late(call: InvocationId) -> Outcome:
     """Drop what comes after the end, and say that it is well: nobody has to send it again."""
     log.info("a callback for %s was dropped: the call does not wait any more", call)
     return _OK
-
-
-def _may_be_shown(url: str, source: RapSource) -> bool:
-    try:
-        parts = urlsplit(url)
-        is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
-    except ValueError:
-        return False
-    return bool(parts.hostname) and (
-        parts.scheme == "https" or (parts.scheme == "http" and is_here and source.shows_http_urls)
-    )

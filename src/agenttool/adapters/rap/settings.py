@@ -33,6 +33,7 @@ class RapSource:
         takes_any_2xx: whether replies such as 202 count as an acknowledgement; the protocol says 200.
         shows_http_urls: whether a person may be sent to an authorization page without TLS, on this machine only.
         max_subscriptions: how many one thread may have open.
+        max_prompts: how often one call may put something to a person; only its latest prompt is ever open.
     """
 
     name: str
@@ -48,6 +49,7 @@ class RapSource:
     takes_any_2xx: bool = False
     shows_http_urls: bool = False
     max_subscriptions: int = MOST_SUBSCRIPTIONS
+    max_prompts: int = 50
 
     def __post_init__(self) -> None:
         """Refuse what can only be a slip.
@@ -67,6 +69,8 @@ class RapSource:
             raise ConfigError(f"within_s of source {self.name!r} must be more than 0, got {self.within_s!r}; raise it")
         if self.attempts < 1:
             raise ConfigError(f"attempts of source {self.name!r} must be at least 1, got {self.attempts!r}; raise it")
+        if self.max_prompts < 0:
+            raise ConfigError(f"max_prompts of source {self.name!r} must not be negative, got {self.max_prompts!r}")
 
     @property
     def base(self) -> str:

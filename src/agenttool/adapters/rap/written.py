@@ -20,6 +20,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "takes_any_2xx": (bool,),
     "shows_http_urls": (bool,),
     "max_subscriptions": (int,),
+    "max_prompts": (int,),
 }
 
 

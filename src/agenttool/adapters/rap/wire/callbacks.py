@@ -8,6 +8,9 @@ from agenttool.adapters.rap.wire.content import ContentItem, Segment
 from agenttool.adapters.rap.wire.message import Message, read
 from agenttool.records import JsonObject
 
+_LONGEST = 10_000
+"""Nobody reads a longer text before choosing."""
+
 
 class _Callback(Message, frozen=True, kw_only=True, tag_field="type"):
     """A message to the runtime; every one repeats the thread of the call behind it."""
@@ -57,8 +60,8 @@ class OAuth(_AboutCall, frozen=True, kw_only=True, tag="oauth"):
 class UserChoice(_AboutCall, frozen=True, kw_only=True, tag="user_choice"):
     """The user must choose first; the call stays pending."""
 
-    prompt: str
-    choices: Annotated[tuple[str, ...], Meta(min_length=1)]
+    prompt: Annotated[str, Meta(max_length=_LONGEST)]
+    choices: Annotated[tuple[Annotated[str, Meta(max_length=_LONGEST)], ...], Meta(min_length=1, max_length=100)]
     default: Annotated[int, Meta(ge=0)]
     response_url: Annotated[str, Meta(min_length=1)]
 
