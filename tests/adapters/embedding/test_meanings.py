@@ -127,6 +127,27 @@ def test_a_text_that_the_model_fails_on_costs_no_other(static_model, caplog):
     meanings.close()
 
 
+def about(word, number):
+    """Make a tool that a word is said of."""
+
+    def act(amount: int) -> int:
+        return amount
+
+    act.__name__, act.__doc__ = f"act_{word}_{number}", f"{word} {word}."
+    return tool(act)
+
+
+async def test_tools_that_mean_a_wish_make_room_as_those_do_that_share_a_word_with_one(static_model):
+    by_meaning, by_words = "weather", "invoice"  # a bill is one, as every table of synonyms knows
+    crowd = [about(by_meaning, number) for number in range(6)] + [about(by_words, number) for number in range(9)]
+    async with Runtime.open(tools=crowd, search_model=static_model) as rt:
+        surface = await rt.surface()
+        assert await rt.prepare_search()
+        found = await rt.search("Brolly, a brolly. Bill a customer.", surface=surface, limit=6)
+        meant = [match.name.split("_")[1] for match in found.matches]
+        assert sorted(meant) == [by_words] * 3 + [by_meaning] * 3
+
+
 @pytest.mark.parametrize("kind", ["static_model", "network"])
 async def test_search_finds_what_shares_no_word_with_the_query(kind, request):
     async with Runtime.open(tools=tools(), search_model=request.getfixturevalue(kind)) as rt:

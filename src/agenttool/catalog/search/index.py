@@ -10,10 +10,11 @@ from operator import itemgetter
 
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.document import told_in_words
-from agenttool.catalog.search.fusion import fused
+from agenttool.catalog.search.fusion import fused, wish_by_wish
 from agenttool.catalog.search.names import Names
 from agenttool.catalog.search.query import Asked, read_query, telling_sentences
 from agenttool.catalog.search.score import Scorer
+from agenttool.catalog.search.sentences import sentences_of
 from agenttool.catalog.search.shelf import FEW, Shelf
 from agenttool.catalog.search.turns import in_turns
 from agenttool.catalog.search.words import is_identifier
@@ -130,10 +131,15 @@ class Index:
         scorer = Scorer(read, self._shelf)
         worth = set(self._worth_scoring(read.asked, known, limit))
         opinions = {each: scorer.opinions(documents[each]) for each in worth}
-        scores = self._with_meaning(heard, known, scorer, opinions)
+        meanings = self._meanings(heard, known, scorer, opinions)
+        scores = fused({each: hypot(*mine) for each, mine in opinions.items()}, meanings)
         ids = self._ids
         ranked = [(-score, tool_id, each) for each, score in scores.items() if score and (tool_id := ids[each])]
-        for score, tool_id, each in in_turns(ranked, opinions) if len(read.deeds) > 1 else nsmallest(limit, ranked):
+        if len(read.deeds) > 1:
+            best = in_turns(ranked, wish_by_wish(opinions, _by_sentence(query, heard, meanings)))
+        else:
+            best = nsmallest(limit, ranked)
+        for score, tool_id, each in best:
             if len(found) >= limit:
                 break
             if tool_id not in exact:
@@ -156,18 +162,17 @@ class Index:
         sentences = telling_sentences(query) if self.meaning is not None else []
         return sentences if self.meaning is not None and self.meaning.listen(sentences) else ()
 
-    def _with_meaning(
+    def _meanings(
         self, heard: Sequence[str], known: Container[ToolId], scorer: Scorer, opinions: dict[int, list[float]]
-    ) -> dict[int, float]:
-        """Score tools by the opinions of sentences, and those besides that mean what a sentence means."""
-        likeness: list[Mapping[int, float]] = []
-        if self.meaning is not None and heard:
-            wanted = NEAREST // len(heard)
-            for each in chain.from_iterable(self._near(self.meaning, sentence, known, wanted) for sentence in heard):
-                if each not in opinions:
-                    opinions[each] = scorer.opinions(self._shelf.documents[each])
-            likeness = [self.meaning.likeness(sentence, opinions) for sentence in heard]
-        return fused({each: hypot(*mine) for each, mine in opinions.items()}, likeness)
+    ) -> list[Mapping[int, float]]:
+        """Compare tools with each sentence that was heard, and add those that no word brought to the opinions."""
+        if self.meaning is None or not heard:
+            return []
+        wanted = NEAREST // len(heard)
+        for each in chain.from_iterable(self._near(self.meaning, sentence, known, wanted) for sentence in heard):
+            if each not in opinions:
+                opinions[each] = scorer.opinions(self._shelf.documents[each])
+        return [self.meaning.likeness(sentence, opinions) for sentence in heard]
 
     def _near(self, meaning: Meaning, sentence: str, known: Container[ToolId], wanted: int) -> list[int]:
         """Give the nearest tools that may be known, and look further as long as they are too few."""
@@ -206,6 +211,15 @@ class Index:
             seen, ahead = ahead, ahead * 8
         for wish in _wishes(asked):
             yield from may_know(candidates.best(_loudest(wish), FOR_EACH))
+
+
+def _by_sentence(
+    query: str, heard: Sequence[str], meanings: Sequence[Mapping[int, float]]
+) -> dict[int, Mapping[int, float]]:
+    """Give the meanings by the numbers of their sentences; a query that was heard as a whole has none."""
+    numbers = {sentence: at for at, sentence in enumerate(sentences_of(query))} if meanings else {}
+    heard_and_meant = zip(heard, meanings, strict=False)  # a model that is gone means nothing
+    return {numbers[sentence]: each for sentence, each in heard_and_meant if sentence in numbers}
 
 
 def _wishes(asked: Sequence[Asked]) -> list[list[Asked]]:

@@ -40,6 +40,6 @@ def in_turns(ranked: Sequence[Ranked], opinions: Mapping[int, Sequence[float]]) 
 
 
 def _share(opinions: Sequence[float], left: Sequence[float]) -> float:
-    """Tell how much of a tool's score is left; one that is there for its meaning alone makes room for nobody."""
+    """Tell how much of a tool's score is left; one that answers no wish in particular makes room for nobody."""
     whole = hypot(*opinions)
     return hypot(*(each * share for each, share in zip(opinions, left, strict=True))) / whole if whole else 1.0
