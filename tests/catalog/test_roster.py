@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import replace as changed
+from fnmatch import fnmatchcase
 from operator import attrgetter
 
 import pytest
@@ -133,3 +134,14 @@ def test_more_kinds_of_tools_than_a_byte_can_tell_apart_are_told_apart():
         catalog.roster()
     only_one = Situation(circumstances=Circumstances(gates=frozenset({"gate_299"})))
     assert surface_of(catalog.roster(), only_one).record.loaded_tools == ("tool_test.t299",)
+
+
+@given(st.lists(st.text(alphabet="abx.*?[!]-", min_size=1, max_size=5), min_size=1, max_size=3))
+def test_a_role_may_use_what_fits_one_of_its_patterns_and_nothing_else(patterns):
+    catalog = Catalog()
+    for namespace in ("a", "x", "a.b"):
+        for name in ("a", "b", "ab", "x-b", "b_a"):
+            catalog.declare(scripted_tool(name, namespace=namespace))
+    roster = catalog.roster()
+    fits = [any(fnmatchcase(name, each) for each in patterns) for name in roster.names.qualified]
+    assert list(map(bool, roster.for_role(Role(name="r", tools=tuple(patterns))))) == fits

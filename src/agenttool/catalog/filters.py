@@ -1,7 +1,7 @@
 """Why a tool is not on a surface: one small function per reason."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agenttool.catalog.traits import Traits
 from agenttool.ports.surfacing import Circumstances, ModelCapabilities, Role
@@ -213,10 +213,18 @@ NOTHING_TO_FIND = Absence(
 )
 
 
+NOT_FOR_ROLE = Absence(
+    reason=AbsenceReason.ROLE_NOT_ALLOWED,
+    message="the role that this surface is for may not use it",
+    change="let somebody in another role use it",
+    is_excluded=True,
+)
+"""As a surface tells it, which names its role once: so surfaces for any role share what is told of each tool."""
+
+
 def not_for(role: Role) -> Absence:
     """Say that a tool is not for a role."""
-    told = f"the role {role.name} may not use it"
-    return _excluded(AbsenceReason.ROLE_NOT_ALLOWED, told, "let somebody in another role use it")
+    return replace(NOT_FOR_ROLE, message=f"the role {role.name} may not use it")
 
 
 def denied_by(rules: tuple[str, ...]) -> Absence:

@@ -1,5 +1,7 @@
 """Bytes with one for each tool, joined all at once; a mask has 255 for a tool that it lets through, and else zero."""
 
+from itertools import compress
+
 _TURNED = bytes(255 - code for code in range(256))
 _THERE = bytes(255 if code else 0 for code in range(256))
 
@@ -18,3 +20,8 @@ def without(mask: bytes) -> bytes:
 def there(codes: bytes) -> bytes:
     """Let through what is not zero."""
     return codes.translate(_THERE)
+
+
+def numbers(mask: bytes) -> list[int]:
+    """Give the places where a mask is not zero."""
+    return list(compress(range(len(mask)), mask))

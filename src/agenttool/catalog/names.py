@@ -1,19 +1,21 @@
 """Who is called what, by numbers; kept once for all rosters, since nearly nothing of it ever changes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from re import compile as compile_pattern
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.filters import Absence
-from agenttool.records import AbsentTool, ToolId
+from agenttool.records import AbsentTool, ToolId, replace
 
-MOST = 64
-"""How many reasons and lists of patterns are remembered."""
+MOST, MOST_TOLD = 64, 2_000_000
+"""How many reasons and lists of patterns are remembered, and of how many tools; a record takes 80 bytes."""
 
 ALL = b"\xff"
 """What stands for a tool in a mask that lets it through; a zero holds it back."""
+
+_ANY = compile_pattern(r"[*?]")
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +41,7 @@ class Names:
     aliases: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     namespaces: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     _fitting: dict[tuple[str, ...], bytearray] = field(default_factory=dict[tuple[str, ...], bytearray])
-    _absent: dict[Absence, dict[int, AbsentTool]] = field(default_factory=dict[Absence, dict[int, AbsentTool]])
+    _absent: dict[Absence, list[AbsentTool | None]] = field(default_factory=dict[Absence, list[AbsentTool | None]])
 
     def add(self, entry: Entry) -> None:
         """Take in a tool under the next number."""
@@ -92,30 +94,39 @@ class Names:
             self._fitting.clear()
         known = self._fitting.setdefault(patterns, bytearray())
         if len(known) < size:
-            fits = compile_pattern("|".join(map(translate, patterns))).match
-            known.extend([255 if fits(name) else 0 for name in self.qualified[len(known) :]])
+            begin, names = len(known), self.qualified[len(known) :]
+            known.extend(bytes(len(names)))
+            for pattern in patterns:
+                for number in _fitting(pattern, names):
+                    known[begin + number] = ALL[0]
         return bytes(known[:size])
 
-    def absent(self, absence: Absence, numbers: Iterable[int]) -> Iterable[AbsentTool]:
+    def absent(self, absence: Absence, numbers: Sequence[int]) -> list[AbsentTool]:
         """Tell of tools why they are absent; what was told of one before is told in the same record."""
-        if absence not in self._absent and len(self._absent) >= MOST:
+        known = self._told(absence)
+        any_tool = AbsentTool(
+            reason=absence.reason,
+            message=absence.message,
+            policy_refs=absence.policy_refs,
+            may_change=absence.change is not None,
+            would_change=absence.change,
+        )
+        ids, names = self.ids, self.qualified
+        for each in [each for each in numbers if known[each] is None]:
+            known[each] = replace(any_tool, tool_id=ids[each], name=names[each])
+        return [told for each in numbers if (told := known[each])]
+
+    def _told(self, absence: Absence) -> list[AbsentTool | None]:
+        """Give what was told of each tool for one reason; of a large catalog, fewer reasons are remembered."""
+        if absence not in self._absent and len(self._absent) >= min(MOST, MOST_TOLD // (len(self.ids) + 1)):
             self._absent.clear()
-        known = self._absent.setdefault(absence, {})
-        wanted = list(numbers)
-        fresh = [each for each in wanted if each not in known] if known else wanted
-        ids, names, reason, message = self.ids, self.qualified, absence.reason, absence.message
-        policy_refs, change, may_change = absence.policy_refs, absence.change, absence.change is not None
-        told = [
-            AbsentTool(
-                tool_id=ids[number],
-                name=names[number],
-                reason=reason,
-                message=message,
-                policy_refs=policy_refs,
-                may_change=may_change,
-                would_change=change,
-            )
-            for number in fresh
-        ]
-        known.update(zip(fresh, told, strict=True))
-        return told if fresh is wanted else map(known.__getitem__, wanted)
+        told = self._absent.setdefault(absence, [])
+        told.extend([None] * (len(self.ids) - len(told)))
+        return told
+
+
+def _fitting(pattern: str, names: Sequence[str]) -> list[int]:
+    """Find the names that fit a pattern; most of them lack the longest part of it that is said in letters."""
+    said = max(_ANY.split(pattern.partition("[")[0]), key=len)
+    fits = compile_pattern(translate(pattern)).match
+    return [number for number, name in enumerate(names) if said in name and fits(name)]

@@ -1,12 +1,14 @@
 """The record of a surface: which tools are loaded, deferred, blocked or excluded, and under which constraints."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from agenttool.catalog.deferred import held_up
 from agenttool.catalog.fates import DEFERRED, LOADABLE, SHOWN, Fate, Fates
-from agenttool.catalog.filters import Absence, Situation
+from agenttool.catalog.filters import NOT_FOR_ROLE, Absence, Situation
+from agenttool.catalog.masks import kept, numbers, without
 from agenttool.catalog.request import SurfaceRequest
 from agenttool.catalog.roster import Lists, Roster
 from agenttool.catalog.spoken import FINDER, spoken
@@ -44,7 +46,7 @@ class Making:
 def record_of(fates: Fates, making: Making) -> ToolSurface:
     """Write a surface down."""
     roster, request, situation = fates.roster, making.request, making.situation
-    lists, held, absent = _lists(fates), _held_up(fates), _absent(fates)
+    lists, held, absent = _lists(fates), _held_up(fates), [*_absent(fates)]
     kinds = frozenset(map(roster.columns.kinds.__getitem__, fates.numbers(SHOWN)))
     needs = {word for kind in kinds for word in roster.traits[kind].needs}
     return ToolSurface(
@@ -57,7 +59,7 @@ def record_of(fates: Fates, making: Making) -> ToolSurface:
         deferred_tools=lists.deferred_refs + tuple(held) if held else lists.deferred_refs,
         blocked_tools=_told(roster, ((why, told) for why, told in absent if not why.is_excluded)),
         excluded_tools=_told(roster, ((why, told) for why, told in absent if why.is_excluded)),
-        unoffered_tools=_told(roster, [(UNOFFERED, fates.numbers(frozenset({Fate.UNOFFERED})))]),
+        unoffered_tools=_told(roster, [(UNOFFERED, [*fates.numbers(frozenset({Fate.UNOFFERED}))])]),
         selection_policy=_selection(fates, making, lists),
         default_tool_choice=request.tool_choice,
         capability_requirements=tuple(sorted(needs)),
@@ -109,32 +111,36 @@ def _held_up(fates: Fates) -> list[DeferredToolRef]:
     ]
 
 
-def _absent(fates: Fates) -> list[tuple[Absence, list[int]]]:
-    """Find the tools that are absent, together those that are so for one reason."""
-    numbers = list(fates.numbers(frozenset({Fate.ABSENT})))
-    if not any(fates.by_kind):
-        return list(_absent_apart(fates, numbers))
-    kinds, by_kind = fates.roster.columns.kinds, tuple(enumerate(fates.by_kind))
-    members: list[list[int]] = [[] for _ in by_kind]
-    for number in numbers:
-        members[kinds[number]].append(number)
-    rest = [number for kind, why in by_kind if why is None for number in members[kind]]
-    return [*((why, members[kind]) for kind, why in by_kind if why is not None), *_absent_apart(fates, rest)]
+def _absent(fates: Fates) -> Iterator[tuple[Absence, Sequence[int]]]:
+    """Find the tools that are absent, together those that are so for one reason.
 
-
-def _absent_apart(fates: Fates, numbers: list[int]) -> Iterator[tuple[Absence, list[int]]]:
-    """Find out why tools are absent whose kind is not: each for itself, then by its role, then because nobody asked."""
-    for number in filter(fates.apart.__contains__, numbers) if fates.apart else ():
-        yield fates.apart[number], [number]
-    others = [each for each in numbers if each not in fates.apart] if fates.apart else numbers
+    First what holds for their kind, then for each by itself, then for its role; the others nobody asked for.
+    """
+    roster, absent = fates.roster, fates.mask(frozenset({Fate.ABSENT}))
+    if any(fates.by_kind):
+        of_kinds = roster.by_kind([255 if why else 0 for why in fates.by_kind])
+        members = defaultdict[int, list[int]](list)
+        for number in numbers(kept(absent, of_kinds)):
+            members[roster.columns.kinds[number]].append(number)
+        yield from ((why, members[kind]) for kind, why in enumerate(fates.by_kind) if why is not None)
+        absent = kept(absent, without(of_kinds))
+    if fates.apart:
+        apart = sorted(each for each in fates.apart if absent[each])
+        alone = defaultdict[Absence, list[int]](list)
+        for number in apart:
+            alone[fates.apart[number]].append(number)
+        yield from alone.items()
+        left = bytearray(absent)
+        for number in apart:
+            left[number] = 0
+        absent = bytes(left)
     if fates.barred is not None:
-        why, mask = fates.barred
-        yield why, [each for each in others if mask[each]]
-        others = [each for each in others if not mask[each]]
-    yield fates.otherwise, others
+        yield NOT_FOR_ROLE, numbers(kept(absent, fates.barred[1]))
+        absent = kept(absent, without(fates.barred[1]))
+    yield fates.otherwise, numbers(absent)
 
 
-def _told(roster: Roster, absent: Iterable[tuple[Absence, Iterable[int]]]) -> tuple[AbsentTool, ...]:
+def _told(roster: Roster, absent: Iterable[tuple[Absence, Sequence[int]]]) -> tuple[AbsentTool, ...]:
     return tuple(chain.from_iterable(roster.names.absent(why, numbers) for why, numbers in absent))
 
 
