@@ -7,6 +7,7 @@ from agenttool.catalog.filters import Absence, denied_by
 from agenttool.catalog.roster import Roster
 from agenttool.pipeline.core import Core
 from agenttool.policy.decide import Policy
+from agenttool.policy.suspects import suspects_of
 from agenttool.ports.surfacing import SurfacePolicy
 from agenttool.records import Behavior, ToolId
 
@@ -19,6 +20,7 @@ class Denied:
         self._core = core
         self._wanted = wanted
         self._policy: Policy | None = None
+        self._is_suspect = suspects_of(core.policy)
         self._seen: Sequence[Entry] = ()
         self._size = 0
         self._found: dict[ToolId, Absence] = {}
@@ -30,8 +32,10 @@ class Denied:
         policy = self._core.policy
         if policy is not self._policy:
             self._policy, self._seen, self._size, self._found = policy, (), 0, {}
+            self._is_suspect = suspects_of(policy)
         for entry in self._unseen(roster):
-            verdict = policy.standing(self._core.tools[entry].subject)
+            subject = self._core.tools[entry].subject
+            verdict = policy.standing(subject) if self._is_suspect(subject) else None
             if verdict is not None and verdict.behavior is Behavior.DENY:
                 self._found[entry.tool_id] = denied_by(verdict.rule_refs)
             else:
