@@ -123,7 +123,7 @@ async def test_bytes_that_somebody_puts_while_the_old_go_stay(tmp_path, monkeypa
     await store.put(DATA, DIGEST)
     old = time.time() - 30 * DAY
     os.utime(file_of(tmp_path), (old, old))
-    listed = [await anext(store._store.list(prefix="sha256").__aiter__())]
+    listed = [next(store._store.list(prefix="sha256"))]
 
     class Listed:
         """A listing that was made before somebody put them again."""
@@ -131,14 +131,31 @@ async def test_bytes_that_somebody_puts_while_the_old_go_stay(tmp_path, monkeypa
         def __getattr__(self, name):
             return getattr(real, name)
 
-        async def list(self, prefix):
-            for page in listed if prefix == "sha256" else ():
-                yield page
+        def list(self, prefix):
+            return iter(listed if prefix == "sha256" else ())
 
     real, store._store = store._store, Listed()
     await store.put(DATA, DIGEST)
     assert await store.expire(time.time_ns() - 7 * DAY * 10**9) == 0
     assert await store.get(DIGEST) == DATA
+
+
+async def test_the_library_answers_from_no_thread_that_a_process_could_not_wait_for_before_it_ends(tmp_path):
+    class Waiting:
+        """The library, without its way for event loops."""
+
+        def __getattr__(self, name):
+            assert not name.endswith("_async"), name
+            return getattr(real, name)
+
+    store = ObjectPayloads.open(tmp_path)
+    real, store._store = store._store, Waiting()
+    for _ in range(2):
+        await store.put(DATA, DIGEST)
+    assert await store.get(DIGEST) == DATA
+    assert await store.get(DIGEST, start=5, length=7) == DATA[5:12]
+    assert b"".join([piece async for piece in store.stream(DIGEST)]) == DATA
+    assert await store.expire(time.time_ns() + DAY) == 1
 
 
 async def test_a_folder_may_be_spelled_as_a_url_and_is_synced_like_one(tmp_path):

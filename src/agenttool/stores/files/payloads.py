@@ -1,4 +1,8 @@
-"""Payloads as objects named by their digest, in a folder by default, in an object store by its URL."""
+"""Payloads as objects named by their digest, in a folder by default, in an object store by its URL.
+
+The library is asked in threads of our own. Its way for event loops answers from threads that nobody can wait for: a
+process that ends soon after an answer came is torn down under them, and dies by a signal though all went well.
+"""
 
 import asyncio
 import hashlib
@@ -63,27 +67,30 @@ class ObjectPayloads:
         if path is None:
             raise StoreError(f"a payload is named by its sha256, got {digest!r}; take the digest of its bytes")
         with _keeping(digest):
-            try:
-                await self._store.put_async(path, data, mode="create")
-            except AlreadyExistsError:
-                if not await self._is_good(path, digest):
-                    await self._store.put_async(path, data)
-            await self._sync(path)
+            await asyncio.to_thread(self._put, path, data, digest)
         return f"payload:{digest}"
 
-    async def _is_good(self, path: str, digest: Digest) -> bool:
+    def _put(self, path: str, data: bytes, digest: Digest) -> None:
+        try:
+            self._store.put(path, data, mode="create")
+        except AlreadyExistsError:
+            if not self._is_good(path, digest):
+                self._store.put(path, data)
+        self._sync(path)
+
+    def _is_good(self, path: str, digest: Digest) -> bool:
         """Tell whether bytes under that name are the ones, and young enough that retention leaves them alone.
 
         A power cut may have left a part of them, and whoever can write the folder anything.
         """
         try:
-            found = await self._store.get_async(path)
+            found = self._store.get(path)
         except FileNotFoundError:  # retention was quicker
             return False
         if time.time() - found.meta["last_modified"].timestamp() > REFRESH_S:
             return False
         running = hashlib.sha256()
-        async for piece in found.stream(min_chunk_size=PIECE):
+        for piece in found.stream(min_chunk_size=PIECE):
             running.update(piece)
         return digest == f"sha256:{running.hexdigest()}"
 
@@ -100,12 +107,15 @@ class ObjectPayloads:
 
         incoming = f"incoming/{secrets.token_hex(16)}"
         with _keeping(incoming):
+            # Only this takes what comes in time; by the end of what follows, the library's threads are done with it.
             await self._store.put_async(incoming, counted())
             digest = Digest(f"sha256:{running.hexdigest()}")
-            path = _path(digest) or incoming
-            await self._store.rename_async(incoming, path)
-            await self._sync(path)
+            await asyncio.to_thread(self._name, incoming, _path(digest) or incoming)
         return digest, size
+
+    def _name(self, incoming: str, path: str) -> None:
+        self._store.rename(incoming, path)
+        self._sync(path)
 
     async def get(self, digest: Digest, *, start: int = 0, length: int | None = None) -> bytes | None:
         """Give bytes, checked against their digest, or a range of them."""
@@ -114,16 +124,17 @@ class ObjectPayloads:
             return None
         try:
             with _failing(digest):
-                if start == 0 and length is None:
-                    whole = await (await self._store.get_async(path)).bytes_async()
-                    return _checked(digest, hashlib.sha256(whole).hexdigest(), bytes(whole))
-                size = (await self._store.head_async(path))["size"]
-                end = size if length is None else min(start + length, size)
-                if start >= end:
-                    return b""
-                return bytes(await self._store.get_range_async(path, start=start, end=end))
+                return await asyncio.to_thread(self._get, path, digest, start, length)
         except FileNotFoundError:
             return None
+
+    def _get(self, path: str, digest: Digest, start: int, length: int | None) -> bytes:
+        if start == 0 and length is None:
+            whole = self._store.get(path).bytes()
+            return _checked(digest, hashlib.sha256(whole).hexdigest(), bytes(whole))
+        size = self._store.head(path)["size"]
+        end = size if length is None else min(start + length, size)
+        return bytes(self._store.get_range(path, start=start, end=end)) if start < end else b""
 
     async def stream(self, digest: Digest) -> AsyncIterator[bytes]:
         """Give bytes piece by piece, each one behind, so that the last can wait for the check."""
@@ -133,7 +144,8 @@ class ObjectPayloads:
             with _failing(digest):
                 if path is None:
                     raise FileNotFoundError  # noqa: TRY301 -- a name that cannot be is a payload that is not
-                async for piece in (await self._store.get_async(path)).stream(min_chunk_size=PIECE):
+                pieces = (await asyncio.to_thread(self._store.get, path)).stream(min_chunk_size=PIECE)
+                while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
                     if held:
                         yield held
                     held = bytes(piece)
@@ -155,25 +167,29 @@ class ObjectPayloads:
 
     async def _let_go(self, prefix: str, before: datetime) -> int:
         count = 0
-        async for page in self._store.list(prefix=prefix):  # pyright: ignore[reportUnknownMemberType] -- the library's other form needs a library we do not have
+        pages = self._store.list(prefix=prefix)  # pyright: ignore[reportUnknownMemberType] -- the library's other form needs a library we do not have
+        while (page := await asyncio.to_thread(next, pages, None)) is not None:
             old = [meta["path"] for meta in page if meta["last_modified"] < before]
-            if self._folder is not None:  # asking again costs little, and somebody may have put them since
-                old = [path for path in old if await self._is_older(path, before)]
-            if old:
-                await self._store.delete_async(old)
-            count += len(old)
+            count += await asyncio.to_thread(self._delete, old, before)
         return count
 
-    async def _is_older(self, path: str, before: datetime) -> bool:
+    def _delete(self, old: list[str], before: datetime) -> int:
+        if self._folder is not None:  # asking again costs little, and somebody may have put them since
+            old = [path for path in old if self._is_older(path, before)]
+        if old:
+            self._store.delete(old)
+        return len(old)
+
+    def _is_older(self, path: str, before: datetime) -> bool:
         try:
-            return (await self._store.head_async(path))["last_modified"] < before
+            return self._store.head(path)["last_modified"] < before
         except FileNotFoundError:
             return False
 
-    async def _sync(self, path: str) -> None:
+    def _sync(self, path: str) -> None:
         """Wait until a file and its name are on disk; an object store says so by itself."""
         if self._folder is not None:
-            await asyncio.to_thread(_sync_file, self._folder, path)
+            _sync_file(self._folder, path)
 
 
 def _folder(place: str | Path) -> Path | None:
