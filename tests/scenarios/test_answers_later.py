@@ -11,7 +11,7 @@ import pytest
 from agenttool import ConfigError, Runtime
 from agenttool.errors import ToolFailure
 from agenttool.pipeline import keeper
-from agenttool.ports.later import LATER, Prompt, PromptKind, Told
+from agenttool.ports.later import LATER, Asked, Prompt, PromptKind, Told
 from agenttool.ports.stores import Taken
 from agenttool.records import ErrorClass, InvocationStatus, ToolError
 from agenttool.results.failure import guided
@@ -243,7 +243,7 @@ async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, op
             default=1,
             asked_at_ns=1,
         )
-        assert await rt.ask(prompt)
+        assert await rt.ask(prompt, 9) is Asked.PUT_UP
         assert await rt.prompts() == (prompt,)
         assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.NEEDS_INPUT
         assert not (await rt.choose(prompt.prompt_id, 2)).is_taken
@@ -256,7 +256,7 @@ async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, op
         result = await rt.wait(waiting.invocation_id)
         assert result.content[0].text == "closed"
         assert calling is None or await calling == result
-        assert not await rt.ask(prompt)
+        assert await rt.ask(prompt, 9) is Asked.NOT_AWAITED
         assert await rt.prompts() == ()
 
 
@@ -276,7 +276,8 @@ async def test_a_prompt_goes_when_its_call_ends(store, opened):
                 message="Authorize",
                 url="https://id.example/secret",
                 asked_at_ns=1,
-            )
+            ),
+            9,
         )
         assert not (await rt.choose(f"prm_{unique}-1", 0)).is_taken
         await rt.answer_later(started.invocation_id, answer("ok"))
