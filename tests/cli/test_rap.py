@@ -22,6 +22,9 @@ async def ring() -> str:
 '''
 
 
+SHY = MODULE.replace(', allow=["127.0.0.1"]', "")
+"""The same provider, but it posts to public addresses only, so that results are not seen here."""
+
 EVERYWHERE = "0.0.0.0"  # noqa: S104 -- what one of these tests is about
 
 
@@ -117,3 +120,15 @@ def test_whoever_serves_beyond_this_machine_without_saying_for_whom_is_warned(se
     assert ("whoever reaches this port may call" in said, "give the provider its url=" in said) == (
         (True, True) if host == EVERYWHERE and not auth else (False, False)
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_look_that_has_not_seen_everything_says_so_by_its_status(serving, tmp_path, words):
+    (tmp_path / "bells.py").write_text(SHY)
+    with serving("rap", "serve", "bells:provider", "--port", "0") as (_, line):
+        program = [sys.executable, "-m", "agenttool", "rap", "check", f"http://127.0.0.1:{line['port']}", *words]
+        checked = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
+    assert checked.returncode == 3
+    assert ('"is_kept":null' if words else "not seen") in checked.stdout
+    assert ('"is_kept":false' if words else "broken") not in checked.stdout

@@ -24,6 +24,9 @@ from agenttool.records import Json
 
 app = typer.Typer(add_completion=False)
 
+BROKEN, NOT_SEEN = 1, 3
+"""How a look at a provider ends that has not seen every promise kept; 2 is for a command that cannot be run."""
+
 
 @app.callback()
 def rap() -> None:
@@ -71,7 +74,8 @@ def check(
     operations that it has not, with arguments that fit nothing, and told of threads
     that nobody knows. It must be able to post to this machine.
 
-    Exits with 0 if every promise was kept that could be looked at, 1 if not.
+    Exits with 0 if every promise is kept, 1 if one is broken, and 3 if none is, but
+    some could not be looked at.
     """  # noqa: D415 -- as in the table of commands
     try:
         found = asyncio.run(_looked_at(url, None if token_env is None else Bearer(_token(token_env))))
@@ -79,8 +83,9 @@ def check(
         refuse(error)
     for each in found:
         _say(each, as_json=as_json)
-    if any(each.is_kept is False for each in found):
-        raise typer.Exit(1)
+    seen = {each.is_kept for each in found}
+    if False in seen or None in seen:
+        raise typer.Exit(BROKEN if False in seen else NOT_SEEN)
 
 
 def _token(name: str) -> str:
