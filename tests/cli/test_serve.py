@@ -14,6 +14,7 @@ from agenttool.adapters.rap.wire import ViewUpdate, write
 pytestmark = pytest.mark.slow
 
 BOUND_S = 30
+KEPT = ("waiting", "prompts", "subscriptions", "views")
 EVERYWHERE = "0.0.0.0"  # noqa: S104 -- what these tests are about
 IN_ORDER = (0, "")
 """The status of a program that was stopped, and all that it had to say about that."""
@@ -52,7 +53,8 @@ def test_whoever_stops_it_while_things_wait_finds_all_of_it_in_the_next_one_and_
         assert garden.stop(child, by) == IN_ORDER
     garden.write("dry.txt", "bed 3 is dry")  # its event has nobody to take it now
     with garden.served() as child:
-        assert garden.page() == before
+        again = garden.page()
+        assert {part: again[part] for part in KEPT} == {part: before[part] for part in KEPT}
         [choice] = [each["prompt_id"] for each in before["prompts"] if each["kind"] == "choice"]
         answered = garden.run("approvals", "answer", choice, "1")
         assert answered.returncode == 0, answered.stderr
@@ -154,3 +156,17 @@ def test_a_host_that_is_none_is_told(run, tmp_path, monkeypatch):
     done = run("serve", "--host", "no.such.host.invalid")
     assert done.exit_code == 2
     assert "cannot listen on no.such.host.invalid:8642" in done.output
+
+
+def test_who_allows_a_call_of_a_server_is_told_what_brings_its_end(garden):
+    settings = garden.folder / "agenttool.toml"
+    settings.write_text(settings.read_text().partition("[[rules]]")[0])
+    assert garden.run("call", "water", "bed=3").returncode == 3
+    question = json.loads(garden.run("approvals", "--json").stdout)
+    allowed = garden.run("approvals", "answer", question["approval_id"], "allow")
+    assert allowed.returncode == 0
+    assert f"agenttool show {question['invocation_id']}" in allowed.stderr
+    assert "agenttool serve" in allowed.stderr
+    assert "MODULE" not in allowed.stderr
+    with garden.served():
+        garden.has(waiting=1, prompts=1)

@@ -158,7 +158,7 @@ class Runtime(_Runtime):
         )
         made._sourced = set()
         made._sources = (*sources_of(settings), *all_of("sources", sources, RapSource))
-        made._callback_url = callback_url or (settings.server.url if settings.server is not None else None)
+        made._callback_url = callback_url or (settings.server.reached if settings.server is not None else None)
         refuse_twins(made._sources)
         return made
 

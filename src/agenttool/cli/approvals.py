@@ -1,6 +1,7 @@
 """`agenttool approvals`: the open questions of every process on a store, and their answers."""
 
 import asyncio
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -56,7 +57,7 @@ def approvals(  # noqa: PLR0913 -- one for each word of the command
         chosen = settings_file(settings)
         _refuse_if_nowhere(store_file(store, chosen), chosen)
         tools = load_tools(places) if places and not as_json else []
-        desk = Desk(Terminal(), tools)
+        desk = Desk(Terminal(), tools, _named(store, settings))
         if words is not None and is_prompt(words):
             outcome = asyncio.run(_answer_prompt(desk, chosen, store_place(store), words))
         else:
@@ -106,6 +107,12 @@ def _given(words: list[str], message: str | None, edited: str | None, remember: 
         updated = parse_object(edited, what="--input")
         return Given(ApprovalId(words[1]), Edit(updated_input=updated, feedback=message), None)
     return Given(ApprovalId(words[1]), Allow(feedback=message), remember)
+
+
+def _named(store: str | None, settings: Path | None) -> str:
+    """Repeat the words that name a store, for a command to be run next."""
+    given = (("--store", store), ("--settings", settings))
+    return "".join(f" {word} {shlex.quote(str(value))}" for word, value in given if value is not None)
 
 
 def _refuse_if_nowhere(file: Path | None, settings: Path | None) -> None:
@@ -158,9 +165,10 @@ async def _hear_taken_up(rt: Runtime, taken_up: set[InvocationId]) -> None:
 class Desk:
     """Where a person answers."""
 
-    def __init__(self, terminal: Terminal, tools: list[Tool]) -> None:
-        """Take who is asked, and the tools that calls can go on with here."""
+    def __init__(self, terminal: Terminal, tools: list[Tool], where: str = "") -> None:
+        """Take who is asked, the tools that calls can go on with here, and the words that name the store."""
         self.tools = tools
+        self._where = where
         self._terminal = terminal
         self._console = self.console = terminal.console
         self._shown: set[InvocationId] = set()
@@ -235,8 +243,18 @@ class Desk:
             async with asyncio.timeout(patience):
                 show_result(await _result(rt, invocation_id))
         except TimeoutError:
-            told = "its process goes on with it; if that is gone, name the module of the tool:"
-            self._console.print(f"{told}\n  agenttool approvals --from MODULE", style="dim", highlight=False)
+            self._console.print(await self._what_now(rt, invocation_id), style="dim", highlight=False, soft_wrap=True)
+
+    async def _what_now(self, rt: Runtime, invocation_id: InvocationId) -> str:
+        """Say how a call goes on that did not end at once, and what brings its end."""
+        look = f"  agenttool show {invocation_id}{self._where}"
+        if await rt.awaited(invocation_id) is not None:
+            return f"its server works on it, and `agenttool serve` takes in what comes of it; then look:\n{look}"
+        invocation = await rt.invocation(invocation_id)
+        if rt.rap is not None and invocation is not None and rt.rap.knows(invocation.tool_id):
+            return f"its process goes on with it, or `agenttool serve` with these settings; then look:\n{look}"
+        told = "its process goes on with it; if that is gone, name the module of the tool:"
+        return f"{told}\n  agenttool approvals --from MODULE{self._where}"
 
 
 async def _result(rt: Runtime, invocation_id: InvocationId) -> ToolResult:

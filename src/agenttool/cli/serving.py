@@ -13,11 +13,8 @@ import uvicorn
 from rich.console import Console
 
 from agenttool.adapters.rap.listen import App
-from agenttool.adapters.rap.patience import Patient
+from agenttool.adapters.rap.patience import GRACE_S, Patient, let_go
 from agenttool.errors import ConfigError
-
-GRACE_S = 5.0
-"""How long requests under way may take once the server is asked to stop."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AT_ONCE = 3
@@ -94,7 +91,7 @@ class Serving(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Take no new connection, answer what has come in, and wait for the rest of a request only so long."""
-        waited = asyncio.get_running_loop().call_later(GRACE_S, self._hang_up)
+        waited = asyncio.get_running_loop().call_later(GRACE_S, let_go, self.server_state.connections)
         try:
             await super().shutdown(sockets)
         finally:
@@ -104,12 +101,7 @@ class Serving(uvicorn.Server):
         """Stop; without waiting, whoever still sends a request has to come again."""
         self.should_exit = True
         if not wait:
-            self._hang_up()
-
-    def _hang_up(self) -> None:
-        for each in tuple(self.server_state.connections):
-            if isinstance(each, Patient) and each.is_owed:
-                each.hang_up()
+            let_go(self.server_state.connections)
 
 
 def bind(host: str, port: int) -> socket.socket:

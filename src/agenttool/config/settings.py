@@ -61,6 +61,9 @@ class SourceSetting:
     place: str
 
 
+_ALL = ("", "0.0.0.0", "::")  # noqa: S104 -- nothing is bound here
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSetting:
     """Where this runtime is served, and under which URL others reach it."""
@@ -68,6 +71,13 @@ class ServerSetting:
     host: str = "127.0.0.1"
     port: int = 8642
     url: str | None = None
+
+    @property
+    def reached(self) -> str | None:
+        """The URL under which others reach it, as far as the settings tell: not on any port, nor at all addresses."""
+        if self.url is not None or self.port == 0 or self.host in _ALL:
+            return self.url
+        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

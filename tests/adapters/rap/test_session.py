@@ -159,3 +159,19 @@ async def test_a_server_that_is_found_over_tls_cannot_have_its_token_sent_in_the
         assert result.is_error
         assert "https" in str(result.error)
     assert not [url for url in posted if url.startswith("http://")]
+
+
+@pytest.mark.requirement("RAP-025")
+async def test_a_runtime_with_an_address_also_hears_where_calls_were_sent_from_without_one(
+    running, tool_server, started, tmp_path
+):
+    server, place = tool_server(), {"store": f"sqlite:{tmp_path}/state.db"}
+    async with running(server, options=place) as rt:
+        call, invocation = await started(rt, server)
+    elsewhere = {**place, "callback_url": "https://agents.example"}
+    source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",))
+    async with Runtime.open(sources=[source], **elsewhere) as rt:
+        async with Runtime.open(sources=[source], **place) as beside:
+            assert "held by another program" not in str(beside.rap.faults)
+        assert await server.settle(invocation, "wet") == 200
+        assert await rt.rap.callbacks.door.awaited(call.invocation_id) is None

@@ -17,7 +17,7 @@ from agenttool.adapters.rap.addresses import PATH, Addresses
 from agenttool.adapters.rap.callbacks import Callbacks, Outcome
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.forgery import Reach
-from agenttool.adapters.rap.patience import Patient
+from agenttool.adapters.rap.patience import GRACE_S, Patient, let_go
 from agenttool.ports.shelf import Shelf
 from agenttool.records import JsonObject
 
@@ -42,17 +42,18 @@ App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 class CallbackApp:
     """An ASGI application: the last part of the path is the token of the callback URL."""
 
-    def __init__(self, callbacks: Callbacks, *, max_body: int = MAX_BODY) -> None:
-        """Take who deals with the messages, and how large one may be."""
+    def __init__(self, callbacks: Callbacks, *, max_body: int = MAX_BODY, place: Addresses | None = None) -> None:
+        """Take who deals with the messages, how large one may be, and where this is, if not where all is said to be."""
         self._callbacks = callbacks
         self._max_body = max_body
+        self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         if scope["type"] == "http":
             token = str(scope["path"]).rpartition("/")[2]
             if scope["method"] == "GET" and _WORD.fullmatch(token):
-                await _reply(send, 200, {"proof": self._callbacks.addresses.proof(token)})
+                await _reply(send, 200, {"proof": (self._place or self._callbacks.addresses).proof(token)})
                 return
             outcome = await self._answer(scope, receive, token)
             await _reply(send, outcome.status, {"error": outcome.message} if outcome.message else {"ok": True})
@@ -140,6 +141,7 @@ class Listener:
     async def stop(self) -> None:
         """Serve what is under way, and no more."""
         self._server.should_exit = True
+        asyncio.get_running_loop().call_later(GRACE_S, let_go, self._server.server_state.connections)
         if self._task is not None:
             with suppress(asyncio.CancelledError):
                 await self._task
@@ -163,6 +165,20 @@ async def listener_of(app: CallbackApp, shelf: Shelf, secret: bytes) -> tuple[Li
     listener = Listener(app, (_HERE, 0))
     await shelf.swap(_SHELF, "port", before=None, after=str(listener.port).encode())
     return listener, fault
+
+
+async def earlier_listener(callbacks: Callbacks, shelf: Shelf, secret: bytes) -> Listener | None:
+    """Listen also where callbacks of the same store were received before it had an address, if nobody does."""
+    kept = await shelf.get(_SHELF, "port")
+    if kept is None:
+        return None
+    place = Addresses(f"http://{_HERE}:{int(kept)}{PATH}", secret)
+    try:
+        listener = Listener(CallbackApp(callbacks, place=place), (_HERE, int(kept)))
+    except OSError:
+        return None
+    listener.start()
+    return listener
 
 
 _HELD = (

@@ -1,6 +1,7 @@
 """How long a server waits for a request, and for how many at a time: half of one holds up nobody for long."""
 
 import asyncio
+from collections.abc import Iterable
 from math import inf
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -8,6 +9,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 HEAD_S = 10.0
 WHOLE_S = 40.0
 """Within these times the head of a request must have come in, and all of it; what takes in bodies may be stricter."""
+
+GRACE_S = 5.0
+"""How much longer the rest of a request is waited for once the server is to stop."""
 
 MOST_AROUND = 65_536
 """So many bytes may stand around the body of a request: its head, what cuts it into pieces, and what trails it."""
@@ -91,3 +95,10 @@ class Patient(HttpToolsProtocol):
         """Wait no longer."""
         self._rest()
         self.transport.abort()
+
+
+def let_go(connections: Iterable[object]) -> None:
+    """Wait no longer for whoever owes the rest of a request; those who are owed an answer get it."""
+    for each in tuple(connections):
+        if isinstance(each, Patient) and each.is_owed:
+            each.hang_up()

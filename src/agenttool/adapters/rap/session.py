@@ -11,7 +11,7 @@ from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.declare import source_name_in, without_clashes
 from agenttool.adapters.rap.discovery import Discovery, Standing
 from agenttool.adapters.rap.forgery import Reach
-from agenttool.adapters.rap.listen import CallbackApp, Listener, listener_of
+from agenttool.adapters.rap.listen import CallbackApp, Listener, earlier_listener, listener_of
 from agenttool.adapters.rap.notices import Notices
 from agenttool.adapters.rap.offers import Offers
 from agenttool.adapters.rap.settings import RapSource
@@ -87,17 +87,24 @@ class Rap:
             sources: the servers.
             host: the runtime.
             callback_url: where callbacks are received, if somebody serves `app` there; without it this listens on a
-                port of its own on this machine, after a restart on the same one if it can.
+                port of its own on this machine, after a restart on the same one if it can. Where calls of the store
+                were sent from such a port before, this listens there as well, unless somebody else does.
         """
         secret = await secret_of(host.shelf, host.secret())
         rap = cls(sources, host, secret, callback_url)
         if callback_url is None:
             await rap._listen(secret)
+        else:
+            rap._listener = await earlier_listener(rap.callbacks, host.shelf, secret)
         rap._warn()
         host.declare(cancel_subscription_tool(rap.subscriptions, rap._withdraw))
         await rap._discovery.begin()
         await rap._hear()
         return rap
+
+    def knows(self, tool_id: ToolId) -> bool:
+        """Tell whether a tool is of one of these servers, also while its server does not say what it offers."""
+        return self._source_of(tool_id) is not None
 
     async def _listen(self, secret: bytes) -> None:
         self._listener, fault = await listener_of(self.app, self._host.shelf, secret)
