@@ -10,9 +10,10 @@ from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap.credentials import Credential, ShownTo, Signed
 from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.headers import check_headers
 from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.assemble import Runtime
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, RecordError
 from agenttool.rap.app import Door, is_invocation, make_app
 from agenttool.rap.declare import RapToolOptions, declare
 from agenttool.rap.limits import Limits
@@ -73,6 +74,10 @@ class Provider:
             raise ConfigError(f"a toolset must be named by 1 to {_MAX_NAME} characters, got {name!r}; name it")
         if not (sign is None or sign_to or isinstance(sign, Signed)):
             raise ConfigError("`sign` would be shown to whoever calls; name the runtimes in `sign_to`, or use `Signed`")
+        try:
+            check_headers({} if sign is None else sign.headers("POST", "https://runtime.example/", b""))
+        except RecordError as error:
+            raise ConfigError(f"`sign` cannot be presented: {error}") from None
         self._settings = Settings(
             name=name,
             description=description,

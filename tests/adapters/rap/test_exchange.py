@@ -2,8 +2,11 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agenttool.adapters.rap.exchange import MOST_AROUND, Answer, Connection, spell
 from agenttool.errors import RecordError
@@ -126,3 +129,99 @@ async def test_what_nobody_asked_for_ends_the_connection():
 def test_a_header_cannot_bring_another_along(headers):
     with pytest.raises(RecordError):
         spell("POST", "h", "/", headers, b"")
+
+
+PIECES = [
+    *(b"HTTP/1.1 %d x\r\n" % status for status in (100, 101, 103, 200, 204, 304, 500, 999)),
+    b"HTTP/1.0 200 OK\r\n",
+    b"HTTP/2 200\r\n",
+    *(b"Content-Length: %s\r\n" % length for length in (b"2", b"3", b"-1", b"+2", b"0x2", b"2, 2", b"9" * 30)),
+    *(b"Transfer-Encoding: %s\r\n" % coding for coding in (b"chunked", b"gzip, chunked", b"x")),
+    b" folded\r\n",
+    b"X : y\r\n",
+    b"Connection: close\r\n",
+    b"Connection: upgrade\r\nUpgrade: h2c\r\n",
+    b"\r\n",
+    b"\n",
+    b"ok",
+    b"2\r\nok\r\n",
+    b"0\r\n\r\n",
+    b"f" * 20 + b"\r\n",
+    b"\x00",
+    b"A: " + b"b" * MOST_AROUND + b"\r\n",
+    b"x" * 3000,
+]
+
+
+class Pipe(asyncio.Transport):
+    """Takes a request, and can be closed; what comes back is up to the test."""
+
+    is_closed = False
+
+    def write(self, data):
+        pass
+
+    def abort(self):
+        self.is_closed = True
+
+    def is_closing(self):
+        return self.is_closed
+
+    def get_write_buffer_size(self):
+        return 0
+
+
+async def heard(answer, cuts, most, *, ends):
+    """Give what a connection makes of an answer that comes in these pieces."""
+    connection = Connection()
+    connection.connection_made(Pipe())
+    asked = asyncio.ensure_future(connection.exchange(ASK, most))
+    await asyncio.sleep(0)
+    places = sorted({0, *(cut for cut in cuts if cut < len(answer)), len(answer)})
+    for begin, end in pairwise(places):
+        connection.data_received(answer[begin:end])
+        await asyncio.sleep(0)
+    if ends:
+        connection.connection_lost(None)
+    done, _ = await asyncio.wait([asked], timeout=0.001)
+    if not done:
+        asked.cancel()
+        await asyncio.wait([asked])
+        assert not connection.is_open
+        return None
+    return type(asked.exception()) if asked.exception() else asked.result()
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=9)), max_size=9).map(b"".join),
+    st.lists(st.integers(0, 300), max_size=8),
+    st.sampled_from([0, 2, 100_000]),
+    st.booleans(),
+)
+def test_whatever_comes_ends_alike_in_whatever_pieces_it_comes(answer, cuts, most, ends):
+    whole = asyncio.run(heard(answer, [], most, ends=ends))
+    parts = asyncio.run(heard(answer, cuts, most, ends=ends))
+    assert whole is not None or not ends
+    if isinstance(whole, Answer) and isinstance(parts, Answer):
+        longest = max(len(whole.body), len(parts.body))
+        assert (whole.status, whole.body) == (parts.status, parts.body) or (
+            whole.status == parts.status and longest > most
+        )
+        assert whole.status >= 200
+        assert longest <= most + len(answer)
+    else:
+        assert (whole, parts) in ((None, None), (ConnectionError, ConnectionError))
+
+
+@pytest.mark.parametrize(
+    "name", ["Host", "content-length", "Transfer-Encoding", "CONNECTION", "Expect", "TE", "Upgrade"]
+)
+def test_a_header_cannot_say_where_a_request_ends_or_goes(name):
+    with pytest.raises(RecordError, match="leave it out"):
+        spell("POST", "h", "/", {name: "1"}, b"")
+
+
+def test_a_header_is_given_once():
+    with pytest.raises(RecordError, match="twice"):
+        spell("POST", "h", "/", {"Content-Type": "a/b", "content-type": "c/d"}, b"")

@@ -4,6 +4,8 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agenttool.adapters.rap import patience
 from agenttool.adapters.rap.listen import Listener
@@ -173,3 +175,91 @@ async def test_a_long_body_in_pieces_is_taken(monkeypatch):
             head = await reader.readuntil(b"\r\n\r\n")
             assert b"content-length: 245760" in head
             await reader.readexactly(245_760)
+
+
+HEAD = b"POST /a HTTP/1.1\r\nHost: h\r\n"
+BEHIND = b"GET /behind HTTP/1.1\r\nHost: h\r\n\r\n"
+AMBIGUOUS = {
+    "a length and pieces": HEAD + b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "pieces and a length": HEAD + b"Transfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\n0\r\n\r\n",
+    "two lengths": HEAD + b"Content-Length: 0\r\nContent-Length: 38\r\n\r\n",
+    "a length twice": HEAD + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\nok",
+    "a list of lengths": HEAD + b"Content-Length: 2, 2\r\n\r\nok",
+    "a signed length": HEAD + b"Content-Length: +2\r\n\r\nok",
+    "a length without end": HEAD + b"Content-Length: " + b"9" * 30 + b"\r\n\r\nok",
+    "a coding that looks like pieces": HEAD + b"Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n",
+    "another coding": HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+    "pieces twice": HEAD + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "pieces before their time": b"POST /a HTTP/1.0\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a space before a colon": HEAD + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    "a folded length": HEAD + b"Content-Length:\r\n 38\r\n\r\n",
+    "a folded header": HEAD + b"X: a\r\n b\r\nContent-Length: 2\r\n\r\nok",
+    "bare line feeds": b"POST /a HTTP/1.1\nHost: h\nContent-Length: 2\n\nok",
+    "a bare return": HEAD + b"X: a\rContent-Length: 38\r\n\r\n",
+    "a negative piece": HEAD + b"Transfer-Encoding: chunked\r\n\r\n-2\r\nok\r\n0\r\n\r\n",
+    "a piece without end": HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 20 + b"\r\nok\r\n",
+    "no host": b"POST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nok",
+    "two hosts": HEAD + b"Host: i\r\nContent-Length: 2\r\n\r\nok",
+}
+
+
+@pytest.mark.parametrize("what", AMBIGUOUS)
+async def test_a_request_that_two_servers_may_take_in_two_ways_is_refused_with_all_behind_it(what):
+    async with listening() as connect:
+        reader, writer = await connect()
+        writer.write(AMBIGUOUS[what] + BEHIND)
+        told = await reader.read()
+        assert told.startswith(b"HTTP/1.1 400 ")
+        assert told.count(b"HTTP/1.1") == 1
+
+
+PIECES = [
+    *(raw for raw in AMBIGUOUS.values()),
+    BEHIND,
+    HEAD,
+    b"GET / HTTP/1.1\r\n",
+    b"Host: h\r\n",
+    b"Content-Length: 2\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Expect: 100-continue\r\n",
+    b"Connection: upgrade\r\nUpgrade: h2c\r\n",
+    b"Connection: close\r\n",
+    b"\r\n",
+    b"ok",
+    b"2\r\nok\r\n",
+    b"0\r\n\r\n",
+    b"X: " + b"y" * 70_000 + b"\r\n",
+]
+
+
+@pytest.mark.slow
+def test_whatever_comes_is_answered_or_hung_up_on_and_the_next_is_served():
+    async def served(connect, pieces):
+        reader, writer = await connect()
+        try:
+            for piece in pieces:
+                writer.write(piece)
+                await writer.drain()
+            writer.write_eof()
+            told = await reader.read()
+        except ConnectionError:
+            told = b""
+        assert told == b"" or told.startswith(b"HTTP/1.1 ")
+        reader, writer = await connect()
+        writer.write(BEHIND)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+    with asyncio.Runner() as runner:
+        context = listening()
+        connect = runner.run(context.__aenter__())
+
+        @settings(max_examples=150, deadline=None)
+        @given(st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=9)), max_size=7))
+        def fuzz(pieces):
+            runner.run(served(connect, pieces))
+
+        try:
+            fuzz()
+        finally:
+            runner.run(context.__aexit__(None, None, None))

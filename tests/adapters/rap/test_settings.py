@@ -8,6 +8,7 @@ from agenttool.adapters.rap.credentials import Bearer
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.written import read_source
 from agenttool.errors import ConfigError
+from agenttool.rap import Provider
 
 WORD = "correct-horse-battery"
 SHOWN = f"Bearer {WORD}"
@@ -80,3 +81,35 @@ def test_settings_may_name_more_origins():
     assert source.headers("POST", "https://run.example/x") == {"Authorization": SHOWN}
     with pytest.raises(ConfigError, match="origin"):
         read_source("gh", {**members, "presents_to": ["run.example"]}, {"T": WORD}.get)
+
+
+class Given:
+    """A credential of a deployment's own, which presents what it was given."""
+
+    def __init__(self, **headers):
+        self._headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    def caller_of(self, request):
+        return None
+
+    def headers(self, method, url, body):
+        return self._headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"Host": "h"}, {"Content_Length": "0"}, {"transfer_encoding": "chunked"}, {"X": "a\r\nHost: h"}, {"X": "ü"}],
+)
+def test_a_credential_that_would_change_the_request_is_a_slip_of_the_deployment(headers, tmp_path):
+    with pytest.raises(ConfigError, match="cannot be presented"):
+        RapSource(name="gh", url="https://gh.example", credential=Given(**headers))
+    with pytest.raises(ConfigError, match="cannot be presented"):
+        Provider("p", store=tmp_path / "p.db", sign=Given(**headers), sign_to=["https://runtime.example"])
+
+
+@pytest.mark.parametrize(
+    "token", ["correct-horse\nbattery", "correct horse battery", "correct-horse-b\u00e4ttery", "short"]
+)
+def test_a_token_that_cannot_be_sent_whole_is_a_slip_of_the_deployment(token):
+    with pytest.raises(ConfigError, match="plain characters"):
+        Bearer(token)

@@ -16,6 +16,7 @@ from agenttool.errors import ConfigError
 _SHORTEST = 16
 """A secret with fewer characters can be guessed."""
 
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 _SIGNATURE = re.compile(r"t=(\d{1,12}),n=([0-9a-f]{32}),v1=([0-9a-f]{64})")
 SIGNATURE_HEADER = "X-RAP-Signature"
 _PORTS = {"http": 80, "https": 443}
@@ -62,7 +63,7 @@ class Bearer:
             ConfigError: there is none, or one is short enough to be guessed.
         """
         named = {tokens: "caller"} if isinstance(tokens, str) else dict(tokens)
-        if not named or any(len(token) < _SHORTEST or not token.isascii() for token in named):
+        if not named or any(len(token) < _SHORTEST or not _TOKEN.fullmatch(token) for token in named):
             raise ConfigError(f"a bearer token must have {_SHORTEST} plain characters or more; make a longer one")
         self._own = next(iter(named))
         self._callers = {_digest(token): caller for token, caller in named.items()}

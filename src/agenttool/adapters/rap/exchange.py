@@ -5,20 +5,17 @@ what a message does otherwise, and would have to be kept from redirects, retries
 """
 
 import asyncio
-import re
 from collections.abc import Mapping
 from typing import NamedTuple, cast
 
 import httptools
 
-from agenttool.errors import RecordError
+from agenttool.adapters.rap.headers import check_headers
 
 MOST_AROUND = 65_536
 """So many bytes may stand around the body of an answer: its head, and how it is cut into pieces."""
 
 _FINAL = 200
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[\x20-\x7e\t]*")
 
 
 class Answer(NamedTuple):
@@ -32,13 +29,10 @@ def spell(method: str, host: str, target: str, headers: Mapping[str, str], body:
     """Write a request down.
 
     Raises:
-        RecordError: a header holds what would end it, or begin another.
+        RecordError: a header would change what the request is.
     """
-    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}"]
-    for name, value in headers.items():
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
-            raise RecordError(f"the header {name!r} cannot be sent; use printable characters only")
-        lines.append(f"{name}: {value}")
+    check_headers(headers)
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in headers.items())]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join((*lines, "", "")).encode("ascii") + (body or b"")

@@ -19,6 +19,8 @@ MOST_AROUND = 65_536
 MOST_CONNECTIONS = 500
 """So many has a server; then those make room who owe a request, and after them those who have had their answer."""
 
+_CURRENT = "1.1"
+
 
 class Patient(HttpToolsProtocol):
     """Serves a connection as the library does, within bounds that the library does not have.
@@ -58,6 +60,21 @@ class Patient(HttpToolsProtocol):
             self._rest()
         elif self.is_owed and self._alarm is None:
             self._alarm = self.loop.call_later(HEAD_S, self._look)
+
+    def on_headers_complete(self) -> None:
+        """Serve only what every server on its way takes for the same request; whatever is raised here is a 400.
+
+        Raises:
+            ValueError: it does not say to whom it goes, or says it twice, or its body is coded in another way.
+        """
+        is_current = self.parser is not None and self.parser.get_http_version() == _CURRENT
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if hosts > 1 or (is_current and not hosts):
+            raise ValueError("a request must name its host once")
+        if codings and not (is_current and codings == [b"chunked"]):
+            raise ValueError("a body must be coded in pieces, or not at all")
+        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body, which has a bound of its own."""

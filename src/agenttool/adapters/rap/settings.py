@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from agenttool.adapters.rap.credentials import Credential, origin_of
-from agenttool.errors import ConfigError
+from agenttool.adapters.rap.headers import check_headers
+from agenttool.errors import ConfigError, RecordError
 
 _PIN = re.compile(r"sha256:[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -71,6 +72,11 @@ class RapSource:
             raise ConfigError(f"attempts of source {self.name!r} must be at least 1, got {self.attempts!r}; raise it")
         if self.max_prompts < 0:
             raise ConfigError(f"max_prompts of source {self.name!r} must not be negative, got {self.max_prompts!r}")
+
+        try:
+            check_headers(self.headers("GET", self.url))
+        except RecordError as error:
+            raise ConfigError(f"the credential of source {self.name!r} cannot be presented: {error}") from None
 
     @property
     def base(self) -> str:
