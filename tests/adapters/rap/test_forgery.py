@@ -5,6 +5,8 @@ import ipaddress
 import socket
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agenttool.adapters.rap.forgery import Reach, check_url, resolve
 from agenttool.adapters.rap.names import Names
@@ -76,6 +78,17 @@ def test_a_public_url_passes(url):
         "http://[fe80::1]/",
         "http://[fc00::1]/",
         "http://[ff02::1]/",
+        "http://[::127.0.0.1]/",
+        "http://[64:ff9b:1::127.0.0.1]/",
+        "http://[2606:4700::5efe:127.0.0.1]/",
+        "http://[2606:4700::200:5efe:10.0.0.1]/",
+        "http://[fd00::5efe:8.8.8.8]/",
+        "http://[2606:4700::1%25lo]/",
+        "http://[2606:4700::1%lo]/",
+        "http://192.88.99.1/",
+        "http://127%2e0%2e0%2e1/",
+        "http://example.test%00.127.0.0.1/",
+        "http://example.test,127.0.0.1/",
     ],
 )
 def test_a_url_that_leads_inside_or_elsewhere_is_refused_and_not_repeated(url):
@@ -140,3 +153,26 @@ def names_lead_to(monkeypatch, addresses):
         ]
 
     monkeypatch.setattr(socket, "getaddrinfo", answers)
+
+
+_INSIDE = st.one_of(st.ip_addresses(network=f"{each}") for each in ("127.0.0.0/8", "10.0.0.0/8", "169.254.0.0/16"))
+_DISGUISES = {
+    "mapped": lambda inner: 0xFFFF << 32 | inner,
+    "compatible": lambda inner: inner,
+    "translated": lambda inner: 0x0064FF9B << 96 | inner,
+    "translated here": lambda inner: 0x0064FF9B0001 << 80 | inner,
+    "6to4": lambda inner: 0x2002 << 112 | inner << 80 | 1,
+    "Teredo": lambda inner: 0x20010000 << 96 | 0x08080808 << 64 | (inner ^ 0xFFFFFFFF),
+    "a site's tunnel": lambda inner: 0x26064700 << 96 | 0x00005EFE << 32 | inner,
+    "another site's tunnel": lambda inner: 0x26064700 << 96 | 0x02005EFE << 32 | inner,
+}
+
+
+@pytest.mark.requirement("RAP-412")
+@pytest.mark.parametrize("disguise", _DISGUISES)
+@given(inside=_INSIDE)
+def test_an_address_inside_is_known_in_every_disguise(disguise, inside):
+    address = ipaddress.IPv6Address(_DISGUISES[disguise](int(inside)))
+    assert not PUBLIC.allows(address)
+    with pytest.raises(RecordError):
+        check_url(f"http://[{address}]/", PUBLIC)

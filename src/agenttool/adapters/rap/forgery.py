@@ -19,10 +19,14 @@ _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ODD = re.compile(r"[^\x21-\x7e]|\\")
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
 _NUMERIC = re.compile(r"(?:^|\.)(?:0[xX][0-9a-fA-F]*|[0-9]+)\.?$")
 _UNCLEAR = "a URL must be one that every reader reads alike; correct it"
 _NOT_PUBLIC = tuple(
-    map(ipaddress.ip_network, ("168.63.129.16/32", "192.0.0.0/24", "fec0::/10", "3fff::/20", "5f00::/16"))
+    map(
+        ipaddress.ip_network,
+        ("168.63.129.16/32", "192.0.0.0/24", "192.88.99.0/24", "fec0::/10", "3fff::/20", "5f00::/16"),
+    )
 )
 """Ranges that nobody reaches from outside, and that the library takes for public ones, or did until lately.
 
@@ -30,6 +34,8 @@ One of them is a single address: what a large cloud tells its own machines.
 """
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_ISATAP = 0x00005EFE
+"""What stands before an IPv4 address in the second half of an address that leads through a tunnel of its site."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +74,7 @@ class Reach:
 
     def allows(self, address: _Address) -> bool:
         """Tell whether an address may be contacted."""
-        inner = _innermost(address)
-        is_public = inner.is_global and not inner.is_multicast and not inner.is_reserved
-        is_public = is_public and not any(inner in network for network in _NOT_PUBLIC)
-        return is_public or any(inner in network for network in self.networks if network.version == inner.version)
+        return all(_is_public(each) or _is_in(each, self.networks) for each in _ends(address))
 
 
 def check_url(url: str, reach: Reach) -> None:
@@ -97,7 +100,7 @@ def _check_place(scheme: str, netloc: str, reach: Reach) -> None:
         host, port = (parts.hostname or "").removesuffix("."), parts.port
     except ValueError:
         raise RecordError(_UNCLEAR) from None
-    if port == 0:
+    if port == 0 or "%" in netloc:  # neither a port that there is, nor a host that all spell alike
         raise RecordError(_UNCLEAR)
     if scheme not in ("http", "https"):
         raise RecordError("a URL must be of the scheme http or https; use another")
@@ -105,6 +108,8 @@ def _check_place(scheme: str, netloc: str, reach: Reach) -> None:
         raise RecordError("a URL must name a host, and no user; correct it")
     address = _literal(host)
     named = host in reach.hosts or (address is not None and any(address in each for each in reach.networks))
+    if address is None and not _HOST.fullmatch(host):
+        raise RecordError(_UNCLEAR)
     if address is None and _NUMERIC.search(host):
         raise RecordError("a URL must spell an address in full, such as 203.0.113.7; correct it")
     if reach.https_only and scheme == "http" and not named:
@@ -145,11 +150,23 @@ def _literal(host: str) -> _Address | None:
         return None
 
 
-def _innermost(address: _Address) -> _Address:
-    """Give the address that packets end at: some IPv6 addresses are IPv4 ones in disguise."""
+def _is_public(address: _Address) -> bool:
+    is_public = address.is_global and not address.is_multicast and not address.is_reserved
+    return is_public and not _is_in(address, _NOT_PUBLIC)
+
+
+def _is_in(address: _Address, networks: tuple[_Network, ...]) -> bool:
+    return any(address in network for network in networks if network.version == address.version)
+
+
+def _ends(address: _Address) -> tuple[_Address, ...]:
+    """Give the addresses that packets may end at: some IPv6 addresses are IPv4 ones in disguise, and some may be."""
     if isinstance(address, ipaddress.IPv4Address):
-        return address
+        return (address,)
     inside = address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1]
+    last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     if inside is None and address in _NAT64:
-        inside = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return inside or address
+        inside = last
+    if inside is None and (int(address) >> 32) & 0xFDFFFFFF == _ISATAP:
+        return address, last
+    return (inside or address,)
