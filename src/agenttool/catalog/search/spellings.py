@@ -5,11 +5,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from difflib import SequenceMatcher
 
-RELATED = 0.55
+RELATED = 0.6
 """How many of the trigrams of two words must be the same for them to be relatives, such as `mail` and `email`."""
 
-SLIPPED = 0.8
-"""How alike, letter by letter, a word that nobody has must be to one that somebody has to be a slip of the pen."""
+SLIPPED, A_SLIP = 0.8, 1
+"""How alike, letter by letter, a word that nobody has must be to one that somebody has to be a slip of the pen.
+
+And how many letters a slip adds or loses: who writes `situation` does not mean `station`.
+"""
 
 SLIP_COUNTS = 0.9
 SHORTEST = 4
@@ -63,7 +66,7 @@ class Spellings:
         found = dict(self._related_to(word))
         for at in self._near(word)[0]:
             other = self._words[at]
-            if other[0] == word[0] and len(other) >= SHORTEST:
+            if other[0] == word[0] and len(other) >= SHORTEST and abs(len(other) - len(word)) <= A_SLIP:
                 likeness = SequenceMatcher(None, word, other, autojunk=False).ratio()
                 if likeness >= SLIPPED:
                     found[other] = max(found.get(other, 0.0), SLIP_COUNTS * likeness)
