@@ -1,5 +1,6 @@
 """Surfaces and search over HTTP, as a program in any language uses them."""
 
+from functools import partial
 from http import HTTPStatus
 
 import pytest
@@ -124,12 +125,27 @@ def test_rubbish_is_refused_and_the_server_goes_on(http, content, headers, statu
     assert http.post("/v1/search", json={"query": "letter"}).json()["matches"]
 
 
+def test_a_surface_is_told_as_it_was_made_and_leads_to_the_one_in_its_place(http):
+    made = http.post("/v1/surfaces", json={"scope": "session"})
+    assert "link" not in http.get(made.headers["location"]).headers
+    for gates in (["beta"], []):  # two changes: the newest is named, whichever came between
+        http.portal.call(partial(http.app.state.runtime.change, gates=gates))
+    for wanted in (None, "openai"):
+        told = http.get(made.headers["location"], params=wanted and {"format": wanted})
+        assert wanted or told.json() == made.json()
+        newest = http.get(told.links["latest-version"]["url"])
+        assert "link" not in newest.headers
+        assert newest.url.path != made.headers["location"]
+
+
 def test_unknown_formats_and_surfaces_are_told(http):
     surface_id = http.post("/v1/surfaces", json={}).json()["surface_id"]
     unknown = http.get(f"/v1/surfaces/{surface_id}", params={"format": "morse"})
     assert unknown.status_code == HTTPStatus.BAD_REQUEST
     assert "openai" in unknown.json()["detail"]
-    assert http.get("/v1/surfaces/srf_nowhere").status_code == HTTPStatus.NOT_FOUND
+    nowhere = http.get("/v1/surfaces/srf_nowhere")
+    assert nowhere.status_code == HTTPStatus.NOT_FOUND
+    assert "POST /v1/surfaces" in nowhere.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -40,12 +40,16 @@ async def make_surface(request: Request) -> Response:
 
 
 async def one_surface(request: Request) -> Response:
-    """`GET /v1/surfaces/{id}`: tell a surface, or by `?format=` what to send to a model's provider."""
+    """`GET /v1/surfaces/{id}`: tell a surface, or by `?format=` what to send to a model's provider.
+
+    A surface never changes, so that it is told as it was made; a header leads to the one that took its place, if any.
+    """
     runtime, surface = _runtime(request), _found(request, request.path_params["surface_id"])
+    latest = (await runtime.current(surface)).surface_id
+    newer = None if latest == surface.surface_id else {"link": f'</v1/surfaces/{latest}>; rel="latest-version"'}
     wanted = request.query_params.get("format")
-    if wanted is None:
-        return _json(to_json(surface))
-    return _json((await runtime.tools_for(wanted, surface=surface)).request())
+    told = to_json(surface) if wanted is None else (await runtime.tools_for(wanted, surface=surface)).request()
+    return _json(told, headers=newer)
 
 
 async def search(request: Request) -> Response:
