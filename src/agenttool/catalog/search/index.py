@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import nlargest, nsmallest
+from heapq import nlargest
 from itertools import chain
 from math import hypot
 from operator import itemgetter
@@ -138,7 +138,7 @@ class Index:
         if len(read.deeds) > 1:
             best = in_turns(ranked, wish_by_wish(opinions, _by_sentence(query, heard, meanings)))
         else:
-            best = nsmallest(limit, ranked)
+            best = sorted(ranked)
         for score, tool_id, each in best:
             if len(found) >= limit:
                 break

@@ -27,7 +27,7 @@ MAY_DO, DOES_OTHERWISE = 0.9, 0.8
 
 _FIELDS = tuple(Field)
 _NAME, _LEAD = int(Field.NAME), int(Field.DESCRIPTION)
-_SHORT = 1 - LENGTH_MATTERS
+_SHORT, _TEXT_SHARE = 1 - LENGTH_MATTERS, 1 - NAME_SHARE
 _Words = list[tuple[float, list[tuple[str, float]]]]
 """How much a word tells, and the signs that answer it, each with how well."""
 
@@ -94,14 +94,16 @@ class Scorer:
                 places.append((field, weight / (_SHORT + slope * len(field))))
         name, lead = fields[_NAME], fields[_LEAD]
         accord = self._accord(name)
-        is_meant, worth = False, list[float]()
+        worth: list[float] = []
+        is_meant = False
         for at, wish in enumerate(self._wishes):
             text, named = self._match(wish.words, document, places, name)
-            is_meant = is_meant or text > 0
+            if text:
+                is_meant = True
             for weight, sign in wish.whispers:
                 if sign in name or sign in lead:
                     text += weight
-            worth.append(((1 - NAME_SHARE) * text + NAME_SHARE * named) * accord[at])
+            worth.append((_TEXT_SHARE * text + NAME_SHARE * named) * accord[at])
         return worth if is_meant else [0.0] * len(worth)
 
     def _accord(self, name: str) -> list[float]:
@@ -136,7 +138,8 @@ class Scorer:
                             often = field.count(sign)
                             amount += tells if often == 1 else tells * min(MAX_TIMES, 1 + AGAIN * (often - 1))
                     answered = likeness * amount / (saturation + amount)
-                    best = max(best, answered)
+                    if answered > best:  # noqa: PLR1730 -- a call would take as long as the rest
+                        best = answered
                     if likeness > in_name and sign in name:
                         in_name = likeness
             text += weight * best
