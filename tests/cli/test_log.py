@@ -4,9 +4,13 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -103,27 +107,71 @@ def test_settings_that_lie_here_name_the_file(run, journal, tmp_path):
     assert run("show").exit_code == 2
 
 
+async def _write(path, *numbers):
+    store = SqliteStore.open(path, steps=STEPS)
+    for number in numbers:
+        for fact in story_of(number):
+            store.log.append(fact)
+    await store.close()
+
+
+@contextmanager
+def _following(path, *words):
+    program = [sys.executable, "-m", "agenttool", "log", "--follow", "--json", *words, "--store", f"sqlite:{path}"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as follower:
+        stuck = threading.Timer(BOUND_S, follower.kill)  # whoever waits for a line hears the end of them
+        stuck.start()
+        try:
+            yield follower
+        finally:
+            stuck.cancel()
+            follower.kill()
+
+
+def _positions(follower, count):
+    return [json.loads(follower.stdout.readline())["position"] for _ in range(count)]
+
+
 @pytest.mark.slow
 def test_a_follower_hears_of_what_another_process_writes_and_leaves_at_ctrl_c(tmp_path):
     path = tmp_path / "agenttool.db"
+    asyncio.run(_write(path, 1))
+    with _following(path, "--after", "4") as follower:
+        seen = _positions(follower, 3)
+        asyncio.run(_write(path, 2))
+        seen += _positions(follower, 11)
+        os.kill(follower.pid, signal.SIGINT)
+        rest = follower.communicate(timeout=BOUND_S)
+    assert (follower.returncode, rest) == (0, ("", ""))
+    assert seen == [4, 4, 5, 5, 5, 6, 6, 7, 7, 8, 9, 9, 9, 10]
 
-    async def write(*numbers):
-        store = SqliteStore.open(path, steps=STEPS)
-        for number in numbers:
-            for fact in story_of(number):
-                store.log.append(fact)
-        await store.close()
 
-    asyncio.run(write(1))
-    words = ["log", "--follow", "--json", "--after", "4", "--store", f"sqlite:{path}"]
-    follower = subprocess.Popen([sys.executable, "-m", "agenttool", *words], stdout=subprocess.PIPE, text=True)
-    seen = [json.loads(follower.stdout.readline()) for _ in range(3)]
-    asyncio.run(write(2))
-    seen += [json.loads(follower.stdout.readline()) for _ in range(11)]
-    os.kill(follower.pid, signal.SIGINT)
-    rest, _ = follower.communicate(timeout=BOUND_S)
-    assert (follower.returncode, rest) == (0, "")
-    assert [each["position"] for each in seen] == [4, 4, 5, 5, 5, 6, 6, 7, 7, 8, 9, 9, 9, 10]
+def _copied_over(copy, path):
+    shutil.copyfile(copy, path)
+
+
+def _moved_over(copy, path):
+    shutil.copyfile(copy, f"{path}.new")
+    Path(f"{path}.new").replace(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("restore", [_copied_over, _moved_over])
+def test_a_follower_of_a_journal_that_is_put_back_says_so_and_goes_on(tmp_path, restore):
+    path, copy = tmp_path / "agenttool.db", tmp_path / "copy.db"
+    asyncio.run(_write(path, 1))
+    shutil.copyfile(path, copy)
+    asyncio.run(_write(path, 2, 3))
+    with _following(path, "--after", "14") as follower:
+        assert _positions(follower, 3) == [14, 14, 15]
+        restore(copy, path)
+        asyncio.run(_write(path, 4))
+        assert _positions(follower, 11)[-1] == 10
+        os.kill(follower.pid, signal.SIGINT)
+        _, said = follower.communicate(timeout=BOUND_S)
+    assert "the journal was replaced: it is not the one that was read up to 15; going on after 5," in said
+    with SqliteReader.open(path, steps=STEPS) as reader:
+        assert list(reader.verify()) == []
 
 
 @pytest.mark.parametrize("more", [(), ("--limit", "2"), ("--after", "3")])

@@ -1,9 +1,9 @@
 """`agenttool log`: what happened, one line per event, from any point, and on while others write."""
 
 import sys
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.text import Text
 
 from agenttool.cli.journal.call import Ambiguous, find_call
+from agenttool.cli.journal.following import Follower
 from agenttool.cli.journal.opening import StoreOption, opened
 from agenttool.cli.journal.timeline import event_word, said
 from agenttool.cli.journal.words import short_id, style_of, tool_name
 from agenttool.cli.refusing import refuse
 from agenttool.codec import json_bytes, to_json
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.fold import events_of
 from agenttool.policy.wildcards import fits
 from agenttool.ports.facts import Fact
@@ -25,9 +26,6 @@ from agenttool.records import InvocationId, InvocationStatus, ToolEvent
 from agenttool.stores.sqlite.reader import PORTION, SqliteReader
 
 app = typer.Typer(add_completion=False)
-
-POLL_S = 0.1
-"""How often a follower looks whether anybody wrote."""
 
 
 class Placed(NamedTuple):
@@ -95,48 +93,49 @@ def log(  # noqa: PLR0913 -- one for each word of the command
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON Lines, with their positions")] = False,
 ) -> None:
     """Tell what happened, one line per event, and go on while others write"""  # noqa: D415 -- as in the table of commands
-    with opened(store) as reader:
-        wanted = _filter(tool, _status(status))
-        tell = _tell_json if as_json else _teller()
-        source = Source(reader, None if call is None else _call(reader, call))
-        try:
-            _run(source, wanted, tell, after=after, limit=limit, follow=follow)
-        except KeyboardInterrupt:
-            return  # the way to leave a log that is followed
+    try:
+        with opened(store) as reader:
+            news = News(_filter(tool, _status(status)), _tell_json if as_json else _teller(), limit)
+            source = Source(reader, None if call is None else _call(reader, call))
+            follower = Follower(reader, after or 0)
+            if after is None and limit is not None:
+                follower.position = reader.head().position
+                news.tell_newest(source, follower.position, follow=follow)
+            is_over = not news.tell(source, follower)
+        if follow and not is_over:
+            follower.follow(lambda reader: news.tell(Source(reader, source.call), follower))
+    except KeyboardInterrupt:
+        return  # the way to leave a log that is followed
+    except (ConfigError, StoreError) as error:
+        refuse(error)
 
 
-def _run(
-    source: Source,
-    wanted: Wanted,
-    tell: Callable[[Placed], None],
-    *,
-    after: int | None,
-    limit: int | None,
-    follow: bool,
-) -> None:
-    """Tell what is there, then what comes; a limit without a beginning means the newest ones."""
-    position = after or 0
-    if after is None and limit is not None:
-        position = source.reader.head().position
-        for placed in source.newest(position, limit, wanted):
-            tell(placed)
-        limit = None if follow else 0
-    told = 0
-    while limit is None or told < limit:
-        version = source.reader.version()
-        for placed in source.events_after(position):
-            position = placed.position
-            if wanted(placed.event):
-                tell(placed)
-                told += 1
+@dataclass(slots=True)
+class News:
+    """Tells what is there, then what comes: what is wanted of it, to whom, and how much more at most."""
+
+    wanted: Wanted
+    teller: Callable[[Placed], None]
+    left: int | None
+
+    def tell_newest(self, source: Source, position: int, *, follow: bool) -> None:
+        """Tell the newest events up to a position; a limit without a beginning means these."""
+        for placed in source.newest(position, self.left or 0, self.wanted):
+            self.teller(placed)
+        self.left = None if follow else 0
+
+    def tell(self, source: Source, follower: Follower) -> bool:
+        """Tell all that came after a position, and move that on; say whether more is wanted."""
+        for placed in source.events_after(follower.position) if self.left != 0 else ():
+            follower.position = placed.resume
+            if self.wanted(placed.event):
+                self.teller(placed)
+                self.left = None if self.left is None else max(self.left - 1, 0)
             # A fact is told whole, or whoever reads in small steps would never get beyond it.
-            if limit is not None and told >= limit and placed.is_last:
-                return
-        if not follow:
-            return
+            if self.left == 0 and placed.is_last:
+                break
         sys.stdout.flush()
-        while source.reader.version() == version:
-            time.sleep(POLL_S)
+        return self.left != 0
 
 
 def _placed(position: int, fact: Fact) -> Iterator[Placed]:

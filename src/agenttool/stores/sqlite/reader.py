@@ -103,6 +103,22 @@ class SqliteReader:
             position, chained = find_anchor(self._connection)
         return Head(position=position, hash=chained.hex())
 
+    def heads(self, limit: int) -> list[Head]:
+        """Give the newest places that the chain goes through, the oldest of them first, at least its end."""
+        query = "SELECT last, CAST(hash AS BLOB) FROM facts ORDER BY last DESC LIMIT ?"
+        with reading(self.path):
+            found = self._connection.execute(query, (limit,)).fetchall()
+        return [Head(position=last, hash=chained.hex()) for last, chained in reversed(found)] or [self.anchor()]
+
+    def holds(self, head: Head) -> bool:
+        """Tell whether the chain goes through a place, or began after it."""
+        anchor = self.anchor()
+        if head.position <= anchor.position:
+            return head.position < anchor.position or head.hash == anchor.hash
+        with reading(self.path):
+            query = "SELECT 1 FROM facts WHERE last = ? AND hash = ?"
+            return self._connection.execute(query, (head.position, bytes.fromhex(head.hash))).fetchone() is not None
+
     def count(self) -> tuple[int, int]:
         """Count the facts and the calls that they are about."""
         with reading(self.path):
@@ -180,12 +196,6 @@ class SqliteReader:
         query = "SELECT invocation_id, kind, CAST(body AS BLOB) FROM open_calls WHERE kind <> ? ORDER BY invocation_id"
         with reading(self.path):
             yield from self._connection.execute(query, (BEGUN,))
-
-    def version(self) -> int:
-        """Give a number that changes whenever anybody writes the file."""
-        with reading(self.path):
-            (version,) = self._connection.execute("PRAGMA data_version").fetchone()
-        return version
 
     def _calls(self, query: str, part: str, limit: int) -> list[InvocationId]:
         with reading(self.path):
