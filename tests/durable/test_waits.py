@@ -4,6 +4,8 @@ import asyncio
 import base64
 import json
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -103,6 +105,27 @@ async def test_a_question_does_not_become_a_tool_that_ran_because_the_file_says_
         assert result.error.error_code == "kept_call_changed"
         assert living.ledger_of(tmp_path) == []
         await sound(rt)
+
+
+COLUMNS = {
+    "asked about by another name": "approval_id = approval_id || '9'",
+    "asked about by none": "approval_id = NULL",
+    "for longer": "expires_at_ns = expires_at_ns + 1000000000",
+    "for ever": "expires_at_ns = NULL",
+    "approved by nobody": "kind = 'approved', approval_id = NULL, expires_at_ns = NULL",
+    "held by nobody": "kind = 'begun'",
+}
+
+
+@pytest.mark.parametrize("edit", COLUMNS)
+def test_what_somebody_edits_beside_a_kept_call_shows(asking, tmp_path, edit):
+    with asking(7) as (child, _):
+        child.kill()
+    verify = [sys.executable, "-m", "agenttool", "verify", "--store", f"{tmp_path}/state.db"]
+    assert subprocess.run(verify, capture_output=True, timeout=60, check=False).returncode == 0
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+        assert file.execute(f"UPDATE open_calls SET {COLUMNS[edit]}").rowcount == 1
+    assert subprocess.run(verify, capture_output=True, timeout=60, check=False).returncode == 1
 
 
 async def test_an_answer_reaches_a_call_in_another_process_that_lives(asking, survivor, ended, sound, living, tmp_path):

@@ -10,9 +10,11 @@ from agenttool.codec import parse_object
 from agenttool.errors import RecordError
 from agenttool.journal.fold import invocation_of, records_of
 from agenttool.pipeline.digests import key_of, sealed_digest
-from agenttool.pipeline.held import Held, Point
+from agenttool.pipeline.held import Held, Point, waits_for
 from agenttool.ports.facts import Fact
-from agenttool.records import EventType, Json, PermissionDecision, ToolInvocation, UnsetType
+from agenttool.ports.later import late_key
+from agenttool.ports.stores import OpenCall
+from agenttool.records import EventType, InvocationStatus, Json, PermissionDecision, ToolInvocation, UnsetType
 from agenttool.results.redaction import MARKER
 
 
@@ -25,6 +27,22 @@ def unfaithful(kind: str, held: Held, facts: Sequence[Fact]) -> str | None:
     if told is None:
         return "tool"
     return next((what for what, is_told in _compared(kind, held, told, facts) if not is_told), None)
+
+
+def misplaced(opened: OpenCall, held: Held, facts: Sequence[Fact]) -> str | None:
+    """Name what stands beside a kept call, to find it by, and is not what it was held with; none if all of it is.
+
+    Nothing runs because of it that should not, but nobody might be asked, or an answer might not be heard.
+    """
+    told = invocation_of(facts)
+    if opened.kind == Point.APPROVED and told is not None and told.status is InvocationStatus.AWAITING_APPROVAL:
+        return "answer"
+    if opened.kind in (Point.SENDING, Point.AWAY):
+        return None if opened.approval_id == late_key(opened.invocation_id) else "approval_id"
+    approval_id, expires_at_ns = waits_for(opened.kind, held.question)
+    if opened.approval_id != approval_id:
+        return "approval_id"
+    return None if opened.expires_at_ns == expires_at_ns else "expires_at"
 
 
 def _compared(kind: str, held: Held, told: ToolInvocation, facts: Sequence[Fact]) -> Iterator[tuple[str, bool]]:

@@ -15,6 +15,7 @@ from agenttool.policy.approvals import Question
 from agenttool.policy.moments import read_moment
 from agenttool.ports.later import Thread, late_key
 from agenttool.records import (
+    ApprovalId,
     ClosedEnum,
     Digest,
     ErrorClass,
@@ -92,13 +93,21 @@ def hold(call: Call, point: Point, call_input: JsonObject, question: Question | 
     calls = call.core.open_calls
     held = None if calls is None else _held(call, call_input, question)
     if calls is not None and held is not None:
+        approval_id, expires_at_ns = waits_for(point, question)
         calls.hold(
             call.invocation_id,
             kind=point.value,
             body=write_own(held),
-            approval_id=question.approval_id if question is not None and point is Point.ASKED else None,
-            expires_at_ns=_nanoseconds(question) if question is not None and point is Point.ASKED else None,
+            approval_id=approval_id,
+            expires_at_ns=expires_at_ns,
         )
+
+
+def waits_for(point: str, question: Question | None) -> tuple[ApprovalId | None, int | None]:
+    """Name the question whose answer a call waits for at a point, and when it is too late to give one."""
+    if question is None or point != Point.ASKED:
+        return None, None
+    return question.approval_id, round(read_moment(question.expires_at).timestamp() * 1e9)
 
 
 def hold_late(call: Call, point: Point, expires_at_ns: int | None, *, is_left: bool = False) -> None:
@@ -217,7 +226,3 @@ def unkept(call: Call, result: ToolResult, error: StoreError) -> ToolResult:
     return result_of_failure(
         told, result_id=result.result_id, invocation_id=result.invocation_id, created_at=result.created_at
     )
-
-
-def _nanoseconds(question: Question) -> int:
-    return round(read_moment(question.expires_at).timestamp() * 1e9)

@@ -8,7 +8,7 @@ from agenttool.codec import digest_of_any
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
 from agenttool.journal.fold import records_of
-from agenttool.pipeline.faithful import unfaithful
+from agenttool.pipeline.faithful import misplaced, unfaithful
 from agenttool.pipeline.held import read_held
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import Flaw
@@ -61,9 +61,11 @@ class Inspector:
 
     def look_at_open(self, position: int) -> Iterator[Flaw]:
         """Tell what is kept of calls under way and is not what the log tells of them."""
-        for call, kind, body in self._reader.open_calls():
+        for opened in self._reader.open_calls():
+            call = opened.invocation_id
             try:
-                what = unfaithful(kind, read_held(body), [fact for _, fact in self._reader.facts_of(call)])
+                held, facts = read_held(opened.body), [fact for _, fact in self._reader.facts_of(call)]
+                what = unfaithful(opened.kind, held, facts) or misplaced(opened, held, facts)
                 found = None if what is None else f"another {what}"
             except (RecordError, StoreError) as error:
                 found = str(error)

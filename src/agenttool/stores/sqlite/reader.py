@@ -10,7 +10,7 @@ from typing import Self
 
 from agenttool.errors import ConfigError
 from agenttool.ports.facts import Fact, Step
-from agenttool.ports.stores import BEGUN, Flaw, Head
+from agenttool.ports.stores import BEGUN, Flaw, Head, OpenCall
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
@@ -191,11 +191,17 @@ class SqliteReader:
         """
         copy(self.path, target, beforehand=beforehand)
 
-    def open_calls(self) -> Iterator[tuple[InvocationId, str, bytes]]:
+    def open_calls(self) -> Iterator[OpenCall]:
         """Give the calls that are held, each with the point where it stands and what was kept of it."""
-        query = "SELECT invocation_id, kind, CAST(body AS BLOB) FROM open_calls WHERE kind <> ? ORDER BY invocation_id"
+        query = (
+            "SELECT invocation_id, kind, CAST(body AS BLOB), approval_id, expires_at_ns FROM open_calls"
+            " WHERE kind <> ? ORDER BY invocation_id"
+        )
         with reading(self.path):
-            yield from self._connection.execute(query, (BEGUN,))
+            for call, kind, body, approval_id, expires_at_ns in self._connection.execute(query, (BEGUN,)):
+                yield OpenCall(
+                    invocation_id=call, kind=kind, body=body, approval_id=approval_id, expires_at_ns=expires_at_ns
+                )
 
     def _calls(self, query: str, part: str, limit: int) -> list[InvocationId]:
         with reading(self.path):

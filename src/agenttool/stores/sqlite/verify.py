@@ -37,7 +37,7 @@ _COUNT = (
 )
 
 # A call that asked somebody is held until it ends, because nobody else knows what was asked.
-_IS_ASKED = "SELECT 1 FROM open_calls WHERE invocation_id = :call"
+_IS_ASKED = "SELECT 1 FROM open_calls WHERE invocation_id = :call AND kind <> 'begun'"
 
 Row: TypeAlias = tuple[int, bytes, bytes]
 """The position of the last fact in a row, the hash, and what is told."""
