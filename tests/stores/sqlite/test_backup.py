@@ -1,12 +1,17 @@
 """A copy made while others write is whole, and the original does not notice."""
 
 import asyncio
+import os
+import signal
 import stat
+import sys
+import time
 
 import pytest
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite.backup import LEFT_S
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number
 
@@ -32,6 +37,34 @@ async def test_a_copy_made_while_the_log_is_written_is_a_log_of_its_own(open_sto
     await write(copy, 1000)
     await copy.close()
     assert not list(tmp_path.glob("*.unfinished*"))
+
+
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from agenttool.stores.sqlite.backup import copy
+
+copy(Path(sys.argv[1]), Path(sys.argv[2]), beforehand=lambda: os.kill(os.getpid(), signal.SIGKILL))
+"""
+
+
+async def test_a_copy_whose_process_was_killed_never_appears_and_goes_a_day_later(open_store, write, path, tmp_path):
+    store = open_store()
+    await write(store, 1)
+    target = tmp_path / "copies" / "copy.db"
+    target.parent.mkdir()
+    for _ in range(2):
+        child = await asyncio.create_subprocess_exec(sys.executable, "-c", DYING, path, target)
+        assert await asyncio.wait_for(child.wait(), 30) == -signal.SIGKILL
+    left, under_way = target.parent.iterdir()
+    precious = target.with_name("mine.unfinished")
+    precious.write_text("precious")
+    for each in (left, precious):
+        then = time.time() - LEFT_S - 60
+        os.utime(each, (then, then))
+    await store.backup(target)
+    assert set(target.parent.iterdir()) == {target, under_way, precious}
+    await store.close()
 
 
 async def test_a_copy_never_takes_the_place_of_something(open_store, tmp_path):

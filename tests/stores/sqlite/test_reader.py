@@ -56,10 +56,13 @@ async def test_calls_are_found_by_either_end_of_their_ids(path, open_store, writ
     await store.close()
 
 
-READ_ONLY = "mount --bind {0} {0} && mount -o remount,ro,bind {0} && exec {1} -m agenttool verify --store {0}/state.db"
+READ_ONLY = (
+    "mount --bind {0} {0} && mount -o remount,ro,bind {0} && {1} -m agenttool verify --store {0}/state.db"
+    " && {1} -m agenttool backup {2} --store {0}/state.db"
+)
 
 
-def test_a_file_on_a_disk_that_cannot_be_written_can_be_looked_at(path, open_store, write):
+def test_a_file_on_a_disk_that_cannot_be_written_can_be_looked_at_and_copied(path, open_store, write, tmp_path_factory):
     async def fill():
         store = open_store()
         await write(store, 1, 2)
@@ -69,10 +72,13 @@ def test_a_file_on_a_disk_that_cannot_be_written_can_be_looked_at(path, open_sto
     apart = ["unshare", "--mount", "--map-root-user", "sh", "-c"]
     if shutil.which("unshare") is None or subprocess.run([*apart, "mount -t tmpfs x /mnt"], check=False).returncode:
         pytest.skip("a disk that cannot be written needs unshare and mount")
-    shown = [*apart, READ_ONLY.format(path.parent, sys.executable)]
+    copy = tmp_path_factory.mktemp("copies") / "copy.db"
+    shown = [*apart, READ_ONLY.format(path.parent, sys.executable, copy)]
     done = subprocess.run(shown, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "2, of which 2 ended" in done.stdout
+    with look(copy) as reader:
+        assert list(reader.verify()) == []
 
 
 def foreign(path):

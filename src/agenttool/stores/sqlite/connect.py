@@ -75,6 +75,17 @@ def connect(
     return connection
 
 
+def connect_to_look(path: Path) -> sqlite3.Connection:
+    """Open one connection to a file that is only looked at, and may lie where nothing can be written."""
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        way_in = "mode=rw"  # one that may only read leaves the two files behind that SQLite keeps beside this one
+    else:
+        # Without them, nobody writes; and they cannot be made where nothing may be written.
+        way_in = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
+    place = f"{path.absolute().as_uri()}?{way_in}"
+    return sqlite3.connect(place, uri=True, isolation_level=None, timeout=PATIENCE_S)
+
+
 @contextmanager
 def reading(path: Path) -> Generator[None]:
     """Turn the library's errors while reading into ours."""

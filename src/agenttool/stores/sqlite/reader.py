@@ -1,6 +1,5 @@
 """The file as somebody sees it who only looks: it is never made, never brought up to date, never written to."""
 
-import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from agenttool.ports.stores import BEGUN, Flaw, Head, OpenCall
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
-from agenttool.stores.sqlite.connect import PATIENCE_S, UNREADABLE, advice_on, reading
+from agenttool.stores.sqlite.connect import UNREADABLE, advice_on, connect_to_look, reading
 from agenttool.stores.sqlite.loose import CALL, IS_LOOSE, LOOSE_CALLS, teach
 from agenttool.stores.sqlite.query import lines_of, read_back, read_on
 from agenttool.stores.sqlite.schema import MIGRATIONS, RESTORE, check_version, missing
@@ -70,11 +69,10 @@ class SqliteReader:
         if not path.is_file():
             raise ConfigError(f"there is no journal at {str(path)!r}; name its file with --store")
         try:
-            connection = sqlite3.connect(f"{path.absolute().as_uri()}?{_way_in(path)}", uri=True, timeout=PATIENCE_S)
+            connection = connect_to_look(path)
         except sqlite3.Error as error:
             raise ConfigError(f"cannot open {str(path)!r}: {error}; name a file that can be read") from error
         try:
-            connection.isolation_level = None
             teach(connection)
             _look(connection, str(path))
             yield cls(path, connection, steps)
@@ -207,14 +205,6 @@ class SqliteReader:
         with reading(self.path):
             found = self._connection.execute(query, {"part": part, "limit": limit}).fetchall()
         return [call for (call,) in found]
-
-
-def _way_in(path: Path) -> str:
-    """Choose how SQLite shall open a file that is only looked at."""
-    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        return "mode=rw"  # one that may only read leaves the two files behind that SQLite keeps beside this one
-    # Without them, nobody writes; and they cannot be made where nothing may be written.
-    return "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
 
 
 def _look(connection: sqlite3.Connection, name: str) -> None:
