@@ -103,7 +103,7 @@ def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = No
     profile = complete_profile(declared.execution_profile)
     contract = declared.declaration.input_contract or InputContract()
     model_schema, runtime_schema = _schemas_of(declared, contract)
-    if is_costly(model_schema) or is_costly(runtime_schema):
+    if is_costly(model_schema) or (runtime_schema != model_schema and is_costly(runtime_schema)):
         raise ConfigError(
             f"the input schema of {entry.qualified_name!r} leads through too many references; simplify it"
         )

@@ -75,7 +75,8 @@ class _Search:
         if "$dynamicRef" in schema:
             yield None
         for keyword in _SAME_PLACE:
-            yield from _listed(schema.get(keyword, ()), keyword == "dependentSchemas")
+            if keyword in schema:
+                yield from _listed(schema[keyword], keyword == "dependentSchemas")
 
     def _target(self, ref: Json) -> Json:
         """Follow a reference inside the same document; one that leads elsewhere is nothing."""
@@ -93,8 +94,10 @@ def _below(schema: JsonObject) -> Iterator[tuple[str, Json]]:
     if isinstance(properties, dict):
         yield from properties.items()
     for keyword in _EACH_MEMBER:
-        yield from (("*", each) for each in _listed(schema.get(keyword, ())) if not isinstance(each, bool))
-    yield from (("*", each) for each in _listed(schema.get("patternProperties", ()), is_map=True))
+        if keyword in schema:
+            yield from (("*", each) for each in _listed(schema[keyword]) if not isinstance(each, bool))
+    if "patternProperties" in schema:
+        yield from (("*", each) for each in _listed(schema["patternProperties"], is_map=True))
 
 
 def _listed(value: object, is_map: bool = False) -> Iterable[Json]:  # noqa: FBT001, FBT002 -- read beside its keyword

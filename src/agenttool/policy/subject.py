@@ -153,7 +153,7 @@ def subject_of(
     """Read everything about a tool that a rule can ask for; what a record does not say takes its strict default."""
     if interface is None:
         interface = ToolInterface(interface_id=InterfaceId(""), tool_id=declaration.tool_id)
-    schemas = list(_schemas(declaration, interface))
+    schemas = _schemas(declaration, interface)
     contract = declaration.input_contract
     facts = {fact: _fact(interface, fact) for fact in ("is_read_only", "is_destructive", "is_open_world")}
     mappings = [each.external_mappings or () for each in (declaration, interface, execution_profile) if each]
@@ -175,11 +175,16 @@ def subject_of(
     )
 
 
-def _schemas(declaration: ToolDeclaration, interface: ToolInterface) -> Iterator[JsonObject]:
+def _schemas(declaration: ToolDeclaration, interface: ToolInterface) -> list[JsonObject]:
+    """Give the schemas of the input that differ; most tools have one."""
     contract = declaration.input_contract
     found = [interface.model_input_schema, interface.runtime_input_schema]
     found += [] if contract is None else [contract.model_input_schema, contract.runtime_input_schema]
-    return (schema for schema in found if schema is not None)
+    different: list[JsonObject] = []
+    for schema in found:
+        if schema is not None and schema not in different:
+            different.append(schema)
+    return different
 
 
 def _fact(interface: ToolInterface, fact: str) -> tuple[bool, bool]:
