@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from agenttool import Runtime, tool
+from agenttool.errors import StoreError
 from agenttool.server.app import make_app
 
 
@@ -171,3 +172,14 @@ def test_a_program_on_another_machine_may_not_ask():
     with TestClient(app, base_url="http://127.0.0.1:8642", client=("203.0.113.9", 50_000)) as client:
         assert client.post("/v1/search", json={"query": "letter"}).status_code == HTTPStatus.FORBIDDEN
         assert client.get("/healthz").status_code == HTTPStatus.OK
+
+
+def test_a_store_that_fails_is_told_as_our_fault_and_not_as_that_of_whoever_asks(http, monkeypatch):
+    async def fail(**_):
+        raise StoreError("the disk is gone")
+
+    assert http.get("/healthz").text == "ok"
+    monkeypatch.setattr(http.app.state.runtime, "waiting", fail)
+    for path in ("/healthz", "/status"):
+        told = http.get(path)
+        assert (told.status_code, "the disk is gone" in told.text) == (503, True)
