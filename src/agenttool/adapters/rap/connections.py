@@ -4,7 +4,7 @@ import asyncio
 import ipaddress
 import ssl
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import certifi
@@ -151,6 +151,7 @@ def tls() -> ssl.SSLContext:
     return context
 
 
+@lru_cache(maxsize=4096)
 def _near(address: str) -> str:
     """Give what all addresses have alike that one host may well have: of the longer kind it is given plenty."""
     known = ipaddress.ip_address(address.partition("%")[0])

@@ -89,6 +89,7 @@ class Turns:
             self._waiting.add(self._group_of(turn.errand), turn.errand, deque([turn]))
         else:
             queue.append(turn)
+        turn.is_had = asyncio.get_running_loop().create_future()
         self._set_alarm()
         try:
             async with asyncio.timeout(self._shares.wait_s):
@@ -117,8 +118,9 @@ class Turns:
 
     def _enter(self, turn: Turn) -> None:
         turn.since = asyncio.get_running_loop().time()
-        turn.scopes = frozenset(self._limits_of(turn.errand))
-        self._counts.update(turn.scopes)
+        turn.scopes = tuple(self._limits_of(turn.errand))
+        for scope in turn.scopes:
+            self._counts[scope] += 1
         self._held[turn] = None
 
     def _leave(self, turn: Turn) -> None:
@@ -134,7 +136,7 @@ class Turns:
         while self._waiting and (errand := self._next()) is not None:
             queue = self._waiting.drop(errand)
             turn = queue.popleft()
-            if not turn.is_had.done():  # or else whoever waited has just left
+            if turn.is_had is not None and not turn.is_had.done():  # or else whoever waited has just left
                 self._enter(turn)
                 turn.is_had.set_result(None)
             self._waiting.add(self._group_of(errand), errand, queue)
@@ -181,7 +183,7 @@ class Turns:
         idle = [each for each in self._held if each.since <= by_now and each.errand.yields and not each.is_taken_back]
         for errand in islice(self._by_need(), _SEEN):
             full, weight = self._full(errand), self._weight(errand)
-            found = (each for each in idle if full <= each.scopes and self._weight(each.errand) > weight)
+            found = (each for each in idle if full.issubset(each.scopes) and self._weight(each.errand) > weight)
             turn = next(found, None)
             if turn is not None:
                 idle.remove(turn)

@@ -33,6 +33,7 @@ class Turn:
     """The right to make one request, from a moment on; or the wait for it.
 
     Attributes:
+        is_had: tells whoever waits for it.
         scopes: what it counts in while it is had.
         since: when it was had.
         clock: the end of its time.
@@ -43,8 +44,8 @@ class Turn:
     def __init__(self, errand: Errand) -> None:
         """Take what it is for."""
         self.errand = errand
-        self.is_had: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.scopes: frozenset[Hashable] = frozenset()
+        self.is_had: asyncio.Future[None] | None = None
+        self.scopes: tuple[Hashable, ...] = ()
         self.since = 0.0
         self.clock: asyncio.Timeout | None = None
         self.is_taken_back = False
