@@ -228,13 +228,26 @@ async def test_a_call_that_was_approved_and_never_started_starts_with_what_was_a
         assert sum(bool(getattr(each, "answers", None)) for each in exported) == 1
 
 
-async def test_a_question_that_another_version_asks_is_left_to_it(asking, survivor, living, tmp_path):
+@pytest.mark.parametrize("body", ['{"of": "tomorrow"}', 5])
+async def test_a_question_that_another_version_asks_is_left_to_it(asking, survivor, living, tmp_path, body):
     approval_id = await _killed(asking)
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
-        file.execute('UPDATE open_calls SET body = \'{"of": "tomorrow"}\'')
+        file.execute("UPDATE open_calls SET body = ?", (body,))
     async with survivor() as rt:
         assert await rt.approvals() == ()
         refused = await rt.decide(approval_id, "allow")
         assert refused.reason == "unknown"
         assert await rt.resume() == 0
     assert living.ledger_of(tmp_path) == []
+
+
+async def test_a_call_at_a_point_that_nobody_here_knows_holds_up_no_other(asking, survivor, ended, living, tmp_path):
+    await _killed(asking, 1)
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+        file.execute("UPDATE open_calls SET kind = 'of tomorrow', approval_id = NULL")
+    approval_id = await _killed(asking, 2)
+    async with survivor() as rt:
+        await rt.resume()
+        await rt.decide(approval_id, "allow")
+        (result,) = await ended(rt)
+        assert living.ledger_of(tmp_path) == [("send", result.invocation_id, 2)]

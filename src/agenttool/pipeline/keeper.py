@@ -315,7 +315,7 @@ class Keeper:
 def _read(opened: OpenCall) -> Held | None:
     """Read a call; none if another version wrote it, which may come back for it."""
     try:
-        return read_held(opened.body)
+        return read_held(opened.body) if opened.kind in list(Point) else None
     except RecordError:
         return None
 

@@ -22,7 +22,7 @@ from agenttool.stores.sqlite.writer import Standing, Writer
 _Row: TypeAlias = tuple[InvocationId, str, bytes, ApprovalId | None, int | None, str | None, bytes | None]
 
 _CALL = (
-    "SELECT invocation_id, kind, body, approval_id, expires_at_ns, owner,"
+    "SELECT invocation_id, kind, CAST(body AS BLOB), approval_id, expires_at_ns, owner,"
     " (SELECT answers.body FROM answers WHERE answers.approval_id = open_calls.approval_id) FROM open_calls WHERE "
 )
 _DEAD = f"(owner IS NULL OR owner NOT IN ({ALIVE}))"
