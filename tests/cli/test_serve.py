@@ -4,6 +4,8 @@ import asyncio
 import json
 import signal
 import socket
+import subprocess
+import sys
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
@@ -170,3 +172,17 @@ def test_who_allows_a_call_of_a_server_is_told_what_brings_its_end(garden):
     assert "MODULE" not in allowed.stderr
     with garden.served():
         garden.has(waiting=1, prompts=1)
+
+
+def test_whoever_calls_is_told_that_a_server_asks_something_though_another_process_heard_it(garden):
+    with garden.served():
+        words = [sys.executable, "-m", "agenttool", "call", "water", "bed=3"]
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        with subprocess.Popen(words, cwd=garden.folder, **pipes) as caller:
+            [prompt] = garden.has(prompts=1)["prompts"]
+            hint = f"to answer: agenttool approvals answer {prompt['prompt_id']} 1"
+            heard = next(line for line in caller.stderr if "to answer" in line)
+            assert heard.strip() == hint
+            assert garden.run(*hint.split()[3:]).returncode == 0
+            told, more = caller.communicate(timeout=BOUND_S)
+    assert "bed 3: water it" in told + more

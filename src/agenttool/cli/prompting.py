@@ -48,22 +48,24 @@ async def ask_prompts(rt: Runtime, terminal: Terminal) -> int:
     console = terminal.console if terminal.has_person else Console()
     for prompt in found:
         console.print()
-        _show(console, prompt)
-        if terminal.has_person and prompt.kind is PromptKind.CHOICE:
-            word = await terminal.line(f"1 to {len(prompt.choices)}, or Enter for the default:")
-            if word is None:
-                break
-            await _answer(rt, terminal, prompt, word or TURN_AWAY)
+        show_prompt(console, prompt)
+        if terminal.has_person and prompt.kind is PromptKind.CHOICE and not await ask_prompt(rt, terminal, prompt):
+            break
     if any(prompt.kind is PromptKind.CHOICE for prompt in found) and not terminal.has_person:
         terminal.console.print("\nto answer: agenttool approvals answer PRM_ID 1", style="dim", highlight=False)
     return len(found)
 
 
-async def _answer(rt: Runtime, terminal: Terminal, prompt: Prompt, word: str) -> None:
+async def ask_prompt(rt: Runtime, terminal: Terminal, prompt: Prompt) -> bool:
+    """Ask the person at the terminal what they choose; tell whether they said anything."""
+    word = await terminal.line(f"1 to {len(prompt.choices)}, or Enter for the default:")
+    if word is None:
+        return False
     try:
-        await answer_prompt(rt, ["answer", prompt.prompt_id, word], terminal.console)
+        await answer_prompt(rt, ["answer", prompt.prompt_id, word or TURN_AWAY], terminal.console)
     except ConfigError as error:
         terminal.console.print(str(error), style="red", markup=False, highlight=False)
+    return True
 
 
 async def print_prompts(rt: Runtime) -> None:
@@ -83,7 +85,7 @@ async def print_prompts(rt: Runtime) -> None:
         typer.echo(json_bytes(told).decode())
 
 
-def _show(console: Console, prompt: Prompt) -> None:
+def show_prompt(console: Console, prompt: Prompt) -> None:
     """Show a prompt; its words are a stranger's, and nothing in them may move the cursor."""
     console.print(
         f"{prompt.prompt_id}  {in_one_line(prompt.tool_name)} asks", style="bold", markup=False, highlight=False

@@ -9,12 +9,17 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from agenttool.assemble import Runtime
 from agenttool.cli.asking import Left, ask, show
+from agenttool.cli.prompting import ask_prompt, show_prompt
 from agenttool.cli.terminal import Terminal, printable
 from agenttool.policy.approvals import Question, Refused
+from agenttool.ports.later import Prompt, PromptKind
 from agenttool.records import EventType, InvocationId, ToolEvent
 from agenttool.world import SystemClock
 
 MOST_QUESTIONS = 100_000
+
+PROMPTS_EVERY_S = 0.5
+"""How soon a person hears that a server asks something."""
 
 
 class Watch:
@@ -33,11 +38,14 @@ class Watch:
         self._is_kept = is_kept
         self._bar: Progress | None = None
         self._ours: set[InvocationId] = set()
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: list[asyncio.Task[None]] = []
+        self._prompted: set[str] = set()
 
     async def __aenter__(self) -> Self:
         """Look from now on."""
-        self._looking = asyncio.ensure_future(self._look())
+        self._looking = [asyncio.ensure_future(self._look())]
+        if self._rt.rap is not None:
+            self._looking.append(asyncio.ensure_future(self._look_for_prompts()))
         await asyncio.sleep(0)
         return self
 
@@ -46,8 +54,8 @@ class Watch:
     ) -> None:
         """Let what was reported be shown, and look no more."""
         await asyncio.sleep(0)
-        if self._looking is not None:
-            self._looking.cancel()
+        for looking in self._looking:
+            looking.cancel()
         self._hide_bar()
 
     async def _look(self) -> None:
@@ -62,6 +70,25 @@ class Watch:
             elif event.event_type is EventType.PERMISSION_REQUESTED and (event.data or {}).get("prompted"):
                 self._hide_bar()
                 await self._answer_questions()
+
+    async def _look_for_prompts(self) -> None:
+        """Look at what servers want to know from a person; it may be another process that was told."""
+        while True:
+            await asyncio.sleep(PROMPTS_EVERY_S)
+            self._ours.update(self._rt.under_way())
+            for prompt in await self._rt.prompts():
+                if prompt.invocation_id in self._ours and prompt.prompt_id not in self._prompted:
+                    self._prompted.add(prompt.prompt_id)
+                    await self._put(prompt)
+
+    async def _put(self, prompt: Prompt) -> None:
+        self._hide_bar()
+        show_prompt(self._terminal.console, prompt)
+        if prompt.kind is PromptKind.CHOICE and not (
+            self._has_person and await ask_prompt(self._rt, self._terminal, prompt)
+        ):
+            hint = f"to answer: agenttool approvals answer {prompt.prompt_id} 1"
+            self._terminal.console.print(hint, style="dim", highlight=False, soft_wrap=True)
 
     async def _answer_questions(self) -> None:
         for question in await self._rt.approvals(limit=MOST_QUESTIONS):

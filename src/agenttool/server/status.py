@@ -10,6 +10,8 @@ MOST = 1000
 
 async def status_of(runtime: Runtime) -> JsonObject:
     """Gather what waits; arguments, texts and URLs stay where they are."""
+    found, asked = await runtime.waiting(limit=MOST + 1), await runtime.prompts(limit=MOST + 1)
+    approvals = await runtime.approvals(limit=MOST + 1)
     waiting: list[Json] = [
         {
             "invocation_id": each.invocation_id,
@@ -18,13 +20,18 @@ async def status_of(runtime: Runtime) -> JsonObject:
             "is_sent": each.is_sent,
             "expires_at_ns": each.expires_at_ns,
         }
-        for each in await runtime.waiting(limit=MOST)
+        for each in found[:MOST]
     ]
     prompts: list[Json] = [
         {"prompt_id": each.prompt_id, "invocation_id": each.invocation_id, "kind": each.kind.value}
-        for each in await runtime.prompts(limit=MOST)
+        for each in asked[:MOST]
     ]
-    told: JsonObject = {"waiting": waiting, "prompts": prompts, "approvals": len(await runtime.approvals(limit=MOST))}
+    more: list[Json] = [
+        name
+        for name, all_of_it in (("waiting", found), ("prompts", asked), ("approvals", approvals))
+        if len(all_of_it) > MOST
+    ]
+    told: JsonObject = {"waiting": waiting, "prompts": prompts, "approvals": min(len(approvals), MOST), "more": more}
     return {**told, **(await _of_rap(runtime))}
 
 
