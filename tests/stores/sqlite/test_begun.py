@@ -222,3 +222,16 @@ async def test_nobody_who_waits_while_their_call_is_given_up_is_told_that_its_en
     assert [len(heir.log.facts_of(invocation_number(number))) for number in (1, 2)] == [1, 1]
     await slept.close()
     await heir.close()
+
+
+async def test_a_row_that_somebody_spoiled_keeps_nobody_from_the_calls_of_others(open_store, tamper):
+    dead, heir = open_store("dead"), open_store("heir")
+    await dead.open_calls.renew(Moment(NOW))
+    dead.log.append(story_of(1)[0])
+    await dead.log.settle()
+    tamper("INSERT INTO begun VALUES ('dead', 7, 'no list')")
+    await heir.open_calls.renew(Moment(LATEST))
+    assert [each.invocation_id for each in await heir.open_calls.page(limit=9)] == [invocation_number(1)]
+    (taken,) = await heir.open_calls.claim(now=Moment(LATER), limit=9)
+    assert taken.invocation_id == invocation_number(1)
+    await heir.close()

@@ -12,7 +12,7 @@ from agenttool.ports.facts import Step
 from agenttool.ports.stores import BEGUN
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
-from agenttool.stores.sqlite.lists import as_json
+from agenttool.stores.sqlite.lists import BEGUN_CALLS, as_json
 from agenttool.stores.sqlite.loose import IS_LOOSE, LOOSELY_HELD, bind
 from agenttool.stores.sqlite.owners import ALIVE, values_of
 from agenttool.stores.sqlite.query import lines_of
@@ -22,7 +22,7 @@ _INSERT = "REPLACE INTO begun VALUES (?, ?, ?)"
 _EMPTY = "DELETE FROM begun WHERE owner = ? AND number IN (SELECT value FROM json_each(?))"
 _DEAD = f"owner NOT IN ({ALIVE})"
 _CALLS = (
-    "SELECT owner, call FROM (SELECT begun.owner AS owner, value AS call FROM begun, json_each(calls)"  # noqa: S608 -- constants
+    f"SELECT owner, call FROM (SELECT begun.owner AS owner, value AS call FROM begun, {BEGUN_CALLS}"  # noqa: S608 -- constants
     f" UNION SELECT owner, invocation_id FROM ({LOOSELY_HELD}))"
     " WHERE call NOT IN (SELECT invocation_id FROM open_calls)"
 )

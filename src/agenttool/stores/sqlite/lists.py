@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+BEGUN_CALLS = "json_each(CASE WHEN json_valid(begun.calls) THEN begun.calls ELSE '[]' END)"
+"""The calls of a row among those begun; one that somebody spoiled names none, and keeps nobody from the others."""
+
 _encode = msgspec.json.Encoder().encode
 
 

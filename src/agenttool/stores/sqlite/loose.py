@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from agenttool.errors import StoreError
 from agenttool.stores.sqlite.chain import keep_head
-from agenttool.stores.sqlite.lists import as_json
+from agenttool.stores.sqlite.lists import BEGUN_CALLS, as_json
 from agenttool.stores.told import call_of
 
 MOST_LOOSE = 128
@@ -38,8 +38,8 @@ _BEGIN = (  # what is kept of a call that waits says more
 )
 _INDEX = "INSERT OR IGNORE INTO facts_of_call SELECT value ->> 0, value ->> 1 FROM json_each(?)"
 _LET_GO = (
-    "DELETE FROM begun WHERE owner = ? AND number < 0 AND NOT EXISTS"
-    " (SELECT 1 FROM json_each(calls) AS one WHERE one.value IN (SELECT value FROM json_each(?)))"
+    "DELETE FROM begun WHERE owner = ? AND number < 0 AND NOT EXISTS"  # noqa: S608 -- constants only
+    f" (SELECT 1 FROM {BEGUN_CALLS} AS one WHERE one.value IN (SELECT value FROM json_each(?)))"
 )
 
 

@@ -10,7 +10,7 @@ from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId, InvocationStatus, ToolResult
 from agenttool.stores.sqlite.begun import has_ended
 from agenttool.stores.sqlite.chain import find_anchor, find_head, find_kept_head, link
-from agenttool.stores.sqlite.lists import as_json
+from agenttool.stores.sqlite.lists import BEGUN_CALLS, as_json
 from agenttool.stores.sqlite.loose import CALL, IS_LOOSE, LOOSELY_HELD, MOST_LOOSE
 from agenttool.stores.sqlite.schema import misshapen
 from agenttool.stores.told import recall, written_apart
@@ -20,7 +20,7 @@ PORTION = 50
 
 _IS_HELD = (
     "SELECT 1 FROM open_calls WHERE invocation_id = :call"  # noqa: S608 -- constants only
-    " UNION ALL SELECT 1 FROM begun, json_each(begun.calls) WHERE value = :call"
+    f" UNION ALL SELECT 1 FROM begun, {BEGUN_CALLS} WHERE value = :call"
     f" UNION ALL SELECT 1 FROM ({LOOSELY_HELD}) WHERE invocation_id = :call LIMIT 1"
 )
 
