@@ -117,6 +117,6 @@ async def test_a_second_attempt_that_cannot_be_kept_does_not_say_that_nothing_ra
 async def _owner_is_alive(folder):
     with closing(sqlite3.connect(folder / "state.db")) as file:
         (count,) = file.execute(
-            "SELECT count(*) FROM owners WHERE alive_until_ns > unixepoch('subsec') * 1e9"
+            "SELECT count(*) FROM processes WHERE alive_until_ns > unixepoch('subsec') * 1e9"
         ).fetchone()
     return count > 1

@@ -51,7 +51,7 @@ SPOILED = {
     "its head is a word": "UPDATE heads SET position = 'soon', hash = 'none'",
     "its head is far away": "UPDATE heads SET position = 99999",
     "a table is gone": "DROP TABLE facts_of_call",
-    "a table nobody reads is gone": "DROP TABLE owners",
+    "a table nobody reads is gone": "DROP TABLE processes",
     "an order was added": "CREATE TRIGGER theirs AFTER INSERT ON facts BEGIN DELETE FROM answers; END",
     "a row is a word": f"UPDATE facts SET told = 'a word' WHERE last = {PLACE}",
     "a row is a number": f"UPDATE facts SET told = 5 WHERE last = {PLACE}",
@@ -70,7 +70,7 @@ SPOILED = {
     " WHERE other.invocation_id <> open_calls.invocation_id)",
     "what is kept of a call says that it runs": "UPDATE open_calls SET kind = 'running'",
     "a call is where nothing is": "INSERT INTO facts_of_call VALUES ('inv_x', 99999)",
-    "what began is no list": "UPDATE begun SET calls = '{{'",
+    "what began is no list": "INSERT INTO begun VALUES ('somebody', 1, '{{')",
 }
 COMMANDS = (
     ("log",),

@@ -102,6 +102,23 @@ async def test_a_file_with_a_row_for_each_fact_keeps_its_facts_its_heads_and_its
     await store.close()
 
 
+OF_BEFORE = ("REPLACE INTO owners VALUES ('old', 9, '', 0)", "DELETE FROM owners WHERE owner = 'old'")
+
+
+@pytest.mark.parametrize("says", OF_BEFORE, ids=["that it lives", "that it leaves"])
+async def test_a_process_of_before_that_still_has_the_file_open_says_nothing_more(says, path, open_store, write):
+    old = opened(path)
+    old.execute("PRAGMA journal_mode = WAL")
+    migrate(old, "x", MIGRATIONS[:5])
+    old.execute(OF_BEFORE[0])
+    store = open_store()
+    await write(store, 1)
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):  # the head, which it would keep next, stays
+        old.execute(says)
+    old.close()
+    await store.close()
+
+
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(path, open_store):
     await open_store().close()
     before = shape(path)
@@ -122,7 +139,7 @@ async def test_many_who_open_a_new_file_at_once_make_it_once(open_store):
 
 
 HALF = {
-    "a table is missing": "DROP TABLE owners",
+    "a table is missing": "DROP TABLE processes",
     "an index is missing": "DROP INDEX open_due",
     "an order is missing": "DROP TRIGGER call_ended",
     "an order was added": "CREATE TRIGGER theirs AFTER INSERT ON facts BEGIN DELETE FROM answers; END",

@@ -47,6 +47,10 @@ TAMPERING = {
     "the first one gone": ("DELETE FROM facts WHERE last = 1", (2, "position")),
     "a call where nothing is yet": ("INSERT INTO facts_of_call VALUES ('inv_else', 99)", (10, "invocation_id")),
     "a head that is none": ("REPLACE INTO heads VALUES (1, 'soon', 'none')", (0, "head")),
+    "a head that passes for the beginning": (
+        "REPLACE INTO heads SELECT 1, 'soon', hash FROM anchors",
+        (10, "invocation_id"),
+    ),
     "calls begun that nobody can read": ("INSERT INTO begun VALUES ('somebody', 1, '{{')", (10, "begun")),
     "text in place of bytes": ("UPDATE facts SET told = 'a fact' WHERE last = 2", (2, "hash")),
     "a number in place of a hash": ("UPDATE facts SET hash = 5 WHERE last = 2", (2, "hash")),
@@ -165,6 +169,20 @@ async def test_a_tail_that_was_cut_from_what_is_in_the_index_shows(open_store, w
     assert flaws(store) == [(10, "head")]
     tamper("DELETE FROM heads")
     assert flaws(store) == [(5, "invocation_id")]
+    await store.close()
+
+
+async def test_calls_begun_that_nobody_can_read_are_told_while_others_are_under_way(open_store, write, tamper):
+    store = open_store("one")
+    await store.open_calls.renew(Moment(1))
+    await write(store, 1)
+    store.log.append(story_of(2)[0])
+    await store.log.settle()
+    await store.open_calls.renew(Moment(1))
+    tamper("INSERT INTO begun VALUES ('somebody', 1, '{{')")
+    assert flaws(store) == [(6, "begun")]
+    tamper("DELETE FROM begun WHERE owner = 'one'")
+    assert flaws(store) == [(6, "end"), (6, "begun")]
     await store.close()
 
 

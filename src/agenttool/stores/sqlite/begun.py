@@ -94,13 +94,18 @@ def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
         if _is_open(connection, steps, call):
             row = (call, BEGUN, b"", owner)
             connection.execute("INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, ?, ?)", row)
-            connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+            connection.execute("DELETE FROM processes WHERE owner = ?", (owner,))
     connection.execute(f"DELETE FROM begun WHERE {_DEAD}", values_of(now))  # noqa: S608 -- constants only
 
 
-def still_open(connection: sqlite3.Connection, steps: Mapping[str, Step]) -> Iterator[tuple[str, InvocationId]]:
-    """Give the calls that have begun and not ended, each after its owner; those kept for more are not among them."""
-    for owner, call in connection.execute(_CALLS).fetchall():
+def still_open(
+    connection: sqlite3.Connection, steps: Mapping[str, Step], one: InvocationId | None = None
+) -> Iterator[tuple[str, InvocationId]]:
+    """Give the calls that have begun and not ended, or one of them, each after its owner.
+
+    Those kept for more are not among them.
+    """
+    for owner, call in connection.execute(f"{_CALLS} AND call = coalesce(?, call)", (one,)).fetchall():
         if _is_open(connection, steps, call):
             yield owner, call
 

@@ -19,7 +19,7 @@ End: TypeAlias = tuple[int, bytes, int, bool]
 """The position and hash of the newest fact, the position of the head that was kept last, and whether an owner is known
 who is about to write."""
 
-_BOUND = "coalesce((SELECT position FROM heads), 0), EXISTS (SELECT 1 FROM owners WHERE owner = ?)"
+_BOUND = "CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER), EXISTS (SELECT 1 FROM processes WHERE owner = ?)"
 _END = f"SELECT last, CAST(hash AS BLOB), {_BOUND} FROM facts ORDER BY last DESC LIMIT 1"  # noqa: S608 -- constants only
 _NO_END = f"SELECT {_BOUND}"
 

@@ -19,7 +19,7 @@ MOST_LOOSE = 128
 CALL = "call_in(CAST(told AS BLOB))"  # whoever edits the file may leave text or numbers where bytes were
 """The call that a loose row is of."""
 
-IS_LOOSE = "last > coalesce((SELECT position FROM heads), 0)"
+IS_LOOSE = "last > CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER)"
 """Chooses loose rows from among the facts."""
 
 LOOSE_CALLS = f"SELECT DISTINCT {CALL} AS invocation_id FROM facts WHERE {IS_LOOSE}"  # noqa: S608 -- constants only

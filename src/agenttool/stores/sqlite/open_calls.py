@@ -152,10 +152,8 @@ class SqliteOpenCalls:
 
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:
         """Give one call."""
-        found = self._read("invocation_id = ?", invocation_id)
-        return (
-            found[0] if found else next((each for each in self._begun() if each.invocation_id == invocation_id), None)
-        )
+        found = self._read("invocation_id = ?", invocation_id) or self._begun(invocation_id)
+        return found[0] if found else None
 
     async def by_approval(self, approval_id: ApprovalId) -> OpenCall | None:
         """Give the call that waits for the answer to this question."""
@@ -168,9 +166,9 @@ class SqliteOpenCalls:
         begun = [each for each in self._begun() if each.invocation_id > (after or "")]
         return sorted([*kept, *begun], key=lambda call: call.invocation_id)[:limit]
 
-    def _begun(self) -> list[OpenCall]:
+    def _begun(self, one: InvocationId | None = None) -> list[OpenCall]:
         with reading(self._path):
-            found = still_open(self._reader, self._steps)
+            found = still_open(self._reader, self._steps, one)
             return [OpenCall(invocation_id=call, kind=BEGUN, body=b"", owner=owner) for owner, call in found]
 
     async def parked(self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_") -> Sequence[OpenCall]:
@@ -214,7 +212,7 @@ def _claim(connection: sqlite3.Connection, owner: str, chosen: str, values: Valu
     connection.executemany("UPDATE open_calls SET owner = ? WHERE invocation_id = ?", taken)
     # Whoever lost a call is dead for good: should it only have slept, it can write nothing when it wakes up.
     dead = {call.owner for call in calls if call.owner != owner}
-    connection.executemany("DELETE FROM owners WHERE owner = ?", [(each,) for each in dead])
+    connection.executemany("DELETE FROM processes WHERE owner = ?", [(each,) for each in dead])
     return calls
 
 

@@ -11,13 +11,14 @@ FORGET_NS = 24 * 3600 * 10**9
 Values: TypeAlias = dict[str, str | int]
 
 _LIVES = "CASE WHEN since <> '' AND since = :since THEN steady_until_ns > :steady ELSE alive_until_ns > :now END"
-ALIVE = f"SELECT owner FROM owners WHERE {_LIVES}"  # noqa: S608 -- constants only
+ALIVE = f"SELECT owner FROM processes WHERE {_LIVES}"  # noqa: S608 -- constants only
 """The owners that are alive at a moment, given as its `values_of`."""
 
 _RENEW = (
-    "REPLACE INTO owners (owner, alive_until_ns, since, steady_until_ns) VALUES (:owner, :until, :since, :steady_until)"
+    "REPLACE INTO processes (owner, alive_until_ns, since, steady_until_ns)"
+    " VALUES (:owner, :until, :since, :steady_until)"
 )
-_FORGET = f"DELETE FROM owners WHERE alive_until_ns < :now AND NOT ({_LIVES})"  # noqa: S608 -- constants only
+_FORGET = f"DELETE FROM processes WHERE alive_until_ns < :now AND NOT ({_LIVES})"  # noqa: S608 -- constants only
 _IS_ALIVE = f"SELECT 1 WHERE :owner IN ({ALIVE})"
 
 
@@ -36,7 +37,7 @@ def renew(connection: sqlite3.Connection, owner: str, until: Moment) -> None:
 
 def retire(connection: sqlite3.Connection, owner: str) -> None:
     """Say that an owner is no more."""
-    connection.execute("DELETE FROM owners WHERE owner = ?", (owner,))
+    connection.execute("DELETE FROM processes WHERE owner = ?", (owner,))
 
 
 def is_alive(connection: sqlite3.Connection, owner: str, now: Values) -> bool:

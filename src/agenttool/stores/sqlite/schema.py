@@ -84,6 +84,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE facts ADD COLUMN holder TEXT",
         "REPLACE INTO heads SELECT 1, last, hash FROM facts ORDER BY last DESC LIMIT 1",
     ),
+    (
+        # A process of before that still has the file open would keep the head whenever it says that it lives, and bind
+        # nothing: it would lose the calls of others. Whatever it writes begins with this table, so it writes no more.
+        "ALTER TABLE owners RENAME TO processes",
+    ),
 )
 
 

@@ -18,10 +18,9 @@ from agenttool.stores.told import recall, written_apart
 PORTION = 50
 """How many rows are read at a time."""
 
-_IS_HELD = (
-    "SELECT 1 FROM open_calls WHERE invocation_id = :call"  # noqa: S608 -- constants only
-    f" UNION ALL SELECT 1 FROM begun, {BEGUN_CALLS} WHERE value = :call"
-    f" UNION ALL SELECT 1 FROM ({LOOSELY_HELD}) WHERE invocation_id = :call LIMIT 1"
+_UNDER_WAY = (
+    f"SELECT value FROM begun, {BEGUN_CALLS}"  # noqa: S608 -- constants only
+    f" UNION ALL SELECT invocation_id FROM ({LOOSELY_HELD})"
 )
 
 _NOT_FOUND = (
@@ -29,15 +28,16 @@ _NOT_FOUND = (
     " WHERE (value, :last) NOT IN (SELECT invocation_id, last FROM facts_of_call)"
     f" AND value NOT IN (SELECT {CALL} FROM facts WHERE {IS_LOOSE} AND last = :last)"
 )
-_LOOSE = "SELECT coalesce(max(last), 0) - coalesce((SELECT position FROM heads), 0) FROM facts"
+_LOOSE = "SELECT coalesce(max(last), 0) - CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER) FROM facts"
 _COUNT = (
     "SELECT (SELECT count(*) FROM facts_of_call"  # noqa: S608 -- constants only
     "  WHERE last <= :upto OR last > (SELECT coalesce(max(last), 0) FROM facts))"
     f" + (SELECT count({CALL}) FROM facts WHERE {IS_LOOSE} AND last <= :upto)"
 )
 
+_IS_HELD = "SELECT 1 FROM open_calls WHERE invocation_id = :call"
 # A call that asked somebody is held until it ends, because nobody else knows what was asked.
-_IS_ASKED = "SELECT 1 FROM open_calls WHERE invocation_id = :call AND kind <> 'begun'"
+_IS_ASKED = f"{_IS_HELD} AND kind <> 'begun'"
 
 Row: TypeAlias = tuple[int, bytes, bytes]
 """The position of the last fact in a row, the hash, and what is told."""
@@ -178,9 +178,10 @@ class _Walk:
 
     def check_open(self) -> Iterator[Flaw]:
         """Check that each call without an end is in somebody's hands; if nobody has it, its end was cut away."""
+        under_way = {call for (call,) in self._connection.execute(_UNDER_WAY)} if self._calls else set[str]()
         for call, (status, _) in self._calls.items():
             is_asking = status is InvocationStatus.AWAITING_APPROVAL
-            if self._is_lost(call, _IS_ASKED if is_asking else _IS_HELD):
+            if (is_asking or call not in under_way) and self._is_lost(call, _IS_ASKED if is_asking else _IS_HELD):
                 what, found = ("question", "nobody can answer it") if is_asking else ("end", "nobody has it")
                 yield Flaw(position=self.position, what=what, expected=f"one for {call}", found=found)
 
