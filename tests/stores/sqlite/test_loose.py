@@ -130,3 +130,14 @@ async def test_a_call_whose_beginning_could_not_be_written_at_first_is_found_onc
     assert taken.invocation_id == invocation_number(1)
     assert heir._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
     await heir.close()
+
+
+async def test_a_holder_that_is_no_text_keeps_nobody_from_writing(open_store, tamper):
+    store = open_store("one")
+    await store.open_calls.renew(LATER)
+    store.log.append(story_of(1)[0])
+    await store.log.settle()
+    tamper("UPDATE facts SET holder = CAST(x'ff00' AS TEXT)")
+    await store.open_calls.renew(LATER)
+    assert loose(store) == 0
+    await store.close()

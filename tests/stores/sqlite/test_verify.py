@@ -172,6 +172,24 @@ async def test_a_tail_that_was_cut_from_what_is_in_the_index_shows(open_store, w
     await store.close()
 
 
+async def test_nobody_goes_on_with_a_log_whose_end_was_cut_and_so_hides_it(open_store, write, tamper):
+    store = open_store("one")
+    await write(store, 1, 2)
+    await store.open_calls.renew(Moment(1))
+    for table in ("facts", "facts_of_call"):
+        tamper(f"DELETE FROM {table} WHERE last > 5")
+    heir = open_store("heir")
+    for _ in range(2):
+        with pytest.raises(StoreError, match="the log ends at 5, though it had come to 10"):
+            await heir.open_calls.renew(Moment(2))
+        assert flaws(heir) == [(10, "head")]
+    for each in (store, heir):
+        with pytest.raises(StoreError):
+            await each.open_calls.renew(Moment(3))
+        each.log.group._writer.close()
+        each._reader.close()
+
+
 async def test_calls_begun_that_nobody_can_read_are_told_while_others_are_under_way(open_store, write, tamper):
     store = open_store("one")
     await store.open_calls.renew(Moment(1))

@@ -51,9 +51,16 @@ def find_head(connection: sqlite3.Connection) -> tuple[int, bytes]:
 
 
 def find_end(connection: sqlite3.Connection, owner: str) -> End:
-    """Find the end of the chain for somebody who is about to go on with it."""
+    """Find the end of the chain for somebody who is about to go on with it.
+
+    Raises:
+        StoreError: it ends before the head that was kept: to go on would hide that somebody cut it.
+    """
     found = connection.execute(_END, (owner,)).fetchone()
-    return found or (*find_anchor(connection), *connection.execute(_NO_END, (owner,)).fetchone())
+    end: End = found or (*find_anchor(connection), *connection.execute(_NO_END, (owner,)).fetchone())
+    if end[2] > end[0]:
+        raise StoreError(f"the log ends at {end[0]}, though it had come to {end[2]}; verify it, then {RESTORE}")
+    return end
 
 
 def keep_head(connection: sqlite3.Connection, head: tuple[int, bytes] | None = None) -> None:

@@ -31,7 +31,7 @@ LOOSELY_HELD = (
 )
 """The calls under way of which only loose rows say so: the newest row of a call knows."""
 
-_ROWS = f"SELECT last, CAST(told AS BLOB), holder FROM facts WHERE {IS_LOOSE} ORDER BY last"  # noqa: S608 -- constants only
+_ROWS = f"SELECT last, CAST(told AS BLOB), CAST(holder AS BLOB) FROM facts WHERE {IS_LOOSE} ORDER BY last"  # noqa: S608 -- constants only
 _BEGIN = (  # what is kept of a call that waits says more
     "REPLACE INTO begun SELECT ?1, ?2, json_array(?3) WHERE NOT EXISTS"
     " (SELECT 1 FROM open_calls WHERE invocation_id = ?3)"
@@ -51,13 +51,14 @@ def teach(connection: sqlite3.Connection) -> None:
 def bind(connection: sqlite3.Connection) -> None:
     """Put all loose rows where they are looked for, inside a transaction, and keep the head."""
     places: list[tuple[str, int]] = []
-    newest: dict[str, tuple[str | None, int]] = {}
+    newest: dict[str, tuple[bytes | None, int]] = {}
     for last, told, holder in connection.execute(_ROWS).fetchall():
         call = _call_in(told)
         if call is not None:
             places.append((call, last))
             newest[call] = (holder, -last)
-    held = [(holder, number, call) for call, (holder, number) in newest.items() if holder is not None]
+    found = [(holder, number, call) for call, (holder, number) in newest.items() if holder is not None]
+    held = [(holder.decode(errors="replace"), number, call) for holder, number, call in found]
     if held:
         connection.executemany(_BEGIN, held)
     if places:

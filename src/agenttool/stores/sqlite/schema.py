@@ -82,9 +82,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         # Facts of few callers are not in the index, and their calls not among those begun, until the head is kept: a
         # row says who has its call in hand. All facts of before are in the index.
         "ALTER TABLE facts ADD COLUMN holder TEXT",
-        "REPLACE INTO heads SELECT 1, last, hash FROM facts ORDER BY last DESC LIMIT 1",
-    ),
-    (
+        """REPLACE INTO heads SELECT 1, last, hash FROM facts WHERE last >= coalesce((SELECT position FROM heads), 0)
+            ORDER BY last DESC LIMIT 1""",
         # A process of before that still has the file open would keep the head whenever it says that it lives, and bind
         # nothing: it would lose the calls of others. Whatever it writes begins with this table, so it writes no more.
         "ALTER TABLE owners RENAME TO processes",
