@@ -159,6 +159,24 @@ async def test_a_search_on_an_old_surface_finds_nothing_that_was_left_out_since(
             assert words.total_deferred_tools == 1
 
 
+async def test_a_tool_that_takes_a_denied_name_is_hidden_whatever_old_surfaces_asked_before(changed, rule):
+    late, hiding = scripted_tool("late"), SurfacePolicy(hide_denied=True)
+    first = scripted_tool("first", should_defer=True)
+    async with Runtime.open(tools=[first], rules=[rule("deny", "test.evil")], surface=hiding) as rt:
+        old = await rt.surface("session")
+        await rt.change(gates=["beta"])
+        rt.declare(changed(first, declaration={"description": "The first one, told anew."}))
+        rt.declare(late)
+        assert "late" in loaded(await rt.surface("session"))
+        await rt.search("first", surface=old)
+        rt.declare(changed(late, declaration={"name": "evil"}))
+        surface = await rt.surface("session")
+        assert "late" not in loaded(surface)
+        assert [each.name for each in surface.blocked_tools] == ["test.evil"]
+        rt.declare(late)
+        assert "late" in loaded(await rt.surface("session"))
+
+
 @pytest.mark.parametrize("word", ["disabled", "retired", "draft"])
 async def test_a_tool_that_its_author_took_back_goes_from_every_surface_at_once(word, changed, allow, error):
     probe, later = scripted_tool("probe"), scripted_tool("later", should_defer=True)

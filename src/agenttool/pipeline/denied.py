@@ -40,7 +40,9 @@ class Denied:
                 self._found[entry.tool_id] = denied_by(verdict.rule_refs)
             else:
                 self._found.pop(entry.tool_id, None)
-        self._seen, self._size = roster.entries, max(self._size, roster.size)
+        self._seen = roster.entries
+        # of a roster from before some tools came, nobody can tell later which of them were replaced
+        self._size = min(max(self._size, roster.size), len(self._seen))
         return self._found
 
     def _unseen(self, roster: Roster) -> Iterator[Entry]:
