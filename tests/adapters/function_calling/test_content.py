@@ -7,7 +7,7 @@ import pytest
 from agenttool.adapters.function_calling.content import INTERRUPTED, NOTHING, answers_of, refs_in
 from agenttool.adapters.function_calling.formats import FORMATS
 from agenttool.adapters.function_calling.menu import Limits, Wishes, make_menu
-from agenttool.records import ContentClass, ContentItem, Ref, ResultStatus, ToolResult, text_item
+from agenttool.records import ContentClass, ContentItem, Ref, ResultStatus, ToolResult, replace, text_item
 from agenttool.testing.replies import Asked, reply
 
 EMPTY = make_menu((), Limits(), Wishes())
@@ -74,9 +74,21 @@ def test_media_whose_bytes_are_not_there_are_told_by_their_caption():
     assert list(refs_in([pictured])) == [PICTURE]
     read = said("anthropic", 1)
     (alone,) = answers_of(read.calls, [pictured], {})
+    (empty,) = answers_of(read.calls, [pictured], {PICTURE.digest: b""})
     (shown,) = answers_of(read.calls, [pictured], {PICTURE.digest: b"png"})
-    assert (alone.pieces, alone.media) == (("image a.png",), ())
+    assert (alone.pieces, alone.media) == (empty.pieces, empty.media) == (("image a.png",), ())
     assert [each.data for each in shown.media] == [b"png"]
+
+
+def test_an_image_of_a_failure_stands_beside_the_results_where_failures_are_told_in_words_only():
+    whole = result(ContentItem(type=ContentClass.IMAGE, text="image a.png", ref=PICTURE))
+    failed = replace(whole, status=ResultStatus.FAILED, is_error=True)
+    answers = answers_of(said("anthropic").calls, [failed, whole], {PICTURE.digest: b"png"})
+    (message,) = FORMATS["anthropic"].write(answers)
+    first, second, *beside = message["content"]
+    assert (first["is_error"], [each["type"] for each in first["content"]]) == (True, ["text"])
+    assert [each["type"] for each in second["content"]] == ["text", "image"]
+    assert beside == [{"type": "text", "text": "Output of call call_0:"}, second["content"][1]]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -96,8 +96,13 @@ def read(reply: object, menu: Menu) -> Reply:
 
 
 def write(answers: Sequence[Answer]) -> list[JsonObject]:
-    """Put all results into one message, as the API wants them."""
-    return _as_message([_result(each) for each in answers])
+    """Put all results into one message, as the API wants them: of failures it takes text only, so media follow."""
+    apart: list[Json] = []
+    for answer in answers:
+        shown = [block for media in answer.media for block in (_block(media),) if block is not None]
+        if answer.is_error and shown:
+            apart += [{"type": "text", "text": f"Output of call {answer.asked.call_id}:"}, *shown]
+    return _as_message([*map(_result, answers), *apart])
 
 
 def settle(messages: Sequence[object]) -> list[object]:
@@ -143,10 +148,11 @@ def _found(blocks: Sequence[JsonObject]) -> list[str]:
 
 
 def _result(answer: Answer) -> JsonObject:
+    inside = [piece for piece in answer.pieces if isinstance(piece, str) or not answer.is_error]
     result: JsonObject = {
         "type": "tool_result",
         "tool_use_id": answer.asked.call_id,
-        "content": [each for piece in answer.pieces for each in (_block(piece),) if each is not None]
+        "content": [each for piece in inside for each in (_block(piece),) if each is not None]
         or [{"type": "text", "text": answer.text}],
     }
     return result | ({"is_error": True} if answer.is_error else {})

@@ -95,7 +95,7 @@ def _pieces(result: ToolResult, payloads: Mapping[Digest, bytes]) -> Iterator[st
 def _media(item: ContentItem, payloads: Mapping[Digest, bytes]) -> Media | None:
     digest = None if item.ref is None or item.type not in _MEDIA else item.ref.digest
     data = None if digest is None else payloads.get(digest)
-    if item.ref is None or data is None:
+    if item.ref is None or not data:  # providers refuse media without a byte
         return None
     kind = item.media_type or item.ref.media_type or OCTETS
     return Media(data=data, media_type=kind.partition(";")[0].strip().lower(), name=item.name or item.ref.title)
