@@ -205,6 +205,11 @@ def test_an_image_reaches_the_model_as_an_image(provider):
             assert blob == {"inline_data": {"mime_type": "image/png", "data": PNG}}
 
 
+def test_a_reply_that_says_nothing_at_all_is_not_repeated():
+    taken, _, _ = turn("openai")
+    assert (taken.messages, taken.is_final) == ([], True)
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("data", [b"%PDF-1.4 all letters", b"%PDF-1.4\n\xe2\xe3"])
 def test_a_document_reaches_the_model_as_a_document_and_not_as_its_bytes(provider, data):

@@ -57,7 +57,7 @@ def read(reply: object, menu: Menu) -> Reply:
         said["tool_calls"] = echo
     if audio:
         said["audio"] = {"id": audio}
-    is_silent = not echo and not audio and said["content"] is None and "refusal" not in said
+    is_silent = not echo and not audio and said["content"] is None and said.get("refusal") is None
     return Reply(echo=() if is_silent else (said,), calls=tuple(calls), is_final=not calls)
 
 
