@@ -162,6 +162,22 @@ def test_a_strict_form_closes_every_object_and_names_every_member(schema):
 
 
 @pytest.mark.parametrize(
+    "node",
+    [
+        {"$ref": "#/$defs/D"},
+        {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/D"}]},
+        {"anyOf": [{"type": "string"}, {"allOf": [{"$ref": "#/$defs/E"}]}]},
+    ],
+)
+def test_a_definition_that_leads_back_to_itself_without_a_member_has_no_strict_form(node):
+    definitions = {"D": node, "E": {"oneOf": [{"$ref": "#/$defs/D"}]}}
+    for dialect in (OPENAI, ANTHROPIC):
+        found = strict_form({**an_object({"a": {"$ref": "#/$defs/D"}}, ["a"]), "$defs": definitions}, dialect)
+        assert isinstance(found, NotStrict)
+        assert "only refers to itself" in found.reason
+
+
+@pytest.mark.parametrize(
     ("node", "why"),
     [
         ({"type": "string", "minLength": 1}, "uses minLength"),

@@ -57,6 +57,29 @@ def goes_round(node: JsonObject, root: JsonObject) -> bool:
     return False
 
 
+def comes_back(target: str, root: JsonObject) -> bool:
+    """Tell whether a definition leads back to itself by references, unions and combinations alone.
+
+    Whoever follows it for one value never ends.
+    """
+    seen: set[str] = set()
+    ahead: list[Json] = [definition(target, root)]
+    while ahead:
+        node = ahead.pop()
+        if not isinstance(node, dict):
+            continue
+        for keyword in ("anyOf", "oneOf", "allOf"):
+            listed = node.get(keyword)
+            ahead += listed if isinstance(listed, list) else []
+        further = node.get("$ref")
+        if further == target:
+            return True
+        if isinstance(further, str) and further not in seen:
+            seen.add(further)
+            ahead.append(definition(further, root))
+    return False
+
+
 def branches_of(node: JsonObject) -> list[Json]:
     """List the branches of a union; none if it is no union."""
     for keyword in ("anyOf", "oneOf"):

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -92,7 +93,8 @@ class CallReader:
         )
         given = arguments
         if shown is not None and shown.null_is_absent:
-            given = _as_declared(arguments, shown.tool.input_schema)
+            with suppress(RecursionError):  # nested too deeply, which the runtime says better
+                given = _as_declared(arguments, shown.tool.input_schema)
         call = ToolCall(
             name=called if shown is None else shown.tool.qualified_name,
             arguments=cast("JsonObject | str", given),

@@ -7,7 +7,7 @@ may be left out is written as null, and `restored` takes it out again.
 
 from dataclasses import dataclass, field
 
-from agenttool.adapters.function_calling.branches import are_apart, branches_of, definition, goes_round, resolved
+from agenttool.adapters.function_calling.branches import are_apart, branches_of, comes_back, definition, resolved
 from agenttool.adapters.function_calling.dialect import Dialect
 from agenttool.adapters.function_calling.patterns import is_simple
 from agenttool.adapters.function_calling.restore import needs_restoring
@@ -174,7 +174,7 @@ class _Speller:
     def _reference(self, target: Json, at: str) -> JsonObject:
         if not isinstance(target, str) or target == "#" or not isinstance(definition(target, self.root), dict):
             raise _Unfit(f"{at or '/'} refers to something other than a definition")
-        if goes_round({"$ref": target}, self.root):
+        if comes_back(target, self.root):
             raise _Unfit(f"{at or '/'} refers to something that only refers to itself")
         if target in self.inside and not self.dialect.is_recursive:
             raise _Unfit(f"{at or '/'} refers to itself")
