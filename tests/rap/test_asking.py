@@ -231,3 +231,61 @@ async def test_a_tool_can_remember_a_decision_for_a_thread_and_those_below_it(ma
         await client.invoke("open_valve", group_id="plot-10", id="tc-3")
         questions = await client.inbox.wait(2, "user_choice")
     assert [each["group_id"] for each in questions] == ["plot-9", "plot-10"]
+
+
+@pytest.mark.parametrize("status", [400, 413, 429])
+async def test_a_question_that_its_runtime_does_not_take_ends_the_wait_at_once(valves, serving, inbox, status):
+    provider, opened = valves()
+    inbox.statuses = [status]
+    async with serving(provider, inbox) as client:
+        await client.invoke("open_valve", {"name": "main"})
+        assert (await client.result())["text"].startswith("Error: the runtime did not take the question")
+    assert opened == []
+
+
+async def test_the_refusal_of_a_question_is_known_after_a_restart(make, serving, inbox):
+    provider, times, told = make(), [], []
+
+    @provider.tool(destructive=True)
+    async def open_valve(call: Call) -> str:
+        """Open a valve, after asking."""
+        times.append(call.id)
+        try:
+            await call.choose("Open it?", LABELS)
+        except Exception as error:
+            told.append(str(error))
+            if len(times) == 1:
+                await asyncio.Event().wait()
+            raise
+        return "open"
+
+    inbox.statuses = [400]
+    async with serving(provider, inbox) as client:
+        await client.invoke("open_valve")
+        while not told:
+            await asyncio.sleep(0.01)
+    async with serving(provider, inbox) as client:
+        assert (await client.result())["text"].startswith("Error: ")
+    assert "user_choice" not in {each["type"] for each in inbox.messages}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "labels"), [("Open it?", [str(each) for each in range(101)]), ("?" * 10_001, LABELS)]
+)
+async def test_a_question_that_no_runtime_takes_is_not_sent(make, serving, prompt, labels):
+    provider, told = make(), []
+
+    @provider.tool
+    async def open_valve(call: Call) -> str:
+        """Ask too much."""
+        try:
+            return await call.choose(prompt, labels)
+        except ValueError as error:
+            told.append(str(error))
+            raise
+
+    async with serving(provider) as client:
+        await client.invoke("open_valve")
+        assert (await client.result())["text"].startswith("Error: ")
+        assert [each["type"] for each in client.inbox.messages] == ["tool_result"]
+    assert "ask for less" in told[0]

@@ -18,6 +18,7 @@ from agenttool.rap.outcome import Declined
 from agenttool.records import JsonObject
 
 CHOICES_PATH = "/choices/"
+_NOT_TAKEN: JsonObject = {"fault": "the runtime did not take the question, so nobody was asked; nothing was done"}
 
 
 class Asking:
@@ -96,9 +97,18 @@ class Asking:
         """Take an answer; the first one stands."""
         spelled = json_bytes(given).decode()
         if await self._store.perform(questions.answer, question.call, question.place, spelled):
-            waiter = self._waiting.get((question.call, question.place))
-            if waiter is not None and not waiter.done():
-                waiter.set_result(spelled)
+            self._tell(question.call, question.place, spelled)
+
+    async def give_up(self, call: int) -> None:
+        """End the wait for answers that cannot come: the runtime of a call has refused to ask."""
+        spelled = json_bytes(_NOT_TAKEN).decode()
+        for place in await self._store.insist(questions.answer_all, call, spelled):
+            self._tell(call, place, spelled)
+
+    def _tell(self, call: int, place: int, answer: str) -> None:
+        waiter = self._waiting.get((call, place))
+        if waiter is not None and not waiter.done():
+            waiter.set_result(answer)
 
     async def select(self, token: str, body: bytes) -> bool:
         """Take what a runtime posted to a `response_url`; false if it is no selection, and the question stays open.

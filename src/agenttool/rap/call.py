@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
+from agenttool.adapters.rap.wire import LONGEST_PROMPT, MOST_CHOICES
 from agenttool.rap.keeping.calls import KeptCall
 from agenttool.records import JsonObject
 
@@ -92,7 +93,8 @@ class Call:
 
         Raises:
             ToolFailure: nobody answered within the limit, or the answer was none of the choices.
-            ValueError: a label says nothing, cannot be read, or stands twice, so that nobody could tell what it means.
+            ValueError: a label says nothing, cannot be read, or stands twice, so that nobody could tell what it means;
+                or the question is longer than a runtime takes.
         """
         labels = list(choices)
         if (
@@ -102,6 +104,10 @@ class Call:
         ):
             raise ValueError(
                 "each label must say something, in printable characters, and no two the same; correct them"
+            )
+        if len(labels) > MOST_CHOICES or any(len(each) > LONGEST_PROMPT for each in (prompt, *labels)):
+            raise ValueError(
+                f"ask with {MOST_CHOICES} labels and in {LONGEST_PROMPT} characters each at most; ask for less"
             )
         place = labels.index(default) if isinstance(default, str) else default % len(labels)
         return labels[await self._line.choose(self, prompt, labels, place, limit_s)]

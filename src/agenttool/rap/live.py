@@ -217,10 +217,12 @@ class Live:
         """Send how far a call is."""
         self._views.report(call, told)
 
-    def _note_refusal(self, message: Outgoing, status: int | None) -> None:
-        """End a subscription that its runtime does not know, or does not know any more."""
+    async def _note_refusal(self, message: Outgoing, status: int | None) -> None:
+        """End a subscription that its runtime does not know, or no more; nobody answers a question it does not take."""
         if message.kind is Kind.RESULT or status in _GONE:
             self._tasks.start(self._stop_subscription(message.call))
+        elif message.kind is Kind.QUESTION:
+            await self._asking.give_up(message.call)
 
     async def _stop_subscription(self, number: int) -> None:
         await self._subscriptions.cancel(number)

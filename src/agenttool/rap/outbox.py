@@ -47,7 +47,7 @@ class Outbox:
         self._lanes: set[int] = set()
         self._again: set[int] = set()
         self.before_view: Callable[[int], Awaitable[None]] | None = None
-        self.on_refused: Callable[[Outgoing, int | None], None] = lambda _message, _status: None
+        self.on_refused: Callable[[Outgoing, int | None], Awaitable[None]] = _leave_it
 
     def send(self, message: Outgoing | None) -> None:
         """Set a call's lane going, beginning with its oldest message; nothing to send is fine, too."""
@@ -105,7 +105,7 @@ class Outbox:
         if reply.status is None or not 200 <= reply.status < 300:  # noqa: PLR2004 -- HTTP's own lines
             told = reply.fault or f"status {reply.status}"
             _log.warning("message %d of call %d dropped: %s", message.number, message.call, told)
-            self.on_refused(message, reply.status)
+            await self.on_refused(message, reply.status)
 
     async def _post(self, message: Outgoing) -> Reply:
         headers = {IDEMPOTENCY_HEADER: f"{self._store.name}-{message.number}"}
@@ -113,3 +113,7 @@ class Outbox:
             headers |= self._credential.headers("POST", message.url, message.body)
         terms = Terms(caller=message.caller, comes_again=True)
         return await self._courier.post(message.url, message.body, headers, terms=terms)
+
+
+async def _leave_it(_message: Outgoing, _status: int | None) -> None:
+    """Do nothing about a message that was refused."""

@@ -92,6 +92,15 @@ def answer(connection: sqlite3.Connection, call: int, place: int, given: str) ->
     return row.fetchone() is not None
 
 
+def answer_all(connection: sqlite3.Connection, call: int, given: str) -> list[int]:
+    """Keep one answer to all open questions of a call, and give their places."""
+    rows = connection.execute(
+        "UPDATE questions SET answer = ?, secret = NULL WHERE call = ? AND answer IS NULL RETURNING place",
+        (given, call),
+    )
+    return [place for (place,) in rows.fetchall()]
+
+
 def find(connection: sqlite3.Connection, call: int, place: int) -> Asked | None:
     """Give a question that was asked before."""
     row = connection.execute(

@@ -1,6 +1,8 @@
 """Every message of the Reactive Agent Protocol: strict when read, clean when written, the same for both sides."""
 
 from agenttool.adapters.rap.wire.callbacks import (
+    LONGEST_PROMPT,
+    MOST_CHOICES,
     Callback,
     OAuth,
     SubscriptionEvent,
@@ -24,6 +26,8 @@ from agenttool.adapters.rap.wire.message import Message, read, write
 from agenttool.adapters.rap.wire.notices import CancelToolCall, CloseThread, Migrate, Selection
 
 __all__ = [
+    "LONGEST_PROMPT",
+    "MOST_CHOICES",
     "Callback",
     "CancelToolCall",
     "CloseThread",

@@ -8,8 +8,8 @@ from agenttool.adapters.rap.wire.content import ContentItem, Segment
 from agenttool.adapters.rap.wire.message import Message, read
 from agenttool.records import JsonObject
 
-_LONGEST = 10_000
-"""Nobody reads a longer text before choosing."""
+LONGEST_PROMPT, MOST_CHOICES = 10_000, 100
+"""Nobody reads a longer text, or more of them, before choosing."""
 
 
 class _Callback(Message, frozen=True, kw_only=True, tag_field="type"):
@@ -60,8 +60,10 @@ class OAuth(_AboutCall, frozen=True, kw_only=True, tag="oauth"):
 class UserChoice(_AboutCall, frozen=True, kw_only=True, tag="user_choice"):
     """The user must choose first; the call stays pending."""
 
-    prompt: Annotated[str, Meta(max_length=_LONGEST)]
-    choices: Annotated[tuple[Annotated[str, Meta(max_length=_LONGEST)], ...], Meta(min_length=1, max_length=100)]
+    prompt: Annotated[str, Meta(max_length=LONGEST_PROMPT)]
+    choices: Annotated[
+        tuple[Annotated[str, Meta(max_length=LONGEST_PROMPT)], ...], Meta(min_length=1, max_length=MOST_CHOICES)
+    ]
     default: Annotated[int, Meta(ge=0)]
     response_url: Annotated[str, Meta(min_length=1)]
 
