@@ -43,3 +43,7 @@ class Shelf(Protocol):
     async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
         """Give documents whose keys begin so, in the order of their keys, from after one of them."""
         ...
+
+    async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
+        """Give the first keys that begin so, in order, and leave their documents where they are."""
+        ...

@@ -4,6 +4,7 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agenttool.adapters.rap.subscriptions import LONGEST_EVENT
 from agenttool.adapters.rap.wire import (
     ContentItem,
     ImageItem,
@@ -114,13 +115,16 @@ def event_of(thread: str, call_id: str, event: Event) -> bytes:
     """Make the message of an event.
 
     Raises:
-        ToolFailure: its value is nothing that could be sent.
+        ToolFailure: its value is nothing that could be sent, or longer than a runtime takes.
     """
+    text = text_of(event.value)
+    if len(text) > LONGEST_EVENT:
+        raise Declined(f"an event has {len(text)} characters, and a runtime takes {LONGEST_EVENT}; send less")
     return write(
         SubscriptionEvent(
             group_id=thread,
             tool_call_id=call_id,
-            text=text_of(event.value),
+            text=text,
             associative=event.associative,
             final=event.final,
         )

@@ -58,7 +58,7 @@ async def _of_rap(runtime: Runtime) -> JsonObject:
         for each in await rap.subscriptions.of(limit=MOST)
     ]
     views: list[Json] = [
-        {"thread_id": each.thread_id, "view_type": each.view_type} for each in await rap.views.of(limit=MOST)
+        {"thread_id": thread_id, "view_type": view_type} for thread_id, view_type in await rap.views.names(limit=MOST)
     ]
     told: JsonObject = {"unsettled": unsettled, "sources": [_source(each) for each in rap.standings]}
     return {**told, "subscriptions": subscriptions, "views": views, "faults": [*rap.faults]}

@@ -45,3 +45,7 @@ class MemoryShelf:
         documents = self._kinds.get(kind, {})
         keys = nsmallest(limit, (key for key in documents if key.startswith(prefix) and key > after))
         return [(key, documents[key]) for key in keys]
+
+    async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
+        """Give keys in order."""
+        return nsmallest(limit, (key for key in self._kinds.get(kind, {}) if key.startswith(prefix)))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool.adapters.rap import subscriptions
+from agenttool.adapters.rap import callbacks, subscriptions
 from agenttool.errors import StoreError
 
 
@@ -212,3 +212,27 @@ async def test_more_events_than_anybody_deals_with_are_sent_back(
         assert await event(server, invocation, "2", associative=associative) == 200
         assert await event(server, invocation, "3", associative=associative, final=True) == 503
         assert [each.text for each in await rt.rap.subscriptions.events()] == ["1", "2"]
+
+
+async def test_an_event_that_is_too_long_is_refused_and_costs_nothing_else(running, tool_server, started, monkeypatch):
+    monkeypatch.setattr(callbacks, "LONGEST_EVENT", 5)
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await subscribed(rt, server, started)
+        assert await event(server, invocation, "123456", final=True) == 413
+        assert await event(server, invocation, "12345") == 200
+        assert [each.text for each in await rt.rap.subscriptions.events()] == ["12345"]
+
+
+async def test_whoever_follows_gets_all_events_however_few_are_read_at_a_time(
+    running, tool_server, started, monkeypatch
+):
+    monkeypatch.setattr(subscriptions, "_AT_A_TIME", 2)
+    server = tool_server()
+    async with running(server) as rt:
+        _, invocation = await subscribed(rt, server, started)
+        for each in range(5):
+            assert await event(server, invocation, str(each)) == 200
+        following = rt.rap.subscriptions.follow()
+        assert [(await anext(following)).text for _ in range(5)] == ["0", "1", "2", "3", "4"]
+        await following.aclose()

@@ -17,7 +17,14 @@ from agenttool.adapters.rap.forgery import Reach, check_url
 from agenttool.adapters.rap.paces import Pace, Paces
 from agenttool.adapters.rap.settings import MOST_SUBSCRIPTIONS, RapSource
 from agenttool.adapters.rap.shown import why_not_shown
-from agenttool.adapters.rap.subscriptions import CANCEL_SUBSCRIPTION, Opened, Received, Subscription, Subscriptions
+from agenttool.adapters.rap.subscriptions import (
+    CANCEL_SUBSCRIPTION,
+    LONGEST_EVENT,
+    Opened,
+    Received,
+    Subscription,
+    Subscriptions,
+)
 from agenttool.adapters.rap.threads import Threads
 from agenttool.adapters.rap.translate import ERROR
 from agenttool.adapters.rap.views import View, Views
@@ -181,6 +188,9 @@ class Callbacks:
     async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> Outcome:
         if message.tool_call_id != call:
             return _dropped(call, "names another call")
+        if len(message.text) > LONGEST_EVENT:
+            log.warning("an event of %s was dropped: it is too long", call)
+            return Outcome(TOO_LARGE, f"the text of an event has at most {LONGEST_EVENT} characters; send less")
         received = Received.UNKNOWN
         if await self.threads.find(message.group_id) is not None:
             received = await self.subscriptions.receive(message, f"evt_{self.unique()}", delivery)

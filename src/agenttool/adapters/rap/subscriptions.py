@@ -19,7 +19,12 @@ RESERVED = frozenset({RECEIVE_EVENT, CANCEL_SUBSCRIPTION})
 
 _OPEN, _EVENTS, _BY_THREAD = "rap.subscription", "rap.event", "rap.event.thread"
 MOST_EVENTS = 1000
-"""So many events of one thread wait to be dealt with; a tool that has more of them is asked to come again."""
+LONGEST_EVENT = 1_000_000
+"""So many events of one thread wait to be dealt with; a tool that has more of them is asked to come again, and one
+that has a longer text to tell is refused."""
+
+_AT_A_TIME = 20
+"""So many events are read in one go by whoever follows them: each may be long."""
 
 _MOST_COUNTED = 10_000
 """For so many threads it is known how many events wait; it only saves time."""
@@ -163,7 +168,7 @@ class Subscriptions:
         if known >= MOST_EVENTS:
             if len(self._waiting) >= _MOST_COUNTED:
                 self._waiting.clear()
-            known = len(await self._shelf.page(_BY_THREAD, prefix=_key(thread_id, ""), limit=MOST_EVENTS))
+            known = len(await self._shelf.keys(_BY_THREAD, prefix=_key(thread_id, ""), limit=MOST_EVENTS))
         return known
 
     async def events(self, after: str = "", limit: int = 1000) -> tuple[Injected, ...]:
@@ -186,9 +191,10 @@ class Subscriptions:
         """Give events as they come, in whichever process they came, for ever; each stays until it is `done`."""
         while True:
             self._news.clear()
-            for event in await self.events(after):
-                after = event.event_id
-                yield event
+            while found := await self.events(after, _AT_A_TIME):
+                for event in found:
+                    after = event.event_id
+                    yield event
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOOK_EVERY_S):
                     await self._news.wait()

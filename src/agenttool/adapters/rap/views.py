@@ -58,7 +58,7 @@ class Views:
     async def _has_room(self, view: View) -> bool:
         if not view.content or await self._shelf.get(_SHELF, _key(view)) is not None:
             return True
-        return len(await self._shelf.page(_SHELF, prefix=_prefix(view.thread_id), limit=MOST_VIEWS)) < MOST_VIEWS
+        return len(await self._shelf.keys(_SHELF, prefix=_prefix(view.thread_id), limit=MOST_VIEWS)) < MOST_VIEWS
 
     async def _put(self, view: View, body: bytes, delivery: str | None) -> bool:
         """Keep a view and the delivery that brought it in one step; false if that came before."""
@@ -96,9 +96,13 @@ class Views:
         prefix = "" if thread_id is None else _prefix(thread_id)
         found: list[View] = []
         for key, body in await self._shelf.page(_SHELF, prefix=prefix, limit=limit):
-            thread, _, kind = key.partition("/")
-            found.append(View(thread_id=unquote(thread), view_type=unquote(kind), content=parse_object(body)))
+            thread_of, kind = _names(key)
+            found.append(View(thread_id=thread_of, view_type=kind, content=parse_object(body)))
         return tuple(found)
+
+    async def names(self, limit: int = _LISTED) -> tuple[tuple[str, str], ...]:
+        """Give thread and type of the current views of all threads, and leave what they show where it is."""
+        return tuple(map(_names, await self._shelf.keys(_SHELF, limit=limit)))
 
     async def follow(self, thread_id: str) -> AsyncIterator[View]:
         """Give the current views of a thread, and then each update, for ever."""
@@ -118,6 +122,11 @@ class Views:
 
 def _key(view: View) -> str:
     return _prefix(view.thread_id) + quote(view.view_type, safe="")
+
+
+def _names(key: str) -> tuple[str, str]:
+    thread_id, _, kind = key.partition("/")
+    return unquote(thread_id), unquote(kind)
 
 
 def _prefix(thread_id: str) -> str:

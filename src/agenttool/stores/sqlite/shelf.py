@@ -56,6 +56,12 @@ class SqliteShelf:
         with reading(self._path):
             return self._reader.execute(query, (kind, prefix, prefix + _LAST, after, limit)).fetchall()
 
+    async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
+        """Give keys in order."""
+        query = "SELECT key FROM shelf WHERE kind = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?"
+        with reading(self._path):
+            return [key for (key,) in self._reader.execute(query, (kind, prefix, prefix + _LAST, limit))]
+
 
 def _get(connection: sqlite3.Connection, kind: str, key: str) -> bytes | None:
     found = connection.execute("SELECT body FROM shelf WHERE kind = ? AND key = ?", (kind, key)).fetchone()

@@ -52,6 +52,9 @@ async def documents_come_by_their_keys_page_by_page(shelf: OpenTheShelf) -> None
         rest = await one.page("view", prefix="t1/", after=found[-1][0], limit=9)
         assert [(key, body.decode()) for key, body in rest] == [("t1/\u00fc", "t1/\u00fc")]
         assert await one.page("prompt", limit=9) == []
+        assert await one.keys("view", prefix="t1/", limit=2) == ["t1/a", "t1/b"]
+        assert await one.keys("view", limit=9) == ["t1/a", "t1/b", "t1/\u00fc", "t10/a", "t2/x"]
+        assert await one.keys("prompt", limit=9) == []
 
 
 SHELF_PROMISES = (
