@@ -126,3 +126,36 @@ async def test_hundreds_of_deliveries_that_stall_hold_up_nobody_else(make, servi
         assert {each["id"] for each in results} == {f"honest-{each}" for each in range(40)}
         assert len(client.inbox.taken) == 40
         assert 0 < tar.most <= 32  # one that was cut off may be seen to leave a moment later
+
+
+async def test_a_result_that_is_too_large_for_its_runtime_is_replaced_by_an_error_that_says_so(make, serving):
+    provider = make()
+
+    @provider.tool
+    async def dump() -> str:
+        """Give more than anybody takes."""
+        return "x" * 20_000
+
+    async with serving(provider) as client:
+        client.inbox.statuses = [413]
+        await client.invoke("dump", call_id="m-1")
+        result = await client.result()
+        assert result["text"].startswith("Error: the tool did its work, but its result is too large")
+        assert (result["id"], result["group_id"], result["call_id"]) == ("tc-1", "thread-1", "m-1")
+
+
+async def test_a_runtime_to_which_everything_is_too_large_is_left_alone(make, serving, caplog):
+    provider = make()
+
+    @provider.tool
+    async def dump() -> str:
+        """Give more than anybody takes."""
+        return "x" * 20_000
+
+    async with serving(provider) as client:
+        client.inbox.statuses = [413] * 9
+        await client.invoke("dump", id="a")
+        while caplog.text.count("dropped") < 2:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        assert len(client.inbox.taken) == 2

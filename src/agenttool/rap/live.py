@@ -21,7 +21,7 @@ from agenttool.rap.keeping.store import Store
 from agenttool.rap.limits import Rates, Room
 from agenttool.rap.oauth import OAUTH_PATH, Grants, OAuthClient, Pending
 from agenttool.rap.outbox import Outbox
-from agenttool.rap.outcome import Declined, Event, error_of
+from agenttool.rap.outcome import Declined, Event, error_of, too_large_of
 from agenttool.rap.runs import Runs
 from agenttool.rap.settings import Settings
 from agenttool.rap.subscriptions import Subscriptions
@@ -31,6 +31,9 @@ from agenttool.records import JsonObject
 
 TIDY_EVERY_S = 60.0
 _GONE = (404, 410)
+_TOO_LARGE, _SMALL = 413, 10_000
+"""What has no more bytes than this is too large for nobody, whatever is said of it."""
+
 _NOT_MOVED = "the session could not be moved; it stays here"
 _log = logging.getLogger(__name__)
 
@@ -218,7 +221,12 @@ class Live:
         self._views.report(call, told)
 
     async def _note_refusal(self, message: Outgoing, status: int | None) -> None:
-        """End a subscription that its runtime does not know, or no more; nobody answers a question it does not take."""
+        """End a subscription that its runtime does not know, or no more; nobody answers a question it does not take.
+
+        A result that is too large for its runtime is replaced by an error that says so, or else the call would wait on.
+        """
+        if message.kind is Kind.RESULT and status == _TOO_LARGE and len(message.body) > _SMALL:
+            await self._store.insist(messages.put, message.call, Kind.RESULT, too_large_of(message.body))
         if message.kind is Kind.RESULT or status in _GONE:
             self._tasks.start(self._stop_subscription(message.call))
         elif message.kind is Kind.QUESTION:

@@ -12,6 +12,7 @@ from agenttool.adapters.rap.wire import (
     SubscriptionEvent,
     TextItem,
     ToolResultMessage,
+    read,
     write,
 )
 from agenttool.codec import json_bytes
@@ -109,6 +110,13 @@ def error_of(call: NewCall, message: str) -> bytes:
     """Make the result of a call that failed; a failure is a result like any other."""
     told = clean_message(message).removeprefix("Error: ")
     return write(ToolResultMessage(group_id=call.thread, id=call.id, call_id=call.call_id, text=f"Error: {told}"))
+
+
+def too_large_of(result: bytes) -> bytes:
+    """Make the result that takes the place of one that its runtime refused for its size."""
+    refused = read(result, ToolResultMessage)
+    told = f"Error: the tool did its work, but its result is too large to be taken ({len(result)} bytes); ask for less"
+    return write(ToolResultMessage(group_id=refused.group_id, id=refused.id, call_id=refused.call_id, text=told))
 
 
 def event_of(thread: str, call_id: str, event: Event) -> bytes:
