@@ -31,7 +31,8 @@ class Limits:
         max_open: how many calls may be under way altogether, or have messages that nobody has taken yet; beyond it
             none is accepted for now.
         max_open_per_caller: how many of those may be one caller's, so that none takes the room of all.
-        max_running: how many functions run at a time; the others wait their turn.
+        max_running: how many functions run at a time; the others wait their turn, and whoever has the fewest is next.
+        max_running_per_caller: how many of those may be one caller's, so that slow ones leave room for the others.
         max_deliveries: how many messages are on their way to runtimes at a time; the others wait their turn.
         max_deliveries_per_caller: how many of those may be one caller's, and how many may go to one address. Where
             callers are not known, who is behind one address counts as one.
@@ -51,6 +52,7 @@ class Limits:
     max_open: int = 10_000
     max_open_per_caller: int = 5_000
     max_running: int = 256
+    max_running_per_caller: int = 192
     max_deliveries: int = 256
     max_deliveries_per_caller: int = 64
     delivery_s: float = 15.0
@@ -62,7 +64,7 @@ class Limits:
     max_events: int = 1_000
 
     def __post_init__(self) -> None:
-        """Refuse limits by which nothing would ever be delivered.
+        """Refuse limits by which nothing would ever run, or be delivered.
 
         Raises:
             ConfigError: says which.
@@ -70,6 +72,9 @@ class Limits:
         for name in ("max_deliveries", "max_deliveries_per_caller", "delivery_s"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be more than 0, or nothing is delivered; raise it")
+        for name in ("max_running", "max_running_per_caller"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be more than 0, or nothing runs; raise it")
 
     @property
     def shares(self) -> Shares:

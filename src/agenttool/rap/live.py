@@ -22,6 +22,7 @@ from agenttool.rap.limits import Rates, Room
 from agenttool.rap.oauth import OAUTH_PATH, Grants, OAuthClient, Pending
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.outcome import Declined, Event, error_of, too_large_of
+from agenttool.rap.places import Places
 from agenttool.rap.runs import Runs
 from agenttool.rap.settings import Settings
 from agenttool.rap.subscriptions import Subscriptions
@@ -66,7 +67,7 @@ class Live:
             self._views,
             settings.tools,
             room=self._room,
-            max_running=limits.max_running,
+            places=Places(limits.max_running, limits.max_running_per_caller),
             tasks=tasks,
         )
 

@@ -19,6 +19,7 @@ from agenttool.rap.keeping.store import Store
 from agenttool.rap.limits import Room
 from agenttool.rap.outbox import Outbox
 from agenttool.rap.outcome import Declined, Subscribed, confirmation_of, error_of, result_of, text_of
+from agenttool.rap.places import Place, Places
 from agenttool.rap.subscriptions import LASTS_S, Subscriptions
 from agenttool.rap.tasks import Tasks
 from agenttool.rap.views import Views
@@ -38,6 +39,7 @@ class Run:
         self.kept = kept
         self.message = message
         self.call: Call | None = None
+        self.place: Place | None = None
         self.clock: asyncio.Timeout | None = None
         self.is_canceled = kept.is_canceled
         self.has_begun = False
@@ -66,7 +68,7 @@ class Runs:
         tools: Mapping[str, RapTool],
         *,
         room: Room,
-        max_running: int,
+        places: Places,
         tasks: Tasks,
     ) -> None:
         """Take the tools, and what their work needs."""
@@ -77,7 +79,7 @@ class Runs:
         self._views = views
         self._tools = tools
         self._room = room
-        self._turns = asyncio.Semaphore(max_running)
+        self._places = places
         self._tasks = tasks
         self._under_way: dict[int, Run] = {}
 
@@ -95,18 +97,24 @@ class Runs:
 
     @asynccontextmanager
     async def paused(self, call: Call) -> AsyncGenerator[None]:
-        """Give up a run's turn, and stop its clock, while it waits for its user."""
+        """Give up a run's place, and stop its clock, while it waits for its user; to be stopped it needs none."""
         run = self._under_way[call.number]
         loop = asyncio.get_running_loop()
         ends_at = None if run.clock is None else run.clock.when()
         left_s = None if ends_at is None else ends_at - loop.time()
         if run.clock is not None:
             run.clock.reschedule(None)
-        self._turns.release()
+        if run.place is not None:
+            run.place.leave()
+        is_stopped = False
         try:
             yield
+        except asyncio.CancelledError:
+            is_stopped = True
+            raise
         finally:
-            await self._turns.acquire()
+            if run.place is not None and not is_stopped:
+                await run.place.enter()
             if run.clock is not None and left_s is not None:
                 run.clock.reschedule(loop.time() + left_s)
 
@@ -164,7 +172,7 @@ class Runs:
 
     async def _run(self, run: Run, call: Call, tool: RapTool, arguments: JsonObject) -> object:
         """Run a tool when it is its turn; from then on it may have acted, which is noted unless it may act twice."""
-        async with nullcontext() if tool.has_own_turns else self._turns:
+        async with nullcontext() if tool.has_own_turns else self._places.of(run.kept.caller) as run.place:
             marks = run.kept.state is State.ACCEPTED and not tool.is_repeatable
             if marks and not await self._store.perform(calls.begin, call.number):
                 raise Declined(CANCELED)
