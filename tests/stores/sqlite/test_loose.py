@@ -60,7 +60,8 @@ async def test_rows_are_bound_before_there_are_many(open_store, write):
     await store.close()
 
 
-async def test_a_call_under_way_while_others_are_bound_is_let_go_of_after_its_end(open_store, write):
+async def test_a_call_under_way_while_others_are_bound_is_let_go_of_after_its_end(open_store, write, monkeypatch):
+    monkeypatch.setattr("agenttool.stores.sqlite.loose.MOST_ENDED", 0)
     store = open_store("one")
     await store.open_calls.renew(LATER)
     first, *rest = story_of(1)
@@ -104,16 +105,19 @@ async def test_what_an_older_file_holds_is_not_looked_through_for_every_call(ope
     await store.close()
 
 
-async def test_a_call_that_waits_is_not_also_among_those_begun(open_store, write):
-    store = open_store("one")
-    await store.open_calls.renew(LATER)
-    store.log.append(story_of(1)[0])
-    store.open_calls.hold(invocation_number(1), kind="asked", body=b"{}", approval_id="apr_1")
-    await store.log.settle()
-    await write(store, *range(2, 2 + MOST_LOOSE // PER_CALL))
-    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
-    assert (await store.open_calls.get(invocation_number(1))).kind == "asked"
-    await store.close()
+async def test_a_call_that_is_kept_for_more_and_then_no_longer_is_found_until_it_ends(open_store, write):
+    dead, heir = open_store("dead"), open_store("heir")
+    await dead.open_calls.renew(NOW)
+    await heir.open_calls.renew(Moment(3))
+    dead.log.append(story_of(1)[0])
+    dead.open_calls.hold(invocation_number(1), kind="running", body=b"{}")
+    await dead.log.settle()
+    await write(dead, *range(2, 2 + MOST_LOOSE // PER_CALL))
+    dead.open_calls.release(invocation_number(1))
+    await dead.shelf.put("kind", "key", b"")
+    (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
+    assert (taken.invocation_id, taken.kind) == (invocation_number(1), BEGUN)
+    await heir.close()
 
 
 async def test_a_call_whose_beginning_could_not_be_written_at_first_is_found_once_it_was(open_store, monkeypatch):

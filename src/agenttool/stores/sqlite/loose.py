@@ -16,6 +16,9 @@ from agenttool.stores.told import call_of
 MOST_LOOSE = 128
 """So many facts may be loose before they are bound."""
 
+MOST_ENDED = 128
+"""So many calls may have ended and still stand among those begun; whoever takes them up asks the log."""
+
 CALL = "call_in(CAST(told AS BLOB))"  # whoever edits the file may leave text or numbers where bytes were
 """The call that a loose row is of."""
 
@@ -32,10 +35,8 @@ LOOSELY_HELD = (
 """The calls under way of which only loose rows say so: the newest row of a call knows."""
 
 _ROWS = f"SELECT last, CAST(told AS BLOB), CAST(holder AS BLOB) FROM facts WHERE {IS_LOOSE} ORDER BY last"  # noqa: S608 -- constants only
-_BEGIN = (  # what is kept of a call that waits says more
-    "REPLACE INTO begun SELECT ?1, ?2, json_array(?3) WHERE NOT EXISTS"
-    " (SELECT 1 FROM open_calls WHERE invocation_id = ?3)"
-)
+_BEGIN = "REPLACE INTO begun VALUES (?, ?, json_array(?))"
+_COUNT = "SELECT count(*) FROM begun WHERE owner = ? AND number < 0"
 _INDEX = "INSERT OR IGNORE INTO facts_of_call SELECT value ->> 0, value ->> 1 FROM json_each(?)"
 _LET_GO = (
     "DELETE FROM begun WHERE owner = ? AND number < 0 AND NOT EXISTS"  # noqa: S608 -- constants only
@@ -66,9 +67,11 @@ def bind(connection: sqlite3.Connection) -> None:
     keep_head(connection)
 
 
-def let_go_of_ended(connection: sqlite3.Connection, owner: str, under_way: str) -> None:
-    """Let go of rows that were bound as begun and whose calls have ended; a list of those that have not is given."""
-    connection.execute(_LET_GO, (owner, under_way))
+def let_go_of_ended(connection: sqlite3.Connection, owner: str, under_way: list[str]) -> None:
+    """Let go of rows that were bound as begun and whose calls have ended, once that is worth a look at all of them."""
+    (count,) = connection.execute(_COUNT, (owner,)).fetchone()
+    if count > len(under_way) + MOST_ENDED:
+        connection.execute(_LET_GO, (owner, as_json(under_way)))
 
 
 def _call_in(told: bytes) -> str | None:

@@ -92,7 +92,7 @@ class SqliteOpenCalls:
         """Say that this process is alive until then."""
         # Whoever was struck off may not say so under the same name.
         registers = self._writer.standing is not Standing.ALIVE
-        under_way = as_json([*self._group.begun])
+        under_way = [*self._group.begun]
 
         def change(connection: sqlite3.Connection) -> None:
             renew(connection, self.owner, until)
