@@ -101,7 +101,8 @@ def write(answers: Sequence[Answer]) -> list[JsonObject]:
     for answer in answers:
         shown = [block for media in answer.media for block in (_block(media),) if block is not None]
         if answer.is_error and shown:
-            apart += [{"type": "text", "text": f"Output of call {answer.asked.call_id}:"}, *shown]
+            apart.append({"type": "text", "text": f"Output of call {answer.asked.call_id}:"})
+            apart.extend(shown)
     return _as_message([*map(_result, answers), *apart])
 
 
