@@ -11,6 +11,7 @@ from agenttool.catalog.search import shelf
 from agenttool.catalog.search.candidates import FRESH, Candidates
 from agenttool.catalog.search.document import columns_of
 from agenttool.catalog.search.index import Index
+from agenttool.catalog.search.score import Scorer
 from agenttool.catalog.search.shelf import FEW
 from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
@@ -218,3 +219,20 @@ def test_relatives_of_a_word_count_less_than_the_word():
     assert ids(found) == ["tool_test.read_mail", "tool_test.send_email"]
     assert found[1].reason == "its name says email (for mail)"
     assert found[0].score > 2 * found[1].score
+
+
+def test_a_few_tools_that_may_not_be_known_do_not_make_a_search_score_many_others(monkeypatch):
+    index, known = filled(CROWD)
+    scored = []
+
+    class Counting(Scorer):
+        def opinions(self, document):
+            scored.append(document)
+            return super().opinions(document)
+
+    monkeypatch.setattr("agenttool.catalog.search.index.Scorer", Counting)
+    index.find("chore of the day", known, 5)
+    most = len(scored)
+    scored.clear()
+    assert index.find("chore of the day", {each: known[each] for each in [*known][1:]}, 5)
+    assert len(scored) <= most < len(known) // 2

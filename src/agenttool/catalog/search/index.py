@@ -203,7 +203,7 @@ class Index:
         ahead = wanted
         while signs and given < wanted:
             brought = candidates.best(signs, ahead)
-            fitting = may_know(brought[seen:])
+            fitting = may_know(brought[seen:])[: wanted - given]
             given += len(fitting)
             yield from fitting
             if len(brought) < ahead:
