@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agenttool import Runtime, tool
-from agenttool.adapters.rap import discovery
+from agenttool.adapters.rap import discovery, offers
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.errors import StoreError
 from agenttool.pipeline import keeper, prompts
@@ -306,3 +306,24 @@ async def test_a_subscription_and_its_events_need_not_wait_for_their_server(take
         assert (await rt.wait(call, within_s=10)).content[0].text == "watching"
         assert await server.post(invocation, "subscription_event", text="two", final=True) == 200
         assert [each.text for each in await rt.rap.subscriptions.events()] == ["one", "two"]
+
+
+async def test_a_server_that_comes_late_with_many_tools_holds_up_nobody(away, monkeypatch):
+    monkeypatch.setattr(offers, "_AT_A_TIME", 10)
+    async with away(times=2) as (rt, server):
+        [tool] = server.manifest["tools"]
+        server.manifest["tools"] = [{**tool, "name": f"probe_{each}"} for each in range(100)]
+        declare, seen, turns = rt.rap._offers.take, [], 0
+
+        def counted(made):
+            seen.append(turns)
+            declare(made)
+
+        rt.rap._offers.take = counted
+        async with asyncio.timeout(10):
+            while len(seen) < 100:
+                turns += 1
+                await asyncio.sleep(0)
+        assert max(map(seen.count, seen)) <= 10
+        await until(lambda: not rt.rap._hearing.locked())
+        assert len([each for each in (await rt.surface()).tool_refs if each.startswith("tool_s0.")]) == 100

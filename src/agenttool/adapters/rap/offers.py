@@ -1,7 +1,9 @@
 """The tools of all servers, as a runtime has them: declared when their server has said so, and anew if that changes."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 from agenttool.adapters.rap.addresses import Addresses
 from agenttool.adapters.rap.courier import Courier
@@ -14,6 +16,9 @@ from agenttool.adapters.rap.wire import Manifest, ToolDefinition
 from agenttool.errors import ConfigError
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Lifecycle, ToolId
+
+_AT_A_TIME = 50
+"""So many tools are looked at in one go."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -28,28 +33,38 @@ class Offers:
     now_ns: Callable[[], int]
     _declared: dict[ToolId, Lifecycle] = field(default_factory=dict[ToolId, Lifecycle])
 
-    def renew(self, toolsets: Iterable[Toolset]) -> tuple[str, ...]:
-        """Declare what is new, or withheld by now; say of which tools the runtime will have none, and why."""
-        return tuple(fault for each in toolsets for fault in self._offer(each))
+    async def renew(self, toolsets: Iterable[Toolset]) -> tuple[str, ...]:
+        """Declare what is new, or withheld by now; say of which tools the runtime will have none, and why.
+
+        A few at a time: a server that comes late with very many tools must not hold up whatever else goes on.
+        """
+        faults: list[str] = []
+        for count, fault in enumerate(chain.from_iterable(map(self._offer, toolsets)), 1):
+            if fault is not None:
+                faults.append(fault)
+            if not count % _AT_A_TIME:
+                await asyncio.sleep(0)
+        return tuple(faults)
 
     def knows(self, tool_id: ToolId) -> bool:
         """Tell whether the runtime has a tool, offered or not."""
         return tool_id in self._declared
 
-    def _offer(self, toolset: Toolset) -> Iterator[str]:
+    def _offer(self, toolset: Toolset) -> Iterator[str | None]:
+        """Give for each tool that was looked at why the runtime will have none, or nothing."""
         if toolset.manifest is None:
             return
         for tool in toolset.tools:
             made = self._made(toolset, toolset.manifest, tool)
             tool_id, lifecycle = made.declaration.tool_id, made.declaration.lifecycle
-            if self._declared.get(tool_id) is lifecycle:
-                continue
-            try:
-                self.take(made)
-            except ConfigError as error:
-                yield f"{tool.name!r} of {toolset.source.name!r} cannot be offered: {error}"
-            else:
-                self._declared[tool_id] = lifecycle
+            fault = None
+            if self._declared.get(tool_id) is not lifecycle:
+                try:
+                    self.take(made)
+                    self._declared[tool_id] = lifecycle
+                except ConfigError as error:
+                    fault = f"{tool.name!r} of {toolset.source.name!r} cannot be offered: {error}"
+            yield fault
 
     def _made(self, toolset: Toolset, manifest: Manifest, tool: ToolDefinition) -> DeclaredTool:
         source = toolset.source

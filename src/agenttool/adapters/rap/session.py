@@ -144,7 +144,7 @@ class Rap:
     async def _hear(self) -> None:
         """Let the runtime have what servers said by now; a name that clashes only now is withheld from both."""
         async with self._hearing:
-            self._refused = self._offers.renew(without_clashes(self._discovery.toolsets))
+            self._refused = await self._offers.renew(without_clashes(self._discovery.toolsets))
             for fault in self.faults:
                 if fault not in self._logged:
                     log.error(fault)
