@@ -54,6 +54,10 @@ def test_what_is_optional_may_be_absent_or_null():
         *[
             (spelled(GREENHOUSE | {"endpoint": url}), "")
             for url in (
+                "http://h:0/x",
+                "http://h/\r\nX: y",
+                "http://u:p@h/x",
+                "http://h\u00e9/x",
                 "",
                 "/invoke",
                 "gh.example.test/run",

@@ -4,6 +4,7 @@ What makes it valid are names, descriptions, schemas and the endpoint (RAP-146 t
 hints: one that makes no sense is not gone by, and costs nothing else.
 """
 
+import re
 from collections import Counter
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
 
 _ToolName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,128}\Z")]
+_PLAIN = re.compile(r"[\x21-\x7e]+")
 _HINTS = {"requiresAuth": str, "readOnly": bool, "destructive": bool, "idempotent": bool, "longRunning": bool}
 
 
@@ -79,8 +81,13 @@ def read_manifest(data: bytes) -> Manifest:
 
 
 def _is_http_url(url: str) -> bool:
+    """Tell whether a request could go there; a library would drop ends of lines, and take no port for the usual one."""
+    if not _PLAIN.fullmatch(url):
+        return False
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+        )
     except ValueError:
         return False
