@@ -1,16 +1,24 @@
 """A runtime that listens by itself is found where it was before."""
 
+import asyncio
 import socket
+import sys
 
 import pytest
 
+from agenttool import RapSource, Runtime
 from agenttool.adapters.rap import listen
 from agenttool.adapters.rap.addresses import PATH, Addresses
 from agenttool.adapters.rap.callbacks import Outcome
 from agenttool.adapters.rap.listen import CallbackApp, listener_of
+from agenttool.pipeline import keeper
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, RuleSource
 from agenttool.stores.memory_shelf import MemoryShelf
 
+ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 SECRET = b"s" * 32
+BOUND_S = 30
 
 
 class Nobody:
@@ -42,17 +50,33 @@ async def test_after_a_restart_callbacks_are_received_where_they_were_before(app
     await second.stop()
 
 
-async def test_beside_a_process_that_listens_there_another_place_is_found_and_the_first_is_kept(app, caplog):
+@pytest.mark.requirement("RAP-025")
+async def test_processes_of_a_store_have_one_address_and_who_stands_by_takes_over(app, caplog, monkeypatch):
+    monkeypatch.setattr(listen, "TAKES_OVER_S", 0.01)
     shelf = MemoryShelf()
     first, _ = await listening(app, shelf)
-    beside, fault = await listening(app, shelf)
-    assert (first.url != beside.url, fault, caplog.text) == (True, None, "")
-    await beside.stop()
-    url = first.url
-    await first.stop()
+    url, port = first.url, first.port
+    heirs = [await listening(app, shelf) for _ in range(2)]
+    assert [(heir.url, fault) for heir, fault in heirs] == [(url, None)] * 2
+    assert caplog.text == ""
+    for gone in (first, heirs[0][0]):
+        assert await listen._is_ours(port, SECRET)
+        await gone.stop()
+        async with asyncio.timeout(BOUND_S):
+            while not await listen._is_ours(port, SECRET):  # noqa: ASYNC110 -- there is nothing to wait on
+                await asyncio.sleep(0.01)
+    await heirs[1][0].stop()
     again, _ = await listening(app, shelf)
     assert again.url == url
     await again.stop()
+
+
+async def test_two_that_listen_for_the_first_time_at_once_have_one_address(app):
+    shelf = MemoryShelf()
+    both = await asyncio.gather(*(listening(app, shelf) for _ in range(2)))
+    assert both[0][0].url == both[1][0].url
+    for each, _ in both:
+        await each.stop()
 
 
 @pytest.mark.requirement("RAP-025")
@@ -99,3 +123,49 @@ async def test_what_comes_to_a_forged_url_is_not_read():
     scope = {"type": "http", "method": "POST", "path": "/rap/callbacks/forged", "headers": []}
     await CallbackApp(Strict())(scope, receive, send)
     assert told[0]["status"] == 404
+
+
+CALLER = """
+import asyncio, sys
+from agenttool import RapSource, Runtime
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, RuleSource
+
+async def main(store, url):
+    source = RapSource(name="s0", url=url, allow=("127.0.0.0/8",))
+    rule = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
+    async with Runtime.open(sources=[source], rules=[rule], store=store, lease_s=1.0) as rt:
+        await rt.call("read_probe", {"bed": 3}, surface=await rt.surface())
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("RAP-025")
+async def test_a_call_is_sent_again_word_for_word_by_a_process_that_stood_by_when_its_own_was_killed(
+    running, tool_server, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.1)
+    server, store = tool_server(), f"sqlite:{tmp_path}/state.db"
+    first_one = asyncio.Event()
+
+    async def never(_):
+        first_one.set()
+        await asyncio.Event().wait()
+
+    server.on_invoke = never
+    async with running(server, options={"callback_url": "http://127.0.0.1:9"}):  # to be served; its runtime is not used
+        child = await asyncio.create_subprocess_exec(sys.executable, "-c", CALLER, store, server.url)
+        async with asyncio.timeout(BOUND_S):
+            await first_one.wait()
+            server.on_invoke = None
+            source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",))
+            async with Runtime.open(sources=[source], rules=ALL, store=store, lease_s=1.0) as rt:
+                child.kill()
+                await child.wait()
+                again = await server.invoked(2)
+                assert again == server.invocations[0]
+                while await server.settle(again) != 200:  # noqa: ASYNC110 -- there is nothing to wait on
+                    await asyncio.sleep(0.05)
+                assert (await rt.wait(again["id"])).content[0].text == "done"

@@ -29,6 +29,8 @@ log = logging.getLogger("agenttool.rap")
 
 _WORD = re.compile(r"[0-9a-f]{32}")
 _ASKED_S = 2.0
+TAKES_OVER_S = 0.5
+"""How soon a process that stands by notices that nobody listens for its store any more."""
 _SHELF, _HERE = "rap_listener", "127.0.0.1"
 _ALLOWED, _TOO_LARGE, _TOO_SLOW = 405, 413, 408
 _CUT_OFF = Outcome(400, "there is no message, or its sender went away before its end")
@@ -148,23 +150,62 @@ class Listener:
         self._socket.close()
 
 
-async def listener_of(app: CallbackApp, shelf: Shelf, secret: bytes) -> tuple[Listener, str | None]:
+class Heir:
+    """Stands by while another process of the store listens at a port, and listens there once that one is gone."""
+
+    def __init__(self, app: App, port: int) -> None:
+        """Take the application, and the port."""
+        self.port = port
+        self.url = f"http://{_HERE}:{port}"
+        self._app = app
+        self._listener: Listener | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to look, in a task of its own."""
+        self._task = asyncio.create_task(self._look())  # noqa: TID251 -- `stop` waits
+
+    async def stop(self) -> None:
+        """Look no more, and listen no more."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        if self._listener is not None:
+            await self._listener.stop()
+
+    async def _look(self) -> None:
+        while self._listener is None:
+            await asyncio.sleep(TAKES_OVER_S)
+            with suppress(OSError):  # the other one is still there, or another heir was first
+                self._listener = Listener(self._app, (_HERE, self.port))
+                self._listener.start()
+
+
+async def listener_of(app: CallbackApp, shelf: Shelf, secret: bytes) -> tuple[Listener | Heir, str | None]:
     """Listen on this machine where callbacks of the same store were received before, or wherever there is room.
 
-    A tool that works for days posts to the address that it was given when it began (RAP-025). Should another process
-    of the store listen there, it takes what comes for all. Should a stranger, what is given besides says what that
-    means for calls that were sent before.
+    A tool that works for days posts to the address that it was given when it began (RAP-025), and a call that is sent
+    again after a crash must be the same, word for word. So a store has one address: should another process of it listen
+    there, that one takes what comes for all until this one takes its place. Should a stranger, what is given besides
+    says what that means for calls that were sent before.
     """
-    kept, fault = await shelf.get(_SHELF, "port"), None
-    if kept is not None:
-        with suppress(OSError):
-            return Listener(app, (_HERE, int(kept))), None
-        if not await _is_ours(int(kept), secret):
-            fault = _HELD.format(port=int(kept))
-            log.error(fault)
-    listener = Listener(app, (_HERE, 0))
-    await shelf.swap(_SHELF, "port", before=None, after=str(listener.port).encode())
-    return listener, fault
+    kept = await shelf.get(_SHELF, "port")
+    if kept is None:
+        listener = Listener(app, (_HERE, 0))
+        kept = str(listener.port).encode()
+        if await shelf.swap(_SHELF, "port", before=None, after=kept):
+            return listener, None
+        await listener.stop()
+        kept = await shelf.get(_SHELF, "port") or kept
+    port = int(kept)
+    with suppress(OSError):
+        return Listener(app, (_HERE, port)), None
+    if await _is_ours(port, secret):
+        return Heir(app, port), None
+    fault = _HELD.format(port=port)
+    log.error(fault)
+    return Listener(app, (_HERE, 0)), fault
 
 
 async def earlier_listener(callbacks: Callbacks, shelf: Shelf, secret: bytes) -> Listener | None:

@@ -11,7 +11,7 @@ from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.declare import source_name_in, without_clashes
 from agenttool.adapters.rap.discovery import Discovery, Standing
 from agenttool.adapters.rap.forgery import Reach
-from agenttool.adapters.rap.listen import CallbackApp, Listener, earlier_listener, listener_of
+from agenttool.adapters.rap.listen import CallbackApp, Heir, Listener, earlier_listener, listener_of
 from agenttool.adapters.rap.notices import Notices
 from agenttool.adapters.rap.offers import Offers
 from agenttool.adapters.rap.settings import RapSource
@@ -77,7 +77,7 @@ class Rap:
             threads=self.threads,
             now_ns=host.now_ns,
         )
-        self._listener: Listener | None = None
+        self._listener: Listener | Heir | None = None
 
     @classmethod
     async def open(cls, sources: Iterable[RapSource], host: Host, callback_url: str | None = None) -> "Rap":
