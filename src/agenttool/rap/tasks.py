@@ -11,6 +11,10 @@ from agenttool.errors import AgentToolError
 _log = logging.getLogger(__name__)
 
 
+STOPS_WITHIN_S = 5.0
+"""After so long a function that was canceled is told of, and canceled once more."""
+
+
 class Tasks:
     """Every piece of work of one provider; on leaving, what still goes on is stopped."""
 
@@ -25,11 +29,15 @@ class Tasks:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop what goes on, and wait until it has."""
+        """Stop what goes on, and wait until it has; say so if something does not let itself be stopped."""
+        is_told = False
         while self._under_way:
             for task in self._under_way:
                 task.cancel()
-            await asyncio.wait(self._under_way, timeout=5.0)
+            _, stuck = await asyncio.wait(self._under_way, timeout=STOPS_WITHIN_S)
+            if stuck and not is_told:
+                is_told = True
+                _log.warning("functions that were canceled and go on: %d; waiting for their end", len(stuck))
 
     def start(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
         """Set a piece of work going."""

@@ -327,3 +327,23 @@ async def test_a_server_that_comes_late_with_many_tools_holds_up_nobody(away, mo
         assert max(map(seen.count, seen)) <= 10
         await until(lambda: not rt.rap._hearing.locked())
         assert len([each for each in (await rt.surface()).tool_refs if each.startswith("tool_s0.")]) == 100
+
+
+@pytest.mark.requirement("RAP-123")
+async def test_a_server_that_takes_its_time_holds_up_no_opening_and_is_heard_later(running, tool_server, monkeypatch):
+    monkeypatch.setattr(discovery, "FIRST_ANSWER_S", 0.05)
+
+    class Slow(tool_server):
+        goes_on = asyncio.Event()
+
+        async def __call__(self, scope, receive, send):
+            await self.goes_on.wait()
+            await super().__call__(scope, receive, send)
+
+    slow, quick = Slow(), tool_server("quick", tools=("look",))
+    async with running(slow, quick) as rt:
+        assert [each.state.value for each in rt.rap.standings] == ["connecting", "ready"]
+        assert "does not say what it offers within 0.05 s" in rt.rap.standings[0].fault
+        slow.goes_on.set()
+        await there(rt)
+        assert "tool_s0.read_probe" in (await rt.surface()).tool_refs

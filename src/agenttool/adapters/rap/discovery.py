@@ -15,6 +15,9 @@ from agenttool.ports.surfacing import ProviderState
 
 log = logging.getLogger("agenttool.rap")
 
+FIRST_ANSWER_S = 5.0
+"""How long a runtime that opens waits for servers to say what they offer."""
+
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
 """How soon a server that is away is asked again at first, and how seldom at last, as is one that answers nonsense."""
@@ -74,8 +77,8 @@ class Discovery:
         return tuple(self._standings[each.name] for each in self._sources)
 
     async def begin(self) -> None:
-        """Ask every server once, all at the same time."""
-        await asyncio.gather(*map(self._ask, self._sources))
+        """Ask every server once, all at the same time; one that takes its time is waited for in the background."""
+        await asyncio.gather(*map(self._ask_first, self._sources))
 
     def go_on(self, heard: Callable[[], Awaitable[None]]) -> None:
         """Ask those again that did not say, in the background; each that is further than before is `heard` of."""
@@ -116,8 +119,20 @@ class Discovery:
                 await sign.wait()
         sign.clear()
 
+    async def _ask_first(self, source: RapSource) -> None:
+        try:
+            async with asyncio.timeout(FIRST_ANSWER_S):
+                await self._ask(source)
+        except TimeoutError:
+            fault = (
+                f"the server {source.name!r} does not say what it offers within {FIRST_ANSWER_S:g} s; it is asked again"
+            )
+            self._take(source, Toolset(source=source, fault=fault, is_away=True))
+
     async def _ask(self, source: RapSource) -> None:
-        found = await discover(source, self._couriers[source.name])
+        self._take(source, await discover(source, self._couriers[source.name]))
+
+    def _take(self, source: RapSource, found: Toolset) -> None:
         before = self._standings.get(source.name)
         standing = Standing(source=source.name, state=_state(found), since_ns=self._now_ns(), fault=found.fault)
         if before is not None:
