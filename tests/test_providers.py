@@ -179,9 +179,7 @@ def test_a_reply_that_is_none_asks_for_nothing_and_breaks_nothing(provider, said
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_call_that_was_cut_off_does_not_run_and_the_ones_before_it_do(provider):
     whole = Asked(name="stock", arguments={"article": "soap"}, call_id="call_1")
-    cut = Asked(
-        name="stock", arguments={"article": "sa"} if provider != "openai" else '{"article": "sa', call_id="call_2"
-    )
+    cut = Asked(name="stock", arguments={"article": "sa"}, call_id="call_2")  # as a gateway may complete it
     taken, _, _ = turn(provider, whole, cut, reply={"cut_off": True})
     assert not taken.results[0].is_error
     assert taken.results[1].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED

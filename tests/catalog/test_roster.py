@@ -143,5 +143,17 @@ def test_a_role_may_use_what_fits_one_of_its_patterns_and_nothing_else(patterns)
         for name in ("a", "b", "ab", "x-b", "b_a"):
             catalog.declare(scripted_tool(name, namespace=namespace))
     roster = catalog.roster()
-    fits = [any(fnmatchcase(name, each) for each in patterns) for name in roster.names.qualified]
+    meant = [*patterns, *(f"*.{each}" for each in patterns if not set(".*?[") & set(each))]
+    fits = [any(fnmatchcase(name, each) for each in meant) for name in roster.names.qualified]
     assert list(map(bool, roster.for_role(Role(name="r", tools=tuple(patterns))))) == fits
+    left = roster.for_role(Role(name="r", without=tuple(patterns)))
+    assert list(map(bool, left)) == [not each for each in fits]
+
+
+def test_a_role_without_a_tool_by_its_bare_name_has_none_of_that_name():
+    catalog = Catalog()
+    for namespace in ("bank", "shop"):
+        catalog.declare(scripted_tool("pay", namespace=namespace))
+        catalog.declare(scripted_tool("repay", namespace=namespace))
+    surface = surface_of(catalog.roster(), Situation(role=Role(name="clerk", without=("pay",))))
+    assert surface.record.loaded_tools == ("tool_bank.repay", "tool_shop.repay")

@@ -15,6 +15,9 @@ from agenttool.records import DeferredToolRef, ToolId
 BYTES = 256
 """How many different kinds of tools a byte can tell apart."""
 
+_NO_NAME = frozenset(".*?[")
+"""What stands in a qualified name or a pattern, and not in a bare name."""
+
 
 @dataclass(slots=True, eq=False)
 class Columns:
@@ -124,5 +127,10 @@ class Roster:
 
     def for_role(self, role: Role) -> bytes:
         """Mask the tools that a role may use."""
-        wanted = self.names.fitting(role.tools, self.size)
-        return kept(wanted, without(self.names.fitting(role.without, self.size)))
+        wanted = self.names.fitting(_in_any_namespace(role.tools), self.size)
+        return kept(wanted, without(self.names.fitting(_in_any_namespace(role.without), self.size)))
+
+
+def _in_any_namespace(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Let a bare name stand for every tool that bears it: to leave one out must not leave it in by its namespace."""
+    return (*patterns, *(f"*.{each}" for each in patterns if _NO_NAME.isdisjoint(each)))

@@ -76,7 +76,7 @@ class Role:
     """Who a surface is for: a kind of agent, a background worker, a person; and which tools that one may use.
 
     Attributes:
-        tools: patterns of qualified names, such as `files.*`.
+        tools: patterns of qualified names, such as `files.*`; a bare name is that of a tool in any namespace.
         without: patterns of those that are left out all the same.
         is_background: nobody can be asked where it works.
     """

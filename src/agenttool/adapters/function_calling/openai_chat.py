@@ -6,7 +6,7 @@ from agenttool.adapters.function_calling.choice import as_sent, chosen_name
 from agenttool.adapters.function_calling.content import INTERRUPTED, Answer, base64_of, data_url
 from agenttool.adapters.function_calling.dialect import OPENAI
 from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
-from agenttool.adapters.function_calling.reply import CallReader, Reply, object_in, objects_at
+from agenttool.adapters.function_calling.reply import CUT_OFF, CallReader, Reply, object_in, objects_at
 from agenttool.adapters.function_calling.settling import known_by, own_ids, pair
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
@@ -15,6 +15,7 @@ LIMITS = Limits(dialect=OPENAI, max_tools=128, max_description=1024)
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_CUT = ("length", "content_filter")
 _ONLY_IN_REPLIES = ("annotations", "parsed", "function_call", "audio", "tool_calls")
 
 
@@ -48,7 +49,11 @@ def read(reply: object, menu: Menu) -> Reply:
     message = object_in(options[0].get("message")) if options else whole
     reader = CallReader(menu, "openai", whole, as_sent(tool_choice, menu))
     written = objects_at(message, "tool_calls")
-    calls = [reader.read(*_asked(each), each.get("id")) for each in written]
+    is_cut = bool(options) and options[0].get("finish_reason") in _CUT
+    calls = [
+        reader.read(*_asked(each), each.get("id"), fault=CUT_OFF if is_cut and each is written[-1] else None)
+        for each in written
+    ]
     echo: list[Json] = [_echo(each, asked.call_id) for each, asked in zip(written, calls, strict=True)]
     said: JsonObject = {key: value for key, value in message.items() if key not in _ONLY_IN_REPLIES}
     audio = object_in(message.get("audio")).get("id")
