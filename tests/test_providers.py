@@ -8,7 +8,6 @@ import pytest
 
 from agenttool import ConfigError, Media, Runtime, tool
 from agenttool.records import ErrorClass, FunctionMapping
-from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.replies import Asked, reply
 
 PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
@@ -202,29 +201,6 @@ def test_an_image_reaches_the_model_as_an_image(provider):
         case "gemini":
             (blob,) = taken.answers[0]["parts"][0]["function_response"]["parts"]
             assert blob == {"inline_data": {"mime_type": "image/png", "data": PNG}}
-
-
-@pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("levels", [490, 600, 2000])
-def test_arguments_that_are_nested_deeply_cost_no_other_call(provider, levels):
-    inner = {"type": "object", "properties": {"c": {"$ref": "#/$defs/D"}}, "additionalProperties": False}
-    schema = {**inner, "$defs": {"D": inner}}
-    deep = "{" + '"c":{' * levels + "}" * levels + "}"
-    if not provider.startswith("openai"):
-        deep = {}
-        for _ in range(levels):
-            deep = {"c": deep}
-    nested = scripted_tool("nested", schema=schema)
-    asked = [("nested", deep), ("stock", {"article": "soap"})]
-    calls = [Asked(name=name, arguments=each, call_id=name) for name, each in asked]
-
-    async def run():
-        async with Runtime.open(tools=[nested, stock], interactive=False) as rt:
-            return await (await rt.tools_for(provider)).answer(reply(provider, *calls))
-
-    taken = asyncio.run(run())
-    assert [each.is_error for each in taken.results] == [True, False]
-    assert ids_answered(provider, taken.answers) == ["nested", "stock"]
 
 
 def test_a_reply_that_says_nothing_at_all_is_not_repeated():

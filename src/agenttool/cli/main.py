@@ -28,6 +28,7 @@ COMMANDS = {
     "call": ("agenttool.cli.call", "Call one tool through the whole pipeline, and be asked if it asks"),
     "approvals": ("agenttool.cli.approvals", "List the calls that wait for approval, and answer them"),
     "serve": ("agenttool.cli.serve", "Serve one runtime: where tools call back, and a page of what waits"),
+    "views": ("agenttool.cli.views", "Show what servers want shown of each thread, and go on while it changes"),
     "show": ("agenttool.cli.show", "Draw one call: what was asked, what was changed, who decided, what came of it"),
     "log": ("agenttool.cli.log", "Tell what happened, one line per event, and go on while others write"),
     "export": ("agenttool.cli.export", "Write every record of the journal as JSON Lines, as it is at one moment"),

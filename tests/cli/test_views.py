@@ -1,0 +1,83 @@
+"""`agenttool views`: what servers want shown is shown as data, anew when it changes, and commands nobody."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from agenttool.adapters.rap.views import View, Views
+from agenttool.journal.steps import STEPS
+from agenttool.stores.places import open_place
+
+BOUND_S = 30
+HOSTILE = {
+    "text": "\x1b]0;owned\x07\x1b[2J\u202egnp.exe",
+    "html": "<script>alert(1)</script>",
+    "markup": "[red]x[/red]",
+}
+
+
+def keep(path, *views):
+    """Keep views as a runtime does."""
+
+    async def run():
+        kept = open_place(f"sqlite:{path}", STEPS, None)
+        for thread, kind, content in views:
+            assert await Views(kept.shelf).update(View(thread_id=thread, view_type=kind, content=content))
+        await kept.close()
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "agenttool.db"
+
+
+@pytest.mark.requirement("RAP-268")
+def test_what_a_server_wants_shown_cannot_command_the_terminal(run, path):
+    keep(path, ("t1", "growth\x1b[31m\nt2  faked", HOSTILE))
+    shown = run("views").stdout
+    assert not [each for each in shown if not each.isprintable() and each != "\n"]
+    assert shown.startswith("t1  growth\ufffd[31m t2 faked\n")
+    assert "<script>alert(1)</script>" in shown
+    assert "[red]x[/red]" in shown
+
+
+@pytest.mark.requirement("RAP-268")
+def test_types_that_are_not_asked_for_are_left_out(run, path):
+    keep(path, ("t1", "growth", {"leaves": 2}), ("t1", "weather", {"sun": 1}), ("t2", "growth", {"leaves": 3}))
+    told = [json.loads(line) for line in run("views", "growth", "--thread", "t1", "--json").stdout.splitlines()]
+    assert told == [{"thread_id": "t1", "view_type": "growth", "content": {"leaves": 2}}]
+    assert "weather" not in run("views", "growth").stdout
+    assert run("views", "soil").stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("RAP-268")
+def test_a_view_that_changes_is_shown_anew_and_one_that_is_emptied_goes(path):
+    keep(path, ("t1", "growth", {"leaves": 2}))
+    words = [sys.executable, "-m", "agenttool", "views", "--follow", "--json"]
+    with subprocess.Popen(words, cwd=path.parent, stdout=subprocess.PIPE, text=True) as child:
+        watchdog = threading.Timer(BOUND_S, child.kill)
+        watchdog.start()
+        try:
+            contents = []
+            for change in ({"leaves": 3}, {}, None):
+                contents.append(json.loads(child.stdout.readline())["content"])
+                if change is not None:
+                    keep(path, ("t1", "growth", change))
+        finally:
+            watchdog.cancel()
+            child.kill()
+    assert contents == [{"leaves": 2}, {"leaves": 3}, {}]
+
+
+def test_without_a_journal_nothing_is_made(run, path):
+    outcome = run("views")
+    assert (outcome.exit_code, path.exists()) == (2, False)
+    assert "there is no journal" in outcome.output

@@ -1,0 +1,40 @@
+"""A model nests its arguments as deeply as it likes: that call fails, and its turn goes on."""
+
+import asyncio
+
+import pytest
+
+from agenttool import Runtime, tool
+from agenttool.testing.fakes import scripted_tool
+from agenttool.testing.replies import Asked, reply
+
+PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
+
+
+@tool(namespace="depot", read_only=True, concurrency_safe=True, open_world=False)
+async def stock(article: str) -> str:
+    """Count what is left of an article."""
+    return f"7 of {article}"
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("levels", [490, 600, 2000])
+def test_arguments_that_are_nested_deeply_cost_no_other_call(provider, levels):
+    inner = {"type": "object", "properties": {"c": {"$ref": "#/$defs/D"}}, "additionalProperties": False}
+    schema = {**inner, "$defs": {"D": inner}}
+    deep = "{" + '"c":{' * levels + "}" * levels + "}"
+    if not provider.startswith("openai"):
+        deep = {}
+        for _ in range(levels):
+            deep = {"c": deep}
+    nested = scripted_tool("nested", schema=schema)
+    asked = [("nested", deep), ("stock", {"article": "soap"})]
+    calls = [Asked(name=name, arguments=each, call_id=name) for name, each in asked]
+
+    async def run():
+        async with Runtime.open(tools=[nested, stock], interactive=False) as rt:
+            return await (await rt.tools_for(provider)).answer(reply(provider, *calls))
+
+    taken = asyncio.run(run())
+    assert [each.is_error for each in taken.results] == [True, False]
+    assert "7 of soap" in str(taken.answers)
