@@ -132,3 +132,32 @@ def test_a_look_that_has_not_seen_everything_says_so_by_its_status(serving, tmp_
     assert checked.returncode == 3
     assert ('"is_kept":null' if words else "not seen") in checked.stdout
     assert ('"is_kept":false' if words else "broken") not in checked.stdout
+
+
+BURNING = """
+from agenttool.rap import Provider
+
+provider = Provider("greenhouse")
+
+@provider.tool
+async def burn(bed: int) -> str:
+    "Burn a bed.\\x1b[2J"
+    return "burnt"
+"""
+
+
+@pytest.mark.requirement("RAP-344")
+def test_a_provider_is_described_in_words_that_command_nothing(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "burning.py").write_text(BURNING)
+    page = run("rap", "describe", "burning:provider").stdout
+    assert page.startswith("# Security of the toolset greenhouse\n")
+    assert "may change and destroy things" in page
+    assert "\x1b" not in page
+    told = json.loads(run("rap", "describe", "burning:provider", "--json").stdout)
+    assert (told["toolset"], told["page"]) == ("greenhouse", page)
+
+
+def test_a_provider_that_is_not_there_is_told(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("rap", "describe", "nowhere:provider").exit_code == 2

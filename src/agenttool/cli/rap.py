@@ -88,6 +88,25 @@ def check(
         raise typer.Exit(BROKEN if False in seen else NOT_SEEN)
 
 
+@app.command()
+def describe(
+    place: Annotated[str, typer.Argument(metavar="MODULE:NAME", help="Where the provider is")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the page as one JSON object")] = False,
+) -> None:
+    """Write what a toolset and each of its tools mean for security
+
+    A page of Markdown for whoever decides whether to call them, or to offer them:
+    who may call, where it posts, what is kept, and what each tool may do.
+    """  # noqa: D415 -- as in the table of commands
+    try:
+        provider = load_provider(place)
+    except ConfigError as error:
+        refuse(error)
+    page = "\n".join(map(printable, provider.security.split("\n")))
+    typer.echo(json_bytes({"toolset": provider.name, "page": page}).decode() if as_json else page, nl=as_json)
+
+
 def _token(name: str) -> str:
     token = environment([name]).get(name)
     if token is None:

@@ -19,6 +19,7 @@ from agenttool.rap.declare import RapToolOptions, declare
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
 from agenttool.rap.outcome import Event
+from agenttool.rap.security import security_page
 from agenttool.rap.settings import CleanUp, Move, Settings
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -188,6 +189,11 @@ class Provider:
     def is_for_all(self) -> bool:
         """Whether everybody who reaches this server may call: nobody said who may."""
         return self._settings.admits is None
+
+    @property
+    def security(self) -> str:
+        """What it means for security to call this toolset and each of its tools, as a page of Markdown."""
+        return security_page(self._settings)
 
     def keep_in(self, store: str | Path) -> None:
         """Keep calls in another file; before the provider runs, and not after."""
