@@ -19,7 +19,8 @@ _BACK = (
 _OF_CALL = (
     "SELECT last, CAST(told AS BLOB) FROM facts_of_call CROSS JOIN facts USING (last) WHERE invocation_id = :call"  # noqa: S608 -- constants
     f" UNION ALL SELECT last, CAST(told AS BLOB) FROM facts WHERE {IS_LOOSE} AND instr(told, CAST(:call AS BLOB)) > 0"
-    " AND (:call, last) NOT IN (SELECT invocation_id, last FROM facts_of_call) ORDER BY last"
+    " AND NOT EXISTS (SELECT 1 FROM facts_of_call AS one WHERE one.invocation_id = :call AND one.last = facts.last)"
+    " ORDER BY last"
 )
 
 

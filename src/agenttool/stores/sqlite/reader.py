@@ -35,7 +35,8 @@ _NEWEST = (
 )
 _COUNT = (
     "SELECT (SELECT count(DISTINCT invocation_id) FROM facts_of_call) + (SELECT count(invocation_id)"  # noqa: S608 -- constants
-    f" FROM ({LOOSE_CALLS}) WHERE invocation_id NOT IN (SELECT invocation_id FROM facts_of_call))"
+    f" FROM ({LOOSE_CALLS}) AS loose WHERE NOT EXISTS"
+    " (SELECT 1 FROM facts_of_call WHERE facts_of_call.invocation_id = loose.invocation_id))"
 )
 _EARLIER = (
     "SELECT 1 FROM facts_of_call WHERE invocation_id = :call AND last < :place"  # noqa: S608 -- constants only

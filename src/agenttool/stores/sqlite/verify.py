@@ -25,7 +25,7 @@ _UNDER_WAY = (
 
 _NOT_FOUND = (
     "SELECT value FROM json_each(:calls)"  # noqa: S608 -- constants only
-    " WHERE (value, :last) NOT IN (SELECT invocation_id, last FROM facts_of_call)"
+    " WHERE NOT EXISTS (SELECT 1 FROM facts_of_call WHERE invocation_id = value AND last = :last)"
     f" AND value NOT IN (SELECT {CALL} FROM facts WHERE {IS_LOOSE} AND last = :last)"
 )
 _LOOSE = "SELECT coalesce(max(last), 0) - CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER) FROM facts"
