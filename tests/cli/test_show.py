@@ -17,12 +17,25 @@ def test_the_newest_call_is_drawn_if_none_is_named(run):
     assert drawn.stdout.startswith("kitchen.wait  canceled after ")
 
 
-def test_a_call_is_found_by_either_end_of_its_id_and_by_the_ids_of_its_records(run, journal):
+def test_a_call_is_found_by_the_end_of_its_id_and_by_the_ids_of_its_records(run, journal):
     call = journal["edited"]
     whole = run("show", call).stdout
     unique = call.removeprefix("inv_")
-    for part in (unique, unique[-8:], f"dec_{unique}-2", f"res_{unique}", f"evt_{unique}-0001", call[:-1]):
+    for part in (unique, unique[-8:], f"dec_{unique}-2", f"res_{unique}", f"evt_{unique}-0001"):
         assert run("show", part).stdout == whole
+
+
+def test_a_call_is_found_by_the_beginning_of_its_id(run, journal):
+    call = journal["edited"]
+    whole = run("show", call).stdout
+    # Calls that began in one millisecond differ in their last letters only.
+    alone = next(
+        length
+        for length in range(len(call) + 1)
+        if [each for each in journal.values() if each[:length] == call[:length]] == [call]
+    )
+    assert run("show", call[:alone]).stdout == whole
+    assert run("show", call[: alone - 1]).exit_code == 2
 
 
 def test_a_beginning_that_several_calls_share_lists_them(run, journal):
