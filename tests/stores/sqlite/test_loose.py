@@ -9,6 +9,7 @@ from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import BEGUN
 from agenttool.ports.world import Moment
+from agenttool.stores.sqlite import groups
 from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.connect import connect
 from agenttool.stores.sqlite.loose import IS_LOOSE, MOST_LOOSE
@@ -124,6 +125,7 @@ async def test_a_call_whose_beginning_could_not_be_written_at_first_is_found_onc
     dead, heir = open_store("dead"), open_store("heir")
     await dead.open_calls.renew(NOW)
     await heir.open_calls.renew(Moment(3))
+    monkeypatch.setattr(groups, "LINGER_S", 3600)  # nobody else tries to write it meanwhile
     with monkeypatch.context() as failing:
         failing.setattr(Batch, "write", Mock(side_effect=StoreError("the disk is full")))
         dead.log.append(story_of(1)[0])

@@ -92,6 +92,26 @@ class Batch:
         """Tell whether there is anything to write."""
         return bool(self.facts or self.changes or self.held or self.released)
 
+    @property
+    def is_single(self) -> bool:
+        """Tell whether there is one fact to write, a short one, and nothing else."""
+        return (
+            len(self.facts) == 1
+            and not (self.changes or self.held or self.released)
+            and len(self.begun) == 1
+            and len(self.facts[0][1]) <= LOOSE_BYTES
+        )
+
+    def single_kept(self, number: int) -> None:
+        """Hear that its only fact was written, as a loose row, and begin anew."""
+        self.facts.clear()
+        self.parted.clear()
+        begin = self.begin
+        if begin.calls:
+            begin.is_put = begin.is_written = begin.is_loose = True
+            self.begin = Together(number)
+            self.begun = [self.begin]
+
     def before(self, later: "Batch") -> "Batch":
         """Put what could not be written in front of what came since; changes are not tried twice."""
         self.facts += later.facts
@@ -130,12 +150,12 @@ class Batch:
             later.ended, self.ended = self.ended, []
         return self
 
-    def write(self, connection: sqlite3.Connection, owner: str, end: End) -> None:
-        """Write everything inside the transaction that is open, from the end of the chain on."""
+    def write(self, connection: sqlite3.Connection, owner: str, end: End) -> End:
+        """Write everything inside the transaction that is open, from the end of the chain on; give the new end."""
         if self.is_loose:
-            self._write_loosely(connection, owner, end)
+            end = self._write_loosely(connection, owner, end)
         elif self.facts:
-            self._write_facts(connection, end)
+            end = self._write_facts(connection, end)
         if self._rows:
             write_begun(connection, owner, self._rows)
         if self.ended:
@@ -146,6 +166,7 @@ class Batch:
             connection.execute(_RELEASE, (as_json(self.released),))
         for change in self.changes:
             change(connection)
+        return end
 
     def kept(self) -> list[int]:
         """Hear that it was written; give the rows of calls that have all ended while it was."""
@@ -155,8 +176,8 @@ class Batch:
             return []
         return [together.number for together in self.begun if together.is_put and not together.calls]
 
-    def _write_loosely(self, connection: sqlite3.Connection, owner: str, end: End) -> None:
-        last, chained, bound, _ = end
+    def _write_loosely(self, connection: sqlite3.Connection, owner: str, end: End) -> End:
+        last, chained, bound = end
         for call, lines in _runs(self.facts):
             told = written_together(lines)
             last, chained = last + len(lines), link(chained, told)
@@ -164,9 +185,11 @@ class Batch:
             self.size += len(told)
         if last - bound >= MOST_LOOSE:
             bind(connection)
+            bound = last
+        return last, chained, bound
 
-    def _write_facts(self, connection: sqlite3.Connection, end: End) -> None:
-        last, chained, bound, _ = end
+    def _write_facts(self, connection: sqlite3.Connection, end: End) -> End:
+        last, chained, bound = end
         if last > bound:
             bind(connection)
         for facts, told in _rows(self.facts):
@@ -179,6 +202,7 @@ class Batch:
             elif calls:
                 connection.execute(_FIND_BY, (last, as_json(list(calls))))
         keep_head(connection, (last, chained))
+        return last, chained, last
 
 
 def _runs(facts: list[ToldFact]) -> Iterator[tuple[str | None, list[bytes]]]:

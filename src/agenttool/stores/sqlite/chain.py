@@ -15,13 +15,19 @@ ToldFact: TypeAlias = tuple[str | None, bytes]
 Row: TypeAlias = tuple[int, bytes]
 """Facts as they are kept together: the position of the last of them, and a line for each."""
 
-End: TypeAlias = tuple[int, bytes, int, bool]
-"""The position and hash of the newest fact, the position of the head that was kept last, and whether an owner is known
-who is about to write."""
+End: TypeAlias = tuple[int, bytes, int]
+"""The position and hash of the newest fact, and the position of the head that was kept last."""
 
-_BOUND = "CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER), EXISTS (SELECT 1 FROM processes WHERE owner = ?)"
+_KNOWN = "EXISTS (SELECT 1 FROM processes WHERE owner = ?)"
+_BOUND = f"CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER), {_KNOWN}"  # noqa: S608 -- constants only
 _END = f"SELECT last, CAST(hash AS BLOB), {_BOUND} FROM facts ORDER BY last DESC LIMIT 1"  # noqa: S608 -- constants only
 _NO_END = f"SELECT {_BOUND}"
+
+GO_ON = (
+    "INSERT INTO facts VALUES (?, iif((SELECT hash FROM facts ORDER BY last DESC LIMIT 1) = ?"  # noqa: S608 -- constants only
+    f" AND {_KNOWN}, ?, NULL), ?, ?)"
+)
+"""Writes a fact behind one whose hash is given, for an owner who is known; else it has no hash, which is refused."""
 
 
 def link(previous: bytes, told: bytes) -> bytes:
@@ -50,17 +56,19 @@ def find_head(connection: sqlite3.Connection) -> tuple[int, bytes]:
     return found or find_anchor(connection)
 
 
-def find_end(connection: sqlite3.Connection, owner: str) -> End:
-    """Find the end of the chain for somebody who is about to go on with it.
+def find_end(connection: sqlite3.Connection, owner: str) -> tuple[End, bool]:
+    """Find the end of the chain for somebody who is about to go on with it, and whether they are known as an owner.
 
     Raises:
         StoreError: it ends before the head that was kept: to go on would hide that somebody cut it.
     """
     found = connection.execute(_END, (owner,)).fetchone()
-    end: End = found or (*find_anchor(connection), *connection.execute(_NO_END, (owner,)).fetchone())
-    if end[2] > end[0]:
-        raise StoreError(f"the log ends at {end[0]}, though it had come to {end[2]}; verify it, then {RESTORE}")
-    return end
+    if found is None:
+        found = (*find_anchor(connection), *connection.execute(_NO_END, (owner,)).fetchone())
+    last, chained, bound, is_known = found
+    if bound > last:
+        raise StoreError(f"the log ends at {last}, though it had come to {bound}; verify it, then {RESTORE}")
+    return (last, chained, bound), is_known
 
 
 def keep_head(connection: sqlite3.Connection, head: tuple[int, bytes] | None = None) -> None:

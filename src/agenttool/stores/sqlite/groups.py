@@ -10,7 +10,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import count
@@ -44,11 +44,22 @@ _T = TypeVar("_T")
 _Loop = asyncio.AbstractEventLoop
 
 
+class _Kept:
+    """Something to wait for that is over already."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_KEPT = _Kept()
+
+
 class GroupCommit:
     """All writing of one process to one file. Everything but the commit itself happens on the event loop."""
 
-    def __init__(self, writer: Writer, on_kept: Callable[[Batch], None]) -> None:
-        """Take the writer, and whom to tell what is kept from now on."""
+    def __init__(self, writer: Writer, on_kept: Callable[[], None]) -> None:
+        """Take the writer, and whom to tell that facts are kept."""
         self._batches = count()
         self.batch = Batch(next(self._batches))
         self.begun: dict[str, Together] = {}
@@ -141,13 +152,9 @@ class GroupCommit:
             waiter: asyncio.Future[None] = loop.create_future()
             self._waiting.append(waiter)
             return waiter
-        if not self.batch or not self._is_free:
+        if self._is_gathering or self._is_writer_taken or not (self.batch.facts or self.batch):
             return self._join(loop)
-        if not self._is_alone(loop):
-            return self._lead(loop)
-        waiter = self._join(loop)
-        self._depart(loop)
-        return waiter
+        return self._go(loop) if self._is_alone(loop) else self._lead(loop)
 
     @property
     def _is_free(self) -> bool:
@@ -162,6 +169,36 @@ class GroupCommit:
             self._aboard.append(waiter)
         else:
             waiter.set_result(None)
+        return waiter
+
+    def _go(self, loop: _Loop) -> Awaitable[None]:
+        """Write what is there for whoever waits; a single fact, if only one does, by the shortest way."""
+        batch, is_quick = self.batch, self._waited_s <= PATIENT_S
+        if self._waiting or not is_quick or not batch.is_single:
+            return self._go_together(loop)
+        ((call, told),) = batch.facts
+        together = None if call is None else self.begun.get(call)
+        is_held = together is not None and (together is batch.begin or together.is_loose)
+        start = time.perf_counter()
+        try:
+            if not self._writer.go_on(told, is_held=is_held):
+                return self._go_together(loop)
+        except StoreError as error:
+            failed: asyncio.Future[None] = loop.create_future()
+            _tell([failed], error)
+            return failed
+        self._waited_s = time.perf_counter() - start
+        self._lone += 1
+        batch.single_kept(next(self._batches))
+        if self._writer.is_checkpoint_due(idle=True):
+            self._is_writer_taken = True
+            self._hand_over(loop, None)
+        self._on_kept()
+        return _KEPT
+
+    def _go_together(self, loop: _Loop) -> asyncio.Future[None]:
+        waiter = self._join(loop)
+        self._depart(loop)
         return waiter
 
     def _is_alone(self, loop: _Loop) -> bool:
@@ -188,10 +225,7 @@ class GroupCommit:
         if life != self._lives:
             self._depart_if_awaited(loop)
             raise TakenForDead(_GIVEN_UP)
-        waiter = self._join(loop)
-        if self.batch and self._is_free:
-            self._depart(loop)
-        await waiter
+        await (self._go(loop) if self.batch and self._is_free else self._join(loop))
 
     async def _gather(self, loop: _Loop) -> None:
         self._is_gathering = True
@@ -308,8 +342,8 @@ class GroupCommit:
         _tell(aboard, error)
         if not is_checkpoint_due:
             self._return_writer(loop)
-        if error is None:
-            self._on_kept(batch)
+        if error is None and batch.facts:
+            self._on_kept()
 
     def _return_writer(self, loop: _Loop) -> None:
         self._is_writer_taken = False

@@ -10,7 +10,6 @@ from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Flaw, Head
 from agenttool.records import InvocationId
-from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.chain import find_anchor, find_head
 from agenttool.stores.sqlite.connect import reading
 from agenttool.stores.sqlite.groups import GroupCommit
@@ -36,7 +35,7 @@ class SqliteLog:
 
     def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer, steps: Mapping[str, Step]) -> None:
         """Take the file, a connection to read by, the writer, and every step by its name."""
-        self.group = GroupCommit(writer, self._on_kept)
+        self.group = GroupCommit(writer, self._wake)
         self.settle = self.group.settle
         """Gives something to wait for: it is over once all facts taken before are on disk."""
         self._path = path
@@ -116,10 +115,6 @@ class SqliteLog:
             pass
         with reading(self._path):
             return _place(find_anchor(self._reader))
-
-    def _on_kept(self, batch: Batch) -> None:
-        if batch.facts:
-            self._wake()
 
     def _wake(self) -> None:
         for wake in tuple(self._listeners):

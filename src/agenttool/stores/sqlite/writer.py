@@ -11,8 +11,9 @@ from agenttool.errors import StoreError
 from agenttool.ports.stores import TakenForDead
 from agenttool.records import ClosedEnum
 from agenttool.stores.sqlite.batch import Batch
-from agenttool.stores.sqlite.chain import find_end
+from agenttool.stores.sqlite.chain import GO_ON, End, find_end, link
 from agenttool.stores.sqlite.connect import Durability, connect
+from agenttool.stores.sqlite.loose import MOST_LOOSE
 
 CHECKPOINT_PAGES, MOST_PAGES = 1024, 4096
 """After about this many pages, 4 MB, the write-ahead log is moved into the file once nobody waits for it; if somebody
@@ -38,6 +39,9 @@ class Standing(ClosedEnum):
     """It was taken for dead, and writes nothing before it says that it lives, under another name."""
 
 
+_ALIVE = Standing.ALIVE
+
+
 class Writer:
     """Commits batches. Any thread may; two at once would take turns."""
 
@@ -47,6 +51,7 @@ class Writer:
         self._durability = durability
         self.owner = owner
         self._connection: sqlite3.Connection | None = None
+        self._end: End | None = None
         self._pages = 0
         self._turn = threading.Lock()
         self.standing = Standing.UNKNOWN
@@ -66,14 +71,11 @@ class Writer:
         """
         with self._turn:
             try:
-                self._write(batch, time.monotonic() + patience_s)
+                self._end = self._write(batch, time.monotonic() + patience_s)
             except Busy:
                 raise
             except sqlite3.Error as error:
-                self._disconnect()
-                raise StoreError(
-                    f"cannot write to {str(self._path)!r}: {error}; nothing was handed out, free or mend the disk"
-                ) from error
+                raise self._give_up(error) from error
             except BaseException:
                 self._disconnect()
                 raise
@@ -81,13 +83,42 @@ class Writer:
             self.standing = Standing.ALIVE
         self._pages += (1 if batch.is_loose else _PAGES_PER_COMMIT) + batch.size // _PAGE
 
-    def _write(self, batch: Batch, deadline: float) -> None:
+    def go_on(self, told: bytes, *, is_held: bool) -> bool:
+        """Write a single fact behind what this process wrote last, in one step, as a loose row.
+
+        Tell whether that was possible. If anybody wrote since, took this process for dead or is just writing, or if
+        rows are to be bound, nothing was written, and `commit` knows what to do.
+
+        Raises:
+            StoreError: the disk failed, as for `commit`.
+        """
+        connection, end = self._connection, self._end
+        if connection is None or end is None or self.standing is not _ALIVE or end[0] - end[2] >= MOST_LOOSE - 1:
+            return False
+        last, chained, bound = end
+        linked = link(chained, told)
+        with self._turn:
+            try:
+                holder = self.owner if is_held else None
+                connection.execute(GO_ON, (last + 1, chained, self.owner, linked, told, holder))
+            except sqlite3.IntegrityError:
+                return False
+            except sqlite3.Error as error:
+                if _is_busy(error):
+                    return False
+                raise self._give_up(error) from error
+        self._end = (last + 1, linked, bound)
+        self._pages += 1
+        return True
+
+    def _write(self, batch: Batch, deadline: float) -> End:
         connection = self._connection = self._connection or connect(self._path, self._durability, patience_s=0)
         self._begin(connection, deadline)
-        end = find_end(connection, self.owner)
-        self._refuse_the_dead(batch, is_known=end[-1])
-        batch.write(connection, self.owner, end)
+        end, is_known = find_end(connection, self.owner)
+        self._refuse_the_dead(batch, is_known=is_known)
+        end = batch.write(connection, self.owner, end)
         connection.execute("COMMIT")
+        return end
 
     def checkpoint(self) -> None:
         """Move what the write-ahead log holds into the file; if somebody is reading it, another time will do."""
@@ -101,18 +132,24 @@ class Writer:
         with self._turn:
             self._disconnect()
 
+    def _give_up(self, error: sqlite3.Error) -> StoreError:
+        self._disconnect()
+        return StoreError(
+            f"cannot write to {str(self._path)!r}: {error}; nothing was handed out, free or mend the disk"
+        )
+
     def _disconnect(self) -> None:
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
-        self._connection = None
+        self._connection = self._end = None
 
     def _begin(self, connection: sqlite3.Connection, deadline: float) -> None:
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                if (error.sqlite_errorcode & 0xFF) != sqlite3.SQLITE_BUSY:
+                if not _is_busy(error):
                     raise
                 if time.monotonic() >= deadline:
                     raise Busy(
@@ -131,3 +168,8 @@ class Writer:
             raise TakenForDead(
                 f"this process ({self.owner}) was taken for dead and others have its calls; it must begin anew"
             )
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether another process was in the way."""
+    return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY

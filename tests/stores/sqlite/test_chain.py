@@ -1,0 +1,159 @@
+"""A single fact of a lone caller is written in one step, if nothing has happened since the one before; else as ever."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from itertools import cycle, islice
+
+import pytest
+
+from agenttool.errors import StoreError
+from agenttool.ports.stores import TakenForDead
+from agenttool.ports.world import Moment
+from agenttool.stores.sqlite import groups
+from agenttool.stores.sqlite.batch import LOOSE_BYTES
+from agenttool.stores.sqlite.loose import MOST_LOOSE
+from agenttool.stores.sqlite.writer import Writer
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+NOW, LATER = Moment(1), Moment(10**18)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """A disk that nobody calls slow, however busy this machine is."""
+    monkeypatch.setattr(groups, "PATIENT_S", 60.0)
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """Tell of each single fact whether it went the short way."""
+    taken = []
+    go_on = Writer.go_on
+
+    def telling(self, told, *, is_held):
+        taken.append(go_on(self, told, is_held=is_held))
+        return taken[-1]
+
+    monkeypatch.setattr(Writer, "go_on", telling)
+    return taken
+
+
+@pytest.fixture
+def alive(open_store):
+    """Open the file as an owner who said that they live."""
+
+    async def alive(owner):
+        store = open_store(owner)
+        await store.open_calls.renew(LATER)
+        return store
+
+    return alive
+
+
+async def test_a_lone_caller_goes_the_short_way_until_rows_are_bound(alive, write, ways):
+    store = await alive("one")
+    calls = MOST_LOOSE // 2
+    await write(store, *range(1, calls + 1), apart=True)
+    facts = calls * len(story_of(1))
+    assert len(ways) == facts
+    assert facts - ways.count(True) <= facts // MOST_LOOSE + 1
+    assert store.log.last == facts
+    assert list(store.log.verify()) == []
+    for number in range(1, calls + 1):
+        assert len(store.log.kept_of(invocation_number(number))) == len(story_of(number))
+    await store.close()
+
+
+async def test_processes_who_write_by_turns_make_one_chain(alive, ways):
+    stores = [await alive(owner) for owner in ("one", "two", "three")]
+    for number, store in enumerate(islice(cycle(stores), 60), 1):
+        store.log.append(story_of(number)[0])
+        await store.log.settle()
+    assert not any(ways)
+    assert stores[0].log.last == 60
+    assert list(stores[0].log.verify()) == []
+    for store in stores:
+        await store.close()
+
+
+async def test_whoever_was_taken_for_dead_hears_so(alive, write, ways, tamper):
+    store = await alive("one")
+    await write(store, 1, apart=True)
+    assert ways[-1] is True
+    tamper("DELETE FROM processes")
+    store.log.append(story_of(2)[0])
+    with pytest.raises(TakenForDead):
+        await store.log.settle()
+    assert ways[-1] is False
+    assert store.log.last == len(story_of(1))
+
+
+async def test_whoever_finds_another_process_writing_waits_for_it(alive, write, ways, path):
+    store = await alive("one")
+    await write(store, 1, apart=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.log.append(story_of(2)[0])
+        settling = asyncio.ensure_future(store.log.settle())
+        while len(ways) == len(story_of(1)):  # noqa: ASYNC110 -- nobody tells when it is tried
+            await asyncio.sleep(0)
+        assert ways[-1] is False
+        assert not settling.done()
+        other.execute("COMMIT")
+    await settling
+    assert store.log.last == len(story_of(1)) + 1
+    assert list(store.log.verify()) == []
+    await store.close()
+
+
+async def test_a_disk_that_fails_is_told_and_the_fact_is_written_once_it_does_not(alive, write, ways, monkeypatch):
+    store = await alive("one")
+    await write(store, 1, apart=True)
+    store.log.append(story_of(2)[0])
+    with monkeypatch.context() as failing:
+        failing.setattr("agenttool.stores.sqlite.writer.GO_ON", "INSERT INTO nowhere VALUES (?, ?, ?, ?, ?, ?)")
+        with pytest.raises(StoreError, match="nowhere"):
+            await store.log.settle()
+    assert store.log.last == len(story_of(1))
+    await store.log.settle()
+    assert store.log.kept_of(invocation_number(2)) == tuple(store.log.facts_of(invocation_number(2)))
+    assert store.log.last == len(story_of(1)) + 1
+    assert list(store.log.verify()) == []
+    await store.close()
+
+
+async def test_a_log_that_was_cut_meanwhile_is_not_gone_on_with(alive, write, ways, tamper):
+    store = await alive("one")
+    await write(store, *range(1, MOST_LOOSE // 2), apart=True)
+    assert ways[-1] is True
+    tamper("DELETE FROM facts WHERE last > 10")
+    store.log.append(story_of(999)[0])
+    with pytest.raises(StoreError, match="the log ends at 10"):
+        await store.log.settle()
+
+
+async def test_a_call_that_went_the_short_way_is_found_when_its_process_has_died(alive, open_store, write, ways):
+    dead, heir = await alive("dead"), open_store("heir")
+    await write(dead, 1, apart=True)
+    dead.log.append(story_of(2)[0])
+    await dead.log.settle()
+    assert ways[-1] is True
+    await heir.open_calls.renew(Moment(3 * 10**18))
+    (taken,) = await heir.open_calls.claim(now=Moment(2 * 10**18), limit=9)
+    assert taken.invocation_id == invocation_number(2)
+    await heir.close()
+
+
+async def test_a_long_fact_is_put_where_it_belongs_at_once(alive, write, ways):
+    store = await alive("one")
+    await write(store, 1, apart=True)
+    before = len(ways)
+    (first, *_) = story_of(2)
+    store.log.append(
+        type(first)(first.step, first.at_ns, 0, first.invocation_id, first.tool_id, {"a": "x" * LOOSE_BYTES})
+    )
+    await store.log.settle()
+    assert len(ways) == before
+    assert len(store.log.kept_of(invocation_number(2))) == 1
+    await store.close()
