@@ -7,7 +7,7 @@ how to become records.
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from agenttool.records import EventType, InvocationId, InvocationStatus, JsonObject, Part, Record, ToolId, may_follow
 
@@ -67,7 +67,7 @@ class Evidence(Protocol):
         ...
 
 
-class Brief(NamedTuple):
+class Brief(Part, frozen=True):
     """Evidence in few words, of a kind that a log knows to read back; they are records and plain values.
 
     Attributes:

@@ -123,9 +123,9 @@ def tell(fact: Fact) -> bytes:
         body = data if data is None or isinstance(data, dict) else data.tell(fact)
         if type(body) is not Brief:
             return _encode((fact.step.name, fact.at_ns, fact.sequence, fact.invocation_id, fact.tool_id, body))
-        kind, words, standing = body
-        line = _encode((fact.step.name, fact.at_ns, fact.sequence, fact.invocation_id, fact.tool_id, None, kind, words))
-        return line if standing is None else line + SEPARATOR + _spelled(standing)
+        opening = (fact.step.name, fact.at_ns, fact.sequence, fact.invocation_id, fact.tool_id, None)
+        line = _encode((*opening, body.kind, body.words))
+        return line if body.standing is None else line + SEPARATOR + _spelled(body.standing)
     except (TypeError, ValueError, RecursionError, RecordError, msgspec.MsgspecError) as error:
         raise StoreError(
             f"the fact {fact.step.name!r} of {fact.invocation_id!r} cannot be written: {error}; use JSON values"
