@@ -1,10 +1,10 @@
 """The twelve phases of one call, in order. Whatever happens, there is a result."""
 
-from agenttool.errors import ToolFailure
+from agenttool.errors import StoreError, ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.express import NOT_PLAIN, ToBeKept, begin_kept, express, give_back
 from agenttool.pipeline.failed import error_of_interruption, failed
-from agenttool.pipeline.held import awake, kept
+from agenttool.pipeline.held import awake, unkept
 from agenttool.pipeline.parking import leave_parked
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.execute import execute
@@ -24,7 +24,7 @@ from agenttool.records import ToolResult
 from agenttool.results.mapping import Mapped
 
 
-async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912 -- every way to an end, side by side
+async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 -- every way to an end, side by side
     """Carry one call through every phase. Whatever happens, there is a result.
 
     If the caller's own task was canceled meanwhile, the cancellation goes on once the result is written.
@@ -55,7 +55,10 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912 -- every wa
         result = await finish(call, mapped)
     result = emit_terminal(call, result, mapped.chars, is_plain=mapped.is_plain and result is mapped.result)
     if core.durable:
-        result = await kept(call, result)
+        try:  # it is handed out only once it is on disk
+            await core.settle()
+        except StoreError as error:
+            result = unkept(call, result, error)
     if call.interrupted is not None:
         raise call.interrupted
     return result

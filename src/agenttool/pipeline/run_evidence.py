@@ -223,10 +223,10 @@ class Completed(Launched, frozen=True):
 
     def tell(self, fact: Fact) -> Brief:
         """Tell all of it in few words."""
-        _, words, standing = super().tell(fact)
+        start = super().tell(fact)
         if self.is_plain:
-            return Brief("done", (*words, said(self.result), self.started_ns), standing)
-        return Brief("call", (*words, self.result, self.started_ns), standing)
+            return Brief("done", (*start.words, said(self.result), self.started_ns), start.standing)
+        return Brief("call", (*start.words, self.result, self.started_ns), start.standing)
 
 
 _OF_THE_END = frozenset({EventType.RESULT_CREATED, EventType.YIELDED, EventType.SUCCEEDED})

@@ -52,17 +52,18 @@ class SqliteLog:
         if len(told) > FACT_BYTES:
             size = f"{len(told):,} bytes, and the log takes {FACT_BYTES:,} at most"
             raise StoreError(f"the fact {fact.step.name!r} of {call!r} is {size}; hand over a file, not what is in it")
-        batch = self.group.add((call, told))
+        group = self.group
+        batch = group.add((call, told))
         if call is None or self._writer.standing is _UNKNOWN:
             return
         # A call of which facts are on disk, but not its end, must be found among those under way. One that ends before
         # anything of it was written never was among them, which is most calls that only read.
         if not fact.step.ends:
-            if call not in self.group.begun:
-                self.group.begun[call] = together = batch.begin
+            if call not in group.begun:
+                group.begun[call] = together = batch.begin
                 together.calls[call] = None
             return
-        self.group.forget(call)
+        group.forget(call)
 
     def ended(self, chars: int) -> None:
         """Forget nothing: that is for retention to say."""
