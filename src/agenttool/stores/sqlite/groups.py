@@ -35,6 +35,9 @@ whose other work would wait as well, and with a single one."""
 LONE = 8
 """After so many commits for one caller each, nobody else is waited for."""
 
+TURN_S = 0.002
+"""So long a lone caller may go on before everybody else has a turn of the loop."""
+
 BACKLOG = 100_000
 """How many facts may wait for a disk that fails before no more are taken."""
 
@@ -204,13 +207,13 @@ class GroupCommit:
     def _is_alone(self, loop: _Loop) -> bool:
         """Tell whether nobody came along lately, so that there is no use in waiting for others.
 
-        Not for longer than a quick disk takes: then whoever settles again and again lets the others have their turn.
+        Not for long: whoever settles again and again lets the others have their turn.
         """
         if self._lone < LONE:
             return False
         if self._turn_until_s:
             return time.perf_counter() < self._turn_until_s
-        self._turn_until_s = time.perf_counter() + QUICK_S
+        self._turn_until_s = time.perf_counter() + TURN_S
         loop.call_soon(self._begin_turn)
         return True
 

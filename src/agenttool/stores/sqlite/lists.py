@@ -1,6 +1,6 @@
 """Lists as values of a query: SQLite takes JSON apart, so that one statement serves many rows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -10,6 +10,6 @@ BEGUN_CALLS = "json_each(CASE WHEN json_valid(begun.calls) THEN begun.calls ELSE
 _encode = msgspec.json.Encoder().encode
 
 
-def as_json(values: Sequence[str | int | tuple[str, int]]) -> str:
-    """Write a list for SQLite to take apart."""
+def as_json(values: Sequence[str | int] | Mapping[int, str]) -> str:
+    """Write a list, or names by number, for SQLite to take apart."""
     return _encode(values).decode()

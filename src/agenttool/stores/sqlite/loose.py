@@ -6,7 +6,6 @@ that was kept last are loose, and there are never many.
 """
 
 import sqlite3
-from contextlib import suppress
 
 from agenttool.errors import StoreError
 from agenttool.stores.sqlite.chain import keep_head
@@ -34,10 +33,11 @@ LOOSELY_HELD = (
 )
 """The calls under way of which only loose rows say so: the newest row of a call knows."""
 
-_ROWS = f"SELECT last, CAST(told AS BLOB), CAST(holder AS BLOB) FROM facts WHERE {IS_LOOSE} ORDER BY last"  # noqa: S608 -- constants only
+_BYTES = "iif(typeof(told) = 'blob', told, CAST(told AS BLOB))"  # a cast copies what is bytes already
+_ROWS = f"SELECT last, {_BYTES}, CAST(holder AS BLOB) FROM facts WHERE {IS_LOOSE} ORDER BY last"  # noqa: S608 -- constants only
 _BEGIN = "REPLACE INTO begun VALUES (?, ?, json_array(?))"
 _COUNT = "SELECT count(*) FROM begun WHERE owner = ? AND number < 0"
-_INDEX = "INSERT OR IGNORE INTO facts_of_call SELECT value ->> 0, value ->> 1 FROM json_each(?)"
+_INDEX = "INSERT OR IGNORE INTO facts_of_call SELECT value, CAST(key AS INTEGER) FROM json_each(?)"
 _LET_GO = (
     "DELETE FROM begun WHERE owner = ? AND number < 0 AND NOT EXISTS"  # noqa: S608 -- constants only
     f" (SELECT 1 FROM {BEGUN_CALLS} AS one WHERE one.value IN (SELECT value FROM json_each(?)))"
@@ -63,7 +63,8 @@ def bind(connection: sqlite3.Connection) -> None:
     if held:
         connection.executemany(_BEGIN, held)
     if places:
-        connection.execute(_INDEX, (as_json(sorted(places)),))
+        places.sort()  # which an index takes best
+        connection.execute(_INDEX, (as_json({last: call for call, last in places}),))
     keep_head(connection)
 
 
@@ -76,6 +77,7 @@ def let_go_of_ended(connection: sqlite3.Connection, owner: str, under_way: list[
 
 def _call_in(told: bytes) -> str | None:
     """Read which call a row is of; one that somebody spoiled is of none."""
-    with suppress(StoreError):
+    try:
         return call_of(told.partition(b"\n")[0])
-    return None
+    except StoreError:
+        return None
