@@ -18,7 +18,7 @@ from agenttool.pipeline import keeper
 from agenttool.schema.compile import Checker
 from agenttool.schema.record_schemas import SCHEMA_FILES
 
-BOUND_S = 20
+BOUND_S = 60
 PATIENCE_S = 180
 """A test that takes so long waits for what never comes; a slow one has ten times as long."""
 HERE = Path(__file__).parent
@@ -73,12 +73,12 @@ def approved(dies):
 
 
 @pytest.fixture
-def asking(tmp_path):
+def asking(tmp_path, living):
     """Let a child make a call and wait for the answer; gives the process and the id of the question."""
 
     @contextmanager
-    def asking(number=1, name="send"):
-        program = [sys.executable, HERE / "living.py", tmp_path, name, str(number)]
+    def asking(number=1, name="send", lease_s=living.LEASE_S):
+        program = [sys.executable, HERE / "living.py", tmp_path, name, str(number), str(lease_s)]
         with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as child:
             try:
                 yield child, child.stdout.readline().strip()
@@ -107,13 +107,13 @@ def ended():
     async def ended(rt, count=1):
         found = []
         try:
-            async with asyncio.timeout(3 * BOUND_S):
+            async with asyncio.timeout(BOUND_S):
                 while len(found) < count:
                     await asyncio.sleep(0.02)
                     found = [record async for record in rt.export() if type(record).__name__ == "ToolResult"]
         except TimeoutError:
             left = [(each.invocation_id, each.kind, each.owner) for each in await rt._core.open_calls.page(limit=9)]
-            pytest.fail(f"{len(found)} of {count} calls ended within {3 * BOUND_S} s; these are open: {left}")
+            pytest.fail(f"{len(found)} of {count} calls ended within {BOUND_S} s; these are open: {left}")
         return found
 
     return ended

@@ -45,7 +45,7 @@ LONGEST_S = 0.06
 SURVIVES_EVERY = 10
 FAILS, SPEAKS = 0.25, 0.8
 """How often the disk fails to a process, and how often a process is let live until its first word."""
-PATIENCE_S = 20
+PATIENCE_S = 60
 IN_ORDER = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
 NAMES = ["pay", "pay", "pay", "put", "put", "look", "look", "send", "send", "tell"]
 NOT_KEPT = ("journal_unavailable", "goes on once somebody does")

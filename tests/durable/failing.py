@@ -18,7 +18,7 @@ import living
 from agenttool import tool
 from agenttool.stores.sqlite import groups
 
-PATIENCE_S = 10
+PATIENCE_S = 30
 
 
 class Io:

@@ -1,4 +1,4 @@
-"""A process that makes calls on a store and dies: `living.py FOLDER NAME NUMBER`; NAME is a tool, or how it dies.
+"""A process that makes calls on a store and dies: `living.py FOLDER NAME NUMBER [LEASE_S]`; NAME is a tool, or how it dies.
 
 Prints the id of the open question if it is asked; then it waits to be killed. Tools that change something write a line
 into a ledger, `NAME INVOCATION_ID NUMBER`, and on the disk it is before they return. A tool that has written kills its
@@ -17,12 +17,15 @@ from typing import Annotated
 from agenttool import Context, Role, Runtime, Sensitive, tool
 from agenttool.pipeline import keeper
 from agenttool.policy.rules import Rule
-from agenttool.records import Behavior, RuleSource
+from agenttool.records import Behavior, InvocationStatus, RuleSource
 
 LEASE_S = 0.5
 """So soon a process that says nothing is taken for dead."""
 
-danger = {"is_mortal": False}
+LONG_LEASE_S = 6.0
+"""For a process that has to be taken for alive, however little of a busy machine it gets."""
+
+danger = {"is_mortal": False, "log": None}
 
 
 def hurry():
@@ -57,7 +60,7 @@ def tools_of(folder):  # noqa: C901 -- a list, and each tool is two lines
     async def look(number: int) -> str:
         """Look."""
         if danger["is_mortal"]:
-            await asyncio.sleep(0.2)  # longer than facts linger in memory
+            await danger["log"].settle()
             os.kill(os.getpid(), signal.SIGKILL)
         return f"saw {number}"
 
@@ -101,11 +104,11 @@ RULES = [
 ]
 
 
-def open_runtime(folder, **options):
+def open_runtime(folder, lease_s=LEASE_S, **options):
     """Open the store in a folder, with all tools and rules unless others are given."""
     given = {"tools": tools_of(folder), "rules": RULES, **options}
     rt = Runtime.open(**{"store": f"sqlite:{folder}/state.db", **given})
-    rt._core.lease_s = LEASE_S
+    rt._core.lease_s = lease_s
     return rt
 
 
@@ -131,13 +134,16 @@ async def stand_in_line(folder, name, number):
             await asyncio.sleep(0.01)
         if name in ASKED:
             await rt.decide(asked[0].approval_id, "allow", updated_input={**asked[0].shown, "number": 9})
-        await asyncio.wait([calling], timeout=0.2)  # longer than facts linger in memory
+        while not any(call.status is InvocationStatus.QUEUED for call in rt._core.calls.values()):
+            await asyncio.sleep(0.01)
+            assert not calling.done()
+        await rt._core.journal.log.settle()
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def main(folder, name, number):
-    async with open_runtime(folder) as rt:
-        danger["is_mortal"] = name not in ASKED
+async def main(folder, name, number, lease_s):
+    async with open_runtime(folder, lease_s) as rt:
+        danger.update(is_mortal=name not in ASKED, log=rt._core.journal.log)
         surface = await rt.surface(role=Role(name="clerk", without=("local.pay",)) if name == "relay" else None)
         calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
         while not (asked := await rt.approvals()) and not calling.done():
@@ -152,4 +158,4 @@ if __name__ == "__main__":
     in_line = {"line": "pay", "approved": "send", "unlocked": "unlock"}
     if sys.argv[2] in in_line:
         asyncio.run(stand_in_line(sys.argv[1], in_line[sys.argv[2]], int(sys.argv[3])))
-    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(*sys.argv[4:]) or LEASE_S))

@@ -63,8 +63,9 @@ async def test_what_nobody_was_shown_is_what_runs_after_a_kill(asking, survivor,
         await sound(rt)
 
 
+@pytest.mark.slow
 async def test_what_nobody_was_shown_is_what_is_run_again(asking, survivor, ended, sound, living, tmp_path):
-    with asking(7, "unlock") as (child, approval_id):
+    with asking(7, "unlock", living.LONG_LEASE_S) as (child, approval_id):
         async with survivor() as rt:
             await rt.decide(approval_id, "allow")
             while child.poll() is None:  # its tool writes, and kills it
@@ -132,7 +133,7 @@ async def test_nobody_who_reads_the_records_can_tell_that_two_calls_have_the_sam
         surface = await rt.surface()
         given = {"number": 1, "pin": 4711}
         calling = [asyncio.ensure_future(rt.call("unlock", given, surface=surface)) for _ in range(2)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while len(questions := await rt.approvals()) < len(calling):
                 await asyncio.sleep(0.01)
         assert len({each.input_digest for each in questions}) == len(questions)

@@ -11,7 +11,7 @@ from agenttool.ports.world import Moment
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number, story_of
 
-BOUND_S = 10
+BOUND_S = 60
 
 
 async def test_a_call_that_only_read_ends_as_one_whose_process_died(dies, survivor, ended, sound):
@@ -44,7 +44,7 @@ async def test_a_process_without_any_tool_ends_such_calls_too(dies, survivor, en
         assert result.error.error_code == "process_died"
 
 
-async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(survivor):
+async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(survivor, living):
     entered, go_on = asyncio.Event(), asyncio.Event()
 
     async def wait(number: int) -> int:
@@ -53,7 +53,8 @@ async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(su
         await go_on.wait()
         return number
 
-    async with survivor(tools=[wait]) as one, survivor(tools=[wait]) as two:
+    longer = living.LONG_LEASE_S
+    async with survivor(tools=[wait], lease_s=longer) as one, survivor(tools=[wait], lease_s=longer) as two:
         calling = asyncio.ensure_future(one.call("wait", {"number": 3}, surface=await one.surface()))
         await entered.wait()
         await one._core.journal.log.settle()

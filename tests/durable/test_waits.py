@@ -6,6 +6,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 
 import pytest
@@ -14,6 +15,7 @@ from agenttool import tool
 from agenttool.policy.approvals import Refused, Remember
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
+from agenttool.world import SystemClock
 
 
 async def _killed(asking, number=1, name="send"):
@@ -128,8 +130,9 @@ def test_what_somebody_edits_beside_a_kept_call_shows(asking, tmp_path, edit):
     assert subprocess.run(verify, capture_output=True, timeout=60, check=False).returncode == 1
 
 
+@pytest.mark.slow
 async def test_an_answer_reaches_a_call_in_another_process_that_lives(asking, survivor, ended, sound, living, tmp_path):
-    with asking(3) as (child, approval_id):
+    with asking(3, lease_s=living.LONG_LEASE_S) as (child, approval_id):
         async with survivor() as rt:
             await rt.decide(approval_id, "allow")
             while child.poll() is None:  # its tool writes, and kills it
@@ -179,13 +182,16 @@ async def test_a_runtime_that_closes_leaves_its_questions_to_the_next(survivor, 
 
 
 @pytest.mark.requirement("AT-PERM-28")
-async def test_a_question_that_expires_while_nobody_runs_is_a_deny(survivor, ended, sound, living, tmp_path):
+async def test_a_question_that_expires_while_nobody_runs_is_a_deny(
+    survivor, ended, sound, living, tmp_path, monkeypatch
+):
     async with survivor() as first:
-        first._core.approval_ttl_s = 0.2
+        first._core.approval_ttl_s = 3600
         calling = asyncio.ensure_future(first.call("send", {"number": 5}, surface=await first.surface()))
         while not await first.approvals():
             await asyncio.sleep(0.01)
     await calling
+    monkeypatch.setattr(SystemClock, "now_ns", staticmethod(lambda: time.time_ns() + 3601 * 10**9))
     async with survivor() as second:
         (result,) = await ended(second)
         assert (result.error.error_class, result.error.error_code) == ("permission_denied", "approval_expired")
