@@ -4,8 +4,10 @@ import asyncio
 import gc
 import inspect
 import os
+import random
+import socket
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,23 @@ def serve_app() -> Callable[..., AbstractAsyncContextManager[str]]:
             await serving
 
     return serve_app
+
+
+@pytest.fixture(scope="session")
+def free_port() -> Callable[[], int]:
+    """Find a port for later: `free_port()` gives one that the system hands out to nobody meanwhile.
+
+    It would to others that listen somewhere, and to connections: one that tries a dead port may even meet itself.
+    """
+
+    def free_port() -> int:
+        for port in random.sample(range(10_000, 30_000), 100):
+            with suppress(OSError), socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+                return port
+        raise RuntimeError("no port is free")
+
+    return free_port
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from agenttool.policy.written import WrittenRule
 from agenttool.records import HookEvent, RuleSource
 
 PIN = "4711-0815"
-BOUND_S = 30
+BOUND_S = 60
 
 _began = asyncio.Event()
 
@@ -179,9 +179,9 @@ def _served():
 
 
 @pytest.fixture
-def garden(tmp_path):
+def garden(tmp_path, free_port):
     """A folder with settings, a provider in a process of its own, and a port on which a runtime may be served."""
-    with _served().garden(tmp_path) as found:
+    with _served().garden(tmp_path, free_port()) as found:
         yield found
 
 

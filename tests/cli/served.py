@@ -11,7 +11,7 @@ import httpcore
 
 from agenttool import Runtime
 
-BOUND_S = 30
+BOUND_S = 60
 
 PROVIDER = '''
 import asyncio
@@ -178,14 +178,14 @@ class Garden:
 
 
 @contextmanager
-def garden(folder):
-    """Run a provider, and find a port for a runtime."""
+def garden(folder, port):
+    """Run a provider; a runtime may be served on the port."""
     (folder / "greenhouse.py").write_text(PROVIDER)
     with running(folder, ["-m", "agenttool", "rap", "serve", "greenhouse:provider", "--port", "0", "--json"]) as (
         _,
         told,
     ):
-        yield Garden(folder, free_port(), told["port"])
+        yield Garden(folder, port, told["port"])
 
 
 def attempts():
@@ -203,8 +203,3 @@ def is_taken(port):
     except ConnectionRefusedError:
         return False
     return True
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return found.getsockname()[1]

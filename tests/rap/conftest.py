@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 from contextlib import asynccontextmanager
 
 import pytest
@@ -99,11 +98,10 @@ class Client:
 
 
 @pytest.fixture
-def inbox():
+def inbox(free_port):
     """Give an inbox whose address is known before it listens."""
     known = Inbox()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        known.url = f"http://127.0.0.1:{free.getsockname()[1]}"
+    known.url = f"http://127.0.0.1:{free_port()}"
     return known
 
 

@@ -33,12 +33,11 @@ async def test_a_result_is_tried_until_it_is_taken_and_each_try_has_the_same_key
 
 
 @pytest.mark.requirement("RAP-110")
-async def test_a_runtime_that_was_down_gets_its_results_when_it_is_back_and_holds_up_nobody(ringing, serving):
+async def test_a_runtime_that_was_down_gets_its_results_when_it_is_back_and_holds_up_nobody(
+    ringing, serving, free_port
+):
     async with serving(ringing) as client:
-        dead = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-        port = dead.sockets[0].getsockname()[1]
-        dead.close()
-        await dead.wait_closed()
+        port = free_port()
         await client.invoke("ring", id="a", callback_url=f"http://127.0.0.1:{port}/in")
         await client.invoke("ring", id="b")
         assert (await client.result())["id"] == "b"

@@ -1,11 +1,9 @@
-"""What tests of two processes that die share: programs in many lives, ports for them, and lines that harm messages."""
+"""What tests of two processes that die share: programs in many lives, and lines that harm messages."""
 
 import asyncio
 import contextlib
 import os
-import random
 import signal
-import socket
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -85,20 +83,6 @@ def lives_of():
             await lives.close()
 
     return lives_of
-
-
-@pytest.fixture(scope="session")
-def free_port():
-    """Find a port that no outgoing connection is given: one that tries a dead port of its own range may meet itself."""
-
-    def free_port():
-        for port in random.sample(range(10_000, 30_000), 100):
-            with contextlib.suppress(OSError), socket.socket() as probe:
-                probe.bind(("127.0.0.1", port))
-                return port
-        raise RuntimeError("no port is free")
-
-    return free_port
 
 
 @pytest.fixture(scope="session")
