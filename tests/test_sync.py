@@ -28,7 +28,7 @@ def test_a_program_without_a_loop_can_call_and_decide():
         question = wait_for_question(rt)
         assert question.shown == {"amount": 5}
         rt.decide(question.approval_id, "allow", by="pat")
-        paying.join(timeout=30)
+        paying.join(timeout=60)
         assert results[0].model_facing_content[0].text == "paid 5"
         assert {type(record).__name__ for record in rt.export()} >= {
             "ToolInvocation",

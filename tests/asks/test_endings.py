@@ -217,10 +217,10 @@ def test_ask_28_the_terminal_tells_the_class_and_fails(terminal):
 
 @pytest.mark.slow
 async def test_ask_12_signs_of_life_keep_a_call_alive_and_silence_ends_it(allow):
-    @tool(idle_timeout_s=1.0, timeout_s=60)
+    @tool(idle_timeout_s=2.0, timeout_s=60)
     async def work(mood: str, context: Context) -> str:
         """Work for longer than silence may last. Not for hurry."""
-        for _ in range(15):
+        for _ in range(30):
             await asyncio.sleep(0.1)
             if mood == "talkative":
                 context.report("still at it")

@@ -77,7 +77,7 @@ def at_terminal(folder, words, script):
                     process.send_signal(typed)
                 else:
                     os.write(master, typed.encode())
-        return process.wait(timeout=30), shown.replace("\r\n", "\n")
+        return process.wait(timeout=60), shown.replace("\r\n", "\n")
     finally:
         process.kill()
         os.close(master)

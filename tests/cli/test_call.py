@@ -10,6 +10,7 @@ import pytest
 TOOLS = '''
 import asyncio
 import time
+from pathlib import Path
 from agenttool import Progress, tool
 
 @tool(namespace="math", read_only=True, open_world=False)
@@ -35,7 +36,10 @@ async def wait() -> str:
 def chop() -> str:
     """Chop for a while. Not to be stopped."""
     print("chopping", flush=True)
-    time.sleep(1.5)
+    for _ in range(600):
+        if Path("enough").exists():
+            break
+        time.sleep(0.1)
     return "chopped"
 '''
 ALLOW = '[[rules]]\nbehavior = "allow"\ntool = "kitchen.*"\n'
@@ -173,6 +177,8 @@ def test_a_tool_that_cannot_be_stopped_is_waited_for_unless_ctrl_c_comes_twice(f
         assert process.poll() is None
     if times > 1:
         os.kill(process.pid, signal.SIGINT)
+    else:
+        (folder / "enough").touch()
     out, err = process.communicate(timeout=60)
     assert (process.returncode, "chopped" in out) == (status, times == 1)
     assert told in err

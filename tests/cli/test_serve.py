@@ -15,7 +15,7 @@ from agenttool.adapters.rap.wire import ViewUpdate, write
 
 pytestmark = pytest.mark.slow
 
-BOUND_S = 30
+BOUND_S = 60
 KEPT = ("waiting", "prompts", "subscriptions", "views")
 EVERYWHERE = "0.0.0.0"  # noqa: S104 -- what these tests are about
 IN_ORDER = (0, "")

@@ -152,7 +152,7 @@ def test_a_named_pipe_is_opened_once_and_read_to_its_end(tmp_path):
     process = start(pipe, "--json", stdout=subprocess.PIPE)
     with pipe.open("wb") as writer:
         writer.write(json.dumps(GOOD).encode())
-    out, _ = process.communicate(timeout=30)
+    out, _ = process.communicate(timeout=60)
     assert (process.returncode, json.loads(out)["records"]) == (0, {"tool_event": 1})
 
 
@@ -228,7 +228,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path, options):
     process.stdout.readline()
     process.stdout.close()
     with process.stderr:
-        assert (process.stderr.read(), process.wait(timeout=30)) == (b"", 1)
+        assert (process.stderr.read(), process.wait(timeout=60)) == (b"", 1)
 
 
 @pytest.mark.parametrize("options", ["", "--json"])
@@ -279,7 +279,10 @@ def test_a_document_of_any_depth_is_a_finding_and_no_crash(tmp_path, levels):
     assert summary["records"] == {"tool_event": 1}
 
 
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+ANY_FIXTURE = [*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
+
+
+@settings(max_examples=50, suppress_health_check=ANY_FIXTURE)
 @given(st.data())
 def test_whatever_the_bytes_it_ends_with_nought_or_one_and_no_traceback(tmp_path, data):
     text = b"\n".join(json.dumps(each).encode() for each in (GOOD, UNLISTED, WRONG))

@@ -12,7 +12,7 @@ from agenttool.adapters.rap.views import View, Views
 from agenttool.journal.steps import STEPS
 from agenttool.stores.places import open_place
 
-BOUND_S = 30
+BOUND_S = 60
 HOSTILE = {
     "text": "\x1b]0;owned\x07\x1b[2J\u202egnp.exe",
     "html": "<script>alert(1)</script>",

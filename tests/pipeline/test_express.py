@@ -21,7 +21,7 @@ from agenttool.testing.fakes import CountingIds, FakeClock, scripted_tool
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 ALLOW = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
-BOUND_S = 30
+BOUND_S = 60
 
 
 def giving(output):

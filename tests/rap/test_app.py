@@ -257,7 +257,7 @@ async def test_more_calls_than_can_be_under_way_are_not_accepted(make, serving):
         assert [await client.invoke("wait", id=f"tc-{each}") for each in range(3)] == [200, 200, 503]
         gate.set()
         await client.result(2)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await client.invoke("wait", id="tc-2") != 200:
                 await asyncio.sleep(0.01)
         await client.result(3)
@@ -305,7 +305,7 @@ async def test_calls_whose_results_nobody_takes_are_under_way_until_somebody_doe
         statuses = []
         for each in range(3):
             statuses.append(await client.invoke(operation, id=f"tc-{each}"))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while len({message["id"] for _, message in client.inbox.taken}) < min(each + 1, 2):
                     await asyncio.sleep(0.01)
         assert statuses == [200, 200, 503]

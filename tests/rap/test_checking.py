@@ -27,7 +27,8 @@ async def seen(url, credential=None):
         return {each.promise: each.is_kept for each in await look.findings()}
 
 
-async def test_a_provider_of_ours_keeps_every_promise_and_runs_nothing(make, serve_app):
+async def test_a_provider_of_ours_keeps_every_promise_and_runs_nothing(make, serve_app, monkeypatch):
+    monkeypatch.setattr(checking, "WITHIN_S", 60.0)
     provider, ran = make(auth=Bearer(WORD)), []
 
     @provider.tool(display_script='"ring"')

@@ -19,7 +19,7 @@ def gate():
 
 async def ended(thread_name="agenttool-tool"):
     """Wait until no thread of a tool is left."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while any(each.name == thread_name for each in threading.enumerate()):  # noqa: ASYNC110 -- threads tell nobody
             await asyncio.sleep(0.01)
 

@@ -172,16 +172,16 @@ async def test_a_hook_that_cancels_itself_cancels_nobody_else(once):
 
 async def test_a_hook_that_ignores_its_time_is_left_behind(allow):
     async def stubborn():
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             while True:
                 try:
-                    await asyncio.sleep(30)
+                    await asyncio.sleep(120)
                 except asyncio.CancelledError:
                     if asyncio.current_task().cancelling() > 1:
                         raise
 
     hooks = [hook(lambda _: stubborn(), timeout_s=0.02)]
-    async with Runtime.open(tools=[add], rules=allow, hooks=hooks) as runtime, asyncio.timeout(1):
+    async with Runtime.open(tools=[add], rules=allow, hooks=hooks) as runtime, asyncio.timeout(60):
         result = await runtime.call("add", {"a": 1}, surface=await runtime.surface())
     assert result.error.error_class == "hook_failed"
 

@@ -9,7 +9,7 @@ from agenttool import Progress, Runtime, tool
 from agenttool.cli.main import app
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x9b31m\u202elive\u200b\r\nnext\x00 [bold red]loud[/] \u2028"
-BOUND_S = 30
+BOUND_S = 60
 
 
 @tool(namespace="talk", read_only=True, concurrency_safe=True, open_world=False)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from agenttool import Runtime, tool
 from agenttool.cli.main import app
 
-BOUND_S = 30
+BOUND_S = 60
 PLACE = "(SELECT last FROM facts ORDER BY last LIMIT 1 OFFSET 3)"
 
 

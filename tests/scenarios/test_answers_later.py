@@ -372,7 +372,7 @@ async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_wait
         looking = rt if looks == "itself" else other
         starting = asyncio.ensure_future(rt.start("ask", {"n": 1}, surface=await rt.surface()))
         calls, really_due = looking._core.open_calls, looking._core.open_calls.due
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await really_due(now=rt._core.moment(), limit=9):  # noqa: ASYNC110 -- until it passes for dead
                 await asyncio.sleep(0.05)
 
@@ -389,6 +389,6 @@ async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_wait
         invocation = await starting
         assert (far.withdrawn, [each.invocation_id for each in await rt.waiting()]) == ([], [invocation.invocation_id])
         assert await other.answer_later(invocation.invocation_id, answer("there")) is Taken.TAKEN
-        result = await other.wait(invocation.invocation_id, within_s=10)
+        result = await other.wait(invocation.invocation_id, within_s=60)
         assert (result.error, result.content[0].text) == (None, "there")
         assert len(far.sent) == 1

@@ -245,7 +245,7 @@ async def test_a_rule_that_a_person_wants_to_be_remembered_makes_surfaces_anew_a
         child = rt.child(before)
         below = await child.surface()
         calling = asyncio.ensure_future(child.call("probe", {}, surface=below))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not (asked := await rt.approvals()):  # noqa: ASYNC110 -- there is nothing to wait on
                 await asyncio.sleep(0)
         rule = next(each.rule for each in asked[0].suggested_updates if each.rule)

@@ -65,7 +65,7 @@ def _play(caller, *interference):
         for happen in interference:
             await _turns()
             happen(task)
-        await asyncio.wait([task], timeout=10)
+        await asyncio.wait([task], timeout=60)
         return task
 
     task = asyncio.run(main())

@@ -8,7 +8,7 @@ from agenttool import Runtime, tool
 from agenttool.server import status
 from agenttool.server.status import status_of
 
-BOUND_S = 30
+BOUND_S = 60
 
 
 @tool(read_only=False)

@@ -80,7 +80,7 @@ class ToolServer:
 
     async def until(self, found):
         """Wait until something is so, looking again at each request."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not found():
                 self.arrived.clear()
                 if not found():

@@ -286,7 +286,7 @@ async def test_a_deployment_may_stop_waiting(running, tool_server):
 async def test_nobody_waits_longer_than_a_result_could_come_in(running, tool_server, monkeypatch, within_s):
     server = tool_server()
     monkeypatch.setattr(session, "Addresses", partial(Addresses, lifetime_ns=10**9))
-    async with running(server, within_s=within_s) as rt, asyncio.timeout(10):
+    async with running(server, within_s=within_s) as rt, asyncio.timeout(60):
         surface = await rt.surface()
         result = await rt.call("read_probe", {"bed": 1}, surface=surface)
         assert result.error.error_class.value == "timeout"

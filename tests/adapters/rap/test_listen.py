@@ -18,7 +18,7 @@ from agenttool.stores.memory_shelf import MemoryShelf
 
 ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 SECRET = b"s" * 32
-BOUND_S = 30
+BOUND_S = 60
 
 
 class Nobody:

@@ -41,7 +41,7 @@ class Closing:
 @pytest.mark.requirement("RAP-300")
 async def test_a_notice_that_meets_a_closed_connection_goes_out_on_another():
     host = Closing()
-    async with await asyncio.start_server(host.serve, "127.0.0.1", 0) as server, asyncio.timeout(20):
+    async with await asyncio.start_server(host.serve, "127.0.0.1", 0) as server, asyncio.timeout(60):
         host.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         source = RapSource(name="gh", url=host.url, allow=("127.0.0.1",))
         async with Runtime.open(sources=[source]) as rt:

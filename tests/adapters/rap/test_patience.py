@@ -41,7 +41,7 @@ async def listening():
         return reader, writer
 
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             yield connect
     finally:
         for each in writers:
@@ -56,12 +56,13 @@ async def is_hung_up(reader):
         return True
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(patience, "HEAD_S", 0.2)
     monkeypatch.setattr(patience, "WHOLE_S", 0.4)
 
 
+@pytest.mark.usefixtures("_in_a_hurry")
 @pytest.mark.parametrize("sent", [b"", b"P", POST[:-2], POST, POST + b"ab", POST.replace(b"/ ", b"/early ") + b"a"])
 async def test_half_a_request_is_not_waited_for(sent):
     async with listening() as connect:
@@ -72,6 +73,7 @@ async def test_half_a_request_is_not_waited_for(sent):
         assert await is_hung_up(reader)
 
 
+@pytest.mark.usefixtures("_in_a_hurry")
 @pytest.mark.parametrize(("begun", "drop"), [(b"GET / HTTP/1.1\r\nA: ", b"x"), (b"", b"\r\n"), (POST, b"")])
 async def test_a_drop_now_and_then_buys_no_time(begun, drop):
     async with listening() as connect:
@@ -93,9 +95,7 @@ async def test_a_head_without_end_is_not_read_to_its_end():
         assert await is_hung_up(reader)
 
 
-async def test_requests_are_served_one_after_the_other_in_pieces_and_at_once(monkeypatch):
-    monkeypatch.setattr(patience, "HEAD_S", 10)
-    monkeypatch.setattr(patience, "WHOLE_S", 20)
+async def test_requests_are_served_one_after_the_other_in_pieces_and_at_once():
     async with listening() as connect:
         reader, writer = await connect()
         for pieces in ([POST + b"abcd"], [POST[:20], POST[20:] + b"ab", b"cd"], [POST + b"abcd" + POST + b"efgh"]):
@@ -108,7 +108,6 @@ async def test_requests_are_served_one_after_the_other_in_pieces_and_at_once(mon
 
 
 async def test_those_who_say_nothing_make_room_for_those_who_do(monkeypatch):
-    monkeypatch.setattr(patience, "HEAD_S", 10)
     monkeypatch.setattr(patience, "MOST_CONNECTIONS", 3)
     async with listening() as connect:
         first, _ = await connect()
@@ -121,7 +120,6 @@ async def test_those_who_say_nothing_make_room_for_those_who_do(monkeypatch):
 
 
 async def test_those_who_have_had_their_answer_make_room_for_newcomers(monkeypatch):
-    monkeypatch.setattr(patience, "HEAD_S", 10)
     monkeypatch.setattr(patience, "MOST_CONNECTIONS", 2)
     async with listening() as connect:
         for _ in range(5):
@@ -144,9 +142,7 @@ TRAILER = b"T: " + b"x" * 1000 + b"\r\n"
     ],
     ids=["trailers", "trailers of what is answered", "a head behind another request", "one long header"],
 )
-async def test_what_stands_around_a_body_without_end_is_not_kept(monkeypatch, begun, drop):
-    monkeypatch.setattr(patience, "HEAD_S", 60)
-    monkeypatch.setattr(patience, "WHOLE_S", 60)
+async def test_what_stands_around_a_body_without_end_is_not_kept(begun, drop):
     async with listening() as connect:
         reader, writer = await connect()
         writer.write(begun)
@@ -161,9 +157,7 @@ async def test_what_stands_around_a_body_without_end_is_not_kept(monkeypatch, be
             assert await hung_up
 
 
-async def test_a_long_body_in_pieces_is_taken(monkeypatch):
-    monkeypatch.setattr(patience, "HEAD_S", 60)
-    monkeypatch.setattr(patience, "WHOLE_S", 60)
+async def test_a_long_body_in_pieces_is_taken():
     async with listening() as connect:
         reader, writer = await connect()
         for _ in range(2):

@@ -103,7 +103,7 @@ async def test_what_stalled_is_tried_one_at_a_time_until_it_answers(monkeypatch)
 
     gates = [asyncio.Event() for _ in range(4)]
     tasks = [asyncio.ensure_future(take(number, gate)) for number, gate in enumerate(gates)]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not order:
             await settled()
         await settled()
@@ -169,7 +169,7 @@ async def made(limits, asked):
     for task, (_, _, ending, _) in zip(tasks, asked, strict=True):
         if ending == "leaves":
             task.cancel()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(end is None or isinstance(end, asyncio.CancelledError) for end in ends)
     assert (shared._held, dict(shared._counts), bool(shared._waiting)) == ({}, {}, False)

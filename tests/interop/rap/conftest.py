@@ -238,7 +238,7 @@ class Box:
         self.manifest = {}
 
     def next(self):
-        assert self.arrived.acquire(timeout=20)
+        assert self.arrived.acquire(timeout=BOUND_S)
         return self.messages.pop(0)
 
 

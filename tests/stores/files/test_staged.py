@@ -12,7 +12,7 @@ from agenttool.stores.files.payloads import REFRESH_S, ObjectPayloads
 
 DATA = b"twelve lines of notes"
 DIGEST = digest_of_bytes(DATA)
-BOUND_S = 30
+BOUND_S = 60
 
 
 @contextmanager
