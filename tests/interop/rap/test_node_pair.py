@@ -168,7 +168,7 @@ def test_a_page_without_tls_is_shown_to_nobody(pair):
     _, runtime = pair(["--patience", "50"])
     runtime.do("invoke", thread="s", id="m", tool="read_mail")
     assert text_of(runtime.wait_for(event="result", id="m")).startswith("Error: nobody authorized")
-    assert runtime.told(event="malformed", reason="auth_url must be HTTPS")
+    runtime.wait_for(event="malformed", reason="auth_url must be HTTPS")
     assert runtime.told(event="oauth") == []
 
 

@@ -52,6 +52,7 @@ def test_events_outside_of_their_subscription_are_dropped(pair):
     runtime.do("invoke", thread="s", id="w", tool="watch", arguments={"bed": 1, "events": 3, "associative": True})
     provider.wait_for(event="fault", what="late event", status=410)
     provider.wait_for(event="fault", what="early event", status=404)
+    runtime.wait_for(event="injected", count=3)
     assert [json.loads(line["text"])["n"] for line in runtime.told(event="injected")] == [1, 2, 3]
 
 
@@ -134,16 +135,16 @@ def test_a_crashed_provider_finishes_what_it_had_accepted(pair, node_provider, t
 
 def test_a_crashed_runtime_takes_up_its_calls_at_the_same_address(pair, node_runtime, tmp_path):
     provider, runtime = pair(runtime_options=["--state", tmp_path / "r"])
-    runtime.do("invoke", thread="s", id="g", tool="grow", arguments={"ms": 300})
     runtime.do("invoke", thread="s", id="v", tool="open_valve", arguments={"minutes": 2}, consent=True)
-    runtime.wait_for(event="attempt", id="g", status=200)
     runtime.wait_for(event="choice", id="v")
+    runtime.do("invoke", thread="s", id="g", tool="grow", arguments={"ms": 2000})  # it outlasts the kill
+    runtime.wait_for(event="attempt", id="g", status=200)
     runtime.kill()
     again = node_runtime("--state", tmp_path / "r")
     assert again.port == runtime.port
     again.do("choose", thread="s", id="v", selected=0)
     assert text_of(again.wait_for(event="result", id="v")) == "picked 0: Open for 2 minutes"
-    assert text_of(again.wait_for(event="result", id="g")) == "grown after 300 ms"
+    assert text_of(again.wait_for(event="result", id="g")) == "grown after 2000 ms"
     provider.exactly(2, event="run")
 
 

@@ -123,11 +123,11 @@ def test_a_provider_that_is_killed_again_and_again_loses_nothing_and_repeats_no_
 @pytest.mark.requirement("RAP-110")
 def test_a_result_waits_for_a_runtime_that_is_away(served, node_runtime, tmp_path):
     _, runtime = served("--state", tmp_path / "r")
-    runtime.do("invoke", thread="s", id="g", tool="grow", arguments={"ms": 300})
+    runtime.do("invoke", thread="s", id="g", tool="grow", arguments={"ms": 2000})  # it outlasts the kill
     runtime.wait_for(event="attempt", id="g", status=200)
     runtime.kill()
     again = node_runtime("--state", tmp_path / "r")
-    assert text_of(again.wait_for(event="result", id="g")) == "grown after 300 ms"
+    assert text_of(again.wait_for(event="result", id="g")) == "grown after 2000 ms"
 
 
 @pytest.mark.requirement("RAP-045", "RAP-046", "RAP-047")

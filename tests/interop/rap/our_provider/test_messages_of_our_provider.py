@@ -171,7 +171,7 @@ def test_closing_a_thread_cleans_up_behind_it(served):
     assert text_of(runtime.wait_for(event="result", id="r1")) == "1"
     runtime.do("close", thread="s/a")
     assert runtime.wait_for(event="notice", notice="close_thread")["status"] == 200
-    for n in range(20):  # the cleaning up is in the background
+    for n in range(200):  # the cleaning up is in the background
         runtime.do("invoke", id=f"l{n}", **grandchild, **look)
         if text_of(runtime.wait_for(event="result", id=f"l{n}")).startswith("Error: "):
             break
