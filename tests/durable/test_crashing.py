@@ -13,7 +13,7 @@ PROGRAM = Path(__file__).parent / "crashing.py"
 
 def _rounds(folder, rounds, seed):
     program = [sys.executable, PROGRAM, folder, str(rounds), str(seed)]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=rounds * 3 + 60, check=False)
+    done = subprocess.run(program, capture_output=True, text=True, timeout=rounds * 10 + 120, check=False)
     print(done.stdout, done.stderr)
     seen, *wrong = done.stdout.splitlines()
     assert [line for line in wrong if line] == []

@@ -21,7 +21,9 @@ async def main(folder, owner):
     print("ready", flush=True)
     sys.stdin.readline()  # everybody begins at once
     answered = [each for each in questions if await calls.answer(each, owner.encode(), now_ns=NOW) is Taken.TAKEN]
-    taken = []
+    taken = [call.invocation_id for call in await calls.claim(now=Moment(NOW), limit=3)]
+    print("began", flush=True)
+    sys.stdin.readline()  # nobody takes more before everybody has some
     while found := await calls.claim(now=Moment(NOW), limit=3):
         taken += [call.invocation_id for call in found]
         await asyncio.sleep(0.002)  # let the others have a go

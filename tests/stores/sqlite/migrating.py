@@ -79,7 +79,7 @@ def main(folder, rounds, seed):
     whole = shutil.copy(old, Path(folder) / "whole.db")
     start = time.monotonic()
     os.waitpid(fork(whole), 0)
-    longest = (time.monotonic() - start) * 1.5
+    longest = time.monotonic() - start
     for number in range(rounds):
         path = shutil.copy(old, Path(folder) / f"{number}.db")
         children = [fork(path), fork(path)]
@@ -89,6 +89,7 @@ def main(folder, rounds, seed):
             os.waitpid(child, 0)
         version, is_new = version_of(path)
         seen[version] += 1
+        longest *= 1.5 if version == 1 else 0.7  # as long as it takes now, on a machine that others use, too
         if (version, is_new) not in ((1, False), (len(MIGRATIONS), True)):
             wrong.append(f"round {number}: schema {version}, and its tables {'are' if is_new else 'are not'} new")
         wrong += asyncio.run(look(path, pinned))

@@ -1,9 +1,13 @@
-"""One of several processes that write to one file: `sharing.py FOLDER NUMBER CALLS`; number 0 only looks at the file."""
+"""One of several processes that write to one file: `sharing.py FOLDER NUMBER`; number 0 only looks at the file.
+
+Each writes until it is told to stop, and says `shared` once others have written in between a few times; at the end it
+says how many calls it wrote.
+"""
 
 import asyncio
 import json
 import sys
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 from agenttool.journal.steps import STEPS
@@ -11,20 +15,30 @@ from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import story_of
 
 CALLERS = 4
+PER_WRITER = 1_000_000
+ENOUGH = 5
 
 
-async def write(store, first, count):
-    numbers = iter(range(first, first + count))
-    done = 0
+async def write(store, first):
+    stopped = asyncio.ensure_future(asyncio.to_thread(sys.stdin.readline))
+    numbers, done, mine, others = count(first), 0, 0, [0]
 
     async def caller():
-        nonlocal done
-        for number in numbers:
-            facts = story_of(number)
-            for fact in facts:
+        nonlocal done, mine
+        while not stopped.done():
+            for fact in story_of(next(numbers)):
                 store.log.append(fact)
+                mine += 1
                 await store.log.settle()
+                notice(store.log.last - mine)
             done += 1
+
+    def notice(theirs):
+        """Others have written if there is more that cannot be ours."""
+        if theirs > others[-1]:
+            others.append(theirs)
+            if len(others) == ENOUGH:
+                print("shared", flush=True)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(CALLERS):
@@ -33,8 +47,8 @@ async def write(store, first, count):
 
 
 def look(store):
-    facts = [fact for _, fact in store.log.read(0, 1_000_000)]
-    writers = [int(fact.invocation_id[4:], 16) // 1000 for fact in facts]
+    facts = [fact for _, fact in store.log.read(0, PER_WRITER)]
+    writers = [int(fact.invocation_id[4:], 16) // PER_WRITER for fact in facts]
     print(
         json.dumps(
             {
@@ -47,16 +61,16 @@ def look(store):
     )
 
 
-async def main(folder, number, count):
+async def main(folder, number):
     store = SqliteStore.open(Path(folder) / "state.db", steps=STEPS)
     if number:
         print("ready", flush=True)
         sys.stdin.readline()  # everybody begins at once
-        await write(store, number * 1000, count)
+        await write(store, number * PER_WRITER)
     else:
         look(store)
     await store.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

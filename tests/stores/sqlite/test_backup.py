@@ -55,7 +55,7 @@ async def test_a_copy_whose_process_was_killed_never_appears_and_goes_a_day_late
     target.parent.mkdir()
     for _ in range(2):
         child = await asyncio.create_subprocess_exec(sys.executable, "-c", DYING, path, target)
-        assert await asyncio.wait_for(child.wait(), 30) == -signal.SIGKILL
+        assert await asyncio.wait_for(child.wait(), 60) == -signal.SIGKILL
     left, under_way = target.parent.iterdir()
     precious = target.with_name("mine.unfinished")
     precious.write_text("precious")

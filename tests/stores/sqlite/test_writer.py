@@ -11,14 +11,15 @@ import pytest
 
 HERE = Path(__file__).parent
 ROUNDS = 150
+BOUND_S = 600
 
 
-def run(program, *arguments, before=(), timeout=120):
+def run(program, *arguments, before=()):
     done = subprocess.run(
         [*before, sys.executable, HERE / program, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=BOUND_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -42,24 +43,28 @@ def test_processes_that_write_at_once_share_one_chain(tmp_path):
     writers = 3
     children = [
         subprocess.Popen(
-            [sys.executable, HERE / "sharing.py", str(tmp_path), str(number), "40"],
+            [sys.executable, HERE / "sharing.py", str(tmp_path), str(number)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         for number in range(1, 1 + writers)
     ]
-    for child in children:
-        assert child.stdout.readline() == "ready\n"
-    for child in children:
-        child.stdin.write("go\n")
-        child.stdin.flush()
-    said = [child.communicate(timeout=120)[0] for child in children]
+    try:
+        for heard in ("ready\n", "shared\n"):
+            for child in children:
+                assert child.stdout.readline() == heard
+            for child in children:
+                child.stdin.write("go on\n")
+                child.stdin.flush()
+        said = [int(child.communicate(timeout=BOUND_S)[0]) for child in children]
+    finally:
+        for child in children:
+            child.kill()
     assert [child.returncode for child in children] == [0] * writers
-    assert [int(each) for each in said] == [40] * writers
-    seen, wrong = run("sharing.py", tmp_path, 0, 0)
+    seen, wrong = run("sharing.py", tmp_path, 0)
     assert wrong == []
-    assert seen == {"calls": 40 * writers, "facts": 40 * writers * 5, "switches": seen["switches"], "flaws": []}
+    assert seen == {"calls": sum(said), "facts": sum(said) * 5, "switches": seen["switches"], "flaws": []}
     assert seen["switches"] > writers, "they never really wrote at once"
 
 
