@@ -5,8 +5,9 @@ import gc
 import inspect
 import os
 import random
+import signal
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -24,8 +25,27 @@ os.environ.pop("PYTHONUNBUFFERED", None)
 pytest_plugins = ["agenttool.conformance.pytest_plugin"]
 
 BOUND_S = 180
+"""A test that takes so long waits for what never comes; a slow one has ten times as long."""
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 NOT_COMPARED = "packaged data was not compared with the project's ledgers: no folder 'shared' beside the repository"
+
+
+def _bound_of(item: pytest.Item) -> int:
+    return BOUND_S * (10 if item.get_closest_marker("slow") else 1)
+
+
+@pytest.fixture(autouse=True)
+def _bounded(request: pytest.FixtureRequest) -> Generator[None]:
+    """Fail a test that hangs, where it hangs: nobody knows what it would have taken with it."""
+
+    def give_up(*_: object) -> None:
+        pytest.fail("this test hangs; what it waits for is where it was interrupted")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(_bound_of(request.node) + 20)  # a coroutine is told first, by its loop
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -34,11 +54,11 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    unheard = []
+    unheard, bound_s = [], _bound_of(pyfuncitem)
 
     async def bounded() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
-        async with asyncio.timeout(BOUND_S):
+        async with asyncio.timeout(bound_s):
             await pyfuncitem.obj(**arguments)
         for _ in range(10):
             await asyncio.sleep(0)  # what was just canceled ends now, and generators that were left are closed

@@ -19,8 +19,6 @@ from agenttool.schema.compile import Checker
 from agenttool.schema.record_schemas import SCHEMA_FILES
 
 BOUND_S = 60
-PATIENCE_S = 180
-"""A test that takes so long waits for what never comes; a slow one has ten times as long."""
 HERE = Path(__file__).parent
 SCHEMAS = HERE.resolve().parents[2] / "shared" / "schemas"
 
@@ -38,20 +36,6 @@ def living():
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(keeper, "LOOK_EVERY_S", 0.02)
     monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.1)
-
-
-@pytest.fixture(autouse=True)
-def _bounded(request):
-    """Fail a test that hangs, where it hangs: nobody knows what a process in trouble does not do."""
-
-    def give_up(*_):
-        pytest.fail("this test hangs; what it waits for is where it was interrupted")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(PATIENCE_S * (10 if request.node.get_closest_marker("slow") else 1))
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture
