@@ -18,7 +18,7 @@ from agenttool.cli.serving import Serving, address_of, bind, is_beyond, stoppabl
 from agenttool.codec import json_bytes
 from agenttool.config import environment
 from agenttool.errors import ConfigError
-from agenttool.rap import Bearer, Provider
+from agenttool.rap import Bearer, Credential, Provider, Signed
 from agenttool.rap.checking import Finding, looking_at
 from agenttool.records import Json
 
@@ -66,6 +66,9 @@ def check(
     token_env: Annotated[
         str | None, typer.Option(metavar="NAME", help="The environment variable that holds the bearer token to show")
     ] = None,
+    secret_env: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The environment variable that holds the secret to sign with")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each promise")] = False,
 ) -> None:
     """Look at a provider from outside: does it do what runtimes count on
@@ -78,7 +81,7 @@ def check(
     some could not be looked at.
     """  # noqa: D415 -- as in the table of commands
     try:
-        found = asyncio.run(_looked_at(url, None if token_env is None else Bearer(_token(token_env))))
+        found = asyncio.run(_looked_at(url, _credential(token_env, secret_env)))
     except ConfigError as error:
         refuse(error)
     for each in found:
@@ -107,14 +110,22 @@ def describe(
     typer.echo(json_bytes({"toolset": provider.name, "page": page}).decode() if as_json else page, nl=as_json)
 
 
-def _token(name: str) -> str:
-    token = environment([name]).get(name)
-    if token is None:
-        raise ConfigError(f"--token-env names {name!r}, which is not set; set it, or leave it out")
-    return token
+def _credential(token_env: str | None, secret_env: str | None) -> Credential | None:
+    if token_env is not None and secret_env is not None:
+        raise ConfigError("--token-env shows a token, and --secret-env signs instead; leave one of them out")
+    if token_env is not None:
+        return Bearer(_variable("--token-env", token_env))
+    return None if secret_env is None else Signed(_variable("--secret-env", secret_env))
 
 
-async def _looked_at(url: str, credential: Bearer | None) -> list[Finding]:
+def _variable(option: str, name: str) -> str:
+    value = environment([name]).get(name)
+    if value is None:
+        raise ConfigError(f"{option} names {name!r}, which is not set; set it, or leave it out")
+    return value
+
+
+async def _looked_at(url: str, credential: Credential | None) -> list[Finding]:
     async with looking_at(url, credential) as look:
         return await look.findings()
 

@@ -1,7 +1,8 @@
 """RAP for authors of slow tools: acknowledge, work, report, survive. See `Provider`."""
 
 from agenttool.adapters.python.context import Progress
-from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
+from agenttool.adapters.rap.credentials import Bearer, Credential
+from agenttool.adapters.rap.signed import Signed
 from agenttool.adapters.rap.wire import Segment, shown_diff, shown_image, shown_text
 from agenttool.ports.limits import RateLimit
 from agenttool.rap.call import Call

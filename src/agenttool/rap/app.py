@@ -12,8 +12,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from agenttool.adapters.rap import credentials
-from agenttool.adapters.rap.credentials import TakenOnce
 from agenttool.adapters.rap.forgery import check_url
 from agenttool.adapters.rap.wire import (
     CancelToolCall,
@@ -26,6 +24,7 @@ from agenttool.adapters.rap.wire import (
     write,
 )
 from agenttool.errors import RecordError, StoreError
+from agenttool.rap.admission import Admission
 from agenttool.rap.asking import CHOICES_PATH
 from agenttool.rap.governed import governed_tools
 from agenttool.rap.keeping.calls import NewCall
@@ -35,10 +34,6 @@ from agenttool.rap.settings import Settings
 
 INVOKE_PATH = "/invoke"
 _JSON = "application/json"
-_OF_BROWSERS = ("origin", "sec-fetch-site")
-"""What browsers send along with what a page does: a page that somebody has open must not reach what trusts everybody
-here, and it can, for a body without a type goes out without asking."""
-
 _FULL = "too many calls are under way; try again later"
 _MOST_BASES = 100
 """So many of the names that callers know this server by are remembered; it only saves time."""
@@ -53,7 +48,7 @@ class Door:
     def __init__(self, settings: Settings) -> None:
         """Take the provider whose door this is."""
         self._settings = settings
-        self._once = settings.admits if isinstance(settings.admits, TakenOnce) else None
+        self._admission = Admission(settings)
         self._live: Live | None = None
         self._bases: dict[tuple[str, str | None, str], str] = {}
 
@@ -101,7 +96,7 @@ class Door:
     async def discover(self, request: Request) -> Response:
         """Give the manifest as it is now."""
         settings = self._settings
-        await self._admitted(request)
+        await self._admission.caller_of(request, b"", self.live.take_once)
         manifest = Manifest(
             name=settings.name,
             description=settings.description,
@@ -195,7 +190,7 @@ class Door:
 
     async def _message(self, request: Request) -> tuple[str, bytes]:
         body = await self._body(request)
-        return await self._admitted(request, body), body
+        return await self._admission.caller_of(request, body, self.live.take_once), body
 
     async def _body(self, request: Request) -> bytes:
         """Read a JSON body, as long as it is no longer than allowed and arrives in time."""
@@ -214,23 +209,6 @@ class Door:
         except ClientDisconnect:
             raise HTTPException(400, "the request was cut off") from None
         return bytes(body)
-
-    async def _admitted(self, request: Request, body: bytes = b"") -> str:
-        """Name the caller."""
-        admits = self._settings.admits
-        if admits is None:
-            if any(name in request.headers for name in _OF_BROWSERS):
-                raise HTTPException(403, "web pages may not call; give the provider `auth`, and present it")
-            return ""
-        target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        asked = credentials.Request(method=request.method, target=target, headers=headers, body=body)
-        caller = admits.caller_of(asked)
-        if caller is not None and self._once is not None and not await self.live.take_once(*self._once.once(asked)):
-            caller = None
-        if caller is None:
-            raise HTTPException(401, "not authorized", {"WWW-Authenticate": "Bearer"})
-        return caller
 
     def _base_url(self, request: Request) -> str:
         if self._settings.url is not None:

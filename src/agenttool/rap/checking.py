@@ -25,6 +25,8 @@ WITHIN_S = 10.0
 
 _GRACE_S = 0.5
 _BAD, _WRONG_TYPE = 400, 415
+_KNOWS_US_NOT = (401, 403)
+_MOST_SAID = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,4 +193,6 @@ def _flaws(result: object, invocation: JsonObject) -> list[str]:
 
 
 def _seen(reply: Reply) -> str:
-    return reply.fault or f"it answered {reply.status}"
+    """Say what came instead, in the server's own words where it says why it knows nobody of us."""
+    said = " ".join(reply.body.decode(errors="replace").split())[:_MOST_SAID] if reply.status in _KNOWS_US_NOT else ""
+    return reply.fault or f"it answered {reply.status}{f': {said}' if said else ''}"

@@ -8,9 +8,10 @@ from typing import TypeVar, Unpack, overload
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from agenttool.adapters.rap.credentials import Credential, ShownTo, Signed
+from agenttool.adapters.rap.credentials import Credential, ShownTo, origin_of
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.headers import check_headers
+from agenttool.adapters.rap.signed import Signed, Speaker
 from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.assemble import Runtime
 from agenttool.errors import ConfigError, RecordError
@@ -57,7 +58,8 @@ class Provider:
             name: of the toolset.
             description: of the toolset, for people.
             store: the file that keeps calls; `NAME.rap.db` in the current folder if left out.
-            url: the base URL under which runtimes reach this server; taken from each request if left out.
+            url: the base URL under which runtimes reach this server; taken from each request if left out. `Signed`
+                requests must have been signed for it; without one, for the address that is listened at.
             auth: who may call, such as `Bearer(...)`; leave it out in a trusted network only.
             sign: what callbacks present to be known, such as `Signed(...)`.
             sign_to: origins of runtimes that may see it, such as `https://runtime.example`. A signature may be seen by
@@ -79,14 +81,17 @@ class Provider:
             check_headers({} if sign is None else sign.headers("POST", "https://runtime.example/", b""))
         except RecordError as error:
             raise ConfigError(f"`sign` cannot be presented: {error}") from None
+        if url is not None:
+            origin_of(url)
+        presents = sign.by(Speaker.PROVIDER) if isinstance(sign, Signed) else sign
         self._settings = Settings(
             name=name,
             description=description,
             store=Path(store or f"{name.replace('/', '-')}.rap.db"),
             url=None if url is None else url.rstrip("/"),
             reach=Reach.of(allow, https_only=https_only),
-            admits=auth,
-            presents=ShownTo(sign, sign_to) if sign is not None and sign_to else sign,
+            admits=auth.by(Speaker.RUNTIME) if isinstance(auth, Signed) else auth,
+            presents=ShownTo(presents, sign_to) if presents is not None and sign_to else presents,
             limits=limits or Limits(),
             cipher=cipher,
             clients={client.name: client for client in clients},

@@ -3,31 +3,32 @@
 import hashlib
 import hmac
 import re
-import secrets
-import time
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
 from agenttool.errors import ConfigError
 
-_SHORTEST = 16
+SHORTEST = 16
 """A secret with fewer characters can be guessed."""
 
 _TOKEN = re.compile(r"[\x21-\x7e]+")
-_SIGNATURE = re.compile(r"t=(\d{1,12}),n=([0-9a-f]{32}),v1=([0-9a-f]{64})")
-SIGNATURE_HEADER = "X-RAP-Signature"
 _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a credential is checked on. Names of headers are in lower case; the target is the path with its query."""
+    """What a credential is checked on.
+
+    Attributes:
+        url: where it came to, as the one knows who was asked; never as the request itself says. None if that is not
+            known either.
+        headers: their names are in lower case.
+    """
 
     method: str
-    target: str
+    url: str | None
     headers: Mapping[str, str]
     body: bytes
 
@@ -53,6 +54,18 @@ class TakenOnce(Protocol):
         ...
 
 
+@runtime_checkable
+class SaysWhy(Protocol):
+    """A credential that can tell a caller what was wrong with a request that it did not admit."""
+
+    challenge: str
+    """What is expected instead, as the name of an authentication scheme."""
+
+    def why_not(self, request: Request) -> str:
+        """Say why a request was not admitted, in words that help nobody to make one that is."""
+        ...
+
+
 class Bearer:
     """A shared token for each caller: `Bearer({"token…": "runtime-a"})`, or the tokens alone."""
 
@@ -63,8 +76,8 @@ class Bearer:
             ConfigError: there is none, or one is short enough to be guessed.
         """
         named = {tokens: "caller"} if isinstance(tokens, str) else dict(tokens)
-        if not named or any(len(token) < _SHORTEST or not _TOKEN.fullmatch(token) for token in named):
-            raise ConfigError(f"a bearer token must have {_SHORTEST} plain characters or more; make a longer one")
+        if not named or any(len(token) < SHORTEST or not _TOKEN.fullmatch(token) for token in named):
+            raise ConfigError(f"a bearer token must have {SHORTEST} plain characters or more; make a longer one")
         self._own = next(iter(named))
         self._callers = {_digest(token): caller for token, caller in named.items()}
 
@@ -82,60 +95,6 @@ class Bearer:
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """Present one's own token."""
         return {"Authorization": f"Bearer {self._own}"}
-
-
-class Signed:
-    """A shared secret that never travels: each request is signed, holds for a while, and is taken once."""
-
-    def __init__(self, secret: str, *, window_s: int = 300, clock: Callable[[], float] = time.time) -> None:
-        """Take the secret, and how far two clocks may be apart.
-
-        Raises:
-            ConfigError: the secret is short enough to be guessed.
-        """
-        if len(secret) < _SHORTEST:
-            raise ConfigError(f"a signing secret must have {_SHORTEST} characters or more; make a longer one")
-        self._secret = secret.encode()
-        self._window_s = window_s
-        self._clock = clock
-        self._seen: set[str] = set()
-        self._ages: deque[tuple[float, str]] = deque()
-
-    def caller_of(self, request: Request) -> str | None:
-        """Tell whether the signature is right, recent, and not a replay."""
-        found = _SIGNATURE.fullmatch(request.headers.get(SIGNATURE_HEADER.lower(), ""))
-        if found is None:
-            return None
-        moment, nonce, signature = found.groups()
-        now = self._clock()
-        expected = self._sign(moment, nonce, request.method, request.target, request.body)
-        is_right = hmac.compare_digest(expected, signature) and abs(now - int(moment)) <= self._window_s
-        return "signed" if is_right and self._is_new(nonce, now) else None
-
-    def once(self, request: Request) -> tuple[str, float]:
-        """Give the nonce of a request that was admitted, and the end of its time."""
-        [(moment, nonce, _)] = _SIGNATURE.findall(request.headers[SIGNATURE_HEADER.lower()])
-        return nonce, int(moment) + self._window_s
-
-    def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """Sign a request."""
-        moment, nonce = str(int(self._clock())), secrets.token_hex(16)
-        parts = urlsplit(url)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        return {SIGNATURE_HEADER: f"t={moment},n={nonce},v1={self._sign(moment, nonce, method, target, body)}"}
-
-    def _sign(self, moment: str, nonce: str, method: str, target: str, body: bytes) -> str:
-        head = "\n".join((moment, nonce, method.upper(), target, hashlib.sha256(body).hexdigest()))
-        return hmac.new(self._secret, head.encode(), hashlib.sha256).hexdigest()
-
-    def _is_new(self, nonce: str, now: float) -> bool:
-        while self._ages and self._ages[0][0] < now - 2 * self._window_s:
-            self._seen.discard(self._ages.popleft()[1])
-        if nonce in self._seen:
-            return False
-        self._seen.add(nonce)
-        self._ages.append((now, nonce))
-        return True
 
 
 class ShownTo:
@@ -173,6 +132,17 @@ def origin_of(url: str) -> tuple[str, str, int]:
             f"an origin must be written such as 'https://host.example', got {url!r}; correct it"
         ) from None
     return parts.scheme, (parts.hostname or "").removesuffix("."), port
+
+
+def spelled_origin(url: str) -> str:
+    """Write the origin of a URL down, the same for all URLs of that origin: `https://gh.example`, with no usual port.
+
+    Raises:
+        ConfigError: it is no http or https URL.
+    """
+    scheme, host, port = origin_of(url)
+    named = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{named}" if port == _PORTS[scheme] else f"{scheme}://{named}:{port}"
 
 
 def _digest(token: str) -> bytes:

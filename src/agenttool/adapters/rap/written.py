@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 
-from agenttool.adapters.rap.credentials import Bearer
+from agenttool.adapters.rap.credentials import Bearer, Credential
 from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.signed import Signed
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject
 
@@ -11,6 +12,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "url": (str,),
     "pin": (str,),
     "token_env": (str,),
+    "secret_env": (str,),
     "allow": (list,),
     "presents_to": (list,),
     "within_s": (int, float),
@@ -23,9 +25,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "max_prompts": (int,),
 }
 
+_SECRET: dict[str, Callable[[str], Credential]] = {"token_env": Bearer, "secret_env": Signed}
+"""What may name the variable with a secret, and what is made of that."""
+
 
 def read_source(name: str, members: JsonObject, variable: Callable[[str], str | None]) -> RapSource:
-    """Read the table of a source; a token comes from the environment, by the name of its variable.
+    """Read the table of a source; a secret comes from the environment, by the name of its variable.
 
     Raises:
         ConfigError: a member is not known, or not what it should be.
@@ -38,15 +43,18 @@ def read_source(name: str, members: JsonObject, variable: Callable[[str], str | 
     if "url" not in members:
         raise ConfigError('a rap source says where it is; write url = "https://…"')
     given = {key: tuple(map(str, value)) if isinstance(value, list) else value for key, value in members.items()}
-    given.pop("token_env", None)
+    for each in _SECRET:
+        given.pop(each, None)
     return RapSource(name=name, credential=_credential(members, variable), **given)  # pyright: ignore[reportArgumentType] -- each was checked just now
 
 
-def _credential(members: JsonObject, variable: Callable[[str], str | None]) -> Bearer | None:
-    named = members.get("token_env")
-    if not isinstance(named, str):
-        return None
-    token = variable(named)
-    if token is None:
-        raise ConfigError(f"token_env names {named!r}, which is not set; set it, or take it out")
-    return Bearer(token)
+def _credential(members: JsonObject, variable: Callable[[str], str | None]) -> Credential | None:
+    named = [(member, str(members[member])) for member in _SECRET if member in members]
+    if len(named) > 1:
+        raise ConfigError("token_env shows a token, and secret_env signs instead; take one of them out")
+    for member, name in named:
+        secret = variable(name)
+        if secret is None:
+            raise ConfigError(f"{member} names {name!r}, which is not set; set it, or take it out")
+        return _SECRET[member](secret)
+    return None
