@@ -134,6 +134,34 @@ def test_a_look_that_has_not_seen_everything_says_so_by_its_status(serving, tmp_
     assert ('"is_kept":false' if words else "broken") not in checked.stdout
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_look_at_a_port_where_nobody_is_has_seen_nothing_and_found_nothing_broken(tmp_path, words):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    program = [sys.executable, "-m", "agenttool", "rap", "check", url, *words]
+    checked = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
+    assert checked.returncode == 3
+    assert ('"is_kept":null' if words else "not seen") in checked.stdout
+    assert "connection failed" in checked.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--token-env", "NOBODY_SET_THIS"], "--token-env names 'NOBODY_SET_THIS'"),
+        (["--secret-env", "NOBODY_SET_THIS"], "--secret-env names 'NOBODY_SET_THIS'"),
+        (["--secret-env", "A", "--token-env", "B"], "leave one of them out"),
+    ],
+)
+def test_a_look_whose_secret_is_not_there_is_not_begun(tmp_path, words, why):
+    program = [sys.executable, "-m", "agenttool", "rap", "check", "http://127.0.0.1:1", *words]
+    checked = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
+    assert checked.returncode == 2
+    assert why in " ".join(checked.stderr.split())
+
+
 BURNING = """
 from agenttool.rap import Provider
 

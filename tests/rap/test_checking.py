@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import socket
 
 import pytest
 
 from agenttool.errors import ConfigError
-from agenttool.rap import Bearer, checking
+from agenttool.rap import Bearer, Signed, checking
 from agenttool.rap.checking import looking_at
 
 WORD = "correct-horse-battery"
@@ -121,6 +122,32 @@ async def test_what_is_broken_is_found(serve_app, broken, count, named):
     assert (len(flawed), [promise for promise in flawed if named not in promise]) == (count, [])
     if broken != "manifest":
         assert found["shows calls of 'ring' by a text"] is None
+
+
+async def test_of_a_server_that_nobody_answers_for_nothing_is_said():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    async with looking_at(f"http://127.0.0.1:{port}") as look:
+        [found] = await look.findings()
+    assert found.is_kept is None
+    assert "connection failed" in found.told
+
+
+@pytest.mark.parametrize(
+    ("auth", "why"),
+    [(Bearer(WORD), "it answered 401: not authorized"), (Signed(WORD), "the request is signed for http://localhost:")],
+)
+async def test_of_a_server_that_does_not_let_us_in_nothing_is_said_but_why(make, serve_app, auth, why):
+    provider = make(auth=auth)
+
+    @provider.tool
+    async def ring() -> None:
+        """Ring."""
+
+    async with serve_app(provider) as url, looking_at(url.replace("127.0.0.1", "localhost"), Signed(WORD)) as look:
+        [found] = await look.findings()
+    assert found.is_kept is None
+    assert why in found.told
 
 
 @pytest.mark.parametrize("url", ["gh.example", "ftp://gh.example", "http://", "http://[x"])

@@ -78,7 +78,7 @@ def check(
     that nobody knows. It must be able to post to this machine.
 
     Exits with 0 if every promise is kept, 1 if one is broken, and 3 if none is, but
-    some could not be looked at.
+    some could not be looked at: nobody answered, say, or the token is not known.
     """  # noqa: D415 -- as in the table of commands
     try:
         found = asyncio.run(_looked_at(url, _credential(token_env, secret_env)))

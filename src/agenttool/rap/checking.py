@@ -96,7 +96,8 @@ class Look:
             manifest, told = (read_manifest(reply.body), "") if reply.is_accepted else (None, _seen(reply))
         except RecordError as error:
             manifest, told = None, str(error)
-        return manifest, [Finding(rules=rules, promise=promise, is_kept=manifest is not None, told=told)]
+        is_kept = None if _is_unheard(reply) else manifest is not None
+        return manifest, [Finding(rules=rules, promise=promise, is_kept=is_kept, told=told)]
 
     def _of_scripts(self, manifest: Manifest) -> list[Finding]:
         """Hold scripts to what is sure; of others nobody can say without running them."""
@@ -143,8 +144,10 @@ class Look:
     async def _of_refusals(self, manifest: Manifest) -> list[Finding]:
         async def refused(body: bytes, kind: str, status: int, what: str, rule: str) -> Finding:
             reply = await self._post(manifest.endpoint, body, kind)
-            told = "" if reply.status == status else _seen(reply)
-            return Finding(rules=(rule,), promise=f"refuses {what}", is_kept=reply.status == status, told=told)
+            is_kept = None if _is_unheard(reply) else reply.status == status
+            return Finding(
+                rules=(rule,), promise=f"refuses {what}", is_kept=is_kept, told="" if is_kept else _seen(reply)
+            )
 
         no_address = json_bytes({"operation": "x", "arguments": {}})
         form = json_bytes(self._invocation("no_such_operation", {}))
@@ -159,9 +162,9 @@ class Look:
         for path, rule in (("/cancel_tool_call", "RAP-286"), ("/close_thread", "RAP-303")):
             notice: JsonObject = {"thread_id": f"{self._thread}/../..", "tool_call_id": "nobody"}
             reply = await self._post(self._base + path, json_bytes(notice))
-            told = "" if reply.is_accepted else _seen(reply)
+            is_kept = None if _is_unheard(reply) else reply.is_accepted
             promise = f"takes {path} for what it does not know"
-            found.append(Finding(rules=(rule,), promise=promise, is_kept=reply.is_accepted, told=told))
+            found.append(Finding(rules=(rule,), promise=promise, is_kept=is_kept, told="" if is_kept else _seen(reply)))
         return found
 
     def _invocation(self, operation: str, arguments: JsonObject | list[object], **members: str) -> JsonObject:
@@ -190,6 +193,11 @@ def _flaws(result: object, invocation: JsonObject) -> list[str]:
     ]
     text = result.text if result.text is not None else ""
     return flaws if text.startswith("Error: ") else [*flaws, "its text does not begin with 'Error: '"]
+
+
+def _is_unheard(reply: Reply) -> bool:
+    """Tell whether nothing can be said of a server: nobody answered, or it does not let us in."""
+    return reply.status is None or reply.status in _KNOWS_US_NOT
 
 
 def _seen(reply: Reply) -> str:
