@@ -172,6 +172,7 @@ class Runtime(_Runtime):
         """
         if self._sources and self._core.parent is None:
             self.rap = await self._open_sources()
+            self._core.asked_again_in = self.rap.asked_again_in
         await super().__aenter__()
         if self.rap is not None and self._core.parent is None:
             self.rap.keep_asking()

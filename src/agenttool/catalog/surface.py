@@ -19,6 +19,7 @@ from agenttool.catalog.unresolved import (
     not_loaded,
     pending,
     unavailable,
+    undiscovered,
     unknown,
 )
 from agenttool.ports.surfacing import ProviderState
@@ -217,7 +218,7 @@ class Surface:
     def _why_not(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
         meant = [number for numbers in self._meanings(name) for number in numbers]
         if not meant:
-            return unknown(name)
+            return self._why_unknown(name, known_as)
         waiting = [each for each in dict.fromkeys(meant) if self.fates.codes[each] in LOADABLE]
         if self.newer is not None:
             now = self.latest().resolve(name, known_as)
@@ -226,6 +227,17 @@ class Surface:
             names = [self.roster.names.qualified[each] for each in waiting]
             return not_loaded(names, self.spoken(FINDER, known_as))
         return self._why_absent(meant[0])
+
+    def _why_unknown(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
+        """Say why nothing has a name: it came later, its provider has not said what it offers, or there is none."""
+        if self.newer is not None:
+            later = self.latest().resolve(name, known_as)
+            return later if isinstance(later, Unresolved) else came_later(name, was_waiting=False)
+        situation, provider = self.now or self.situation, name.partition(".")[0]
+        state = situation.circumstances.providers.get(provider, ProviderState.READY)
+        if state is ProviderState.READY or provider == name or situation.is_limited:
+            return unknown(name)  # whoever may not know of every tool is not told of providers either
+        return undiscovered(name, provider, state)
 
     def _why_absent(self, number: int) -> Unresolved:
         name, provider = self.roster.names.qualified[number], self.roster.entries[number].tool.declaration.namespace

@@ -1,9 +1,10 @@
 """Why a name leads to no tool that may run, for a program and for a person."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agenttool.catalog.filters import Absence
+from agenttool.ports.surfacing import ProviderState
 from agenttool.records import AbsentTool, ErrorClass
 
 MAX_TOLD = 200
@@ -12,11 +13,16 @@ MAX_TOLD = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unresolved:
-    """Why a name leads to no tool that may run, for a program and for a person."""
+    """Why a name leads to no tool that may run, for a program and for a person.
+
+    Attributes:
+        awaits: the provider that is waited for, if waiting may help.
+    """
 
     error_class: ErrorClass
     code: str
     message: str
+    awaits: str | None = None
 
 
 NO_SURFACE = Unresolved(
@@ -28,12 +34,21 @@ NO_SURFACE = Unresolved(
 
 def unknown(name: str) -> Unresolved:
     """Say that nothing is named so; a name that is none, such as a whole paragraph, is cut to what can be read."""
-    told = name if len(name) <= MAX_TOLD else f"{name[:MAX_TOLD]}…"
     return Unresolved(
         error_class=ErrorClass.UNKNOWN_TOOL,
         code="unknown_tool",
-        message=f"no tool on this surface is named {told!r}; call one that is listed, or search for it",
+        message=f"no tool on this surface is named {_told(name)!r}; call one that is listed, or search for it",
     )
+
+
+def undiscovered(name: str, provider: str, state: ProviderState) -> Unresolved:
+    """Say that nobody knows yet whether there is such a tool, for its provider has not said what it offers."""
+    if state is ProviderState.CONNECTING:
+        code, told = "pending_provider", "did not answer yet when asked what it offers"
+    else:
+        code, told = "unavailable_provider", "answered nothing of use when asked what it offers"
+    message = f"no tool is known as {_told(name)!r} yet: its provider {provider!r} {told}; it is asked again by itself"
+    return Unresolved(error_class=ErrorClass.UNKNOWN_TOOL, code=code, message=message, awaits=provider)
 
 
 def blocked(name: str, absence: Absence) -> Unresolved:
@@ -77,7 +92,7 @@ def came_later(name: str, *, was_waiting: bool) -> Unresolved:
 def pending(name: str, provider: str) -> Unresolved:
     """Say that the provider of a tool is not there yet."""
     told = f"{name!r} cannot be loaded yet: its provider {provider!r} is still connecting; search for it in a moment"
-    return _not_loaded("pending_provider", told)
+    return replace(_not_loaded("pending_provider", told), awaits=provider)
 
 
 def unavailable(name: str, provider: str) -> Unresolved:
@@ -97,6 +112,10 @@ def ambiguous(name: str, owners: Sequence[str]) -> Unresolved:
         code="ambiguous_name",
         message=f"{len(owners)} tools answer to {name!r}; call one of {choices}",
     )
+
+
+def _told(name: str) -> str:
+    return name if len(name) <= MAX_TOLD else f"{name[:MAX_TOLD]}…"
 
 
 def _not_loaded(code: str, message: str) -> Unresolved:

@@ -42,6 +42,10 @@ def _nobody_cares() -> None:
     """Do nothing: whoever made this core has no surfaces."""
 
 
+def _nobody_knows(provider: str) -> float | None:
+    """Say nothing: whoever made this core has no providers that are asked what they offer."""
+
+
 class UnderWay(Protocol):
     """A call as this file sees it; each of them is a `pipeline.call.Call`."""
 
@@ -99,6 +103,8 @@ class Core:
     """Searches for a model among the tools of the surface that it asks on."""
     policy_changed: Callable[[], None] = _nobody_cares
     """Called when a rule was remembered."""
+    asked_again_in: Callable[[str], float | None] = _nobody_knows
+    """Tells in how many seconds a provider that has not said what it offers is asked again."""
     offer_read_back: Callable[[Surface | None], None] = _no_way_back
     """Called when output was stored, with the surface that its call was made on."""
     source_buckets: dict[str, Bucket] = field(default_factory=dict[str, Bucket])

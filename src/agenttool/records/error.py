@@ -1,6 +1,7 @@
 """Why a call failed, and what whoever asked may do about it."""
 
 from agenttool.records.record import UNSET, Part, UnsetType
+from agenttool.records.surface import NextAction
 from agenttool.records.tokens import OpenEnum
 from agenttool.records.values import Json
 
@@ -66,6 +67,7 @@ class ToolError(Part, frozen=True, kw_only=True):
     recoverability: Recoverability | None = None
     retry_after: float | UnsetType | None = UNSET
     retry: RetryGuidance | None = None
+    next_action: NextAction | None = None
     phase: str | None = None
     abort_reason: str | None = None
     native_error_ref: Json | UnsetType = UNSET

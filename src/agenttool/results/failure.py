@@ -8,6 +8,7 @@ from agenttool.records import (
     InvocationId,
     InvocationStatus,
     Json,
+    NextAction,
     Outcome,
     Phase,
     RedactionState,
@@ -133,10 +134,14 @@ def told_to_model(error: ToolError) -> str:
     lines = [f"{error.error_class}: {error.message or error.error_class}"]
     if error.retry is not None and error.retry.safe is False:
         lines.append("The call may have taken effect: check before you repeat it.")
-    advice = f"Next: {guidance.advice}."
+    is_awaited = error.next_action == NextAction.WAIT_FOR_PROVIDER
+    advice = f"Next: {_WAIT if is_awaited else guidance.advice}."
     if isinstance(error.retry_after, int | float):
         advice += f" Wait {error.retry_after:g} seconds first."
     return "\n".join([*lines, advice])
+
+
+_WAIT = "wait until its provider has said what it offers, then search for the tool and call it if it is there"
 
 
 def summary_of(error: ToolError) -> str:

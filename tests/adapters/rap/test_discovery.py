@@ -12,7 +12,7 @@ from agenttool.adapters.rap.settings import RapSource
 from agenttool.errors import StoreError
 from agenttool.pipeline import keeper, prompts
 from agenttool.policy.rules import Rule
-from agenttool.ports.surfacing import ProviderState
+from agenttool.ports.surfacing import ProviderState, Role
 from agenttool.records import Behavior, EventType, RuleSource, ToolEvent
 from agenttool.server.status import status_of
 
@@ -86,6 +86,46 @@ async def test_a_search_says_which_server_is_still_awaited(away):
         await there(rt)
         found = await rt.search("select:s0.read_probe", surface=await rt.current(surface))
         assert (found.pending_providers, [each.tool_id for each in found.matches]) == ((), ["tool_s0.read_probe"])
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "told"),
+    [(503, "pending_provider", "did not answer yet"), (404, "unavailable_provider", "answered nothing of use")],
+)
+async def test_a_call_of_a_tool_whose_server_has_not_said_what_it_offers_says_what_to_wait_for(
+    away, monkeypatch, status, code, told
+):
+    monkeypatch.setattr(discovery, "FIRST_DELAY_S", 40.0)
+    monkeypatch.setattr(discovery, "LONGEST_DELAY_S", 40.0)
+    async with away(status=status) as (rt, server):
+        surface = await rt.surface()
+        result = await rt.call("s0.read_probe", {"bed": 1}, surface=surface)
+        error, again_ns = result.error, rt.rap.standings[0].next_try_at_ns
+        assert (error.error_class, error.error_code, error.next_action) == ("unknown_tool", code, "wait_for_provider")
+        assert f"'s0' {told}" in error.message
+        assert again_ns is not None
+        assert 1 <= error.retry_after <= 40
+        assert f"Wait {error.retry_after:g} seconds first" in result.content[0].text
+        assert error.retry.safe
+        for unknown in ("s1.read_probe", "read_probe", "s0"):
+            found = (await rt.call(unknown, {"bed": 1}, surface=surface)).error
+            assert (found.error_code, found.next_action, found.retry_after) == ("unknown_tool", None, None)
+        assert server.invocations == []
+
+
+async def test_who_may_not_know_of_every_tool_hears_nothing_of_servers_that_are_away(away):
+    async with away(times=1000) as (rt, _):
+        surface = await rt.surface(role=Role(name="guest", tools=("files.*",)))
+        assert (await rt.call("s0.read_probe", {}, surface=surface)).error.error_code == "unknown_tool"
+
+
+async def test_a_call_that_is_repeated_on_the_old_surface_is_told_of_the_current_one(away):
+    async with away() as (rt, _):
+        surface = await rt.surface()
+        await there(rt)
+        await until(lambda: not rt.rap.awaits("tool_s0.read_probe"))
+        error = (await rt.call("s0.read_probe", {"bed": 1}, surface=surface)).error
+        assert (error.error_class, error.error_code) == ("blocked_tool", "later_surface")
 
 
 @pytest.mark.requirement("RAP-157")

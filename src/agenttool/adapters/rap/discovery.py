@@ -84,7 +84,8 @@ class Discovery:
         """Ask those again that did not say, in the background; each that is further than before is `heard` of."""
         for source in self._sources:
             if not self._standings[source.name].is_ready:
-                self._asking.append(asyncio.create_task(self._until_it_says(source, heard)))  # noqa: TID251 -- `stop` is its parent
+                asking = self._until_it_says(source, self._planned(source), heard)
+                self._asking.append(asyncio.create_task(asking))  # noqa: TID251 -- `stop` is its parent
 
     def saw(self, name: str) -> None:
         """Hear that a server gave a sign of life; one that was away is asked soon."""
@@ -100,15 +101,22 @@ class Discovery:
         if asking:
             await asyncio.wait(asking)
 
-    async def _until_it_says(self, source: RapSource, heard: Callable[[], Awaitable[None]]) -> None:
-        while not (standing := self._standings[source.name]).is_ready:
-            delay_s = _delay(standing)
-            next_ns = self._now_ns() + round(delay_s * 1e9)
-            self._standings[source.name] = replace(standing, next_try_at_ns=next_ns)
+    async def _until_it_says(self, source: RapSource, delay_s: float, heard: Callable[[], Awaitable[None]]) -> None:
+        while not (before := self._standings[source.name]).is_ready:
             await self._rest(self._signs[source.name], delay_s)
             await self._ask(source)
-            if self._standings[source.name].state is not standing.state:
+            delay_s = self._planned(source)
+            if self._standings[source.name].state is not before.state:
                 await _told(heard)
+
+    def _planned(self, source: RapSource) -> float:
+        """Say for how long to leave a server alone, and note when it is asked again, for others to know."""
+        standing = self._standings[source.name]
+        delay_s = _delay(standing)
+        if not standing.is_ready:
+            next_ns = self._now_ns() + round(delay_s * 1e9)
+            self._standings[source.name] = replace(standing, next_try_at_ns=next_ns)
+        return delay_s
 
     async def _rest(self, sign: asyncio.Event, delay_s: float) -> None:
         """Leave a server alone for so long, or until it gives a sign; however many it gives, for a moment at least."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Iterable, Mapping
 
 from agenttool.adapters.rap.addresses import PATH, Addresses, secret_of
@@ -132,6 +133,12 @@ class Rap:
     def standings(self) -> tuple[Standing, ...]:
         """How far each server is from offering its tools, and when it is asked again."""
         return self._discovery.standings
+
+    def asked_again_in(self, source: str) -> float | None:
+        """Tell in how many seconds a server is asked again what it offers; none if it has said so, or is not known."""
+        moments = (each.next_try_at_ns for each in self.standings if each.source == source)
+        at_ns = next(moments, None)
+        return None if at_ns is None else float(max(1, math.ceil((at_ns - self._host.now_ns()) / 1e9)))
 
     def awaits(self, tool_id: ToolId) -> str | None:
         """Name the server that calls of a tool wait for, because it does not say that it offers it; none if it does."""

@@ -5,7 +5,7 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
-from agenttool.records import ErrorClass, Phase, replace, unresolved_tool
+from agenttool.records import ErrorClass, NextAction, Phase, replace, unresolved_tool
 from agenttool.results.failure import guided
 from agenttool.results.redaction import compile_redactor
 
@@ -52,4 +52,8 @@ def _unresolved(call: Call, found: Unresolved) -> ToolFailure:
     call.tool_id = unresolved_tool(call.request.name)
     call.request = replace(call.request, redactor=_NAMES_ONLY)
     call.note(steps.PLANNED, call.request)
-    return ToolFailure(guided(found.error_class, phase=_PHASE, message=found.message, code=found.code))
+    error = guided(found.error_class, phase=_PHASE, message=found.message, code=found.code)
+    if found.awaits is not None:
+        seconds = call.core.asked_again_in(found.awaits)
+        error = replace(error, next_action=NextAction.WAIT_FOR_PROVIDER, retry_after=seconds)
+    return ToolFailure(error)
