@@ -7,7 +7,7 @@ TEXT = {"type": "string"}
 
 def read(word, wanted=None):
     schema = {} if wanted is None else {"properties": {"x": wanted}}
-    return read_arguments([f"x={word}"], None, None, schema)["x"]
+    return read_arguments([f"x={word}"], None, None).by(schema)["x"]
 
 
 @pytest.mark.parametrize("text", ['1, "b": 2', '1,"value":2', "{a", "two words", '"quoted" twice'])
@@ -33,7 +33,25 @@ def test_where_the_tool_takes_text_a_word_is_text(word):
         ('"1"', TEXT, "1"),
         ("1", {"$ref": "#/$defs/A"}, 1),
         ("yes", {"type": "integer"}, "yes"),
+        ("1", {"enum": ["1", "2"]}, "1"),
+        ("1", {"enum": [1, "1"]}, 1),
+        ("1", {"const": "1"}, "1"),
+        ("1", {"anyOf": "rubbish", "enum": "rubbish"}, 1),
     ],
 )
 def test_a_word_is_json_where_the_tool_may_take_that(word, wanted, value):
     assert read(word, wanted) == value
+
+
+@pytest.mark.parametrize(
+    ("ref", "value"),
+    [("#/$defs/A", "1"), ("#/$defs/B", 1), ("#/$defs/C", "1"), ("#/$defs/D~1E", "1"), ("#/x/y", 1), ("https://x", 1)],
+)
+def test_what_a_schema_refers_to_within_itself_counts_and_a_circle_ends(ref, value):
+    defs = {"A": TEXT, "B": {"$ref": "#/$defs/B"}, "C": {"anyOf": [{"$ref": "#/$defs/A"}]}, "D/E": TEXT}
+    schema = {"properties": {"x": {"$ref": ref}}, "$defs": defs}
+    assert read_arguments(["x=1"], None, None).by(schema) == {"x": value}
+
+
+def test_single_values_count_for_more_than_what_was_given_as_json():
+    assert read_arguments(["x=1"], '{"x": 2, "y": 3}', None).by({}) == {"x": 1, "y": 3}

@@ -162,6 +162,54 @@ def test_a_look_whose_secret_is_not_there_is_not_begun(tmp_path, words, why):
     assert why in " ".join(checked.stderr.split())
 
 
+SAYING = '''
+from agenttool.rap import Provider
+
+provider = Provider("weather", allow=["127.0.0.1"])
+
+@provider.tool
+async def say(text: str, times: int, also: str | None = None) -> str:
+    """Say something."""
+    return f"{text!r} {times!r} {also!r}"
+'''
+SOURCE = """
+[sources.weather]
+kind = "rap"
+url = "{url}"
+allow = ["127.0.0.1"]
+attempts = 1
+
+[[rules]]
+behavior = "allow"
+tool = "*"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["weather.say", "say"])
+def test_the_words_of_a_call_are_read_by_the_schema_that_a_server_declares(serving, tmp_path, name):
+    (tmp_path / "bells.py").write_text(SAYING)
+    with serving("rap", "serve", "bells:provider", "--port", "0") as (_, line):
+        (tmp_path / "agenttool.toml").write_text(SOURCE.format(url=f"http://127.0.0.1:{line['port']}"))
+        program = [sys.executable, "-m", "agenttool", "call", name, "text=5", "times=6", "also=null"]
+        called = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
+    assert "'5' 6 None" in called.stdout, called.stderr
+
+
+@pytest.mark.slow
+def test_a_call_of_a_tool_of_a_server_that_is_down_says_so_in_its_result(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    (tmp_path / "agenttool.toml").write_text(SOURCE.format(url=url))
+    program = [sys.executable, "-m", "agenttool", "call", "weather.say", "text=5", "--json"]
+    called = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
+    assert called.returncode == 1
+    error = json.loads(called.stdout)["error"]
+    assert (error["error_class"], error["error_code"]) == ("unknown_tool", "pending_provider")
+    assert error["next_action"] == "wait_for_provider"
+    assert error["retry_after"] >= 1
+
+
 BURNING = """
 from agenttool.rap import Provider
 

@@ -12,7 +12,7 @@ import typer
 
 from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Runtime, Tool
-from agenttool.cli.arguments import read_arguments
+from agenttool.cli.arguments import Arguments, read_arguments
 from agenttool.cli.ending import show_result, what_stopped
 from agenttool.cli.loading import load_tools, refuse_if_no_tools, settings_file, store_file, store_place
 from agenttool.cli.refusing import refuse
@@ -54,7 +54,7 @@ def call(  # noqa: PLR0913 -- one for each word of the command
         is_kept = store_file(store, chosen) is not None
         with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is no part of its result
             tools = load_tools(places or [])
-            arguments = read_arguments(words or [], args, args_file, _schema(tools, name))
+            arguments = read_arguments(words or [], args, args_file)
             asked = Asked(name, arguments, tools, chosen, store_place(store), is_kept=is_kept, alone=as_json)
             result, invocation, is_parked = asyncio.run(asked.call(terminal))
     except (ConfigError, RecordError, StoreError) as error:
@@ -77,8 +77,14 @@ def call(  # noqa: PLR0913 -- one for each word of the command
         raise typer.Exit(PARKED if is_parked else CANCELED if result.status == "canceled" else 1)
 
 
-def _schema(tools: list[Tool], name: str) -> JsonObject:
-    """Find what the tool of a name takes; nothing if the name leads to no tool, or to several."""
+def _schema(rt: Runtime, surface: ToolSurface, tools: list[Tool], name: str) -> JsonObject:
+    """Find what the tool of a name takes, wherever it is from; nothing if the name leads to no tool, or to several.
+
+    What can be called, and is offered to nobody, such as a deprecated tool, is known where it was declared.
+    """
+    offered = [each for each in rt.offered(surface, deferred=False) if name in (each.name, each.qualified_name)]
+    if offered:
+        return offered[0].input_schema if len(offered) == 1 else {}
     declared = [each.declared if isinstance(each, FunctionTool) else each for each in tools]
     declarations = [each.declaration for each in declared if isinstance(each, DeclaredTool)]
     found = [each for each in declarations if name in (each.name, f"{each.namespace}.{each.name}")]
@@ -92,7 +98,7 @@ class Asked:
     def __init__(  # noqa: PLR0913 -- one for each word of the command
         self,
         name: str,
-        arguments: JsonObject,
+        arguments: Arguments,
         tools: list[Tool],
         settings: Path | None,
         store: str | None,
@@ -118,8 +124,9 @@ class Asked:
             refuse_if_no_tools(rt, self._tools)
             watch = Watch(rt, terminal, has_person=has_person, is_kept=self._is_kept)
             surface = await _surface_for(rt, self._name)
+            arguments = self._arguments.by(_schema(rt, surface, self._tools, self._name))
             async with watch:
-                calling = asyncio.ensure_future(rt.call(self._name, self._arguments, surface=surface))
+                calling = asyncio.ensure_future(rt.call(self._name, arguments, surface=surface))
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupter(rt, terminal))
                 left = asyncio.ensure_future(watch.left.wait())
                 await asyncio.wait((calling, left), return_when=asyncio.FIRST_COMPLETED)
