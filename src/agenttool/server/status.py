@@ -60,11 +60,15 @@ async def _of_rap(runtime: Runtime) -> JsonObject:
     views: list[Json] = [
         {"thread_id": thread_id, "view_type": view_type} for thread_id, view_type in await rap.views.names(limit=MOST)
     ]
-    told: JsonObject = {"unsettled": unsettled, "sources": [_source(each) for each in rap.standings]}
+    withheld = rap.withheld
+    told: JsonObject = {
+        "unsettled": unsettled,
+        "sources": [_source(each, withheld[each.source]) for each in rap.standings],
+    }
     return {**told, "subscriptions": subscriptions, "views": views, "faults": [*rap.faults]}
 
 
-def _source(standing: Standing) -> JsonObject:
+def _source(standing: Standing, withheld: tuple[str, ...]) -> JsonObject:
     return {
         "name": standing.source,
         "state": standing.state.value,
@@ -72,4 +76,5 @@ def _source(standing: Standing) -> JsonObject:
         "tries": standing.tries,
         "last_error": standing.fault,
         "next_try_at_ns": standing.next_try_at_ns,
+        "withheld": [*withheld],
     }

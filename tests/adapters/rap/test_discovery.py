@@ -216,22 +216,40 @@ async def test_news_that_cannot_be_written_down_are_told_when_they_can_be(away, 
         assert failed
 
 
-@pytest.mark.requirement("RAP-156")
-async def test_a_name_that_clashes_only_later_is_withheld_from_both_and_earlier_calls_still_end(away, tool_server):
+async def test_a_server_that_comes_later_takes_no_name_from_one_that_offers_it(away, tool_server, caplog):
     early = tool_server(tools=["read_probe", "water"])
     async with away(early) as (rt, late):
+        late.manifest["tools"].append({"name": "dig", "description": "d", "inputSchema": {"type": "object"}})
         surface = await rt.surface()
-        call = await rt.start("read_probe", {"bed": 1}, surface=surface)
-        invocation = await early.invoked()
+        first = await rt.start("read_probe", {"bed": 1}, surface=surface)
+        invoked = await early.invoked()
         await there(rt)
-        assert (await rt.call("read_probe", {"bed": 1}, surface=surface)).is_error
-        names = set((await rt.current(surface)).tool_refs)
-        assert "tool_s1.water" in names
-        assert not {"tool_s0.read_probe", "tool_s1.read_probe"} & names
-        assert len(rt.rap.faults) == 2
+        await until(lambda: not rt.rap.awaits("tool_s0.dig"))
+        current = await rt.current(surface)
+        assert {"tool_s1.read_probe", "tool_s1.water", "tool_s0.dig"} <= set(current.tool_refs)
+        assert "tool_s0.read_probe" not in current.tool_refs
+        second = await rt.start("read_probe", {"bed": 2}, surface=current)
+        await early.settle(invoked, "wet")
+        assert (await rt.wait(first.invocation_id)).content[0].text == "wet"
+        assert (await rt.call("s0.read_probe", {"bed": 1}, surface=current)).error.error_class == "blocked_tool"
         assert late.invocations == []
-        await early.settle(invocation, "wet")
-        assert (await rt.wait(call.invocation_id)).content[0].text == "wet"
+        await early.settle(await early.invoked(2), "dry")
+        assert (await rt.wait(second.invocation_id)).content[0].text == "dry"
+        [fault] = rt.rap.faults
+        assert "tools of 's0' cannot be offered: 'read_probe', for 's1' came first and keeps that name" in fault
+        assert caplog.text.count(fault) == 1
+        told = await status_of(rt)
+        assert told["faults"] == [fault]
+        assert [(each["name"], each["withheld"]) for each in told["sources"]] == [("s0", ["read_probe"]), ("s1", [])]
+
+
+async def test_a_name_that_nobody_offers_stays_so_whoever_comes_later(away, tool_server):
+    one, other = tool_server(tools=["read_probe", "water"]), tool_server(tools=["read_probe"])
+    async with away(one, other) as (rt, _):
+        await there(rt)
+        await until(lambda: not rt.rap.awaits("tool_s0.read_probe"))
+        assert [each for each in (await rt.surface()).tool_refs if each.endswith("read_probe")] == []
+        assert [each["withheld"] for each in (await status_of(rt))["sources"]] == [["read_probe"]] * 3
 
 
 async def test_a_late_tool_that_the_runtime_cannot_have_costs_no_other(away):

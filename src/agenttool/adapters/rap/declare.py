@@ -2,9 +2,9 @@
 
 import hashlib
 import logging
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.settings import RapSource
@@ -40,6 +40,7 @@ log = logging.getLogger("agenttool.rap")
 
 WELL_KNOWN = "/.well-known/rap-toolset"
 _PREFIX = "tool_"
+_NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +49,7 @@ class Toolset:
 
     Attributes:
         is_away: nobody answered, so that it may come by itself.
-        withheld: names that two toolsets use, or that are reserved, so that none of them is offered.
+        withheld: names that another toolset uses as well, or that are reserved, so that it does not offer them.
     """
 
     source: RapSource
@@ -93,22 +94,48 @@ async def discover(source: RapSource, courier: Courier) -> Toolset:
     return Toolset(source=source, manifest=manifest)
 
 
-def without_clashes(toolsets: Iterable[Toolset]) -> tuple[Toolset, ...]:
-    """Withhold every name that two toolsets use, from both of them, and every reserved one."""
+def without_clashes(toolsets: Iterable[Toolset], offered: Mapping[str, str] = _NOBODY) -> tuple[Toolset, ...]:
+    """Withhold every name that two toolsets use, from both of them, and every reserved one.
+
+    Of servers that come one after the other, the one that offers a name already keeps it for as long as the runtime
+    lasts: what is in use must not be taken away by whoever comes later and names a tool of its own like it.
+
+    Args:
+        toolsets: all that servers said by now.
+        offered: the names that are offered already, and by which source.
+    """
     found = tuple(toolsets)
-    names = Counter(tool.name for each in found if each.manifest is not None for tool in each.manifest.tools)
-    twice = frozenset(name for name, count in names.items() if count > 1) | RESERVED
-    return tuple(_withholding(each, twice) for each in found)
+    owners: dict[str, list[str]] = {}
+    for each in found:
+        for tool in () if each.manifest is None else each.manifest.tools:
+            owners.setdefault(tool.name, []).append(each.source.name)
+    return tuple(_withholding(each, owners, offered) for each in found)
 
 
-def _withholding(toolset: Toolset, names: frozenset[str]) -> Toolset:
-    own = frozenset(tool.name for tool in toolset.manifest.tools) if toolset.manifest is not None else frozenset[str]()
-    clashing = own & names
-    if not clashing:
+def _withholding(toolset: Toolset, owners: Mapping[str, list[str]], offered: Mapping[str, str]) -> Toolset:
+    own = toolset.source.name
+    tools = () if toolset.manifest is None else toolset.manifest.tools
+    why = {tool.name: _why_withheld(tool.name, own, owners[tool.name], offered) for tool in tools}
+    withheld = {name: why[name] for name in sorted(why) if why[name]}
+    if not withheld:
         return toolset
-    listed = ", ".join(map(repr, sorted(clashing)))
-    told = f"{listed} of {toolset.source.name!r} cannot be offered: another toolset has that name, or it is reserved"
-    return Toolset(source=toolset.source, manifest=toolset.manifest, withheld=clashing, fault=told)
+    reasons = {told: [name for name in withheld if withheld[name] == told] for told in dict.fromkeys(withheld.values())}
+    listed = "; ".join(f"{', '.join(map(repr, names))}, for {told}" for told, names in reasons.items())
+    fault = f"tools of {own!r} cannot be offered: {listed}"
+    return replace(toolset, withheld=frozenset(withheld), fault=fault)
+
+
+def _why_withheld(name: str, source: str, owners: Iterable[str], offered: Mapping[str, str]) -> str:
+    """Say why a source does not offer a name; nothing if it does."""
+    if name in RESERVED:
+        return "that name is reserved"
+    others = sorted({each for each in owners if each != source})
+    holder = offered.get(name)
+    if not others or holder == source:
+        return ""
+    if holder is not None:
+        return f"{holder!r} came first and keeps that name until the runtime is opened anew; rename one of them"
+    return f"{' and '.join(map(repr, others))} has that name, too, so nobody offers it; rename one of them"
 
 
 def prefix_of(source: RapSource) -> str:

@@ -7,7 +7,7 @@ from itertools import chain
 
 from agenttool.adapters.rap.addresses import Addresses
 from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.declare import Toolset, declare
+from agenttool.adapters.rap.declare import Toolset, declare, source_name_in
 from agenttool.adapters.rap.execute import RapExecutor
 from agenttool.adapters.rap.later import RapLater
 from agenttool.adapters.rap.notices import Notices
@@ -45,6 +45,12 @@ class Offers:
             if not count % _AT_A_TIME:
                 await asyncio.sleep(0)
         return tuple(faults)
+
+    @property
+    def offered(self) -> Mapping[str, str]:
+        """The names that are offered, and by which source: what somebody may be using."""
+        held = (tool_id for tool_id, lifecycle in self._declared.items() if lifecycle is Lifecycle.AVAILABLE)
+        return {tool_id.rpartition(".")[2]: source_name_in(tool_id) for tool_id in held}
 
     def knows(self, tool_id: ToolId) -> bool:
         """Tell whether the runtime has a tool, offered or not."""

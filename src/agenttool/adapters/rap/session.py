@@ -9,7 +9,7 @@ from agenttool.adapters.rap.addresses import PATH, Addresses, secret_of
 from agenttool.adapters.rap.callbacks import Callbacks
 from agenttool.adapters.rap.cancel_subscription import cancel_subscription_tool
 from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.declare import source_name_in, without_clashes
+from agenttool.adapters.rap.declare import Toolset, source_name_in, without_clashes
 from agenttool.adapters.rap.discovery import Discovery, Standing
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.listen import CallbackApp, Heir, Listener, earlier_listener, listener_of
@@ -126,8 +126,13 @@ class Rap:
     @property
     def faults(self) -> tuple[str, ...]:
         """What is wrong as things stand: why tools are not offered, or callbacks of earlier calls are lost."""
-        toolsets = without_clashes(self._discovery.toolsets)
-        return (*self._own_faults, *(each.fault for each in toolsets if each.fault is not None), *self._refused)
+        faults = (each.fault for each in self._toolsets() if each.fault is not None)
+        return (*self._own_faults, *faults, *self._refused)
+
+    @property
+    def withheld(self) -> Mapping[str, tuple[str, ...]]:
+        """The tools of each server that are not offered because of their names, as `faults` says."""
+        return {each.source.name: tuple(sorted(each.withheld)) for each in self._toolsets()}
 
     @property
     def standings(self) -> tuple[Standing, ...]:
@@ -149,14 +154,17 @@ class Rap:
         self._discovery.go_on(self._hear)
 
     async def _hear(self) -> None:
-        """Let the runtime have what servers said by now; a name that clashes only now is withheld from both."""
+        """Let the runtime have what servers said by now; what it offers already, nobody takes away."""
         async with self._hearing:
-            self._refused = await self._offers.renew(without_clashes(self._discovery.toolsets))
+            self._refused = await self._offers.renew(self._toolsets())
             for fault in self.faults:
                 if fault not in self._logged:
                     log.error(fault)
             self._logged = frozenset(self.faults)
             await self._host.hear({each.source: each.state for each in self.standings})
+
+    def _toolsets(self) -> tuple[Toolset, ...]:
+        return without_clashes(self._discovery.toolsets, self._offers.offered)
 
     def _source_of(self, tool_id: ToolId) -> tuple[RapSource, Reach] | None:
         """Find the server of a tool, also while it does not say what it offers: its calls wait all the same."""
