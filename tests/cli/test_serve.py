@@ -186,3 +186,49 @@ def test_whoever_calls_is_told_that_a_server_asks_something_though_another_proce
             assert garden.run(*hint.split()[3:]).returncode == 0
             told, more = caller.communicate(timeout=BOUND_S)
     assert "bed 3: water it" in told + more
+
+
+def on_port(garden, port, *words):
+    """Run the command on the same store, at another port."""
+    return garden.run("serve", "--port", str(port), *words)
+
+
+@pytest.mark.parametrize("words", [[], ["--url", "http://127.0.0.1:1/elsewhere"]])
+def test_a_second_one_that_would_have_tools_call_back_elsewhere_is_refused(garden, words):
+    """Else a call that the first one sent, and the second sends again after a crash, would be another call."""
+    with garden.served() as child:
+        settings = garden.folder / "agenttool.toml"
+        other = garden.folder / "other.toml"
+        other.write_text(settings.read_text().replace(f'url = "{garden.url}"', ""))
+        refused = on_port(garden, 0, "--settings", "other.toml", *words)
+        assert refused.returncode == 2
+        told = " ".join(refused.stderr.split())
+        assert f"has tools call back at {garden.url}/rap/callbacks" in told
+        assert "give both the same --url or [server] url, or stop the other" in told
+        assert "Traceback" not in told
+        assert garden.page()["faults"] == []
+        assert garden.stop(child, signal.SIGTERM) == IN_ORDER
+
+
+def test_programs_that_only_call_go_by_the_address_at_which_another_is_served(garden):
+    """Whatever their settings say: what they send is answered, and sent again word for word."""
+    settings = garden.folder / "agenttool.toml"
+    with garden.served() as child:
+        settings.write_text(settings.read_text().replace(garden.url.rpartition(":")[2], "1"))
+        calls, callback_url, _ = asyncio.run(start_all(garden))
+        assert callback_url.startswith(f"{garden.url}/rap/callbacks/")
+        garden.write("ripe.txt", "ripe")
+        garden.has(waiting=2)
+        assert garden.stop(child, signal.SIGTERM) == IN_ORDER
+    assert len(calls) == 4
+
+
+def test_one_that_is_served_elsewhere_after_a_stop_says_where_answers_still_go(garden, serving):
+    with garden.served() as child:
+        asyncio.run(start_all(garden))
+        garden.has(waiting=3)
+        assert garden.stop(child, signal.SIGTERM) == IN_ORDER
+    moved = ("serve", "--port", "0", "--url", "http://127.0.0.1:1")
+    with serving(*moved) as (child, _):
+        _, told = garden.stop(child, signal.SIGTERM)
+    assert f"tools called back at {garden.url}, and its answers go there" in " ".join(told.split())

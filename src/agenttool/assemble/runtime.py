@@ -59,6 +59,7 @@ class Runtime(_Runtime):
     rap: "Rap | None" = None
     _sources: Sequence[RapSource] = ()
     _callback_url: str | None = None
+    _serves: bool = False
     _sourced: "set[ToolId]"
 
     @classmethod
@@ -103,7 +104,8 @@ class Runtime(_Runtime):
             circumstances: which credentials, gates, skills and the like there are to begin with; `change` tells more.
             search_model: the folder of a sentence-embedding model, so that search looks at meanings, too.
             sources: servers whose tools are found when the runtime is entered; those of the settings file come first.
-            callback_url: where others reach what serves this runtime; without it, a port of its own on this machine.
+            callback_url: where others reach what serves this runtime; without it, where the settings say, or where
+                another process of the store is served, or a port of its own on this machine.
 
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong, or no event loop runs.
@@ -159,6 +161,7 @@ class Runtime(_Runtime):
         made._sourced = set()
         made._sources = (*sources_of(settings), *all_of("sources", sources, RapSource))
         made._callback_url = callback_url or (settings.server.reached if settings.server is not None else None)
+        made._serves = callback_url is not None
         refuse_twins(made._sources)
         return made
 
@@ -169,6 +172,7 @@ class Runtime(_Runtime):
 
         Raises:
             StoreError: the store cannot be written.
+            ConfigError: another process of the store is served under another `callback_url`.
         """
         if self._sources and self._core.parent is None:
             self.rap = await self._open_sources()
@@ -205,7 +209,12 @@ class Runtime(_Runtime):
             declare=self._take,
             hear=self._hear,
         )
-        return await Rap.open(self._sources, host, self._callback_url)
+        try:
+            return await Rap.open(self._sources, host, self._callback_url, serves=self._serves)
+        except BaseException:
+            if self._end_world is not None:
+                await self._end_world()  # nobody will leave what could not be entered
+            raise
 
     def _take(self, tool: DeclaredTool) -> None:
         """Add a tool of a source, or another state of it; never in the place of one that somebody else declared."""

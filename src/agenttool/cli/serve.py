@@ -77,8 +77,21 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
 
 async def _serve(opened: Callable[[], Runtime], listening: socket.socket, announce: Callable[[], None]) -> None:
     async with stoppable() as stop, opened() as runtime:
+        await _tell_moved(runtime)
         stop.server = Serving(app_of(runtime), announce)
         await stop.server.serve(sockets=[listening])
+
+
+async def _tell_moved(runtime: Runtime) -> None:
+    """Warn if something waits for answers that go to an address of before."""
+    rap = runtime.rap
+    if rap is None or rap.moved_from is None:
+        return
+    if await runtime.waiting(limit=1) or await rap.subscriptions.of(limit=1):
+        warn(
+            f"what waits was sent when tools called back at {rap.moved_from}, and its answers go there: let that"
+            " address lead here as well until they have come, or serve there again"
+        )
 
 
 def _beyond(listening: socket.socket, wanted: str | None, address: str) -> str:

@@ -10,6 +10,7 @@ from agenttool import RapSource, Runtime
 from agenttool.adapters.rap import listen
 from agenttool.adapters.rap.addresses import PATH, Addresses
 from agenttool.adapters.rap.callbacks import Outcome
+from agenttool.adapters.rap.claims import is_served
 from agenttool.adapters.rap.listen import CallbackApp, listener_of
 from agenttool.pipeline import keeper
 from agenttool.policy.rules import Rule
@@ -55,15 +56,16 @@ async def test_processes_of_a_store_have_one_address_and_who_stands_by_takes_ove
     monkeypatch.setattr(listen, "TAKES_OVER_S", 0.01)
     shelf = MemoryShelf()
     first, _ = await listening(app, shelf)
-    url, port = first.url, first.port
+    url = first.url
+    here = Addresses(url + PATH, SECRET)
     heirs = [await listening(app, shelf) for _ in range(2)]
     assert [(heir.url, fault) for heir, fault in heirs] == [(url, None)] * 2
     assert caplog.text == ""
     for gone in (first, heirs[0][0]):
-        assert await listen._is_ours(port, SECRET)
+        assert await is_served(here, 2.0)
         await gone.stop()
         async with asyncio.timeout(BOUND_S):
-            while not await listen._is_ours(port, SECRET):  # noqa: ASYNC110 -- there is nothing to wait on
+            while not await is_served(here, 2.0):  # noqa: ASYNC110 -- there is nothing to wait on
                 await asyncio.sleep(0.01)
     await heirs[1][0].stop()
     again, _ = await listening(app, shelf)

@@ -1,11 +1,9 @@
 """Callbacks over HTTP: an application that any server can carry, and a small server for a runtime without one."""
 
 import asyncio
-import hmac
 import json
 import logging
 import re
-import secrets
 import socket
 from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
 from contextlib import contextmanager, suppress
@@ -15,8 +13,7 @@ import uvicorn
 
 from agenttool.adapters.rap.addresses import PATH, Addresses
 from agenttool.adapters.rap.callbacks import Callbacks, Outcome
-from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.claims import is_served
 from agenttool.adapters.rap.patience import GRACE_S, Patient, let_go
 from agenttool.ports.shelf import Shelf
 from agenttool.records import JsonObject
@@ -201,7 +198,7 @@ async def listener_of(app: CallbackApp, shelf: Shelf, secret: bytes) -> tuple[Li
     port = int(kept)
     with suppress(OSError):
         return Listener(app, (_HERE, port)), None
-    if await _is_ours(port, secret):
+    if await is_served(Addresses(f"http://{_HERE}:{port}{PATH}", secret), _ASKED_S):
         return Heir(app, port), None
     fault = _HELD.format(port=port)
     log.error(fault)
@@ -227,15 +224,3 @@ _HELD = (
     " there: they do not come in here, and that program can read them and answer in their place; stop it and start"
     " again, or cancel those calls"
 )
-
-
-async def _is_ours(port: int, secret: bytes) -> bool:
-    """Tell whether a process of the same store listens at a port, which nobody else can make us believe."""
-    place, word = Addresses(f"http://{_HERE}:{port}{PATH}", secret), secrets.token_hex(16)
-    courier = Courier(Reach.of([_HERE]), timeout_s=_ASKED_S)
-    try:
-        reply = await courier.get(f"{place.base}/{word}", max_bytes=1000)
-    finally:
-        await courier.close()
-    expected = json.dumps({"proof": place.proof(word)}).encode()
-    return reply.is_accepted and hmac.compare_digest(reply.body, expected)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from agenttool.adapters.rap.addresses import PATH, Addresses, secret_of
 from agenttool.adapters.rap.callbacks import Callbacks
 from agenttool.adapters.rap.cancel_subscription import cancel_subscription_tool
+from agenttool.adapters.rap.claims import claim, claimed
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.declare import Toolset, source_name_in, without_clashes
 from agenttool.adapters.rap.discovery import Discovery, Standing
@@ -39,9 +40,12 @@ class Rap:
         subscriptions: those that are open, and the events that came of them.
         views: what clients show.
         callbacks: where messages of tools come in.
+        moved_from: where they came in before, if that was elsewhere; what was sent from there still goes there.
     """
 
-    def __init__(self, sources: Iterable[RapSource], host: Host, secret: bytes, callback_url: str | None) -> None:
+    moved_from: str | None = None
+
+    def __init__(self, sources: Iterable[RapSource], host: Host, addresses: Addresses) -> None:
         """Join the parts; `open` is the door."""
         self._sources = tuple(sources)
         self._couriers = {each.name: Courier(_reach_of(each)) for each in self._sources}
@@ -59,7 +63,7 @@ class Rap:
         self.subscriptions = Subscriptions(host.shelf)
         self.views = Views(host.shelf)
         self.callbacks = Callbacks(
-            addresses=Addresses((callback_url or "") + PATH, secret),
+            addresses=addresses,
             door=host.door,
             threads=self.threads,
             views=self.views,
@@ -81,7 +85,14 @@ class Rap:
         self._listener: Listener | Heir | None = None
 
     @classmethod
-    async def open(cls, sources: Iterable[RapSource], host: Host, callback_url: str | None = None) -> "Rap":
+    async def open(
+        cls,
+        sources: Iterable[RapSource],
+        host: Host,
+        callback_url: str | None = None,
+        *,
+        serves: bool = False,
+    ) -> "Rap":
         """Ask every server what it offers, and be ready for callbacks.
 
         Args:
@@ -90,10 +101,19 @@ class Rap:
             callback_url: where callbacks are received, if somebody serves `app` there; without it this listens on a
                 port of its own on this machine, after a restart on the same one if it can. Where calls of the store
                 were sent from such a port before, this listens there as well, unless somebody else does.
+            serves: whether it is this process that callbacks come to there; else an address at which another process
+                of the store takes them counts for more.
+
+        Raises:
+            ConfigError: this process would have callbacks come in elsewhere than another one of the store.
         """
         secret = await secret_of(host.shelf, host.secret())
-        rap = cls(sources, host, secret, callback_url)
-        if callback_url is None:
+        place = Addresses((callback_url or "") + PATH, secret)
+        moved_from = await claim(host.shelf, place) if serves else None
+        other = None if serves else await claimed(host.shelf, place)
+        rap = cls(sources, host, other or place)
+        rap.moved_from = None if moved_from is None else moved_from.removesuffix(PATH)
+        if other is None and callback_url is None:
             await rap._listen(secret)
         else:
             rap._listener = await earlier_listener(rap.callbacks, host.shelf, secret)

@@ -1,0 +1,100 @@
+"""Processes of one store have tools call back at one address, and know it when they do not."""
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+
+import pytest
+
+from agenttool.adapters.rap import claims
+from agenttool.adapters.rap.addresses import PATH, Addresses
+from agenttool.adapters.rap.claims import claim, claimed
+from agenttool.adapters.rap.listen import CallbackApp, Listener
+from agenttool.errors import ConfigError
+from agenttool.stores.memory_shelf import MemoryShelf
+
+SECRET = b"s" * 32
+
+
+class Nobody:
+    """Deals with no message, and knows where it is."""
+
+    def __init__(self, addresses):
+        self.addresses = addresses
+
+
+def place(url, secret=SECRET):
+    return Addresses(url + PATH, secret)
+
+
+ELSEWHERE = place("http://127.0.0.1:1")
+
+
+@asynccontextmanager
+async def serving():
+    """Serve a process of the store; gives its address."""
+    nobody = Nobody(None)
+    listener = Listener(CallbackApp(nobody), ("127.0.0.1", 0))
+    nobody.addresses = place(listener.url)
+    listener.start()
+    try:
+        yield nobody.addresses
+    finally:
+        await listener.stop()
+
+
+async def test_one_that_would_have_callbacks_come_in_elsewhere_is_refused_while_another_is_there():
+    async with serving() as served:
+        shelf = MemoryShelf()
+        assert await claim(shelf, served) is None
+        assert await claim(shelf, served) is None
+        with pytest.raises(ConfigError, match="could be run twice") as refused:
+            await claim(shelf, ELSEWHERE)
+        assert served.base in str(refused.value)
+        assert await claim(shelf, served) is None
+
+
+async def test_one_that_comes_after_another_is_gone_takes_its_place_and_knows_where_it_was():
+    async with serving() as served:
+        shelf = MemoryShelf()
+        assert await claim(shelf, ELSEWHERE) is None
+        assert await claim(shelf, served) == ELSEWHERE.base
+        assert await claim(shelf, served) is None
+
+
+async def test_one_that_starts_is_waited_for():
+    """It listens before it answers: meanwhile it asks servers what they offer."""
+    shelf, nobody = MemoryShelf(), Nobody(None)
+    listener = Listener(CallbackApp(nobody), ("127.0.0.1", 0))
+    nobody.addresses = place(listener.url)
+    await claim(shelf, nobody.addresses)
+    second = asyncio.ensure_future(claim(shelf, ELSEWHERE))
+    await asyncio.sleep(0.2)
+    assert not second.done()
+    listener.start()
+    with pytest.raises(ConfigError, match="could be run twice"):
+        await second
+    await listener.stop()
+
+
+@pytest.mark.parametrize("stranger", ["silent", "another store"])
+async def test_a_stranger_at_an_address_of_before_is_nobody_to_wait_for(monkeypatch, stranger):
+    async with serving() as served:
+        monkeypatch.setattr(claims, "STARTS_WITHIN_S", 0.2)
+        shelf = MemoryShelf()
+        with socket.create_server(("127.0.0.1", 0)) as held:
+            silent = place(f"http://127.0.0.1:{held.getsockname()[1]}")
+            before = silent if stranger == "silent" else served
+            secret = SECRET if stranger == "silent" else b"x" * 32
+            await claim(shelf, Addresses(before.base, secret))
+            assert await claimed(shelf, Addresses(ELSEWHERE.base, secret)) is None
+            assert await claim(shelf, Addresses(ELSEWHERE.base, secret)) == before.base
+
+
+async def test_one_that_serves_nothing_itself_goes_by_where_another_is_served():
+    async with serving() as served:
+        shelf = MemoryShelf()
+        assert await claimed(shelf, ELSEWHERE) is None
+        await claim(shelf, served)
+        assert await claimed(shelf, ELSEWHERE) == served
+        assert await claimed(shelf, served) == served
