@@ -4,9 +4,10 @@ import asyncio
 import io
 import json
 import signal
+import sqlite3
 import subprocess
 import sys
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -70,6 +71,20 @@ def asking(tmp_path, living):
                 child.kill()
 
     return asking
+
+
+@pytest.fixture
+def edit_kept(tmp_path):
+    """Change what is kept of the only call, behind the back of everybody."""
+
+    def edit_kept(change):
+        with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+            (body,) = file.execute("SELECT body FROM open_calls").fetchone()
+            kept = json.loads(body)
+            change(kept)
+            file.execute("UPDATE open_calls SET body = ?", (json.dumps(kept).encode(),))
+
+    return edit_kept
 
 
 @pytest.fixture

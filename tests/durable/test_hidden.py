@@ -15,15 +15,6 @@ from agenttool.codec import write
 EVIL = 1234
 
 
-def _edit(folder, change):
-    """Change what is kept of the only call, behind the back of everybody."""
-    with closing(sqlite3.connect(folder / "state.db")) as file, file:
-        (body,) = file.execute("SELECT body FROM open_calls").fetchone()
-        kept = json.loads(body)
-        change(kept)
-        file.execute("UPDATE open_calls SET body = ?", (json.dumps(kept).encode(),))
-
-
 def _pin(part):
     def change(kept):
         given = json.loads(base64.b64decode(kept[part]))
@@ -78,11 +69,11 @@ async def test_what_nobody_was_shown_is_what_is_run_again(asking, survivor, ende
 
 @pytest.mark.parametrize("edit", EDITS)
 async def test_a_secret_that_somebody_edits_in_the_file_is_neither_answered_nor_run(
-    asking, survivor, ended, sound, living, tmp_path, edit
+    asking, survivor, ended, sound, living, tmp_path, edit, edit_kept
 ):
     approval_id = await _killed(asking)
     assert _verify(tmp_path).returncode == 0
-    _edit(tmp_path, EDITS[edit])
+    edit_kept(EDITS[edit])
     verified = _verify(tmp_path)
     assert (verified.returncode, "another hidden input" in verified.stdout) == (1, True)
     async with survivor() as rt:
@@ -102,11 +93,11 @@ async def test_a_secret_that_somebody_edits_in_the_file_is_neither_answered_nor_
 
 @pytest.mark.parametrize("edit", [None, *EDITS])
 async def test_a_secret_of_a_call_that_was_approved_runs_as_it_was_or_not_at_all(
-    dies, survivor, ended, sound, living, tmp_path, edit
+    dies, survivor, ended, sound, living, tmp_path, edit, edit_kept
 ):
     dies("unlocked", 7)
     if edit is not None:
-        _edit(tmp_path, EDITS[edit])
+        edit_kept(EDITS[edit])
     async with survivor() as rt:
         (result,) = await ended(rt)
         ran = [("unlock", result.invocation_id, living.PIN)] if edit is None else []
@@ -115,10 +106,10 @@ async def test_a_secret_of_a_call_that_was_approved_runs_as_it_was_or_not_at_all
         await sound(rt)
 
 
-async def test_a_call_that_an_earlier_version_put_down_goes_on(asking, survivor, ended, living, tmp_path):
+async def test_a_call_that_an_earlier_version_put_down_goes_on(asking, survivor, ended, living, tmp_path, edit_kept):
     """It had nothing that could tell whether its secret was edited, and the log does not say that it had."""
     approval_id = await _killed(asking)
-    _edit(tmp_path, EDITS["no salt"])
+    edit_kept(EDITS["no salt"])
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE facts SET told = replace(told, ?, ?)", (b',"salted":true', b""))
     async with survivor() as rt:

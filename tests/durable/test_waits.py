@@ -51,15 +51,6 @@ async def test_an_answer_after_a_kill_lets_the_call_go_on_as_itself(
         assert sum(getattr(each, "answers", None) == question.decision_id for each in exported) == 1
 
 
-def _edit(folder, change):
-    """Change what is kept of the only call, behind the back of everybody."""
-    with closing(sqlite3.connect(folder / "state.db")) as file, file:
-        (body,) = file.execute("SELECT body FROM open_calls").fetchone()
-        kept = json.loads(body)
-        change(kept)
-        file.execute("UPDATE open_calls SET body = ?", (json.dumps(kept).encode(),))
-
-
 def _of(number):
     return base64.b64encode(json.dumps({"number": number}).encode()).decode()
 
@@ -76,10 +67,10 @@ EDITS = {
 
 @pytest.mark.parametrize("edit", EDITS)
 async def test_what_somebody_edits_in_the_file_is_neither_answered_nor_run(
-    asking, survivor, ended, sound, living, tmp_path, edit
+    asking, survivor, ended, sound, living, tmp_path, edit, edit_kept
 ):
     approval_id = await _killed(asking, 7)
-    _edit(tmp_path, EDITS[edit])
+    edit_kept(EDITS[edit])
     async with survivor() as rt:
         refused = await rt.decide(approval_id, "allow")
         assert refused.reason == "other_question"

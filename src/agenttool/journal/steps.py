@@ -24,6 +24,8 @@ JUDGED = Step("judged", (E.PERMISSION_REQUESTED, None), (E.PERMISSION_DECIDED, S
 ANSWERED = Step("answered", (E.PERMISSION_DECIDED, S.APPROVED))
 REFUSED = Step("refused", (E.PERMISSION_REQUESTED, None), (E.PERMISSION_DECIDED, None))
 ANSWERED_NO = Step("answered_no", (E.PERMISSION_DECIDED, None))
+ANSWER_GIVEN = Step("answer_given", (None, None))
+"""Somebody answered a question, in whichever process; of no call, for it is not theirs."""
 
 QUEUED = Step("queued", (E.QUEUED, S.QUEUED))
 STARTED = Step("started", (E.QUEUED, S.QUEUED), (E.STARTED, S.RUNNING))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from agenttool.catalog.surface import Surface
-from agenttool.codec import read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal.fold import invocation_of
 from agenttool.pipeline.approval import misfit_of
+from agenttool.pipeline.bound_answer import bind_answer, hear_answer, is_forged
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.faithful import unfaithful
@@ -20,21 +20,10 @@ from agenttool.pipeline.parking import can_park, park
 from agenttool.pipeline.resume import end_begun, let_leave, recalled, resume_call
 from agenttool.pipeline.resume_late import go_on_late, hand_in
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.approvals import (
-    Allow,
-    Answer,
-    Answered,
-    Approvals,
-    Deny,
-    Edit,
-    Question,
-    RefusalReason,
-    Refused,
-    Remember,
-)
+from agenttool.policy.approvals import Answer, Answered, Approvals, Question, RefusalReason, Refused
 from agenttool.ports.later import LATE
 from agenttool.ports.stores import BEGUN, OpenCall, OpenCalls, Taken, TakenForDead
-from agenttool.records import ApprovalId, InvocationId, JsonObject, Part, ToolId, ToolResult
+from agenttool.records import ApprovalId, InvocationId, ToolId, ToolResult
 
 LOOK_EVERY_S = 0.2
 """How soon an answer from another process is heard."""
@@ -51,38 +40,6 @@ AT_ONCE = 64
 
 def _no_surface(held: Held) -> Surface | None:
     """Give none: whoever made this keeper makes no surfaces."""
-
-
-class GivenWords(Part, frozen=True, kw_only=True):
-    """An answer as the store keeps it, with who gave it."""
-
-    by: str
-    allow: bool
-    updated_input: JsonObject | None = None
-    rule: JsonObject | None = None
-    words: str | None = None
-
-    @property
-    def answer(self) -> Answer:
-        """The answer as it was given."""
-        if not self.allow:
-            return Deny(message=self.words)
-        if self.updated_input is not None:
-            return Edit(updated_input=self.updated_input, feedback=self.words)
-        return Remember(rule=self.rule, feedback=self.words) if self.rule is not None else Allow(feedback=self.words)
-
-
-def words_of(answered: Answered) -> bytes:
-    """Write an answer for the store."""
-    said = answered.answer
-    given = GivenWords(
-        by=answered.by,
-        allow=not isinstance(said, Deny),
-        updated_input=said.updated_input if isinstance(said, Edit) and isinstance(said.updated_input, dict) else None,
-        rule=said.rule if isinstance(said, Remember) else None,
-        words=said.message if isinstance(said, Deny) else said.feedback,
-    )
-    return write_own(given)
 
 
 @dataclass(slots=True, eq=False)
@@ -185,7 +142,7 @@ class Keeper:
         )
         if isinstance(outcome, Refused):
             return outcome
-        taken = await self.calls.answer(approval_id, words_of(outcome), now_ns=self.core.now_ns())
+        taken = await self.calls.answer(approval_id, bind_answer(self.core, outcome), now_ns=self.core.now_ns())
         if taken is not Taken.TAKEN:
             return _refused(approval_id, taken)
         if await self._hear():
@@ -198,11 +155,14 @@ class Keeper:
 
     async def last_word(self, question: Question) -> Answered | None:
         """Give the answer that the store has for a question, though this process has not heard of it yet."""
-        try:
+        with suppress(StoreError):
             opened = await self.calls.by_approval(question.approval_id)
-        except StoreError:
-            return None
-        return None if opened is None or opened.answer is None else _answered(question, opened.answer)
+            if opened is not None and opened.answer is not None:
+                return self._heard_as(question, opened.answer)
+        return None
+
+    def _heard_as(self, question: Question, body: bytes) -> Answered | None:
+        return hear_answer(self.core.journal.log.read, question, body)
 
     async def _look(self) -> None:
         now = self.core.deadlines.now
@@ -258,22 +218,26 @@ class Keeper:
             waiting = self.core.waiting.get(approval_id)
             if question is not None and waiting is None:
                 continue  # it is on disk that it waits, and any moment now it will
-            del self._early[approval_id]
-            if question is not None and waiting is not None and not waiting.done():
-                waiting.set_result(_answered(question, body))
+            with suppress(StoreError):  # it is read again with the next look
+                answered = None if question is None else self._heard_as(question, body)
+                del self._early[approval_id]
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(answered)
         return is_news
 
     def _is_ours(self, opened: OpenCall) -> bool:
-        if not self._can_read(opened.invocation_id):
+        if not self._can_read(opened):
             return False  # whatever spoiled the log, the calls after this one go on
         if opened.kind == BEGUN:
             return True
         held = _read(opened)
         return (held is not None and self.tool_of(held.tool_id) is not None) or self._is_abandoned(opened)
 
-    def _can_read(self, invocation_id: InvocationId) -> bool:
+    def _can_read(self, opened: OpenCall) -> bool:
+        log = self.core.journal.log
         try:
-            invocation_of(self.core.journal.log.facts_of(invocation_id))
+            invocation_of(log.facts_of(opened.invocation_id))
+            is_forged(log.read, opened)
         except (StoreError, RecordError):
             return False
         return True
@@ -305,7 +269,7 @@ class Keeper:
             going_on = go_on_late(call, tool, held, opened)
         else:
             question, body = held.question, opened.answer
-            answered = _answered(question, body) if question is not None and body is not None else None
+            answered = self._heard_as(question, body) if question is not None and body is not None else None
             going_on = resume_call(call, tool, held, answered)
         task = asyncio.create_task(going_on)  # noqa: TID251 -- `stop` waits for it
         self._going_on.add(task)
@@ -318,18 +282,6 @@ def _read(opened: OpenCall) -> Held | None:
         return read_held(opened.body) if opened.kind in list(Point) else None
     except RecordError:
         return None
-
-
-def _answered(question: Question, body: bytes) -> Answered | None:
-    """Read an answer that the store kept; it was checked when it was given. What cannot be read allows nothing."""
-    try:
-        words = read_own(body, GivenWords)
-    except RecordError:
-        return None
-    book = Approvals()
-    book.open(question)
-    outcome = book.answer(question.approval_id, words.answer, by=words.by, now=question.asked_at)
-    return outcome if isinstance(outcome, Answered) else None
 
 
 def _refused(approval_id: ApprovalId, taken: Taken | None) -> Refused:

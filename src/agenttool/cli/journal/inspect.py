@@ -8,6 +8,7 @@ from agenttool.codec import digest_of_any
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
 from agenttool.journal.fold import records_of
+from agenttool.pipeline.bound_answer import is_forged
 from agenttool.pipeline.faithful import misplaced, unfaithful
 from agenttool.pipeline.held import read_held
 from agenttool.ports.facts import Fact
@@ -66,6 +67,7 @@ class Inspector:
             try:
                 held, facts = read_held(opened.body), [fact for _, fact in self._reader.facts_of(call)]
                 what = unfaithful(opened.kind, held, facts) or misplaced(opened, held, facts)
+                what = what or ("answer" if is_forged(self._reader.read, opened) else None)
                 found = None if what is None else f"another {what}"
             except (RecordError, StoreError) as error:
                 found = str(error)

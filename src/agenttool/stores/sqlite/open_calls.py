@@ -23,7 +23,8 @@ _Row: TypeAlias = tuple[InvocationId, str, bytes, ApprovalId | None, int | None,
 
 _CALL = (
     "SELECT invocation_id, kind, CAST(body AS BLOB), approval_id, expires_at_ns, owner,"
-    " (SELECT answers.body FROM answers WHERE answers.approval_id = open_calls.approval_id) FROM open_calls WHERE "
+    " (SELECT CAST(answers.body AS BLOB) FROM answers WHERE answers.approval_id = open_calls.approval_id)"
+    " FROM open_calls WHERE "
 )
 _DEAD = f"(owner IS NULL OR owner NOT IN ({ALIVE}))"
 _ONE = f"SELECT invocation_id FROM open_calls WHERE invocation_id = :one AND {_DEAD}"  # noqa: S608 -- constants only
@@ -191,7 +192,8 @@ class SqliteOpenCalls:
     async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
         """Give answers that calls still wait for."""
         query = (
-            "SELECT number, approval_id, body FROM answers WHERE number > ? AND body NOT NULL ORDER BY number LIMIT ?"
+            "SELECT number, approval_id, CAST(body AS BLOB) FROM answers WHERE number > ? AND body NOT NULL"
+            " ORDER BY number LIMIT ?"
         )
         with reading(self._path):
             found = self._reader.execute(query, (after, limit)).fetchall()

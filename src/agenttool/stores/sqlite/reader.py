@@ -191,15 +191,24 @@ class SqliteReader:
         copy(self.path, target, beforehand=beforehand)
 
     def open_calls(self) -> Iterator[OpenCall]:
-        """Give the calls that are held, each with the point where it stands and what was kept of it."""
+        """Give the calls that are held, each with the point where it stands and what was kept of it.
+
+        An answer that somebody emptied, though its call still waits for it, is one without a byte.
+        """
         query = (
-            "SELECT invocation_id, kind, CAST(body AS BLOB), approval_id, expires_at_ns FROM open_calls"
-            " WHERE kind <> ? ORDER BY invocation_id"
+            "SELECT invocation_id, kind, CAST(body AS BLOB), approval_id, expires_at_ns,"
+            " (SELECT CAST(coalesce(body, '') AS BLOB) FROM answers WHERE answers.approval_id = open_calls.approval_id)"
+            " FROM open_calls WHERE kind <> ? ORDER BY invocation_id"
         )
         with reading(self.path):
-            for call, kind, body, approval_id, expires_at_ns in self._connection.execute(query, (BEGUN,)):
+            for call, kind, body, approval_id, expires_at_ns, answer in self._connection.execute(query, (BEGUN,)):
                 yield OpenCall(
-                    invocation_id=call, kind=kind, body=body, approval_id=approval_id, expires_at_ns=expires_at_ns
+                    invocation_id=call,
+                    kind=kind,
+                    body=body,
+                    approval_id=approval_id,
+                    expires_at_ns=expires_at_ns,
+                    answer=answer,
                 )
 
     def _calls(self, query: str, part: str, limit: int) -> list[InvocationId]:
