@@ -25,6 +25,14 @@ def test_a_file_that_is_there_is_not_overwritten(run, tmp_path):
     assert (tmp_path / "copy.db").read_text() == "mine"
 
 
+@pytest.mark.parametrize("target", [".", "..", "/"])
+@pytest.mark.usefixtures("journal")
+def test_a_folder_is_no_place_for_a_copy(run, target):
+    done = run("backup", target)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "is there already; give the copy another name" in done.stderr
+
+
 @pytest.mark.usefixtures("journal")
 def test_stored_bytes_are_copied_before_the_journal_that_speaks_of_them(run, day, tmp_path):
     shutil.copytree(f"{day[0]}-payloads", tmp_path / "agenttool.db-payloads")

@@ -45,6 +45,10 @@ TAMPERING = {
     "a call hidden": ("DELETE FROM facts_of_call WHERE last = 7", (7, "invocation_id")),
     "a call where it is not": ("INSERT INTO facts_of_call VALUES ('inv_else', 7)", (10, "invocation_id")),
     "the first one gone": ("DELETE FROM facts WHERE last = 1", (2, "position")),
+    "one before the first": (
+        "INSERT INTO facts SELECT -5, hash, told, holder FROM facts WHERE last = 2",
+        (-5, "position"),
+    ),
     "a call where nothing is yet": ("INSERT INTO facts_of_call VALUES ('inv_else', 99)", (10, "invocation_id")),
     "a head that is none": ("REPLACE INTO heads VALUES (1, 'soon', 'none')", (0, "head")),
     "a head that passes for the beginning": (

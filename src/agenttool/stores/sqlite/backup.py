@@ -31,7 +31,7 @@ def copy(source: Path, target: Path, *, beforehand: Callable[[], None] | None = 
     Raises:
         StoreError: the target is there already, or a disk failed.
     """
-    unfinished = target.with_name(f"{target.name}.{secrets.token_hex(4)}.unfinished")
+    unfinished = target.parent / f"{target.name}.{secrets.token_hex(4)}.unfinished"
     try:
         if target.exists():
             raise StoreError(f"{str(target)!r} is there already; give the copy another name")

@@ -231,7 +231,7 @@ def _look(connection: sqlite3.Connection, name: str) -> None:
     if version < len(MIGRATIONS):
         raise ConfigError(
             f"{name!r} is of an older agenttool (schema {version}, this one reads {len(MIGRATIONS)}); open it once with"
-            " a runtime, which brings it up to date"
+            " a runtime, or with `agenttool approvals --store FILE`, which brings it up to date"
         )
     if lacks:
         raise ConfigError(f"{name!r} is not whole: {lacks[0]}; {RESTORE}")

@@ -61,6 +61,7 @@ def verify(
         yield from _check_place(connection, "head", kept, anchor)
     if pinned is not None:
         yield from _check_pin(connection, pinned, anchor)
+    yield from _check_front(connection, anchor[0])
     walk = _Walk(connection, *anchor, steps, inspect)
     while rows := _portion(connection, walk.position):
         for row in rows:
@@ -85,6 +86,12 @@ def _check_pin(connection: sqlite3.Connection, pinned: Head, anchor: tuple[int, 
         yield Flaw(position=place, what="pin", expected=pinned.hash, found="let go by retention; pin a later place")
         return
     yield from _check_place(connection, "pin", (place, bytes.fromhex(pinned.hash)), anchor)
+
+
+def _check_front(connection: sqlite3.Connection, anchor: int) -> Iterator[Flaw]:
+    """Check that nothing stands before the place where the chain begins."""
+    for (last,) in connection.execute("SELECT last FROM facts WHERE last <= ? ORDER BY last", (anchor,)):
+        yield Flaw(position=last, what="position", expected=f"nothing up to {anchor}", found=str(last))
 
 
 def _check_begun(connection: sqlite3.Connection, position: int) -> Iterator[Flaw]:
