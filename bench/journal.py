@@ -16,6 +16,7 @@ from agenttool.codec import write
 from agenttool.journal.fold import events_of
 from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact
+from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.told import tell
@@ -27,6 +28,8 @@ CALLERS = 256
 CALLS = 4
 ROUNDS = 9
 LONE = 200
+FOREVER = Moment(2**62)
+"""Until then the process that writes says that it lives, as a runtime would from time to time."""
 PEER_EVENTS = 100
 PEER_GROUPS = 20
 WARM_UP = 500
@@ -50,6 +53,7 @@ class _Callers:
         self.store = SqliteStore.open(Path(folder) / "state.db", steps=STEPS)
         self._sample = sample
         self._number = 0
+        self.loop.run_until_complete(self.store.open_calls.renew(FOREVER))
 
     def run(self, callers: int, calls: int) -> None:
         self.loop.run_until_complete(self._run(callers, calls))
@@ -78,9 +82,10 @@ class _Callers:
 
     async def _settle_one_by_one(self, count: int) -> None:
         log = self.store.log
-        for _ in range(count):
-            log.append(self._facts()[-2])
-            await log.settle()
+        for _ in range(count // len(self._sample)):
+            for fact in self._facts():
+                log.append(fact)
+                await log.settle()
 
     def _facts(self) -> list[Fact]:
         self._number += 1
@@ -95,8 +100,8 @@ def _commit_each(connection: sqlite3.Connection, event: bytes) -> None:
         connection.execute("COMMIT")
 
 
-def _sync_each(file: int, line: bytes) -> None:
-    for _ in range(LONE):
+def _sync_each(file: int, lines: Sequence[bytes]) -> None:
+    for line in islice(cycle(lines), LONE):
         os.write(file, line)
         os.fdatasync(file)
 
@@ -133,7 +138,7 @@ def measure(settings: Settings) -> list[Figure]:
         )
         lone, one_sync = _alternate(
             partial(callers.settle_one_by_one, LONE),
-            partial(_sync_each, raw.fileno(), tell(facts[-2])),
+            partial(_sync_each, raw.fileno(), [tell(fact) for fact in facts]),
         )
     count = CALLERS * CALLS * len(events)
     name, group = f"a durable event, {CALLERS} callers", f"raw write, fdatasync per {CALLERS} events"
