@@ -19,8 +19,9 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("project")
 
-# Programs under test write as they do for everybody else, whatever the shell of whoever tests asks of Python.
-os.environ.pop("PYTHONUNBUFFERED", None)
+# Programs under test write as they do for everybody else, whatever the shell of whoever tests asks for.
+for asked in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS"):
+    os.environ.pop(asked, None)
 
 pytest_plugins = ["agenttool.conformance.pytest_plugin"]
 
