@@ -18,7 +18,7 @@ from agenttool.stores.sqlite.store import SqliteStore
 LEASE_S = 1.0
 """How soon the calls of a dead process may be taken up; the shortest there is, because somebody is watching."""
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 """After so long the story has gone wrong."""
 
 

@@ -17,7 +17,7 @@ from agenttool.policy.rules import Rule
 from agenttool.ports.later import Prompt
 from agenttool.records import Behavior, RuleSource
 
-WAIT_S = 40.0
+WAIT_S = 120.0
 """After so long the story has gone wrong."""
 
 STOP_S = 10.0
