@@ -85,13 +85,13 @@ async def pids(folder):
 
 
 async def test_a_command_that_is_late_is_gone_with_its_children_and_fails_the_call(folder):
-    folder.hook("slow", STUBBORN, more="timeout_s = 1\n")
+    folder.hook("slow", STUBBORN, more="timeout_s = 3\n")
     async with folder.open() as rt:
         running = await begin(rt)
         found = await pids(folder)
         result = await running
     assert result.error.error_class == "hook_failed"
-    assert "hook 'slow' failed: TimeoutError: no answer within 1 s" in result.error.message
+    assert "hook 'slow' failed: TimeoutError: no answer within 3 s" in result.error.message
     await gone(found)
 
 
