@@ -11,12 +11,13 @@ import typer
 from rich.console import Console
 
 from agenttool.adapters.rap.addresses import PATH
+from agenttool.adapters.rap.credentials import Bearer
 from agenttool.assemble import Runtime
 from agenttool.cli.loading import load_tools, settings_file, store_place
 from agenttool.cli.refusing import refuse
 from agenttool.cli.serving import Serving, address_of, base_url, bind, is_beyond, is_everywhere, stoppable, warn
 from agenttool.codec import json_bytes
-from agenttool.config import Config, ServerSetting, read_config
+from agenttool.config import Config, ServerSetting, environment, read_config
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.server.app import app_of
 
@@ -60,7 +61,7 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
         said = config.server or ServerSetting()
         tools = load_tools(places) if places else []
         kept = store_place(store or (_EMBEDDED if config.store is None else None))
-        wanted = base_url(url or said.url)
+        wanted, admits = base_url(url or said.url), _admitting(said.token_env)
         with bind(host or said.host, said.port if port is None else port) as listening:
             address = address_of(listening)
             reached = wanted or address
@@ -70,15 +71,27 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
             def opened() -> Runtime:
                 return Runtime.open(config=chosen, store=kept, tools=tools, callback_url=reached)
 
-            asyncio.run(_serve(opened, listening, lambda: _tell(address, reached, as_json=as_json)))
+            asyncio.run(_serve(opened, listening, lambda: _tell(address, reached, as_json=as_json), admits))
     except (ConfigError, RecordError, StoreError) as error:
         refuse(error)
 
 
-async def _serve(opened: Callable[[], Runtime], listening: socket.socket, announce: Callable[[], None]) -> None:
+def _admitting(token_env: str | None) -> Bearer | None:
+    """Give what tells those apart who may ask, if the settings want that."""
+    if token_env is None:
+        return None
+    token = environment([token_env]).get(token_env)
+    if token is None:
+        raise ConfigError(f"token_env of [server] names {token_env!r}, which is not set; set it, or take it out")
+    return Bearer(token)
+
+
+async def _serve(
+    opened: Callable[[], Runtime], listening: socket.socket, announce: Callable[[], None], admits: Bearer | None
+) -> None:
     async with stoppable() as stop, opened() as runtime:
         await _tell_moved(runtime)
-        stop.server = Serving(app_of(runtime), announce)
+        stop.server = Serving(app_of(runtime, admits=admits), announce)
         await stop.server.serve(sockets=[listening])
 
 

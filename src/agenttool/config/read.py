@@ -189,7 +189,7 @@ def _sources(written: Written) -> tuple[SourceSetting, ...]:
 def _server(written: Written) -> ServerSetting | None:
     if "server" not in written.tables:
         return None
-    kinds = {"host": str, "port": int, "url": str}
+    kinds = {"host": str, "port": int, "url": str, "token_env": str}
     members = written.members("server", tuple(kinds))
     for name, value in members.items():
         if type(value) is not kinds[name]:

@@ -66,11 +66,16 @@ _ALL = ("", "0.0.0.0", "::")  # noqa: S104 -- nothing is bound here
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSetting:
-    """Where this runtime is served, and under which URL others reach it."""
+    """Where this runtime is served, and under which URL others reach it.
+
+    Attributes:
+        token_env: the variable with the token that all but callbacks and health asks for; none asks for none.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8642
     url: str | None = None
+    token_env: str | None = None
 
     @property
     def reached(self) -> str | None:

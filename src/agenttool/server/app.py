@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from agenttool.adapters.rap.credentials import Bearer
 from agenttool.assemble import Runtime
 from agenttool.errors import StoreError
 from agenttool.server.callbacks import CallbackDoor
@@ -17,25 +18,26 @@ from agenttool.server.showing import ROUTES as SHOWING
 from agenttool.server.status import status_of
 
 
-def make_app(open_runtime: Callable[[], Runtime]) -> Starlette:
+def make_app(open_runtime: Callable[[], Runtime], *, admits: Bearer | None = None) -> Starlette:
     """Make the application; the runtime is opened when serving begins, and closed when it ends.
 
-    A runtime on a durable store leaves what waits to the next one.
+    A runtime on a durable store leaves what waits to the next one. With tokens to admit by, all but callbacks and
+    `/healthz` asks for one.
     """
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
         async with open_runtime() as runtime:
-            app.state.runtime = runtime
+            app.state.runtime, app.state.admits = runtime, admits
             yield
 
     return Starlette(routes=_ROUTES, lifespan=lifespan)
 
 
-def app_of(runtime: Runtime) -> Starlette:
+def app_of(runtime: Runtime, *, admits: Bearer | None = None) -> Starlette:
     """Make the application for a runtime that is open already, for whoever opens and closes it."""
     app = Starlette(routes=_ROUTES)
-    app.state.runtime = runtime
+    app.state.runtime, app.state.admits = runtime, admits
     return app
 
 

@@ -149,3 +149,17 @@ def started():
         return call, await server.invoked(before + 1)
 
     return started
+
+
+@pytest.fixture
+def away(running, tool_server):
+    """Give a runtime, a server that fails on so many questions, and what may be there besides."""
+
+    @asynccontextmanager
+    async def away(*others, times=3, status=503, options=None):
+        server = tool_server()
+        server.statuses["/.well-known/rap-toolset"] = [status] * times
+        async with running(server, *others, options=options) as rt:
+            yield rt, server
+
+    return away

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agenttool import Runtime, tool
+from agenttool import Runtime
 from agenttool.adapters.rap import discovery, offers
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.errors import StoreError
@@ -41,20 +41,6 @@ async def there(rt, place=0):
 
 def asked(server):
     return [path for method, path, _ in server.requests if method == "GET"]
-
-
-@pytest.fixture
-def away(running, tool_server):
-    """Give a runtime, a server that fails on so many questions, and what may be there besides."""
-
-    @asynccontextmanager
-    async def away(*others, times=3, status=503, options=None):
-        server = tool_server()
-        server.statuses[WELL_KNOWN] = [status] * times
-        async with running(server, *others, options=options) as rt:
-            yield rt, server
-
-    return away
 
 
 @pytest.mark.requirement("RAP-123")
@@ -214,59 +200,6 @@ async def test_news_that_cannot_be_written_down_are_told_when_they_can_be(away, 
             while "tool_s0.read_probe" not in (await rt.current(surface)).tool_refs:  # noqa: ASYNC110 -- as above
                 await asyncio.sleep(0.01)
         assert failed
-
-
-async def test_a_server_that_comes_later_takes_no_name_from_one_that_offers_it(away, tool_server, caplog):
-    early = tool_server(tools=["read_probe", "water"])
-    async with away(early) as (rt, late):
-        late.manifest["tools"].append({"name": "dig", "description": "d", "inputSchema": {"type": "object"}})
-        surface = await rt.surface()
-        first = await rt.start("read_probe", {"bed": 1}, surface=surface)
-        invoked = await early.invoked()
-        await there(rt)
-        await until(lambda: not rt.rap.awaits("tool_s0.dig"))
-        current = await rt.current(surface)
-        assert {"tool_s1.read_probe", "tool_s1.water", "tool_s0.dig"} <= set(current.tool_refs)
-        assert "tool_s0.read_probe" not in current.tool_refs
-        second = await rt.start("read_probe", {"bed": 2}, surface=current)
-        await early.settle(invoked, "wet")
-        assert (await rt.wait(first.invocation_id)).content[0].text == "wet"
-        assert (await rt.call("s0.read_probe", {"bed": 1}, surface=current)).error.error_class == "blocked_tool"
-        assert late.invocations == []
-        await early.settle(await early.invoked(2), "dry")
-        assert (await rt.wait(second.invocation_id)).content[0].text == "dry"
-        [fault] = rt.rap.faults
-        assert "tools of 's0' cannot be offered: 'read_probe', for 's1' came first and keeps that name" in fault
-        assert caplog.text.count(fault) == 1
-        told = await status_of(rt)
-        assert told["faults"] == [fault]
-        assert [(each["name"], each["withheld"]) for each in told["sources"]] == [("s0", ["read_probe"]), ("s1", [])]
-
-
-async def test_a_name_that_nobody_offers_stays_so_whoever_comes_later(away, tool_server):
-    one, other = tool_server(tools=["read_probe", "water"]), tool_server(tools=["read_probe"])
-    async with away(one, other) as (rt, _):
-        await there(rt)
-        await until(lambda: not rt.rap.awaits("tool_s0.read_probe"))
-        assert [each for each in (await rt.surface()).tool_refs if each.endswith("read_probe")] == []
-        assert [each["withheld"] for each in (await status_of(rt))["sources"]] == [["read_probe"]] * 3
-
-
-async def test_a_late_tool_that_the_runtime_cannot_have_costs_no_other(away):
-    @tool(namespace="s0")
-    def read_probe() -> str:
-        """Read."""
-        return "ours"
-
-    async with away(options={"tools": [read_probe]}) as (rt, server):
-        assert (await rt.call("s0.read_probe", {}, surface=await rt.surface())).content[0].text == "ours"
-        server.manifest["tools"].append({"name": "water", "description": "d", "inputSchema": {"type": "object"}})
-        await there(rt)
-        (fault,) = rt.rap.faults
-        assert "'read_probe' of 's0' cannot be offered" in fault
-        surface = await rt.surface()
-        assert "tool_s0.water" in surface.tool_refs
-        assert (await rt.call("s0.read_probe", {}, surface=surface)).content[0].text == "ours"
 
 
 async def test_a_sub_agent_gets_no_tool_that_came_after_it_and_leaves_its_parents_ears_alone(away):
