@@ -189,3 +189,9 @@ def garden(tmp_path, free_port):
 def serving(tmp_path):
     """Run a command that serves, in an empty folder: `with serving("serve") as (child, line)`."""
     return lambda *words: _served().running(tmp_path, ["-m", "agenttool", *words, "--json"])
+
+
+@pytest.fixture
+def running():
+    """Run a program that says in a line of JSON when it is there: `with running(folder, words) as (child, line)`."""
+    return _served().running

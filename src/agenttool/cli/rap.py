@@ -14,7 +14,7 @@ from rich.markup import escape
 
 from agenttool.cli.findings import printable
 from agenttool.cli.refusing import refuse
-from agenttool.cli.serving import Serving, address_of, bind, is_beyond, stoppable, warn
+from agenttool.cli.serving import Serving, Stop, address_of, bind, is_beyond, run_until_stopped, stoppable, warn
 from agenttool.codec import json_bytes
 from agenttool.config import environment
 from agenttool.errors import ConfigError
@@ -47,14 +47,16 @@ def serve(
     """Serve a provider's tools over the Reactive Agent Protocol
 
     What was accepted is kept in the store, so that a server that was stopped or
-    killed goes on where it was when it is started again.
+    killed goes on where it was when it is started again. SIGTERM or Ctrl-C stops it,
+    with status 0; a function that does not let itself be stopped is waited for for
+    25 seconds at most, and then the status is 1.
     """  # noqa: D415 -- as in the table of commands
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         provider = load_provider(place)
         if store is not None:
             provider.keep_in(store)
-        asyncio.run(_serve(provider, host, port, as_json=as_json))
+        run_until_stopped(lambda stop: _serve(stop, provider, host, port, as_json=as_json))
     except ConfigError as error:
         refuse(error)
 
@@ -169,8 +171,8 @@ def load_provider(place: str) -> Provider:
     return provider
 
 
-async def _serve(provider: Provider, host: str, port: int, *, as_json: bool) -> None:
-    async with stoppable() as stop, provider.running():
+async def _serve(stop: Stop, provider: Provider, host: str, port: int, *, as_json: bool) -> None:
+    async with stoppable(stop), provider.running():
         with bind(host, port) as listening:
             for each in _beyond(provider) if is_beyond(listening) else ():
                 warn(each)

@@ -1,9 +1,9 @@
 """`agenttool serve`: one port for callbacks, health and status."""
 
-import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +15,18 @@ from agenttool.adapters.rap.credentials import Bearer
 from agenttool.assemble import Runtime
 from agenttool.cli.loading import load_tools, settings_file, store_place
 from agenttool.cli.refusing import refuse
-from agenttool.cli.serving import Serving, address_of, base_url, bind, is_beyond, is_everywhere, stoppable, warn
+from agenttool.cli.serving import (
+    Serving,
+    Stop,
+    address_of,
+    base_url,
+    bind,
+    is_beyond,
+    is_everywhere,
+    run_until_stopped,
+    stoppable,
+    warn,
+)
 from agenttool.codec import json_bytes
 from agenttool.config import Config, ServerSetting, environment, read_config
 from agenttool.errors import ConfigError, RecordError, StoreError
@@ -52,7 +63,8 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
 
     SIGTERM or Ctrl-C stops it: requests under way are answered, and what waits is
     left to the next one, which is to be started with the same store and address. It
-    exits with 0 then, and with 2 if it cannot serve, and says why.
+    exits with 0 then, with 1 if something would not be stopped for 25 seconds, and
+    with 2 if it cannot serve, and says why.
     """  # noqa: D415 -- as in the table of commands
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
@@ -71,7 +83,8 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
             def opened() -> Runtime:
                 return Runtime.open(config=chosen, store=kept, tools=tools, callback_url=reached)
 
-            asyncio.run(_serve(opened, listening, lambda: _tell(address, reached, as_json=as_json), admits))
+            served = _Served(opened, listening, lambda: _tell(address, reached, as_json=as_json), admits)
+            run_until_stopped(served.serve)
     except (ConfigError, RecordError, StoreError) as error:
         refuse(error)
 
@@ -86,13 +99,20 @@ def _admitting(token_env: str | None) -> Bearer | None:
     return Bearer(token)
 
 
-async def _serve(
-    opened: Callable[[], Runtime], listening: socket.socket, announce: Callable[[], None], admits: Bearer | None
-) -> None:
-    async with stoppable() as stop, opened() as runtime:
-        await _tell_moved(runtime)
-        stop.server = Serving(app_of(runtime, admits=admits), announce)
-        await stop.server.serve(sockets=[listening])
+@dataclass(frozen=True, slots=True)
+class _Served:
+    """What is served where, to whom, and what is said once it is."""
+
+    opened: Callable[[], Runtime]
+    listening: socket.socket
+    announce: Callable[[], None]
+    admits: Bearer | None
+
+    async def serve(self, stop: Stop) -> None:
+        async with stoppable(stop), self.opened() as runtime:
+            await _tell_moved(runtime)
+            stop.server = Serving(app_of(runtime, admits=self.admits), self.announce)
+            await stop.server.serve(sockets=[self.listening])
 
 
 async def _tell_moved(runtime: Runtime) -> None:

@@ -4,7 +4,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncGenerator, Callable, Generator
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -20,17 +21,24 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AT_ONCE = 3
 _LEFT = 1
 
+LEAVES_WITHIN_S = 25.0
+"""So long after it was to stop a process is there at most; supervisors kill what takes longer than 30 seconds."""
+
 
 class Stop:
     """What a person or a supervisor asks for by signals: a gentle stop, then a sooner one, then to leave at once.
 
     A signal often comes twice, to a group of processes and again from its head, so the second one still ends in order.
+    What does not let itself be stopped holds nobody up for long: the process leaves then, and it with it.
     """
 
-    def __init__(self, task: "asyncio.Task[None] | None") -> None:
-        """Take who is stopped as long as nothing is served."""
-        self._task = task
+    def __init__(self) -> None:
+        """Begin with nothing that could be stopped."""
         self._asked = 0
+        # A thread, for what would not be stopped may be what the loop waits for, or stand in its way.
+        self._patience = threading.Timer(LEAVES_WITHIN_S, _leave)
+        self._patience.daemon = True
+        self.task: asyncio.Task[None] | None = None
         self.server: Serving | None = None
 
     def ask(self) -> None:
@@ -38,20 +46,44 @@ class Stop:
         self._asked += 1
         if self._asked >= _AT_ONCE:
             os._exit(_LEFT)
+        if self._asked == 1:
+            self._patience.start()
         if self.server is not None:
             self.server.stop(wait=self._asked == 1)
-        elif self._task is not None:
-            self._task.cancel()
+        elif self.task is not None:
+            self.task.cancel()
+
+    def has_ended(self) -> None:
+        """Hear that there is nothing left to wait for."""
+        self._patience.cancel()
+
+
+def _leave() -> None:
+    """End the process as a crash would: whatever was answered for is on the disk."""
+    warn(
+        f"left {LEAVES_WITHIN_S:g} s after it was to stop: something that ran would not be stopped, and was ended with"
+        " this process; what was accepted is kept, and goes on when it is started again"
+    )
+    os._exit(_LEFT)
+
+
+def run_until_stopped(serve: Callable[[Stop], Coroutine[object, object, None]]) -> None:
+    """Run what serves; once it is to stop, it has so long, and then the process is left with status 1."""
+    stop = Stop()
+    try:
+        asyncio.run(serve(stop))
+    finally:
+        stop.has_ended()
 
 
 @asynccontextmanager
-async def stoppable() -> AsyncGenerator[Stop]:
+async def stoppable(stop: Stop) -> AsyncGenerator[None]:
     """Hear signals from here to the end; to be stopped is no failure."""
-    loop, stop = asyncio.get_running_loop(), Stop(asyncio.current_task())
+    loop, stop.task = asyncio.get_running_loop(), asyncio.current_task()
     for each in _SIGNALS:
         loop.add_signal_handler(each, stop.ask)
     try:
-        yield stop
+        yield
     except asyncio.CancelledError:
         if stop.server is not None:
             raise
