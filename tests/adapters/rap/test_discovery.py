@@ -136,6 +136,7 @@ async def test_nobody_is_asked_any_more_once_the_runtime_is_closed(away):
 async def test_a_server_that_refuses_is_asked_seldom_and_not_called_pending(away, status):
     async with away(times=2, status=status) as (rt, _):
         assert rt.rap.standings[0].state is ProviderState.UNAVAILABLE
+        assert ("check its url" if status == 404 else "check what is shown to it") in rt.rap.faults[0]
         assert (await rt.search("probe", surface=await rt.surface())).pending_providers == ()
         await there(rt)
         assert "tool_s0.read_probe" in (await rt.surface()).tool_refs

@@ -40,6 +40,7 @@ log = logging.getLogger("agenttool.rap")
 
 WELL_KNOWN = "/.well-known/rap-toolset"
 _PREFIX = "tool_"
+_KNOWS_US_NOT = (401, 403)
 _NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
@@ -71,7 +72,8 @@ async def discover(source: RapSource, courier: Courier) -> Toolset:
     reply = await courier.get(url, source.headers("GET", url))
     if not reply.is_accepted:
         told = reply.fault or f"it answered {reply.status}"
-        fault = f"the manifest of {source.name!r} cannot be had: {told}; check its url, it is asked again by itself"
+        advice = "check its url" if reply.status not in _KNOWS_US_NOT else "check what is shown to it; its log says why"
+        fault = f"the manifest of {source.name!r} cannot be had: {told}; {advice}, it is asked again by itself"
         return Toolset(source=source, fault=fault, is_away=reply.is_worth_retrying)
     digest = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
     if source.pin not in (None, digest):
@@ -115,8 +117,9 @@ def without_clashes(toolsets: Iterable[Toolset], offered: Mapping[str, str] = _N
 def _withholding(toolset: Toolset, owners: Mapping[str, list[str]], offered: Mapping[str, str]) -> Toolset:
     own = toolset.source.name
     tools = () if toolset.manifest is None else toolset.manifest.tools
-    why = {tool.name: _why_withheld(tool.name, own, owners[tool.name], offered) for tool in tools}
-    withheld = {name: why[name] for name in sorted(why) if why[name]}
+    clashing = [tool.name for tool in tools if len(owners[tool.name]) > 1 or tool.name in RESERVED]
+    why = {name: _why_withheld(name, own, owners[name], offered) for name in sorted(clashing)}
+    withheld = {name: told for name, told in why.items() if told}
     if not withheld:
         return toolset
     reasons = {told: [name for name in withheld if withheld[name] == told] for told in dict.fromkeys(withheld.values())}
