@@ -162,7 +162,9 @@ async def test_a_runtime_that_closes_leaves_its_questions_to_the_next(survivor, 
         while not (asked := await first.approvals()):
             await asyncio.sleep(0.01)
     left = await calling
-    assert left.error.error_class == "canceled"
+    assert (left.error.error_class, left.error.error_code) == ("canceled", "waits_for_answer")
+    assert left.error.retry.safe is False  # somebody may allow both
+    assert "Next: do not repeat the call" in left.model_facing_content[0].text
     async with survivor() as second:
         assert await second.result(left.invocation_id) is None
         await second.decide(asked[0].approval_id, "allow")

@@ -15,8 +15,8 @@ from agenttool.records import (
     replace,
     text_item,
 )
-from agenttool.results.failure import completed, guided, outcome_of, result_of_failure
-from agenttool.results.guidance import GUIDANCE
+from agenttool.results.failure import completed, guided, outcome_of, result_of_failure, told_to_model
+from agenttool.results.guidance import GUIDANCE, OF_CODE
 
 
 def phase_of(error_class, *, ran=False):
@@ -196,3 +196,11 @@ def test_user_ask_14_an_error_result_names_its_class_and_its_call(error_class):
 def test_an_unlisted_abort_reason_is_kept():
     error = guided(ErrorClass.CANCELED, phase=Phase.EXECUTE, message="no", abort_reason=AbortReason("eclipse"))
     assert (failed(error).status, failed(error).abort_reason) == (ResultStatus.CANCELED, "eclipse")
+
+
+@pytest.mark.parametrize("code", OF_CODE)
+def test_what_is_known_of_an_error_goes_before_what_its_class_says(code):
+    error = guided(ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message="it stopped", code=code, effects=True)
+    assert (error.recoverability, error.retry.safe) == ("not_recoverable", False)
+    assert OF_CODE[code].advice in told_to_model(error)
+    assert GUIDANCE[ErrorClass.EXECUTION_FAILED].advice not in told_to_model(error)

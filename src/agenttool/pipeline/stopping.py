@@ -120,7 +120,10 @@ def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
         return discarded_by_fallback(call.phase, effects=effects)
     error_class = _CLASSES.get(reason, ErrorClass.CANCELED)
     message = _why_stopped(call, reason, abandoned=abandoned)
-    return guided(error_class, phase=call.phase, message=message, abort_reason=reason, effects=effects)
+    code = None
+    if call.is_parked:  # it may run yet, so that whoever repeats it may have it done twice
+        code, effects = "waits_for_answer", effects is None
+    return guided(error_class, phase=call.phase, message=message, code=code, abort_reason=reason, effects=effects)
 
 
 _CLASSES = {AbortReason.TIMEOUT: ErrorClass.TIMEOUT, AbortReason.SIBLING_ERROR: ErrorClass.SIBLING_CANCELED}

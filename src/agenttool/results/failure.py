@@ -20,7 +20,7 @@ from agenttool.records import (
     replace,
     text_item,
 )
-from agenttool.results.guidance import GUIDANCE, UNLISTED, effects_possible, has_started
+from agenttool.results.guidance import effects_possible, guidance_of, has_started
 from agenttool.results.scrub import Scrubber
 from agenttool.results.wording import clean_message, shorten
 
@@ -42,7 +42,7 @@ def guided(
     reached, true for one that surely ran. Further members, such as `retry_after`, are added with `replace`. The words
     stay as they are until `completed`: what is cut before it is scrubbed may keep half of a secret.
     """
-    guidance = GUIDANCE.get(error_class, UNLISTED)
+    guidance = guidance_of(error_class, code)
     ran = effects_possible(error_class, phase) if effects is None else effects
     return ToolError(
         error_class=error_class,
@@ -67,7 +67,7 @@ def completed(error: ToolError, scrubber: Scrubber | None = None) -> ToolError:
 
 def _filled(error: ToolError) -> ToolError:
     known_phase = _phase_of(error)
-    guidance = GUIDANCE.get(error.error_class, UNLISTED)
+    guidance = guidance_of(error.error_class, error.error_code)
     default_retry = guidance.retry(safe=not effects_possible(error.error_class, known_phase))
     return replace(
         error,
@@ -130,7 +130,7 @@ def result_of_failure(
 
 def told_to_model(error: ToolError) -> str:
     """Say in a few lines what went wrong, whether it may have taken effect, and what to do next."""
-    guidance = GUIDANCE.get(error.error_class, UNLISTED)
+    guidance = guidance_of(error.error_class, error.error_code)
     lines = [f"{error.error_class}: {error.message or error.error_class}"]
     if error.retry is not None and error.retry.safe is False:
         lines.append("The call may have taken effect: check before you repeat it.")

@@ -198,6 +198,27 @@ UNLISTED = Guidance(
 )
 """How a class that nobody listed is read: at its most restrictive (AT-VER-07)."""
 
+OF_CODE: dict[str | None, Guidance] = {
+    "unknown_after_crash": Guidance(
+        recoverability=_NO,
+        effects=Effects.ALWAYS,
+        advice="find out what the tool did, and do only what is left to do",
+    ),
+    "waits_for_answer": Guidance(
+        recoverability=_NO,
+        effects=Effects.ALWAYS,
+        approval_required=True,
+        advice="do not repeat the call: it goes on by itself once it is answered, and a second one would be done, too",
+    ),
+}
+"""What errors of ours mean whose class alone would mislead."""
+
+
+def guidance_of(error_class: ErrorClass, code: str | None) -> Guidance:
+    """Find what an error means for whoever might try again."""
+    return OF_CODE.get(code) or GUIDANCE.get(error_class, UNLISTED)
+
+
 _ORDER = {phase: place for place, phase in enumerate(Phase)}
 
 
