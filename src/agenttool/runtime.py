@@ -339,6 +339,12 @@ class Runtime(Surfaced, Detached, Ledger):
         pending = self._core.approvals.pending(timestamp(self._core.now_ns()))
         return tuple(each for each in pending if after is None or each.approval_id > after)[:limit]
 
+    async def question(self, approval_id: ApprovalId) -> Question | None:
+        """Give one open question, without a look at the others; none if it is not open any more, or never was."""
+        if self._keeper is not None:
+            return await self._keeper.question(approval_id)
+        return self._core.approvals.get(approval_id)
+
     async def decide(
         self,
         approval_id: ApprovalId,

@@ -177,6 +177,51 @@ def test_a_wrong_word_is_refused_in_words(folder, words, told):
     assert not (folder / "gone.db").exists()
 
 
+def test_a_program_hears_what_came_of_its_answer(folder):
+    question = asked(folder)
+    kept = json.loads(command(folder, "approvals", "answer", question["approval_id"], "allow", "--json").stdout)
+    assert kept == {
+        "approval_id": question["approval_id"],
+        "invocation_id": question["invocation_id"],
+        "answer": "allowed",
+        "result": None,
+    }
+    other = asked(folder, 6)["approval_id"]
+    done = command(folder, "approvals", "answer", other, "deny", "--json", "--from", "bank")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["answer"], told["result"]["status"]) == (0, "refused", "rejected")
+
+
+def test_one_of_many_questions_is_found_by_its_tool_its_input_and_its_age(folder):
+    first, second, third = (asked(folder, amount)["approval_id"] for amount in (5, 60, 61))
+
+    def found(*words):
+        lines = command(folder, "approvals", "--json", *words).stdout.splitlines()
+        return [json.loads(line)["approval_id"] for line in lines]
+
+    assert found("--containing", '"amount":6') == [second, third]
+    assert found("--tool", "bank.*", "--limit", "1") == [first]
+    assert found("--tool", "post.*") == []
+    assert found("--after", first, "--limit", "1") == [second]
+    assert found("--newest", "--limit", "2") == [third, second]
+    (counted,) = map(json.loads, command(folder, "approvals", "--count", "--json").stdout.splitlines())
+    assert (counted["tool_name"], counted["waiting"], counted["oldest"]) == ("bank.transfer", 3, first)
+    assert command(folder, "approvals", "--count").stdout.splitlines()[1].split()[:2] == ["3", "bank.transfer"]
+    page = command(folder, "approvals", "--limit", "1")
+    assert first in page.stdout
+    assert second not in page.stdout
+    assert "there may be more: --after APR_ID goes on" in page.stderr
+
+
+def test_the_usual_file_is_found_without_settings(folder):
+    (folder / "agenttool.toml").unlink()
+    command(folder, "call", "transfer", "to=ada", "amount=5", "--from", "bank", "--store", "agenttool.db")
+    listed = command(folder, "approvals")
+    assert (listed.returncode, "to answer: agenttool approvals answer APR_ID allow\n" in listed.stderr) == (0, True)
+    named = command(folder, "approvals", "--store", "agenttool.db")
+    assert "to answer: agenttool approvals answer APR_ID allow --store agenttool.db\n" in named.stderr
+
+
 def test_a_suggestion_that_is_not_there_cannot_be_remembered(folder):
     question = asked(folder)["approval_id"]
     done = command(folder, "approvals", "answer", question, "allow", "--remember", "7")

@@ -71,8 +71,8 @@ def show(console: Console, question: Question, now: datetime) -> None:
         console.print(indented(Text(printable(rule), style="dim")), soft_wrap=True)
     age = (now - read_moment(question.asked_at)).total_seconds()
     left = (read_moment(question.expires_at) - now).total_seconds()
-    until = f"expires in {_span(left)}" if left > 0 else "too late to answer"
-    console.print(Text(f"{question.approval_id} · asked {_span(age)} ago · {until}", style="dim"), soft_wrap=True)
+    until = f"expires in {span(left)}" if left > 0 else "too late to answer"
+    console.print(Text(f"{question.approval_id} · asked {span(age)} ago · {until}", style="dim"), soft_wrap=True)
 
 
 def _rule_texts(question: Question) -> list[str]:
@@ -84,7 +84,7 @@ def _rule_texts(question: Question) -> list[str]:
     ]
 
 
-def _span(seconds: float) -> str:
+def span(seconds: float) -> str:
     """Say how long, as roughly as a person would."""
     for unit, size in (("d", _DAY), ("h", _HOUR), ("min", _MINUTE)):
         if seconds >= 2 * size or (seconds >= size and unit == "min"):

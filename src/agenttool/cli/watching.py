@@ -13,10 +13,8 @@ from agenttool.cli.prompting import ask_prompt, show_prompt
 from agenttool.cli.terminal import Terminal, printable
 from agenttool.policy.approvals import Question, Refused
 from agenttool.ports.later import Prompt, PromptKind
-from agenttool.records import EventType, InvocationId, ToolEvent
+from agenttool.records import ApprovalId, EventType, InvocationId, ToolEvent
 from agenttool.world import SystemClock
-
-MOST_QUESTIONS = 100_000
 
 PROMPTS_EVERY_S = 0.5
 """How soon a person hears that a server asks something."""
@@ -69,7 +67,7 @@ class Watch:
                 self._terminal.console.print("this tool cannot be stopped; waiting for its end", style="yellow")
             elif event.event_type is EventType.PERMISSION_REQUESTED and (event.data or {}).get("prompted"):
                 self._hide_bar()
-                await self._answer_questions()
+                await self._answer_asked(event)
 
     async def _look_for_prompts(self) -> None:
         """Look at what servers want to know from a person; it may be another process that was told."""
@@ -90,10 +88,12 @@ class Watch:
             hint = f"to answer: agenttool approvals answer {prompt.prompt_id} 1"
             self._terminal.console.print(hint, style="dim", highlight=False, soft_wrap=True)
 
-    async def _answer_questions(self) -> None:
-        for question in await self._rt.approvals(limit=MOST_QUESTIONS):
-            if question.invocation_id in self._rt.under_way():
-                await self._answer(question)
+    async def _answer_asked(self, event: ToolEvent) -> None:
+        # The ids of a question and of the decision to ask it are made of the same word.
+        word = str((event.data or {}).get("decision_id")).partition("_")[2]
+        question = await self._rt.question(ApprovalId(f"apr_{word}"))
+        if question is not None and question.invocation_id in self._rt.under_way():
+            await self._answer(question)
 
     async def _answer(self, question: Question) -> None:
         answer = Left()

@@ -125,6 +125,12 @@ class Keeper:
                 found.append(held.question)
         return tuple(found)
 
+    async def question(self, approval_id: ApprovalId) -> Question | None:
+        """Give one question of any process, as long as it is open."""
+        opened = await self.calls.by_approval(approval_id)
+        held = None if opened is None or opened.answer is not None else _read(opened)
+        return None if held is None else held.question
+
     async def answer(self, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
         """Answer a question of any process; the first answer stands, in whichever process it came."""
         approval_id = ApprovalId(str(approval_id))
