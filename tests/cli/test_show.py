@@ -1,8 +1,14 @@
 """`agenttool show`: one call drawn for a person, in eighty columns, and without a secret."""
 
+import asyncio
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
+
+from agenttool import Runtime, tool
+from agenttool.records import EventType
 
 
 def section(drawn, title):
@@ -137,3 +143,65 @@ def test_a_program_gets_every_record_of_the_call(run, journal):
         "tool_result",
     }
     assert [event["data"]["sequence"] for event in told["events"]] == list(range(1, len(told["events"]) + 1))
+
+
+@tool(namespace="bank", approval_required=True)
+async def transfer(amount: int) -> str:
+    """Transfer money. Not for refunds."""
+    return f"sent {amount}"
+
+
+@tool(namespace="bank", read_only=True, open_world=False)
+async def look_up(account: int) -> str:
+    """Look an account up. Not for transfers."""
+    await asyncio.sleep(60)
+    return f"account {account}"
+
+
+async def _come_to(rt, step, name, arguments):
+    """Make a call, and wait until it is on disk that it has come so far."""
+    calling = asyncio.ensure_future(rt.call(name, arguments, surface=await rt.surface()))
+    async with asyncio.timeout(30):
+        async for _, event in rt.events(0):
+            if event.event_type is step:
+                break
+    return calling
+
+
+async def test_who_has_a_call_in_hand_is_told_until_it_ends(run, tmp_path):
+    file = tmp_path / "calls.db"
+
+    async def shown():
+        drawn = await asyncio.to_thread(run, "show", "--store", file)
+        held = json.loads((await asyncio.to_thread(run, "show", "--json", "--store", file)).stdout)["held"]
+        return " ".join(section(drawn.stdout, "Result").split()), held
+
+    async with Runtime.open(store=f"sqlite:{file}", tools=[transfer]) as rt:
+        calling = await _come_to(rt, EventType.PERMISSION_REQUESTED, "transfer", {"amount": 5})
+        (question,) = await rt.approvals()
+        told, held = await shown()
+        assert f"agenttool approvals answer {question.approval_id} allow" in told
+        assert (held["is_alive"], held["waits_for"], held["is_answered"]) == (True, question.approval_id, False)
+    await calling
+    async with Runtime.open(store=f"sqlite:{file}") as rt:  # without the tool
+        await rt.decide(question.approval_id, "allow")
+    told, held = await shown()
+    assert told.startswith("none yet: the call is awaiting_approval its answer is there; a process that has its tool")
+    assert (held["is_alive"], held["is_answered"]) == (False, True)
+    async with Runtime.open(store=f"sqlite:{file}", tools=[transfer]) as rt:
+        await rt.wait(question.invocation_id)
+    assert (await shown())[1] is None
+
+
+async def test_a_call_whose_process_is_gone_says_so(run, tmp_path):
+    file = tmp_path / "calls.db"
+    async with Runtime.open(store=f"sqlite:{file}", tools=[look_up]) as rt:
+        calling = await _come_to(rt, EventType.STARTED, "look_up", {"account": 5})
+        shown = await asyncio.to_thread(run, "show", "--store", file)
+        assert "a process that lives has it in hand" in shown.stdout
+        with closing(sqlite3.connect(file)) as other:  # as it is after its lease has passed
+            other.execute("UPDATE processes SET alive_until_ns = 0, steady_until_ns = 0")
+            other.commit()
+        shown = await asyncio.to_thread(run, "show", "--store", file)
+        assert "its process is gone; a process that has its tool takes it up" in " ".join(shown.stdout.split())
+        calling.cancel()

@@ -22,6 +22,7 @@ from agenttool.cli.journal.outcome import (
     result_table,
 )
 from agenttool.cli.journal.paper import draw
+from agenttool.cli.journal.standing import how_it_stands, told
 from agenttool.cli.journal.timeline import timeline
 from agenttool.cli.journal.words import duration, heading, plain_table, style_of, tool_name
 from agenttool.cli.refusing import UNUSABLE, refuse
@@ -64,6 +65,7 @@ def _document(call: RecordedCall) -> JsonObject:
         "events": [to_json(event) for event in call.events],
         "records": [to_json(record) for record in call.records],
         "children": [*call.children],
+        "held": told(call.held),
     }
 
 
@@ -118,6 +120,7 @@ def _result(call: RecordedCall) -> Iterator[RenderableType]:
     results = call.of(ToolResult)
     if not results:
         yield _indented(Text(f"none yet: the call is {call.invocation.status.value}", style="yellow"))
+        yield _indented(Text(printable(how_it_stands(call.held))))
     for result in results:
         yield result_panel(result)
         table = result_table(result)

@@ -8,7 +8,9 @@ from agenttool.errors import ConfigError
 from agenttool.journal.fold import events_of, invocation_of, records_of
 from agenttool.ports.facts import Fact
 from agenttool.records import ID_KINDS, INVOCATION, InvocationId, Record, ToolEvent, ToolInvocation
+from agenttool.stores.sqlite.holding import Holding
 from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.world import SystemClock
 
 CANDIDATES = 20
 CHILDREN = 100
@@ -33,6 +35,7 @@ class RecordedCall:
     Attributes:
         position: that of its newest fact, to look on from.
         children: the calls that it made.
+        held: who has it in hand; none if nobody has, or it has ended.
     """
 
     position: int
@@ -42,6 +45,7 @@ class RecordedCall:
     events: tuple[ToolEvent, ...]
     records: tuple[Record, ...]
     children: tuple[InvocationId, ...]
+    held: Holding | None
 
     def of(self, kind: type[_R]) -> list[_R]:
         """Give its records of one kind, in order."""
@@ -86,6 +90,7 @@ def recorded_call(reader: SqliteReader, invocation_id: InvocationId) -> Recorded
         events=tuple(event for position, fact in placed for event in events_of(fact, position=position)),
         records=tuple(records_of(facts)),
         children=tuple(reader.calls_made_by(invocation_id, (first, until), CHILDREN)),
+        held=None if invocation.status.is_terminal else reader.holding(invocation_id, SystemClock().moment()),
     )
 
 

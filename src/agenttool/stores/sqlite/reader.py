@@ -10,10 +10,12 @@ from typing import Self
 from agenttool.errors import ConfigError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import BEGUN, Flaw, Head, OpenCall
+from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
 from agenttool.stores.sqlite.connect import UNREADABLE, advice_on, connect_to_look, reading
+from agenttool.stores.sqlite.holding import Holding, find_holding
 from agenttool.stores.sqlite.loose import CALL, IS_LOOSE, LOOSE_CALLS, teach
 from agenttool.stores.sqlite.query import lines_of, read_back, read_on
 from agenttool.stores.sqlite.schema import MIGRATIONS, RESTORE, check_version, missing
@@ -210,6 +212,11 @@ class SqliteReader:
                     expires_at_ns=expires_at_ns,
                     answer=answer,
                 )
+
+    def holding(self, invocation_id: InvocationId, now: Moment) -> Holding | None:
+        """Tell who has a call in hand that has not ended; none if nobody has it."""
+        with reading(self.path):
+            return find_holding(self._connection, self._steps, invocation_id, now)
 
     def _calls(self, query: str, part: str, limit: int) -> list[InvocationId]:
         with reading(self.path):
