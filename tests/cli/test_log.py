@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,21 @@ def test_the_log_of_one_call_reads_no_other(run, journal, monkeypatch, more):
     assert told
     assert {each["event"]["invocation_id"] for each in told} == {journal["hooked"]}
     assert told == ours or more == ("--limit", "2")
+
+
+@pytest.mark.usefixtures("journal")
+def test_what_fills_the_journal_is_told_tool_by_tool(run, tmp_path):
+    told = [json.loads(line) for line in run("log", "--sizes", "--json").stdout.splitlines()]
+    verified = json.loads(run("verify", "--json").stdout.splitlines()[-1])
+    assert sum(each["facts"] for each in told) == verified["facts"]
+    assert sum(each["calls"] for each in told) == verified["calls"]
+    assert [each["bytes"] for each in told] == sorted((each["bytes"] for each in told), reverse=True)
+    with closing(sqlite3.connect(tmp_path / "agenttool.db")) as file:
+        (held,) = file.execute("SELECT sum(length(told) + 1) FROM facts").fetchone()
+    assert sum(each["bytes"] for each in told) == held
+    largest = max(told, key=lambda each: each["largest_bytes"])
+    assert largest["about"].split(".")[-1] in run("show", largest["largest"]).stdout
+    *_, total = run("log", "--sizes").stdout.splitlines()
+    assert total.split() == [f"{held:,}", f"{verified['calls']:,}", f"{verified['facts']:,}", "in", "all"]
+    assert run("log", "--sizes", "--after", verified["facts"], "--json").stdout == ""
+    assert run("log", "--sizes", "--follow").exit_code == 2

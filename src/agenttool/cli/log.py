@@ -14,8 +14,11 @@ from rich.text import Text
 from agenttool.cli.journal.call import Ambiguous, find_call
 from agenttool.cli.journal.following import Follower
 from agenttool.cli.journal.opening import StoreOption, opened
+from agenttool.cli.journal.paper import draw
+from agenttool.cli.journal.sizes import Sizes
 from agenttool.cli.journal.timeline import event_word, said
 from agenttool.cli.journal.words import short_id, style_of, tool_name
+from agenttool.cli.progress import CountBar
 from agenttool.cli.refusing import refuse
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError, StoreError
@@ -89,12 +92,18 @@ def log(  # noqa: PLR0913 -- one for each word of the command
     tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * is any run of characters")] = None,
     status: Annotated[str | None, typer.Option(metavar="WORD", help="Only events that bring a call here")] = None,
     call: Annotated[str | None, typer.Option(metavar="ID", help="Only this call")] = None,
+    sizes: Annotated[bool, typer.Option("--sizes", help="Only tell what fills the journal, tool by tool")] = False,
     store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON Lines, with their positions")] = False,
 ) -> None:
     """Tell what happened, one line per event, and go on while others write"""  # noqa: D415 -- as in the table of commands
+    if sizes and (follow or limit or tool or status or call):
+        refuse(ConfigError("--sizes adds up everything after a position; leave out what else chooses, or follows"))
     try:
         with opened(store) as reader:
+            if sizes:
+                _tell_sizes(reader, after or 0, as_json=as_json)
+                return
             news = News(_filter(tool, _status(status)), _tell_json if as_json else _teller(), limit)
             source = Source(reader, None if call is None else _call(reader, call))
             follower = Follower(reader, after or 0)
@@ -165,6 +174,18 @@ def _call(reader: SqliteReader, part: str) -> InvocationId:
     except Ambiguous as several:
         ids = "\n".join(f"  {each.invocation_id}  {tool_name(each.tool_id)}" for each in several.candidates)
         refuse(ConfigError(f"several calls have an id like {part!r}; write more of it:\n{ids}"))
+
+
+def _tell_sizes(reader: SqliteReader, after: int, *, as_json: bool) -> None:
+    sizes = Sizes()
+    with CountBar(reader.count()[0]) as bar:
+        for _, fact, size in reader.weigh(after):
+            sizes.add(fact, size)
+            bar.advance()
+    if not as_json:
+        draw([sizes.table()])
+    for told in sizes.told() if as_json else ():
+        sys.stdout.write(json_bytes(told).decode() + "\n")
 
 
 def _tell_json(placed: Placed) -> None:

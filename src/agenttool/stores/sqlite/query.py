@@ -32,6 +32,18 @@ def read_on(
     return [(place, recall(line, steps)) for place, line in islice(wanted, limit)]
 
 
+def weigh(
+    connection: sqlite3.Connection, steps: Mapping[str, Step], after: int, limit: int
+) -> list[tuple[int, Fact, int]]:
+    """Give facts after a position, the oldest first, each with how many bytes tell it; what they share counts once."""
+    rows = connection.execute(f"{_ONWARD} LIMIT ?", (after, limit))
+    found: list[tuple[int, Fact, int]] = []
+    for last, told in rows:
+        sizes = map(len, told.split(b"\n"))
+        found += [(place, recall(line, steps), next(sizes) + 1) for place, line in unfold([(last, told)])]
+    return [each for each in found if each[0] > after]
+
+
 def read_back(
     connection: sqlite3.Connection, steps: Mapping[str, Step], before: int, limit: int
 ) -> list[tuple[int, Fact]]:

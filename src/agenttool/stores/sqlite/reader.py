@@ -17,7 +17,7 @@ from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
 from agenttool.stores.sqlite.connect import UNREADABLE, advice_on, connect_to_look, reading
 from agenttool.stores.sqlite.holding import Holding, find_holding
 from agenttool.stores.sqlite.loose import CALL, IS_LOOSE, LOOSE_CALLS, teach
-from agenttool.stores.sqlite.query import lines_of, read_back, read_on
+from agenttool.stores.sqlite.query import lines_of, read_back, read_on, weigh
 from agenttool.stores.sqlite.schema import MIGRATIONS, RESTORE, check_version, missing
 from agenttool.stores.sqlite.verify import Inspect, verify
 from agenttool.stores.told import call_of, recall
@@ -131,6 +131,16 @@ class SqliteReader:
         """Give facts after a position, the oldest first."""
         with reading(self.path):
             return read_on(self._connection, self._steps, after, limit)
+
+    def weigh(self, after: int) -> Iterator[tuple[int, Fact, int]]:
+        """Give all facts after a position, the oldest first, each with how many bytes tell it."""
+        while True:
+            with reading(self.path):
+                portion = weigh(self._connection, self._steps, after, PORTION)
+            if not portion:
+                return
+            yield from portion
+            after = portion[-1][0]
 
     def read_back(self, before: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
         """Give facts before a position, the newest first."""
