@@ -1,6 +1,10 @@
 """The file is for its owner's eyes only, and promises what was asked for."""
 
+import asyncio
+import shutil
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -42,3 +46,39 @@ async def test_a_damaged_page_is_told_with_what_to_do_about_it(path, open_store,
     with pytest.raises(StoreError, match="newest backup"):
         list(store.log.verify())
     await store.close()
+
+
+AT_NIGHT = """
+mount -t tmpfs -o size=400k tmpfs $1 && cp $2 $1/state.db && cd $1 || exit 9
+{break}
+for words in verify "log --limit 1" approvals; do $3 -m agenttool $words --store state.db; echo "status $?"; done
+"""
+
+
+def at_night(folder, path, breaking):
+    """Run commands on a copy of the file, on a small disk that something is wrong with."""
+    apart = ["unshare", "--mount", "--map-root-user"]
+    script = ["sh", "-c", AT_NIGHT.format(**{"break": breaking}), "sh", str(folder), str(path), sys.executable]
+    if shutil.which("unshare") is None:
+        pytest.skip("a small file system of its own needs unshare")
+    done = subprocess.run([*apart, *script], capture_output=True, text=True, timeout=60, check=False)
+    if "status" not in done.stdout:
+        pytest.skip(f"this system lets nobody mount a small file system: {done.stderr}")
+    return [line for line in done.stdout.splitlines() if line.startswith("status")], done.stderr
+
+
+@pytest.mark.parametrize(
+    ("breaking", "told"),
+    [
+        ("head -c 400k /dev/zero > filler 2>/dev/null", "its disk is full: make room, and try again"),
+        ("mount -o remount,ro $1", "nothing can be written there: look at who may"),
+    ],
+)
+async def test_where_nothing_can_be_written_all_can_be_read(path, open_store, write, tmp_path, breaking, told):
+    store = open_store()
+    await write(store, 1)
+    await store.close()
+    (folder := tmp_path / "small").mkdir()
+    ended, complained = await asyncio.to_thread(at_night, folder, path, breaking)
+    assert ended == ["status 0", "status 0", "status 2"]
+    assert told in complained

@@ -1,6 +1,7 @@
 """Connections to the file, set up the same way every time, and what their errors mean."""
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
@@ -17,6 +18,9 @@ PATIENCE_S = 10.0
 WAL_PAGES = 16_384
 """A bound on the write-ahead log, 64 MB, should our own checkpoints (see `writer`) not get through."""
 
+
+LEAST_ROOM = 1 << 16
+"""A disk with less is full: SQLite needs 32 kB beside the file before it reads a byte of it."""
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 """What reading a file may raise; the second if the damage stands in words that the library wants to repeat."""
@@ -50,7 +54,7 @@ def create(path: Path) -> None:
         raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
     except UNREADABLE as error:
         raise ConfigError(
-            f"cannot use {str(path)!r} as a store: {error}; {advice_on(error, 'give it another file')}"
+            f"cannot use {str(path)!r} as a store: {error}; {advice_on(error, path, 'give it another file')}"
         ) from error
     if mode != "wal":
         raise ConfigError(f"the file system of {str(path)!r} cannot keep a write-ahead log; use a local disk")
@@ -77,13 +81,24 @@ def connect(
 
 def connect_to_look(path: Path) -> sqlite3.Connection:
     """Open one connection to a file that is only looked at, and may lie where nothing can be written."""
-    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        way_in = "mode=rw"  # one that may only read leaves the two files behind that SQLite keeps beside this one
-    else:
-        # Without them, nobody writes; and they cannot be made where nothing may be written.
-        way_in = "mode=ro" if path.with_name(f"{path.name}-wal").exists() else "mode=ro&immutable=1"
-    place = f"{path.absolute().as_uri()}?{way_in}"
-    return sqlite3.connect(place, uri=True, isolation_level=None, timeout=PATIENCE_S)
+    ahead = path.with_name(f"{path.name}-wal")
+    if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
+        # Without a write-ahead log nobody writes; and none can be made where nothing may be written.
+        return _look_by(path, "mode=ro" if ahead.exists() else "mode=ro&immutable=1")
+    looking = _look_by(path, "mode=rw")  # one that may only read leaves the two files behind that SQLite keeps there
+    try:
+        looking.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        if not ahead.exists() or not ahead.stat().st_size:  # a full disk, and nobody is at work in the file
+            looking.close()
+            return _look_by(path, "mode=ro&immutable=1")
+    except UNREADABLE:
+        pass  # whoever reads on is told what is wrong
+    return looking
+
+
+def _look_by(path: Path, way_in: str) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{way_in}", uri=True, isolation_level=None, timeout=PATIENCE_S)
 
 
 @contextmanager
@@ -92,15 +107,32 @@ def reading(path: Path) -> Generator[None]:
     try:
         yield
     except UNREADABLE as error:
-        advice = advice_on(error, "look at the disk, then verify the log")
+        advice = advice_on(error, path, "look at the disk, then verify the log")
         raise StoreError(f"cannot read {str(path)!r}: {error}; {advice}") from error
 
 
-def advice_on(error: Exception, otherwise: str) -> str:
-    """Say what to do about an error; a file that is damaged mends by no second try."""
-    if isinstance(error, UnicodeDecodeError) or getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT:
+def advice_on(error: Exception, path: Path, otherwise: str) -> str:
+    """Say what to do about an error; a file that is damaged mends by no second try, and a full disk by room."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if isinstance(error, UnicodeDecodeError) or code == sqlite3.SQLITE_CORRUPT:
         return f"{RESTORE}; or save what can be read with `sqlite3 FILE .recover`"
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
+        return "its disk is full: make room, and try again; what was kept is still there"
+    if code == sqlite3.SQLITE_IOERR:
+        return "its disk fails: look at what the system says of it, and try again once it is mended"
+    if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) and not _is_writable(path):
+        return "nothing can be written there: look at who may, and at whether the disk was mounted read-only"
     return otherwise
+
+
+def _is_full(path: Path) -> bool:
+    with suppress(OSError):
+        return shutil.disk_usage(path.parent).free < LEAST_ROOM
+    return False
+
+
+def _is_writable(path: Path) -> bool:
+    return os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
 
 
 def sync_folder(path: Path) -> None:

@@ -241,7 +241,7 @@ def _look(connection: sqlite3.Connection, name: str) -> None:
         version = check_version(connection, name)
         lacks = missing(connection)
     except UNREADABLE as error:
-        advice = advice_on(error, "name the file of one with --store")
+        advice = advice_on(error, Path(name), "name the file of one with --store")
         raise ConfigError(f"cannot read {name!r} as a journal: {error}; {advice}") from error
     if version == 0:
         raise ConfigError(f"{name!r} holds no journal yet; name another file with --store")
