@@ -372,3 +372,8 @@ class Runtime(Surfaced, Detached, Ledger):
     async def resume(self) -> int:
         """Take up the calls of processes that died, now rather than soon; tell how many."""
         return 0 if self._keeper is None else await self._keeper.take_up()
+
+    @property
+    def store_fault(self) -> str | None:
+        """Why the durable store could not be used when it was last looked at, seconds ago; none if it could."""
+        return None if self._keeper is None else self._keeper.fault

@@ -1,5 +1,8 @@
 """Surfaces and search over HTTP, as a program in any language uses them."""
 
+import sqlite3
+import time
+from contextlib import closing
 from functools import partial
 from http import HTTPStatus
 
@@ -183,3 +186,28 @@ def test_a_store_that_fails_is_told_as_our_fault_and_not_as_that_of_whoever_asks
     for path in ("/healthz", "/status"):
         told = http.get(path)
         assert (told.status_code, "the disk is gone" in told.text) == (503, True)
+
+
+def _health(client, wanted):
+    """Look after it until it is as wanted; nobody is told sooner than a process says again that it lives."""
+    until = time.monotonic() + 30
+    while (told := client.get("/healthz")).status_code != wanted:
+        assert time.monotonic() < until, told.text
+    return told.text
+
+
+@pytest.mark.slow
+def test_a_store_that_cannot_be_written_is_told_until_it_can(tmp_path):
+    app = make_app(lambda: Runtime.open(store=f"sqlite:{tmp_path}/calls.db", tools=[send]))
+    with (
+        TestClient(app, base_url="http://127.0.0.1:8642", client=("127.0.0.1", 50_000)) as client,
+        closing(sqlite3.connect(tmp_path / "calls.db", isolation_level=None)) as other,
+    ):
+        _health(client, HTTPStatus.OK)
+        refusing = "BEGIN SELECT RAISE(FAIL, 'a disk that fails'); END"
+        other.execute(f"CREATE TRIGGER failing BEFORE INSERT ON processes {refusing}")
+        assert "the store cannot be used: cannot write to" in _health(client, HTTPStatus.SERVICE_UNAVAILABLE)
+        assert "a disk that fails" in client.get("/status").json()["store_fault"]
+        other.execute("DROP TRIGGER failing")
+        _health(client, HTTPStatus.OK)
+        assert client.get("/status").json()["store_fault"] is None

@@ -65,6 +65,8 @@ class Keeper:
     """Calls that nobody here can go on with, each with the moment after which nobody will."""
     _going_on: "set[asyncio.Task[ToolResult]]" = field(default_factory=set["asyncio.Task[ToolResult]"])
     _heard: int = 0
+    fault: str | None = None
+    """Why the store could not be used at the last look; none if it could."""
     _early: dict[ApprovalId, bytes] = field(default_factory=dict[ApprovalId, bytes])
     """Answers to calls of this process that do not wait for them yet."""
 
@@ -174,12 +176,15 @@ class Keeper:
         now = self.core.deadlines.now
         taken_up = 0.0
         while True:
-            with suppress(StoreError):  # a disk that fails now may be back by the next look
+            try:
                 await self._stay_alive()
                 is_news = await self._hear()
                 if is_news or now() - taken_up > TAKE_UP_EVERY_S:
                     taken_up = now()
                     await self.take_up()
+                self.fault = None
+            except StoreError as error:  # a disk that fails now may be back by the next look
+                self.fault = str(error)
             await asyncio.sleep(LOOK_EVERY_S)
 
     async def _why_closed(self, approval_id: ApprovalId) -> Taken:

@@ -42,12 +42,14 @@ def app_of(runtime: Runtime, *, admits: Bearer | None = None) -> Starlette:
 
 
 async def health(request: Request) -> Response:
-    """Say that the runtime is there, and whether its store can be read."""
+    """Say that the runtime is there, and whether its store can be read and written."""
     runtime: Runtime = request.app.state.runtime
     try:
         await runtime.waiting(limit=1)
     except StoreError as error:
         return PlainTextResponse(f"the store cannot be read: {error}", HTTPStatus.SERVICE_UNAVAILABLE)
+    if runtime.store_fault is not None:
+        return PlainTextResponse(f"the store cannot be used: {runtime.store_fault}", HTTPStatus.SERVICE_UNAVAILABLE)
     return PlainTextResponse("ok")
 
 

@@ -32,7 +32,7 @@ async def status_of(runtime: Runtime) -> JsonObject:
         if len(all_of_it) > MOST
     ]
     told: JsonObject = {"waiting": waiting, "prompts": prompts, "approvals": min(len(approvals), MOST), "more": more}
-    return {**told, **(await _of_rap(runtime))}
+    return {"store_fault": runtime.store_fault, **told, **(await _of_rap(runtime))}
 
 
 async def _of_rap(runtime: Runtime) -> JsonObject:
