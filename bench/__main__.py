@@ -25,6 +25,7 @@ BENCHES = (
     "search",
     "meaning",
     "surfaces",
+    "opening",
     "quality",
     "rap",
 )

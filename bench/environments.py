@@ -10,6 +10,7 @@ PLACE = Path(".venv-bench")
 CONSTRAINTS = Path(__file__).with_name("constraints.txt")
 REQUIREMENTS = {
     "bm25": "bm25s PyStemmer",
+    "fastmcp_adding": "fastmcp",
     "fastmcp_client": "fastmcp",
     "fastmcp_search": "fastmcp",
     "langchain_tool": "langchain-core",
@@ -19,7 +20,7 @@ REQUIREMENTS = {
 }
 """What to install for a contestant; whoever is not named runs in this environment."""
 
-SHARED = {"fastmcp_search": "fastmcp_client"}
+SHARED = {"fastmcp_adding": "fastmcp_client", "fastmcp_search": "fastmcp_client"}
 """Whose environment serves another, too."""
 
 

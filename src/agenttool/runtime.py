@@ -36,7 +36,7 @@ from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
 from agenttool.pipeline.surfaced import Surfaced
 from agenttool.pipeline.surfacing import Shop, Surfacing
-from agenttool.pipeline.tool import Tool, compile_tool
+from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.world import World, make_core
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.decide import Policy
@@ -202,13 +202,14 @@ class Runtime(Surfaced, Detached, Ledger):
     def _declare(self, tool: DeclaredTool) -> None:
         """Add a tool of whatever name."""
         entry = self._catalog.prepare(tool)
-        source = self._core.source_buckets.get(entry.tool.declaration.namespace)
-        self._core.tools[entry] = compile_tool(entry, self._core.hooks, source)
-        is_known = self._catalog.find(entry.tool_id) is not None
+        self._core.tools.admit(entry)
+        before = self._catalog.find(entry.tool_id)
         self._catalog.add(entry)
         self._index.put(entry)
-        if is_known and self._catalog.is_withdrawn(entry.tool_id):
-            self._surfacing.withdraw(entry)
+        if before is not None:
+            self._core.tools.forget(before)
+            if self._catalog.is_withdrawn(entry.tool_id):
+                self._surfacing.withdraw(entry)
         self._core.journal.note_apart(steps.DECLARED, {"tool_id": entry.tool_id, "name": entry.qualified_name})
 
     def _offer_read_back(self, surface: Surface | None) -> None:
@@ -309,7 +310,7 @@ class Runtime(Surfaced, Detached, Ledger):
 
     def _tool_of(self, tool_id: ToolId) -> Tool | None:
         entry = self._catalog.find(tool_id)
-        return None if entry is None else self._core.tools.get(entry)
+        return None if entry is None else self._core.tools[entry]
 
     def _surface_of(self, held: Held) -> Surface | None:
         """Give a call that is taken up the surface it was made on, or one that offers no more."""

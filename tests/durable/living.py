@@ -127,7 +127,7 @@ def input_of(name, number):
 async def stand_in_line(folder, name, number):
     async with open_runtime(folder) as rt:
         surface = await rt.surface()
-        first = next(iter(rt._core.tools.values()))
+        first = rt._core.tools[next(iter(rt._catalog))]
         await rt._core.gate.enter(first.safety.static)
         calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
         while name in ASKED and not (asked := await rt.approvals()):

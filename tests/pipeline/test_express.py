@@ -116,7 +116,7 @@ async def told_of(probe, arguments, *, the_long_way, meet=None):
     ):
         if the_long_way:
             tools = runtime._core.tools
-            tools.update({entry: dataclasses.replace(tool, plain_facts=None) for entry, tool in tools.items()})
+            tools.update({entry: dataclasses.replace(tools[entry], plain_facts=None) for entry in runtime._catalog})
         if meet is not None:
             meet(runtime)
         surface = await runtime.surface()

@@ -38,9 +38,10 @@ def test_whatever_is_denied_in_any_case_is_a_suspect(subjects, rules, plain, mod
     is_suspect = suspects_of(policy)
     for each in subjects:
         verdict = policy.standing(each)
-        assert is_suspect(each) or verdict is None or verdict.behavior != "deny"
+        assert is_suspect(each.declaration, lambda each=each: each) or verdict is None or verdict.behavior != "deny"
 
 
 def test_a_rule_that_denies_one_tool_leaves_others_unsuspected(subjects, rules):
     policy = Policy(book=RuleBook(rules({"behavior": "deny", "tool": "files.write"})))
-    assert list(map(suspects_of(policy), subjects)) == [False, True, False]
+    is_suspect = suspects_of(policy)
+    assert [is_suspect(each.declaration, lambda each=each: each) for each in subjects] == [False, True, False]

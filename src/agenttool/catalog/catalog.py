@@ -1,10 +1,9 @@
 """Everything that was declared, by id and by name; nothing wins silently."""
 
-import dataclasses
 from collections.abc import Iterator
 from typing import TypeVar
 
-from agenttool.catalog.complete import completed
+from agenttool.catalog.complete import Told, completed
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.register import Register
 from agenttool.catalog.roster import Roster
@@ -52,7 +51,7 @@ class Catalog:
         Raises:
             ConfigError: its records are not what they should be, or another tool already has this namespace and name.
         """
-        entry = Entry(tool=completed(_whole(tool)))
+        entry = Entry(tool=completed(tool, _whole(tool)))
         owner = self._owners.get(entry.qualified_name)
         if owner not in (None, entry.tool_id):
             raise ConfigError(
@@ -84,7 +83,7 @@ class Catalog:
         return self._register.roster()
 
 
-def _whole(tool: DeclaredTool) -> DeclaredTool:
+def _whole(tool: DeclaredTool) -> Told:
     """Hold the records of a tool to their own shapes: a person, or an adapter of others, may have put anything there.
 
     What counts is what a reader of the records would read: a tool whose lifecycle is the text `"retired"` is retired,
@@ -97,8 +96,7 @@ def _whole(tool: DeclaredTool) -> DeclaredTool:
     declaration = _as_read(tool.declaration, name)
     if not declaration.tool_id or not name:
         raise ConfigError(f"a tool needs an id and a name, got {declaration.tool_id!r} and {name!r}; add it")
-    return dataclasses.replace(
-        tool,
+    return Told(
         declaration=declaration,
         interface=_as_read(tool.interface, name),
         execution_profile=_as_read(tool.execution_profile, name),

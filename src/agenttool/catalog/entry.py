@@ -1,6 +1,6 @@
 """One tool of the catalog."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Lifecycle, ToolId
@@ -11,9 +11,19 @@ BUILT_IN = "agenttool"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entry:
-    """One tool of the catalog."""
+    """One tool of the catalog.
+
+    Attributes:
+        qualified_name: the name that no other tool has.
+    """
 
     tool: DeclaredTool
+    qualified_name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Spell the name once for all who ask."""
+        declaration = self.tool.declaration
+        object.__setattr__(self, "qualified_name", f"{declaration.namespace}.{declaration.name}")
 
     @property
     def tool_id(self) -> ToolId:
@@ -24,11 +34,6 @@ class Entry:
     def name(self) -> str:
         """The bare name, unique only within its namespace."""
         return self.tool.declaration.name
-
-    @property
-    def qualified_name(self) -> str:
-        """The name that no other tool has."""
-        return f"{self.tool.declaration.namespace}.{self.tool.declaration.name}"
 
     @property
     def lifecycle(self) -> Lifecycle:

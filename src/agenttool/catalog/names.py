@@ -45,10 +45,10 @@ class Names:
 
     def add(self, entry: Entry) -> None:
         """Take in a tool under the next number."""
-        number = len(self.ids)
-        self.ids.append(entry.tool_id)
+        number, tool_id = len(self.ids), entry.tool_id
+        self.ids.append(tool_id)
         self.qualified.append(entry.qualified_name)
-        self.numbers[entry.tool_id] = number
+        self.numbers[tool_id] = number
         self.owners[entry.qualified_name] = number
         for named, name in self._shared(entry):
             named.setdefault(name, []).append(number)

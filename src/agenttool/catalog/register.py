@@ -16,6 +16,7 @@ class Register:
         """Begin with nothing."""
         self._names = Names()
         self._columns = Columns()
+        self._absences: list[Absence | None] = []  # why tools of each kind are there in no situation
         self._withdrawn: dict[int, Absence] = {}
         self._written: list[Lists] = []
         self._last: Roster | None = None
@@ -28,10 +29,14 @@ class Register:
             number = self._add(entry, traits)
         else:
             self._replace(entry, traits, number)
-        self._withdrawn.pop(number, None)
-        absence = withdrawal(traits)
+        kind = self._columns.kinds[number]
+        if kind == len(self._absences):
+            self._absences.append(withdrawal(traits))
+        absence = self._absences[kind]
         if absence is not None:
             self._withdrawn[number] = absence
+        else:
+            self._withdrawn.pop(number, None)
         self._is_current = False
 
     def _add(self, entry: Entry, traits: Traits) -> int:

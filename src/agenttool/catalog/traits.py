@@ -1,9 +1,8 @@
 """What decides whether a tool is on a surface; tools that are alike in this share one answer."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from agenttool.codec import json_bytes
+from agenttool.codec import sorted_json
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     UNSET,
@@ -11,6 +10,7 @@ from agenttool.records import (
     Json,
     JsonObject,
     Lifecycle,
+    Part,
     SchemaVisibility,
     ToolKind,
     acted_on,
@@ -23,8 +23,7 @@ _MEDIA = frozenset({ContentClass.IMAGE, ContentClass.AUDIO, ContentClass.VIDEO})
 _OWNED = frozenset({ToolKind.SKILL_TOOL, ToolKind.PEER_AGENT_TOOL})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traits:
+class Traits(Part, frozen=True, kw_only=True):
     """All that filters look at.
 
     Attributes:
@@ -104,4 +103,4 @@ def tokens_of(tool: DeclaredTool) -> int:
     declaration = tool.declaration
     schema = (declaration.input_contract and declaration.input_contract.model_input_schema) or {}
     shown: JsonObject = {"name": declaration.name, "description": declaration.description, "parameters": schema}
-    return -(-len(json_bytes(shown)) // BYTES_A_TOKEN)
+    return -(-len(sorted_json(shown)) // BYTES_A_TOKEN)

@@ -2,7 +2,7 @@
 
 from agenttool.codec.canonical import canonical_json, digest_of, digest_of_any, digest_of_bytes, record_digest
 from agenttool.codec.depth import SHALLOW, is_too_deep
-from agenttool.codec.flat import FlatReader, flat_reader, flat_values
+from agenttool.codec.flat import FlatReader, flat_reader, flat_values, shaped
 from agenttool.codec.own import read_own, write_own
 from agenttool.codec.read import (
     UNREADABLE,
@@ -39,6 +39,7 @@ __all__ = [
     "read_object",
     "read_own",
     "record_digest",
+    "shaped",
     "sorted_json",
     "strangers",
     "to_json",

@@ -5,11 +5,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from agenttool.catalog.catalog import Entry
 from agenttool.catalog.surface import Surface
 from agenttool.hooks.match import Hook
 from agenttool.journal.journal import Journal
-from agenttool.pipeline.tool import Tool
+from agenttool.pipeline.tools import Tools
 from agenttool.policy.approvals import Answered, Approvals, Question
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule
@@ -22,7 +21,6 @@ from agenttool.records import ApprovalId, InvocationId, Json, JsonObject, ToolRe
 from agenttool.scheduler.deadlines import Deadlines
 from agenttool.scheduler.drive import Patience
 from agenttool.scheduler.gate import Gate
-from agenttool.scheduler.rates import Bucket
 from agenttool.scheduler.retry import RetryPolicy
 
 
@@ -107,8 +105,6 @@ class Core:
     """Tells in how many seconds a provider that has not said what it offers is asked again."""
     offer_read_back: Callable[[Surface | None], None] = _no_way_back
     """Called when output was stored, with the surface that its call was made on."""
-    source_buckets: dict[str, Bucket] = field(default_factory=dict[str, Bucket])
-    """The rate limits of whole namespaces."""
     shared: dict[str, Json] = field(default_factory=dict[str, Json])
     """The context that calls share, as far as tools may change it."""
     approval_ttl_s: float = 86_400.0
@@ -116,7 +112,7 @@ class Core:
     waiting: dict[ApprovalId, "asyncio.Future[object]"] = field(
         default_factory=dict["ApprovalId", "asyncio.Future[object]"]
     )
-    tools: dict[Entry, Tool] = field(default_factory=dict[Entry, Tool])
+    tools: Tools = field(default_factory=Tools)
     calls: dict[InvocationId, UnderWay] = field(default_factory=dict[InvocationId, UnderWay])
     """The calls under way."""
     ended: int = 0

@@ -1,6 +1,7 @@
 """Which tools rules deny whatever their arguments, so that a surface need not show them."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.filters import Absence, denied_by
@@ -34,8 +35,9 @@ class Denied:
             self._policy, self._seen, self._size, self._found = policy, (), 0, {}
             self._is_suspect = suspects_of(policy)
         for entry in self._unseen(roster):
-            subject = self._core.tools[entry].subject
-            verdict = policy.standing(subject) if self._is_suspect(subject) else None
+            subject = partial(self._core.tools.subjects.__getitem__, entry)
+            is_suspect = self._is_suspect(entry.tool.declaration, subject)
+            verdict = policy.standing(subject()) if is_suspect else None
             if verdict is not None and verdict.behavior is Behavior.DENY:
                 self._found[entry.tool_id] = denied_by(verdict.rule_refs)
             else:

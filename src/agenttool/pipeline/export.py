@@ -9,7 +9,15 @@ from agenttool.errors import RecordError
 from agenttool.journal.fold import events_of, invocation_of, records_of
 from agenttool.pipeline.core import Core
 from agenttool.ports.facts import Fact
-from agenttool.records import InvocationId, Record, SurfaceId, ToolDeclaration, ToolSurface, replace
+from agenttool.records import (
+    InvocationId,
+    Record,
+    SurfaceId,
+    ToolDeclaration,
+    ToolSurface,
+    complete_interface,
+    replace,
+)
 
 READ_AHEAD = 256
 
@@ -24,7 +32,7 @@ def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurf
     """
     for entry in entries:
         yield _digested(entry.tool.declaration)
-        yield core.tools[entry].subject.interface
+        yield complete_interface(entry.tool.interface)
         yield entry.tool.execution_profile
         yield entry.tool.permission_profile
     told: set[SurfaceId | InvocationId] = set()

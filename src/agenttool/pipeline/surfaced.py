@@ -104,4 +104,4 @@ class Surfaced:
             ConfigError: there is no such surface, or the runtime is closed.
         """
         self._refuse_if_closed()
-        return offered_on(self._surfacing.core, self._surfacing.surfaces.made(surface), deferred=deferred)
+        return offered_on(self._surfacing.surfaces.made(surface), deferred=deferred)

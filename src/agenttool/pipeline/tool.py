@@ -1,4 +1,4 @@
-"""A tool as the pipeline runs it: everything that can be worked out before the first call, worked out."""
+"""A tool as the pipeline runs it: everything that does not depend on a call, worked out before it begins."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from agenttool.catalog.catalog import Entry
 from agenttool.codec import FlatReader, flat_reader
 from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.match import Hook, HooksOfTool, hooks_of
-from agenttool.policy.subject import Subject, subject_of
+from agenttool.policy.subject import Subject
 from agenttool.ports.executor import Job
 from agenttool.ports.later import AnswersLater
 from agenttool.ports.tool import Check, DeclaredTool, Normalize
@@ -20,11 +20,10 @@ from agenttool.records import (
     JsonObject,
     MutationPolicy,
     ToolId,
-    complete_interface,
     complete_profile,
 )
 from agenttool.results.persistence import PersistencePolicy, policy_of
-from agenttool.results.plan import MappingPlan, plan_mapping
+from agenttool.results.plan import MappingPlan, check_of, plan_mapping
 from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.rates import Bucket
 from agenttool.scheduler.retry import Repeatability, repeatability_of
@@ -32,6 +31,7 @@ from agenttool.scheduler.safety import CallFacts, Safety, safety_of
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.examples import refuse_unfit_examples
 from agenttool.schema.flat import flat_kinds
+from agenttool.schema.plain import is_plain
 from agenttool.schema.views import model_view
 from agenttool.schema.weight import is_costly
 
@@ -92,27 +92,44 @@ class Tool:
         return self.hooks.at(event)
 
 
-def compile_tool(entry: Entry, hooks: Iterable[Hook], source: Bucket | None = None) -> Tool:
-    """Work out everything about a tool that does not depend on a call; `source` limits all tools of its namespace.
+def refuse_unusable(entry: Entry) -> None:
+    """Hold a tool that is being declared to all that `compile_tool` relies on, so that this cannot fail later.
 
     Raises:
         ConfigError: its records contradict each other, or a schema in them cannot be used.
     """
-    declared = entry.tool
-    interface = complete_interface(declared.interface)
+    declared, name = entry.tool, entry.qualified_name
+    contract = declared.declaration.input_contract or InputContract()
+    model, runtime = _schemas_of(declared, contract)
+    for schema in (model,) if runtime is model else (model, runtime):
+        if not is_plain(schema):
+            _refuse_unusable_schema(schema, name)
+    if contract.examples:
+        refuse_unfit_examples(contract.examples, compile_schema(model), name)
+    check_of(declared.interface, declared.declaration.output_contract)
+
+
+def _refuse_unusable_schema(schema: JsonObject, name: str) -> None:
+    if is_costly(schema):
+        raise ConfigError(f"the input schema of {name!r} leads through too many references; simplify it")
+    try:
+        compile_schema(schema)
+    except RecordError as error:
+        raise ConfigError(f"the input schema of {name!r} cannot be used: {error}") from error
+
+
+def model_schema_of(declared: DeclaredTool) -> JsonObject:
+    """Give the schema of a tool's input as a model may see it."""
+    return _schemas_of(declared, declared.declaration.input_contract or InputContract())[0]
+
+
+def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: Bucket | None = None) -> Tool:
+    """Work out everything about a tool that does not depend on a call; `source` limits all tools of its namespace."""
+    declared, interface = entry.tool, subject.interface
     profile = complete_profile(declared.execution_profile)
     contract = declared.declaration.input_contract or InputContract()
     model_schema, runtime_schema = _schemas_of(declared, contract)
-    if is_costly(model_schema) or (runtime_schema != model_schema and is_costly(runtime_schema)):
-        raise ConfigError(
-            f"the input schema of {entry.qualified_name!r} leads through too many references; simplify it"
-        )
-    try:
-        check_model, check_runtime = compile_schema(model_schema), compile_schema(runtime_schema)
-    except RecordError as error:
-        raise ConfigError(f"the input schema of {entry.qualified_name!r} cannot be used: {error}") from error
-    refuse_unfit_examples(contract.examples or (), check_model, entry.qualified_name)
-    subject = subject_of(declared.declaration, interface, profile, declared.permission_profile)
+    check_model, check_runtime = compile_schema(model_schema), compile_schema(runtime_schema)
     timeouts = [each for each in (interface.timeout_ms, profile.timeout_ms) if each is not None]
     safety = safety_of(interface, classifiers=declared.classifiers, locks=declared.locks)
     its_hooks = hooks_of(hooks, declared.declaration)

@@ -9,6 +9,7 @@ from agenttool.errors import ConfigError
 from agenttool.hooks.match import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.core import Core
+from agenttool.pipeline.tools import Tools
 from agenttool.policy.decide import Policy
 from agenttool.ports.advice import Adviser
 from agenttool.ports.later import Thread
@@ -66,6 +67,8 @@ def make_core(
             "a log that outlives the process needs a place for the calls under way; give `open_calls`, too"
         )
     loop = asyncio.get_running_loop()
+    standing = tuple(hooks)
+    buckets = {namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()}
     return Core(
         journal=Journal(clock=world.clock, log=world.log),
         now_ns=world.clock.now_ns,
@@ -79,7 +82,7 @@ def make_core(
         loop=loop,
         thread_id=threading.get_ident(),
         thread=Thread(thread_id=world.thread),
-        hooks=tuple(hooks),
+        hooks=standing,
         advisers=tuple(advisers),
         durable=world.log.durable,
         open_calls=world.open_calls if world.log.durable else None,
@@ -87,5 +90,5 @@ def make_core(
         shelf=world.shelf,
         random=world.random,
         lease_s=world.lease_s,
-        source_buckets={namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()},
+        tools=Tools(standing, buckets),
     )

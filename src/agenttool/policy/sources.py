@@ -112,4 +112,4 @@ def _imagined(rule: Rule, example: Example) -> Subject:
         MatchingField.RESOURCE: rule.resources,
     }
     unnamed = {field: everything for field, patterns in wanted.items() if patterns and not subject.fields.has(field)}
-    return replace(subject, fields=Fields(places={**subject.fields.places, **unnamed}))
+    return replace(subject, imagined=Fields(places={**subject.fields.places, **unnamed}))

@@ -58,8 +58,8 @@ class Subject:
         operations: its native identities, each spelling a rule may use.
         facts: what it does, as declared; strict where that is computed per call.
         computed: the facts that a classifier tells anew for each call.
-        arguments: the names of its arguments, if it takes no others.
         sensitive: the top-level arguments whose values no suggestion may repeat.
+        imagined: its fields, if they are not to be read from its records.
     """
 
     declaration: ToolDeclaration
@@ -69,9 +69,8 @@ class Subject:
     operations: frozenset[str]
     facts: Facts
     computed: frozenset[str]
-    fields: Fields
-    arguments: frozenset[str] | None
     sensitive: frozenset[str]
+    imagined: Fields | None = None
 
     @property
     def name(self) -> str:
@@ -116,6 +115,19 @@ class Subject:
         return self.profile is not None and self.profile.non_interactive_prompt == NonInteractivePrompt.AVOID
 
     @cached_property
+    def fields(self) -> Fields:
+        """The places of its input that rules look at; of very many tools, few are ever asked for theirs."""
+        if self.imagined is not None:
+            return self.imagined
+        listed = None if self.profile is None else self.profile.rule_matching_fields
+        return fields_of(_schemas(self.declaration, self.interface), listed, _told(self.declaration, self.interface))
+
+    @cached_property
+    def arguments(self) -> frozenset[str] | None:
+        """The names of its arguments, if it takes no others."""
+        return _arguments(_schemas(self.declaration, self.interface))
+
+    @cached_property
     def declaration_digest(self) -> Digest:
         """The digest of what a person relied on: its words, its schemas, its facts and its risk.
 
@@ -153,7 +165,6 @@ def subject_of(
     """Read everything about a tool that a rule can ask for; what a record does not say takes its strict default."""
     if interface is None:
         interface = ToolInterface(interface_id=InterfaceId(""), tool_id=declaration.tool_id)
-    schemas = _schemas(declaration, interface)
     contract = declaration.input_contract
     facts = {fact: _fact(interface, fact) for fact in ("is_read_only", "is_destructive", "is_open_world")}
     mappings = [each.external_mappings or () for each in (declaration, interface, execution_profile) if each]
@@ -165,12 +176,6 @@ def subject_of(
         operations=frozenset(name for each in mappings for mapping in each for name in _operations(mapping)),
         facts=Facts(**{fact: value for fact, (value, _) in facts.items()}),
         computed=frozenset(fact for fact, (_, computed) in facts.items() if computed),
-        fields=fields_of(
-            schemas,
-            None if permission_profile is None else permission_profile.rule_matching_fields,
-            _told(declaration, interface),
-        ),
-        arguments=_arguments(schemas),
         sensitive=frozenset() if contract is None else frozenset(_top(contract.sensitive_fields or ())),
     )
 

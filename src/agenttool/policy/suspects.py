@@ -8,19 +8,23 @@ from agenttool.policy.decide import Policy
 from agenttool.policy.match import is_about
 from agenttool.policy.mode import mode_denies
 from agenttool.policy.subject import Facts, Subject
-from agenttool.records import Behavior
+from agenttool.records import Behavior, ToolDeclaration
 
 _NOTHING = r"(?!)"
 
 
-def suspects_of(policy: Policy) -> Callable[[Subject], bool]:
+Suspect = Callable[[ToolDeclaration, Callable[[], Subject]], bool]
+"""Tells of a tool whether it is one; asks for all that rules may look at only if its names do not tell."""
+
+
+def suspects_of(policy: Policy) -> Suspect:
     """Give a test that is sure of the tools that it clears: not every call to them is denied.
 
     Where somebody can be asked, only a rule that denies or the mode does so. Elsewhere a question is a deny as well,
     and below a parent it decides, so that each tool must be judged.
     """
     if not policy.interactive or policy.parent is not None:
-        return lambda _: True
+        return lambda _, __: True
     lasting = [rule for rule in policy.book if rule.expires_at is None and not rule.reads_input]
     denying = [rule for rule in lasting if rule.behavior == Behavior.DENY]
     patterns = [translate(each.casefold().replace("[", "[[]")) for rule in denying for each in rule.tools]
@@ -29,14 +33,13 @@ def suspects_of(policy: Policy) -> Callable[[Subject], bool]:
     strictest = Facts()
     mode_matters = mode_denies(policy.mode, strictest) is not None
 
-    def is_suspect(subject: Subject) -> bool:
-        declaration = subject.declaration
+    def is_suspect(declaration: ToolDeclaration, subject: Callable[[], Subject]) -> bool:
         return bool(
-            is_named(subject.qualified_name.casefold())
+            is_named(f"{declaration.namespace}.{declaration.name}".casefold())
             or is_named(declaration.name.casefold())
             or (declaration.aliases and any(is_named(each.casefold()) for each in declaration.aliases))
-            or (nameless and any(is_about(rule, subject) for rule in nameless))
-            or (mode_matters and mode_denies(policy.mode, subject.facts))
+            or (nameless and any(is_about(rule, subject()) for rule in nameless))
+            or (mode_matters and mode_denies(policy.mode, subject().facts))
         )
 
     return is_suspect

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from agenttool.errors import ConfigError, RecordError
-from agenttool.records import ClosedEnum, ContentClass, Json, JsonObject, OutputContract, ToolInterface
+from agenttool.records import ClosedEnum, ContentClass, Json, OutputContract, ToolInterface
 from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.schema.compile import Checker, compile_schema
 
@@ -73,7 +73,7 @@ def plan_mapping(
     contract = contract or OutputContract()
     rendering = interface.rendering
     return MappingPlan(
-        check=_check_of(interface.output_schema, contract.structured_schema),
+        check=check_of(interface, contract),
         content_types=None if contract.content_types is None else frozenset(contract.content_types),
         mapper=mapper,
         redactor=compile_redactor(_paths_of(contract.redaction_rules or ())),
@@ -86,11 +86,16 @@ def plan_mapping(
     )
 
 
-def _check_of(output_schema: JsonObject | None, structured_schema: JsonObject | None) -> Checker | None:
-    """Compile the schema of a tool's output; two schemas for one thing must be equal (G-19)."""
-    if output_schema is not None and structured_schema is not None and output_schema != structured_schema:
+def check_of(interface: ToolInterface, contract: OutputContract | None) -> Checker | None:
+    """Compile the schema of a tool's output; two schemas for one thing must be equal (G-19).
+
+    Raises:
+        ConfigError: they are not, or the schema cannot be used.
+    """
+    first, second = interface.output_schema, None if contract is None else contract.structured_schema
+    if first is not None and second is not None and first != second:
         raise ConfigError("output_schema and structured_schema must be equal; keep one of them")
-    schema = output_schema if output_schema is not None else structured_schema
+    schema = first if first is not None else second
     try:
         return None if schema is None else compile_schema(schema)
     except RecordError as error:

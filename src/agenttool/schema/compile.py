@@ -17,6 +17,8 @@ MAX_MISFITS = 20
 MAX_BACKTRACKS = 100_000
 """How often a pattern may change its mind before it counts as not matched; a hostile one stops here."""
 
+_PATIENCE = jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS)
+
 
 def _refuse(uri: str) -> NoReturn:
     raise ValueError(f"a schema may not fetch {uri!r}; put the definition into the schema itself")
@@ -41,7 +43,7 @@ class Checker:
             self._validator = jsonschema_rs.validator_cls_for(plain)(
                 plain,
                 retriever=_refuse,
-                pattern_options=jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS),
+                pattern_options=_PATIENCE,
             )
         except (jsonschema_rs.ValidationError, ValueError) as error:
             first_line = str(error).splitlines()[0]
