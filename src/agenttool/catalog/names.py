@@ -94,15 +94,28 @@ class Names:
             self._fitting.clear()
         known = self._fitting.setdefault(patterns, bytearray())
         if len(known) < size:
-            begin, names = len(known), self.qualified[len(known) :]
-            known.extend(bytes(len(names)))
+            begin = len(known)
+            known.extend(bytes(len(self.qualified) - begin))
             for pattern in patterns:
-                for number in _fitting(pattern, names):
-                    known[begin + number] = ALL[0]
+                for number in self._fitting_from(begin, pattern):
+                    known[number] = ALL[0]
         return bytes(known[:size])
+
+    def _fitting_from(self, begin: int, pattern: str) -> Iterator[int]:
+        """Find the tools from a number on whose names fit a pattern; a namespace may rule most of them out unseen."""
+        said = _ANY.split(pattern.partition("[")[0])
+        head, longest = said[0], max(said, key=len)
+        fits, names = compile_pattern(translate(pattern)).match, self.qualified
+        if not head:
+            yield from (each for each in range(begin, len(names)) if longest in names[each] and fits(names[each]))
+            return
+        for namespace, members in self.namespaces.items():
+            if namespace.startswith(head) or head.startswith(namespace):
+                yield from (each for each in members if each >= begin and fits(names[each]))
 
     def absent(self, absence: Absence, numbers: Sequence[int]) -> list[AbsentTool]:
         """Tell of tools why they are absent; what was told of one before is told in the same record."""
+        is_new = absence not in self._absent
         known = self._told(absence)
         any_tool = AbsentTool(
             reason=absence.reason,
@@ -112,9 +125,11 @@ class Names:
             would_change=absence.change,
         )
         ids, names = self.ids, self.qualified
-        for each in [each for each in numbers if known[each] is None]:
-            known[each] = replace(any_tool, tool_id=ids[each], name=names[each])
-        return [told for each in numbers if (told := known[each])]
+        unknown = numbers if is_new else [each for each in numbers if known[each] is None]
+        made = [replace(any_tool, tool_id=ids[each], name=names[each]) for each in unknown]
+        for each, told in zip(unknown, made, strict=True):
+            known[each] = told
+        return made if is_new else [told for each in numbers if (told := known[each])]
 
     def _told(self, absence: Absence) -> list[AbsentTool | None]:
         """Give what was told of each tool for one reason; of a large catalog, fewer reasons are remembered."""
@@ -123,10 +138,3 @@ class Names:
         told = self._absent.setdefault(absence, [])
         told.extend([None] * (len(self.ids) - len(told)))
         return told
-
-
-def _fitting(pattern: str, names: Sequence[str]) -> list[int]:
-    """Find the names that fit a pattern; most of them lack the longest part of it that is said in letters."""
-    said = max(_ANY.split(pattern.partition("[")[0]), key=len)
-    fits = compile_pattern(translate(pattern)).match
-    return [number for number, name in enumerate(names) if said in name and fits(name)]
