@@ -88,7 +88,14 @@ def test_a_tool_that_a_model_does_not_see_has_a_reason(command, name, said):
 def test_a_tool_that_does_not_exist_has_no_reason(command):
     done = command("tools", "house", "--why", "nobody")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "no tool is named 'nobody' here" in done.stderr
+    assert "no tool is named 'nobody' here; list them" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["Bake_Bread", "KITCHEN.bake_bread", "bake_bred", "kitchen.bakebread"])
+def test_a_slip_of_the_pen_is_told_with_what_was_meant(command, name):
+    done = command("tools", "house", "--why", name)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"no tool is named {name!r} here; did you mean 'kitchen.bake_bread'?" in done.stderr
 
 
 def test_a_model_that_is_not_there_is_refused_in_one_line(command):

@@ -13,7 +13,7 @@ from agenttool.cli.loading import load_tools, refuse_if_no_tools, settings_file
 from agenttool.cli.refusing import refuse
 from agenttool.cli.terminal import as_words, printable
 from agenttool.cli.viewer import Viewer, Whom, viewer_in
-from agenttool.cli.why import why
+from agenttool.cli.why import near, why
 from agenttool.codec import json_bytes, to_json
 from agenttool.errors import ConfigError
 from agenttool.records import Json, JsonObject, Record, ToolDeclaration, ToolInterface, ToolSurface, acted_on
@@ -77,7 +77,9 @@ async def _explained(places: list[str], settings: Path | None, name: str, viewer
         declared = [record async for record in rt.export() if isinstance(record, ToolDeclaration)]
     fates = why(name, declared, surface)
     if not fates:
-        raise ConfigError(f"no tool is named {name!r} here; list them with `agenttool tools`, or search for it")
+        meant = " or ".join(map(repr, near(name, declared)))
+        advice = f"did you mean {meant}?" if meant else "list them with `agenttool tools`, or search for it"
+        raise ConfigError(f"no tool is named {name!r} here; {advice}")
     return fates
 
 

@@ -1,11 +1,31 @@
 """Why a model can or cannot see a tool, in one sentence for a person and in a few words for a program."""
 
+from difflib import get_close_matches
+
 from agenttool.records import AbsentTool, DeferredToolRef, JsonObject, LoadingState, ToolDeclaration, ToolSurface
+
+MOST_NEAR = 3
+"""How many tools are named to somebody who may have meant one of them."""
+
+NEAR = 0.7
+"""How alike two names must be, from nothing to one, for the one to be a slip of the other."""
 
 
 def why(name: str, declarations: list[ToolDeclaration], surface: ToolSurface) -> list[JsonObject]:
     """Say for each tool that answers to a name what became of it on a surface; nothing if there is none."""
     return [_fate(each, surface) for each in declarations if name in _names(each)]
+
+
+def near(name: str, declarations: list[ToolDeclaration]) -> list[str]:
+    """Give the tools that somebody may have meant: those written so in other capitals, else a few written nearly so."""
+    bearers: dict[str, list[str]] = {}
+    for each in declarations:
+        for spelling in {spelling.casefold() for spelling in _names(each)}:
+            bearers.setdefault(spelling, []).append(f"{each.namespace}.{each.name}")
+    folded = name.casefold()
+    spellings = [folded] if folded in bearers else get_close_matches(folded, bearers, MOST_NEAR, NEAR)
+    meant = dict.fromkeys(each for spelling in spellings for each in bearers[spelling])
+    return [*meant][:MOST_NEAR]
 
 
 def _names(declaration: ToolDeclaration) -> tuple[str, ...]:
