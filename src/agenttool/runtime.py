@@ -205,7 +205,10 @@ class Runtime(Surfaced, Detached, Ledger):
         self._core.tools.admit(entry)
         before = self._catalog.find(entry.tool_id)
         self._catalog.add(entry)
-        self._index.put(entry)
+        if self._catalog.is_withdrawn(entry.tool_id):
+            self._index.remove(entry.tool_id)  # nobody can find it
+        else:
+            self._index.put(entry)
         if before is not None:
             self._core.tools.forget(before)
             if self._catalog.is_withdrawn(entry.tool_id):

@@ -97,6 +97,21 @@ def test_a_tool_that_is_added_replaced_or_removed_is_so_for_the_next_search():
     )
 )
 def test_an_index_that_followed_many_changes_answers_like_one_made_anew(changes):
+    assert_like_one_made_anew(changes)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcdef"), st.lists(st.sampled_from(WORDS), max_size=5), st.booleans()), max_size=25
+    )
+)
+def test_so_does_one_that_forgets_words_all_the_time(changes):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shelf, "GONE", 0)
+        assert_like_one_made_anew(changes)
+
+
+def assert_like_one_made_anew(changes):
     index, present = Index(), {}
     for name, words, goes in changes:
         each = entry(name, " ".join(words))
@@ -113,6 +128,35 @@ def test_an_index_that_followed_many_changes_answers_like_one_made_anew(changes)
     anew, known = filled(list(present.values()))
     for query in (*WORDS, "create invoic", "a", "select"):
         assert index.find(query, known, 10) == anew.find(query, known, 10)
+
+
+@pytest.mark.parametrize("crowd", [[], CROWD])
+def test_the_words_of_tools_that_come_and_go_for_months_are_forgotten(crowd):
+    index, known = filled(crowd)
+    for month in range(40):
+        word = "".join("abcdefghij"[int(digit)] for digit in f"{month:04}")
+        for number in range(200):
+            tool = entry(f"tool_{number}", f"Paint zebra{word} and {word}{chr(97 + number % 26)}gnu.")
+            known[tool.tool_id] = tool
+            index.put(tool)
+        while index.catch_up(100):
+            pass
+    anew, _ = filled([*known.values()])
+    words = index._shelf.alphabet.words
+    assert len(words) - len(anew._shelf.alphabet.words) < 10 * 27  # of 40 times as many
+    assert len(index.find(f"zebra{word}", known, 5)) == 5
+    assert "zebraaaaa" not in words
+    assert all(each in words for each, _ in index._shelf.spellings.meant_by("zebraaaaa"))
+
+
+def test_a_tool_that_changes_before_anybody_searches_waits_once():
+    index = Index()
+    for number in range(1000):
+        index.put(entry("painter", f"Paint {number}."))
+    assert len(index._waiting) == 1
+    index.catch_up(10)
+    painter = entry("painter")
+    assert ids(index.find("paint 999", {painter.tool_id: painter}, 1)) == [painter.tool_id]
 
 
 @given(st.text(max_size=200))

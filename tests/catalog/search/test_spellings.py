@@ -8,7 +8,7 @@ from agenttool.catalog.search.spellings import Spellings
 @pytest.fixture
 def spellings():
     spellings = Spellings()
-    spellings.learn(["station", "various", "email", "forecast"])
+    spellings.learn(["station", "various", "email", "forecast"], range(4))
     return spellings
 
 

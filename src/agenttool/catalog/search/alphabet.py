@@ -1,6 +1,7 @@
 """Every word of a catalog as one sign: a tool becomes one short string, compared at the speed of strings."""
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 
 from agenttool.catalog.search.words import BETWEEN, runs_of, runs_of_all, words_of
 
@@ -18,12 +19,29 @@ class Alphabet:
         """Begin with no words but what stands between them."""
         self._codes = {BETWEEN: ord(BETWEEN)}
         self._words = [BETWEEN]
+        self._free: list[int] = []
+        self._new: list[int] = []
         self._remembered = _Remembered(self)
 
     @property
     def words(self) -> Sequence[str]:
-        """All words, in the order of their coming."""
+        """All words by their places; nothing stands in a place that is free."""
         return self._words
+
+    def news(self) -> Sequence[int]:
+        """Give the places of the words that are new since somebody asked."""
+        new, self._new = self._new, []
+        return new
+
+    def keep(self, signs: AbstractSet[str]) -> None:
+        """Forget all words but those of some signs; whoever has one of these may keep it."""
+        for word, code in [*self._codes.items()]:
+            if word != BETWEEN and chr(code) not in signs:
+                del self._codes[word]
+                self._words[_place(code)] = ""
+                self._free.append(code)
+        self._remembered.clear()
+        self._new = [place for place, word in enumerate(self._words) if word]
 
     def read(self, text: str) -> str:
         """Give the signs of all words of a text, and learn the words that are new."""
@@ -40,27 +58,37 @@ class Alphabet:
         return "".join(map(self._remembered.__getitem__, runs))
 
     def sign(self, word: str) -> str | None:
-        """Give the sign of a word, if any tool ever had the word."""
+        """Give the sign of a word, if any tool has it, or had it a while ago."""
         code = self._codes.get(word)
         return None if code is None else chr(code)
 
     def word(self, sign: str) -> str:
         """Give the word of a sign."""
-        code = ord(sign)
-        return self._words[code - _HOW_MANY if code > _SURROGATES else code]
+        return self._words[_place(ord(sign))]
 
     def learn(self, word: str) -> str:
-        """Give the sign of a word; one that is new gets the next. A catalog of a million words has said enough."""
+        """Give the sign of a word; one that is new gets a free one. A catalog of a million words has said enough."""
         code = self._codes.get(word)
         if code is None:
-            code = len(self._words)
-            if code >= _SURROGATES:
-                code += _HOW_MANY
+            code = self._free.pop() if self._free else self._next()
             if code > _LAST:
                 return ""
             self._codes[word] = code
-            self._words.append(word)
+            self._words[_place(code)] = word
+            self._new.append(_place(code))
         return chr(code)
+
+    def _next(self) -> int:
+        """Make room for one more word."""
+        place = len(self._words)
+        code = place + _HOW_MANY if place >= _SURROGATES else place
+        if code <= _LAST:
+            self._words.append("")
+        return code
+
+
+def _place(code: int) -> int:
+    return code - _HOW_MANY if code > _SURROGATES else code
 
 
 class _Remembered(dict[str | bytes, str]):

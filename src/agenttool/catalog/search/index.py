@@ -61,6 +61,7 @@ class Index:
         self._ids: list[ToolId | None] = []
         self._free: list[int] = []
         self._waiting: deque[int] = deque()
+        self._is_waiting = bytearray()
         self._shelf = Shelf()
 
     def put(self, entry: Entry) -> None:
@@ -75,8 +76,11 @@ class Index:
             number = len(self._entries)
             self._entries.append(entry)
             self._ids.append(tool_id)
+            self._is_waiting.append(False)
         self._numbers[tool_id] = number
-        self._waiting.append(number)
+        if not self._is_waiting[number]:  # one that changes again and again until somebody searches waits once
+            self._is_waiting[number] = True
+            self._waiting.append(number)
         self._names.add(entry)
 
     def remove(self, tool_id: ToolId) -> None:
@@ -97,8 +101,9 @@ class Index:
         new: dict[int, Entry] = {}
         for _ in range(min(tools, len(self._waiting))):
             number = self._waiting.popleft()
+            self._is_waiting[number] = False
             entry = self._entries[number]
-            if entry is not None and not self._shelf.has(number):  # it may have gone since, or wait twice
+            if entry is not None:  # it may have gone since
                 new[number] = entry
         if new:
             self._shelf.put(new)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 FEW = 500
 """So many documents are looked through one by one; of more there is a full-text index."""
 
+GONE = 500
+"""So many documents may go before their words are forgotten; of a large catalog, as many as it has."""
+
 _NONE = Document("")
 
 
@@ -31,6 +34,7 @@ class Shelf:
         self.candidates: Candidates | None = None
         self._documents: list[Document] = []
         self._count = 0
+        self._gone = 0
         self._lengths = [0] * len(Field)
         self._having: dict[str, int] = {}
 
@@ -64,6 +68,7 @@ class Shelf:
         if self.has(number):
             document, self._documents[number] = self._documents[number], _NONE
             self._count -= 1
+            self._gone += 1
             self._having.clear()
             for field, signs in enumerate(document.split(BETWEEN)):
                 self._lengths[field] -= len(signs)
@@ -79,9 +84,20 @@ class Shelf:
 
     def settle(self) -> None:
         """Make words that are new known to those who look for a spelling, or for a deed."""
-        if self.spellings.learn(self.alphabet.words):
+        if self._gone > max(GONE, self._count):
+            self._forget_words()
+        new = self.alphabet.news()
+        if new:
+            self.spellings.learn(self.alphabet.words, new)
             signs = ((self.alphabet.sign(word), deed) for word, deed in deeds().items())
             self.deeds = {sign: deed for sign, deed in signs if sign}
+
+    def _forget_words(self) -> None:
+        """Forget the words that no document has any more: by now, as many may have gone as there are."""
+        self.alphabet.keep(frozenset[str]().union(*self._documents))
+        self.spellings = Spellings()
+        self._having.clear()
+        self._gone = 0
 
     def having(self, sign: str) -> int:
         """Count the documents that have a word; of many, removed ones may count until their place is used again."""

@@ -33,27 +33,23 @@ class Spellings:
     def __init__(self) -> None:
         """Begin with no words."""
         self._words: Sequence[str] = ()
-        self._learned = 0
         self._having: dict[str, array[int]] = {}
         self._sizes = array("B")
         self._related: dict[str, Alike] = {}
 
-    def learn(self, words: Sequence[str]) -> bool:
-        """Take what was added to the list of words since the last time; tell whether there was anything."""
-        if len(words) == self._learned:
-            return False
+    def learn(self, words: Sequence[str], places: Iterable[int]) -> None:
+        """Take the words that are new, by their places in a list of all words."""
         self._words = words
         self._related.clear()
         having, sizes = self._having, self._sizes
-        for place in range(self._learned, len(words)):
+        sizes.extend([0] * (len(words) - len(sizes)))
+        for place in places:
             trigrams = _trigrams(words[place])
-            sizes.append(len(trigrams))
+            sizes[place] = len(trigrams)
             for trigram in trigrams:
                 if trigram not in having:
                     having[trigram] = array("I")
                 having[trigram].append(place)
-        self._learned = len(words)
-        return True
 
     def relatives(self, word: str) -> Alike:
         """Give the words most related to one that the catalog has, and how closely."""
