@@ -8,6 +8,7 @@ import pytest
 
 from agenttool import ConfigError, Media, Runtime, tool
 from agenttool.records import ErrorClass, FunctionMapping
+from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.replies import Asked, reply
 
 PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
@@ -380,6 +381,16 @@ def test_a_canceled_turn_leaves_no_call_open():
 
     started = asyncio.Event()
     assert asyncio.run(run()) == [{"role": "user", "content": "wait"}]
+
+
+def test_what_fits_two_branches_of_which_one_must_fit_is_refused_though_gemini_cannot_be_told():
+    schema = {"type": "object", "properties": {"a": {"oneOf": [{"type": "number"}, {"type": "integer"}]}}}
+    pick = scripted_tool("pick", schema=schema, is_read_only=True, is_open_world=False, is_destructive=False)
+    asked = [Asked(name="pick", arguments={"a": number}, call_id=f"call_{number}") for number in (1, 1.5)]
+    taken, request, _ = turn("gemini", *asked, tools=(pick,))
+    assert "oneOf" not in json.dumps(request)
+    assert taken.results[0].error.error_class == ErrorClass.SCHEMA_VALIDATION_FAILED
+    assert taken.results[1].error is None
 
 
 def test_wrong_words_are_refused_with_the_right_ones():

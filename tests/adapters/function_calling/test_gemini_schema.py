@@ -1,5 +1,7 @@
 """Schemas for Gemini: the documented part, and nothing shut out that the schema itself takes."""
 
+import pytest
+
 from agenttool.adapters.function_calling.gemini_schema import documented
 
 TREE = {
@@ -61,3 +63,35 @@ def test_members_that_patterns_let_through_are_not_shut_out():
 def test_a_member_may_have_the_name_of_a_keyword():
     properties = {"$ref": {"type": "string"}, "required": {"type": "string"}, "$defs": {"type": "string"}}
     assert documented({"type": "object", "properties": properties})["properties"] == properties
+
+
+TEXT, NUMBER = {"type": "string"}, {"type": "number"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "spelled"),
+    [
+        ({"oneOf": [TEXT, NUMBER]}, {"anyOf": [TEXT, NUMBER]}),
+        (
+            {"oneOf": [NUMBER, {"type": "integer"}]},
+            {"anyOf": [NUMBER, {"type": "integer"}], "description": "It fits exactly one of these."},
+        ),
+        (
+            {"description": "So many.", "oneOf": [{"minimum": 1}, {"maximum": 9}]},
+            {"description": "So many. It fits exactly one of these.", "anyOf": [{"minimum": 1}, {"maximum": 9}]},
+        ),
+        (
+            {"anyOf": [TEXT, NUMBER], "oneOf": [TEXT]},
+            {"anyOf": [TEXT, NUMBER], "description": 'It also fits exactly one of these: [{"type":"string"}]'},
+        ),
+        ({"allOf": [{"$ref": "#/$defs/A"}], "title": "An A"}, {"title": "An A", "anyOf": [{"$ref": "#/$defs/A"}]}),
+        (
+            {"type": "number", "allOf": [{"minimum": 1}, {"maximum": 9}]},
+            {"type": "number", "description": 'It also fits all of these: [{"minimum":1},{"maximum":9}]'},
+        ),
+        ({"oneOf": "rubbish", "allOf": []}, {}),
+    ],
+)
+def test_a_choice_is_spelled_so_that_the_api_reads_it_and_what_it_cannot_say_is_told(schema, spelled):
+    whole = documented({"type": "object", "properties": {"a": schema}, "$defs": {"A": TEXT}})
+    assert whole["properties"]["a"] == spelled

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 
-from agenttool.adapters.function_calling.branches import definition
+from agenttool.adapters.function_calling.branches import are_apart, definition
+from agenttool.adapters.function_calling.loose import tell
+from agenttool.codec import json_bytes
 from agenttool.records import Json, JsonObject
 from agenttool.schema.traverse import members, rebuild, subschemas
 
 _KEYWORDS = frozenset(
     [
         *("$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum"),
-        *("items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf"),
+        *("items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf"),
         *("properties", "additionalProperties", "required"),
     ]
 )
@@ -18,7 +20,7 @@ _DEFINITIONS = "#/$defs/"
 
 def documented(schema: JsonObject) -> JsonObject:
     """Spell a schema so that the API takes it; what it cannot say is left open."""
-    whole = rebuild(schema, _keep)
+    whole = rebuild(schema, _Spelling(schema))
     names: dict[str, frozenset[str]] = {name: _referred(inner) for name, inner in members(whole, "$defs").items()}
     loops = _Loops({name: _reach(name, names) for name in names}, whole)
     spelled = loops.without(whole, None, optional=False)
@@ -69,7 +71,35 @@ class _Loops:
         return {"description": f"Again as {name}."} if is_loop and not optional else {"$ref": target}
 
 
-def _keep(node: JsonObject, /, *, alone: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class _Spelling:
+    """Keeps what the API knows of each schema, and says the rest in words where a model should hear it."""
+
+    root: JsonObject
+
+    def __call__(self, node: JsonObject, /, *, alone: bool) -> None:
+        """Change one schema."""
+        branches = node.get("oneOf")
+        if isinstance(branches, list):
+            # The API reads it as anyOf at best; we hold the input to it in any case.
+            self._join(node, branches, "exactly one of", is_same=are_apart(branches, self.root))
+        parts = node.get("allOf")
+        if isinstance(parts, list):
+            self._join(node, parts, "all of", is_same=len(parts) == 1)
+        _keep(node)
+
+    def _join(self, node: JsonObject, schemas: list[Json], how_many: str, *, is_same: bool) -> None:
+        """Let schemas stand as the branches of a union, and say in words what that leaves out."""
+        is_free = schemas and not {"anyOf", "$ref"} & node.keys()
+        if is_free and (is_same or how_many != "all of"):
+            node["anyOf"] = schemas
+            if not is_same:
+                tell(node, f"It fits {how_many} these.")
+        elif schemas:
+            tell(node, f"It also fits {how_many} these: {json_bytes(schemas).decode()}")
+
+
+def _keep(node: JsonObject) -> None:
     """Keep what the API knows of one schema; definitions have one place there, and a reference stands alone."""
     if "const" in node:
         node["enum"] = [node["const"]]

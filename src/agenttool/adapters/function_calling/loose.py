@@ -59,14 +59,15 @@ class Readable:
         if goes_round(node, self.root):
             del node["$ref"]
         if "pattern" in node and not is_simple(node["pattern"]):
-            _tell(node, f"It matches the pattern {node.pop('pattern')}")
+            tell(node, f"It matches the pattern {node.pop('pattern')}")
         patterns = members(node, "patternProperties")
         for pattern in [each for each in patterns if not is_simple(each)]:
-            _tell(node, f"A member whose name matches {pattern} fits {json_bytes(patterns.pop(pattern)).decode()}")
+            tell(node, f"A member whose name matches {pattern} fits {json_bytes(patterns.pop(pattern)).decode()}")
             _open(node)
 
 
-def _tell(node: JsonObject, words: str) -> None:
+def tell(node: JsonObject, words: str) -> None:
+    """Say in the description of a schema what it cannot say otherwise."""
     said = node.get("description")
     node["description"] = f"{said} {words}" if isinstance(said, str) else words
 
