@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from agenttool.adapters.function_calling.pictures import as_it_is
 from agenttool.adapters.function_calling.reply import AskedCall
 from agenttool.ports.output import Media
 from agenttool.records import ContentClass, ContentItem, Digest, Ref, ToolResult
@@ -86,7 +87,7 @@ def _pieces(result: ToolResult, payloads: Mapping[Digest, bytes]) -> Iterator[st
         if words:
             yield words
         if media is not None:
-            yield media
+            yield as_it_is(media)
         is_empty = is_empty and not words and media is None
     if is_empty:
         yield NOTHING
