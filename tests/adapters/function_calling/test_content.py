@@ -75,15 +75,15 @@ def test_media_whose_bytes_are_not_there_are_told_by_their_caption():
     read = said("anthropic", 1)
     (alone,) = answers_of(read.calls, [pictured], {})
     (empty,) = answers_of(read.calls, [pictured], {PICTURE.digest: b""})
-    (shown,) = answers_of(read.calls, [pictured], {PICTURE.digest: b"png"})
+    (shown,) = answers_of(read.calls, [pictured], {PICTURE.digest: b"\x89PNG\r\n\x1a\n"})
     assert (alone.pieces, alone.media) == (empty.pieces, empty.media) == (("image a.png",), ())
-    assert [each.data for each in shown.media] == [b"png"]
+    assert [each.data for each in shown.media] == [b"\x89PNG\r\n\x1a\n"]
 
 
 def test_an_image_of_a_failure_stands_beside_the_results_where_failures_are_told_in_words_only():
     whole = result(ContentItem(type=ContentClass.IMAGE, text="image a.png", ref=PICTURE))
     failed = replace(whole, status=ResultStatus.FAILED, is_error=True)
-    answers = answers_of(said("anthropic").calls, [failed, whole], {PICTURE.digest: b"png"})
+    answers = answers_of(said("anthropic").calls, [failed, whole], {PICTURE.digest: b"\x89PNG\r\n\x1a\n"})
     (message,) = FORMATS["anthropic"].write(answers)
     first, second, *beside = message["content"]
     assert (first["is_error"], [each["type"] for each in first["content"]]) == (True, ["text"])

@@ -2,7 +2,12 @@
 
 import pytest
 
+from agenttool import Runtime
 from agenttool.adapters.function_calling.gemini_schema import documented
+from agenttool.policy.rules import Rule
+from agenttool.records import Behavior, ErrorClass, RuleSource
+from agenttool.testing.fakes import scripted_tool
+from agenttool.testing.replies import Asked, reply
 
 TREE = {
     "type": "object",
@@ -95,3 +100,15 @@ TEXT, NUMBER = {"type": "string"}, {"type": "number"}
 def test_a_choice_is_spelled_so_that_the_api_reads_it_and_what_it_cannot_say_is_told(schema, spelled):
     whole = documented({"type": "object", "properties": {"a": schema}, "$defs": {"A": TEXT}})
     assert whole["properties"]["a"] == spelled
+
+
+async def test_what_fits_two_branches_of_which_one_must_fit_is_refused_though_the_api_cannot_be_told():
+    schema = {"type": "object", "properties": {"a": {"oneOf": [NUMBER, {"type": "integer"}]}}}
+    allow = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
+    asked = [Asked(name="pick", arguments={"a": number}, call_id=f"call_{number}") for number in (1, 1.5)]
+    async with Runtime.open(tools=[scripted_tool("pick", schema=schema)], rules=[allow]) as rt:
+        model = await rt.tools_for("gemini")
+        assert "oneOf" not in str(model.request())
+        first, second = (await model.answer(reply("gemini", *asked))).results
+    assert first.error.error_class == ErrorClass.SCHEMA_VALIDATION_FAILED
+    assert second.error is None
