@@ -47,6 +47,8 @@ FLAWED = {
     ),
     "its example does not fit": (saying(input_contract=InputContract(examples=({"text": 1},))), "example 1 of"),
     "its output is no schema": (scripted_tool("flawed", output_schema={"type": 1}), "output_schema cannot be used"),
+    "nothing runs it": (changed(scripted_tool("flawed"), executor=None), "an executor that cannot start"),
+    "its limit is a number": (changed(scripted_tool("flawed"), rate_limit=5), "must have a RateLimit or none, got 5"),
     "its output says two things": (
         changed(
             scripted_tool("flawed", output_schema={"type": "string"}),

@@ -147,6 +147,8 @@ async def test_an_output_that_a_hook_made_is_mapped_like_any_other(once):
         ({"event": "pre_tool_us"}, "'pre_tool_us', which is no event"),
         ({"event": None}, "no event"),
         ({"tools": "local.add"}, "a list of patterns"),
+        ({"tools": (5,)}, "a list of patterns"),
+        ({"tools": 5}, "a list of patterns"),
         ({"timeout_s": 0}, "a time above 0"),
         ({"timeout_s": None}, "a time above 0"),
         ({"timeout_s": "5"}, "a time above 0"),

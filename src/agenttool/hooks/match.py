@@ -1,6 +1,6 @@
 """Which hooks apply to a tool, worked out once per tool."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import cast
@@ -39,6 +39,11 @@ class Hook:
             raise ConfigError(f"{told} stands at {self.event!r}, which is no event; use one of {', '.join(HookEvent)}")
         if isinstance(self.tools, str):
             raise ConfigError(f"{told} must look at a list of patterns, got one text; write [{self.tools!r}]")
+        listed = cast("object", self.tools)
+        if not isinstance(listed, Collection) or not all(
+            isinstance(each, str) for each in cast("list[object]", listed)
+        ):
+            raise ConfigError(f"{told} must look at a list of patterns, got {listed!r}; use texts such as 'files.*'")
         if not isinstance(cast("object", self.timeout_s), int | float) or not self.timeout_s > 0:
             raise ConfigError(
                 f"{told} must have a time above 0 s, got {self.timeout_s!r}; leave it out for the default"

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from typing import cast
 
 from agenttool.catalog.catalog import Entry
 from agenttool.codec import FlatReader, flat_reader
@@ -10,6 +11,7 @@ from agenttool.hooks.match import Hook, HooksOfTool, hooks_of
 from agenttool.policy.subject import Subject
 from agenttool.ports.executor import Job
 from agenttool.ports.later import AnswersLater
+from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import Check, DeclaredTool, Normalize
 from agenttool.records import (
     ContextModifierPolicy,
@@ -99,6 +101,7 @@ def refuse_unusable(entry: Entry) -> None:
         ConfigError: its records contradict each other, or a schema in them cannot be used.
     """
     declared, name = entry.tool, entry.qualified_name
+    _refuse_rubbish(declared, name)
     contract = declared.declaration.input_contract or InputContract()
     model, runtime = _schemas_of(declared, contract)
     for schema in (model,) if runtime is model else (model, runtime):
@@ -107,6 +110,15 @@ def refuse_unusable(entry: Entry) -> None:
     if contract.examples:
         refuse_unfit_examples(contract.examples, compile_schema(model), name)
     check_of(declared.interface, declared.declaration.output_contract)
+
+
+def _refuse_rubbish(declared: DeclaredTool, name: str) -> None:
+    """Look at the parts of a tool that no record holds: anybody may have put anything there."""
+    if not callable(cast("object", getattr(declared.executor, "start", None))):
+        raise ConfigError(f"{name!r} has an executor that cannot start, got {declared.executor!r}; give it an Executor")
+    limit = cast("object", declared.rate_limit)
+    if not (limit is None or isinstance(limit, RateLimit)):
+        raise ConfigError(f"{name!r} must have a RateLimit or none, got {limit!r}; use RateLimit(per_second=…)")
 
 
 def _refuse_unusable_schema(schema: JsonObject, name: str) -> None:

@@ -43,8 +43,8 @@ class Tools(dict[Entry, Tool]):
             ConfigError: its records contradict each other, or a schema in them cannot be used.
         """
         refuse_unusable(entry)
-        if entry.tool.rate_limit is not None or entry.tool.classifiers:
-            self[entry]  # what no record says may be anything, and is looked at while its author is
+        if entry.tool.classifiers:
+            self[entry]  # what no record says may be anything, and is looked at while its author does
 
     def forget(self, entry: Entry) -> None:
         """Let go of a tool that was replaced; on a surface that still has it, it is made ready once more."""
