@@ -134,6 +134,8 @@ class Known:
         return tuple(chosen.values())
 
     def _why_not(self, name: str, owners: Sequence[ToolId]) -> str:
+        if not owners and any(name in (each.name, each.qualified_name) for each in self.deferred.values()):
+            return f"{name!r} cannot be loaded any more; the surface `current(surface)` says why"
         if not owners:
             return f"no tool that can be loaded on this surface is named {name!r}; search for it first"
         choices = ", ".join(sorted(repr(self[each].qualified_name) for each in owners))
