@@ -42,7 +42,9 @@ class Choice:
     async def among(self, rt: Runtime) -> AsyncIterator[Question]:
         """Give the chosen questions of every process on a store."""
         if self.is_newest:
-            newest = deque([each async for each in self._all(rt)], maxlen=self.limit)
+            newest: deque[Question] = deque(maxlen=self.limit)
+            async for question in self._all(rt):
+                newest.append(question)
             while newest:
                 yield newest.pop()
             return
