@@ -1,5 +1,9 @@
 """Old facts go, in order, and what is left is as trustworthy as before."""
 
+import sqlite3
+from contextlib import closing
+
+from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import retain
 from agenttool.testing.contracts.story import invocation_number, story_of
 
@@ -52,6 +56,25 @@ async def test_a_call_that_is_still_open_keeps_its_facts_however_old(open_store,
     assert [position for position, _ in store.log.read(0, 100)] == list(range(6, 14))
     assert list(store.log.verify()) == []
     await store.close()
+
+
+async def test_a_call_that_ended_after_it_was_found_begun_goes_and_nobody_takes_it_up(open_store, path):
+    store = open_store()
+    facts = story_of(1)
+    for part in (facts[:3], facts[3:]):
+        await store.open_calls.renew(Moment(2**60))  # which puts down that the call has begun
+        for fact in part:
+            store.log.append(fact)
+        await store.log.settle()
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT count(*) FROM begun").fetchone() == (1,)
+        assert (await store.log.let_go(2**62)).position == len(facts)
+        assert file.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    await store.close()
+    other = open_store()
+    await other.open_calls.renew(Moment(2**61))
+    assert await other.open_calls.due(now=Moment(2**60 + 1), limit=9) == []
+    await other.close()
 
 
 async def test_letting_go_of_nothing_changes_nothing(open_store, write):

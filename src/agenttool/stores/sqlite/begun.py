@@ -91,7 +91,7 @@ def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
     bind(connection)
     found = connection.execute(f"{_CALLS} AND {_DEAD}", values_of(now)).fetchall()
     for owner, call in found:
-        if _is_open(connection, steps, call):
+        if is_open(connection, steps, call):
             row = (call, BEGUN, b"", owner)
             connection.execute("INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, ?, ?)", row)
             connection.execute("DELETE FROM processes WHERE owner = ?", (owner,))
@@ -106,11 +106,11 @@ def still_open(
     Those kept for more are not among them.
     """
     for owner, call in connection.execute(f"{_CALLS} AND call = coalesce(?, call)", (one,)).fetchall():
-        if _is_open(connection, steps, call):
+        if is_open(connection, steps, call):
             yield owner, call
 
 
-def _is_open(connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId) -> bool:
+def is_open(connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId) -> bool:
     """Tell whether a call has no end; one of whose facts cannot be read stays open, and holds nobody else up."""
     try:
         return not has_ended(connection, steps, call)

@@ -112,7 +112,7 @@ class SqliteLog:
 
     async def let_go(self, before_ns: int) -> Head:
         """Let go of the oldest facts, a portion at a time, so that whoever writes meanwhile hardly waits."""
-        while not await self.group.perform(lambda connection: let_go(connection, before_ns)):
+        while not await self.group.perform(lambda connection: let_go(connection, self._steps, before_ns)):
             pass
         with reading(self._path):
             return _place(find_anchor(self._reader))
