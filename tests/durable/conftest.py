@@ -99,6 +99,23 @@ def survivor(tmp_path, living):
     return survivor
 
 
+@pytest.fixture
+def parked(survivor):
+    """Let a runtime close over calls that were asked about; gives the ids of their questions."""
+
+    async def parked(count):
+        async with survivor() as rt:
+            surface = await rt.surface()
+            calling = [asyncio.ensure_future(rt.call("send", {"number": 7}, surface=surface)) for _ in range(count)]
+            async with asyncio.timeout(BOUND_S):
+                while len(asked := await rt.approvals()) < count:
+                    await asyncio.sleep(0.01)
+        await asyncio.gather(*calling)
+        return [each.approval_id for each in asked]
+
+    return parked
+
+
 @pytest.fixture(scope="session")
 def ended():
     """Wait until every call but those that wait for an answer has ended; give their results, the oldest first."""

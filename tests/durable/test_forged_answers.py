@@ -68,11 +68,9 @@ async def test_an_answer_that_was_emptied_before_it_was_heard_shows(asking, surv
     assert _verify(tmp_path) == [("kept call", "another answer")]
 
 
-async def test_an_answer_to_one_question_is_no_answer_to_another(asking, survivor, ended, sound, living, tmp_path):
-    await _waits(asking)
-    await _waits(asking)
+async def test_an_answer_to_one_question_is_no_answer_to_another(parked, survivor, ended, sound, living, tmp_path):
+    first, second = await parked(2)
     async with survivor(tools=[]) as rt:
-        first, second = [each.approval_id for each in await rt.approvals()]
         await rt.decide(first, "allow", by="pat")
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE answers SET approval_id = ?", (second,))

@@ -51,6 +51,14 @@ async def test_an_answer_after_a_kill_lets_the_call_go_on_as_itself(
         assert sum(getattr(each, "answers", None) == question.decision_id for each in exported) == 1
 
 
+async def test_a_question_that_nobody_can_read_hides_no_other(parked, survivor, tmp_path):
+    first, second = await parked(2)
+    async with survivor(tools=[]) as rt:
+        with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+            file.execute("UPDATE open_calls SET body = x'ff' WHERE approval_id = ?", (first,))
+        assert [each.approval_id for each in await rt.approvals(limit=1)] == [second]
+
+
 def _of(number):
     return base64.b64encode(json.dumps({"number": number}).encode()).decode()
 

@@ -55,7 +55,7 @@ def retain(
         typer.echo(json_bytes({"payloads": gone, "facts_up_to": anchor}).decode())
     else:
         facts = f"no facts up to position {anchor} are left" if anchor else "all facts are left"
-        typer.echo(f"{gone:,} payloads went; {facts}")
+        typer.echo(f"{gone:,} {'payload' if gone == 1 else 'payloads'} went; {facts}")
 
 
 def _days(payloads: float | None, journal: float | None, setting: StoreSetting | None) -> Days:

@@ -119,12 +119,15 @@ class Keeper:
         return await self.calls.due(now=self.core.moment(), after=after, limit=AT_ONCE)
 
     async def questions(self, limit: int, after: ApprovalId | None = None) -> tuple[Question, ...]:
-        """Give the open questions of all processes, the oldest first, from after one of them."""
+        """Give the open questions of all processes, the oldest first, from after one of them.
+
+        What cannot be read is passed over, and is no end of the list.
+        """
         found: list[Question] = []
-        for opened in await self.calls.parked(limit=limit, after=after):
-            held = _read(opened)
-            if held is not None and held.question is not None:
-                found.append(held.question)
+        while len(found) < limit and (page := await self.calls.parked(limit=limit - len(found), after=after)):
+            held = map(_read, page)
+            found += [each.question for each in held if each is not None and each.question is not None]
+            after = page[-1].approval_id
         return tuple(found)
 
     async def question(self, approval_id: ApprovalId) -> Question | None:
