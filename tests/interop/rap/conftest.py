@@ -9,6 +9,7 @@ import subprocess
 import threading
 import time
 from contextlib import ExitStack
+from functools import cached_property
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -44,7 +45,11 @@ class Program:
         self._readers = [threading.Thread(target=self._read, args=(stream,), daemon=True) for stream in streams]
         for reader in self._readers:
             reader.start()
-        self.port = self.wait_for(lambda line: "port" in line)["port"]
+
+    @cached_property
+    def port(self):
+        """Where it listens, once it says so."""
+        return self.wait_for(lambda line: "port" in line)["port"]
 
     @property
     def url(self):
@@ -85,7 +90,8 @@ class Program:
                     self._process.poll() is not None and not any(map(threading.Thread.is_alive, self._readers))
                 ):
                     told = "\n".join(map(str, self._about(wanted)[-40:]))
-                    pytest.fail(f"nothing fits {wanted} {count} times; the last lines told were:\n{told}")
+                    state = "lives" if self._process.poll() is None else f"ended with {self._process.returncode}"
+                    pytest.fail(f"nothing fits {wanted} {count} times; it {state}; the last lines told were:\n{told}")
                 self._news.wait(min(left, 0.5))
 
     def _about(self, wanted):
@@ -160,6 +166,7 @@ def launch():
             given = {key: str(value) for key, value in environment.items()}
             program = Program([str(part) for part in command], given, cwd)
             stack.callback(program.leave)
+            assert program.port
             return program
 
         yield start
