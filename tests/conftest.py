@@ -23,6 +23,10 @@ settings.load_profile("project")
 for asked in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS"):
     os.environ.pop(asked, None)
 
+# And they hear Ctrl-C as they do for everybody else, even if the tests were started in the background.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 pytest_plugins = ["agenttool.conformance.pytest_plugin"]
 
 BOUND_S = 180
