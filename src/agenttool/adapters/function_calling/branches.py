@@ -1,10 +1,14 @@
 """Telling the branches of a union apart, by what a value is or by a member that says which one is meant."""
 
 from collections.abc import Iterator
-from itertools import combinations
+from dataclasses import dataclass
+from itertools import combinations, starmap
 
 from agenttool.records import Json, JsonObject
 from agenttool.schema.traverse import members
+
+MOST_COMPARED = 256
+"""How many branches of a union are compared, each with each; a stranger's schema may have ten thousand."""
 
 _KIND_OF: dict[object, str] = {
     type(None): "null",
@@ -90,9 +94,14 @@ def branches_of(node: JsonObject) -> list[Json]:
 
 
 def are_apart(branches: list[Json], root: JsonObject) -> bool:
-    """Tell whether no value can fit two of these schemas."""
+    """Tell whether no value can fit two of these schemas; of very many that are no lists of values, nobody can."""
     chosen = [resolved(each, root) for each in branches]
-    return all(_cannot_meet(first, second, root) for first, second in combinations(chosen, 2))
+    listed = [choices for each in chosen if (choices := _choices(each)) is not None]
+    if len(listed) == len(chosen):
+        return sum(map(len, listed)) == len(frozenset[str]().union(*listed))
+    if len(chosen) > MOST_COMPARED:
+        return False
+    return all(starmap(_cannot_meet, combinations([_Branch.of(each, root) for each in chosen], 2)))
 
 
 def could_be(value: Json, branch: Json, root: JsonObject) -> bool:
@@ -110,15 +119,28 @@ def could_be(value: Json, branch: Json, root: JsonObject) -> bool:
     )
 
 
-def _cannot_meet(first: JsonObject, second: JsonObject, root: JsonObject) -> bool:
-    if not _kinds(first) & _kinds(second):
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """What tells a branch from others, read once."""
+
+    kinds: frozenset[str]
+    choices: frozenset[str] | None
+    discriminators: dict[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, node: JsonObject, root: JsonObject) -> "_Branch":
+        return cls(_kinds(node), _choices(node), _discriminators(node, root))
+
+
+def _cannot_meet(first: _Branch, second: _Branch) -> bool:
+    shared = first.kinds & second.kinds
+    if not shared:
         return True
-    some, others = _choices(first), _choices(second)
-    if some is not None and others is not None:
-        return not some & others
-    if not _kinds(first) & _kinds(second) <= {"object"}:
+    if first.choices is not None and second.choices is not None:
+        return not first.choices & second.choices
+    if not shared <= {"object"}:
         return False
-    mine, theirs = _discriminators(first, root), _discriminators(second, root)
+    mine, theirs = first.discriminators, second.discriminators
     return any(not mine[name] & theirs[name] for name in mine.keys() & theirs.keys())
 
 
