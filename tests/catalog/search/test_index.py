@@ -11,6 +11,7 @@ from agenttool.catalog.search import shelf
 from agenttool.catalog.search.candidates import FRESH, Candidates
 from agenttool.catalog.search.document import columns_of
 from agenttool.catalog.search.index import Index
+from agenttool.catalog.search.names import Names
 from agenttool.catalog.search.score import Scorer
 from agenttool.catalog.search.shelf import FEW
 from agenttool.records import replace
@@ -157,6 +158,30 @@ def test_a_tool_that_changes_before_anybody_searches_waits_once():
     index.catch_up(10)
     painter = entry("painter")
     assert ids(index.find("paint 999", {painter.tool_id: painter}, 1)) == [painter.tool_id]
+
+
+@pytest.mark.parametrize("query", ["a." * 100_000, "do it. " * 50_000, "." * 200_000])
+def test_a_query_as_long_as_a_book_is_not_taken_for_a_name_at_every_dot(query, monkeypatch):
+    index, known = filled([*CROWD[:3], entry("alias", aliases=["a.b." * 20])])
+    asked = []
+    bare = Names._bare
+    monkeypatch.setattr(Names, "_bare", lambda names, folded: asked.append(len(folded)) or bare(names, folded))
+    index.find(query, known, 10)
+    assert sum(asked) < 10 * len(query)
+    assert ids(index.find("A.B." * 20, known, 1)) == ["tool_test.alias"]
+
+
+def test_of_a_query_as_long_as_a_book_the_first_pages_are_read():
+    index, known = filled([*CROWD[:3], entry("paint_zebra", "Paint a zebra."), entry("wash_gnu", "Wash a gnu.")])
+    found = index.find("paint a zebra. " + "and so on, " * 10_000 + "wash the gnu", known, 10)
+    assert ids(found)[0] == "tool_test.paint_zebra"
+    assert "tool_test.wash_gnu" not in ids(found)
+
+
+def test_names_and_namespaces_may_have_dots_and_other_capitals():
+    index, known = filled([entry("d.e", namespace="a.b.c"), entry("straße", namespace="ß")])
+    assert ids(index.find("A.B.C.D.E", known, 1)) == ["tool_a.b.c.d.e"]
+    assert ids(index.find("SS.STRASSE", known, 1)) == ["tool_ß.straße"]
 
 
 @given(st.text(max_size=200))

@@ -33,6 +33,9 @@ BRINGING = 32
 WISHES, FOR_EACH = 6, 32
 """Of so many sentences each brings so many tools of its own, for another may have louder words."""
 
+MOST_READ = 20_000
+"""So many letters of a query are read, some pages; what a wish is comes before that, and others wait meanwhile."""
+
 LEAST = 0.0001
 """What is found has a score, however little it answers."""
 
@@ -129,6 +132,7 @@ class Index:
 
         One that is named exactly comes first.
         """
+        query = query[:MOST_READ]
         exact = self._named_in(query, known)[:limit]
         found = [Found(each, 1.0, "this is its name") for each in exact]
         documents = self._shelf.documents
@@ -164,7 +168,7 @@ class Index:
 
     def listen(self, query: str) -> Sequence[str]:
         """Give the sentences of a query that mean something to a model; it thinks a while, so not in the event loop."""
-        sentences = telling_sentences(query) if self.meaning is not None else []
+        sentences = telling_sentences(query[:MOST_READ]) if self.meaning is not None else []
         return sentences if self.meaning is not None and self.meaning.listen(sentences) else ()
 
     def _meanings(

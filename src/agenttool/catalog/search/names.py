@@ -5,6 +5,12 @@ from collections.abc import Iterator
 from agenttool.catalog.catalog import Entry
 from agenttool.records import ToolId
 
+FOLDED = 3
+"""How many letters one may become in other capitals, at most."""
+
+MOST_DOTS = 64
+"""At how many dots a name is taken apart; looking further costs as much as the name is long, each time."""
+
 
 class Names:
     """Bare names and aliases of tools; a qualified name is found by its last part.
@@ -14,13 +20,16 @@ class Names:
 
     def __init__(self) -> None:
         """Begin with nothing."""
+        self._longest = 0
         self._owner: dict[str, Entry] = {}
         self._sharing: dict[str, dict[ToolId, Entry]] = {}
 
     def add(self, entry: Entry) -> None:
         """Add a tool."""
         owner = self._owner
-        for name in _keys(entry):
+        keys = _keys(entry)
+        self._longest = max(self._longest, len(entry.qualified_name), *map(len, keys))
+        for name in keys:
             if owner.setdefault(name, entry) is not entry:
                 self._sharing.setdefault(name, {})[entry.tool_id] = entry
 
@@ -39,6 +48,8 @@ class Names:
 
     def find(self, name: str) -> tuple[Entry, ...]:
         """Find those who answer to a name: its owner by qualified name, else all who share it."""
+        if len(name) > self._longest * FOLDED:  # a query may be a book, and is looked up as a name, too
+            return ()
         folded = name.casefold()
         answering = tuple(self._qualified(folded)) or tuple(self._bare(folded))
         exact = tuple(each for each in answering if name in _spellings(each))
@@ -52,7 +63,7 @@ class Names:
     def _qualified(self, folded: str) -> Iterator[Entry]:
         """Find by namespace and name; either may have dots of its own."""
         rest = folded
-        while "." in rest:
+        for _ in range(min(rest.count("."), MOST_DOTS)):
             rest = rest.partition(".")[2]
             yield from (each for each in self._bare(rest) if each.qualified_name.casefold() == folded)
 
