@@ -85,6 +85,28 @@ async def test_facts_that_nobody_settles_are_written_before_long(open_store, wri
     await store.close()
 
 
+async def test_facts_that_nobody_settles_are_written_even_if_a_commit_outlasts_their_time(
+    open_store, path, monkeypatch, slow
+):
+    monkeypatch.setattr(groups, "LINGER_S", 0.001)
+    store = open_store()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    settled, left = story_of(1)[:2]
+    store.log.append(settled)
+    settling = asyncio.ensure_future(store.log.settle())
+    await asyncio.sleep(0.01)  # so long that it departs
+    store.log.append(left)
+    await asyncio.sleep(0.05)  # so long that the other one is looked for
+    other.execute("ROLLBACK")
+    other.close()
+    await settling
+    async with asyncio.timeout(5):
+        while store.log.last < 2:  # noqa: ASYNC110 -- whether anybody is told is what is asked
+            await asyncio.sleep(0.01)
+    await store.close()
+
+
 async def test_a_call_under_way_is_told_as_it_stands_and_a_reader_sees_only_what_is_kept(open_store):
     store = open_store()
     facts = story_of(1)[:3]

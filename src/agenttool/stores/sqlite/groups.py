@@ -261,9 +261,9 @@ class GroupCommit:
 
     def _write_leftovers(self, loop: _Loop) -> None:
         self._is_lingering = False
-        if self._is_gathering or self._is_writer_taken:
-            return
-        if self.batch:
+        if not self._is_free:
+            self.linger()  # whoever writes now does not take along what came since, and nobody may come after
+        elif self.batch:
             self._depart(loop)
         elif self._writer.is_checkpoint_due(idle=True):
             self._is_writer_taken = True
