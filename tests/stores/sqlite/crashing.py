@@ -2,7 +2,8 @@
 
 Run as a program: `crashing.py FOLDER ROUNDS SEED`. Prints what it saw as JSON, and a line per broken promise. In each
 round one or two processes write, forked from one that has everything loaded, so that hundreds of rounds take seconds;
-in some of them the write-ahead log is moved into the file all the time, so that this is cut short, too.
+in some of them the write-ahead log is moved into the file all the time, so that this is cut short, too. Some have six
+callers who share commits, and some a lone one, who goes the shortest way.
 """
 
 import asyncio
@@ -16,7 +17,8 @@ import time
 from pathlib import Path
 
 from agenttool.journal.steps import STARTED, STEPS
-from agenttool.stores.sqlite import writer
+from agenttool.ports.world import Moment
+from agenttool.stores.sqlite import groups, writer
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number, story_of
 
@@ -45,28 +47,43 @@ async def one_call(store, number, say):
     say(b"e%d\n" % number)
 
 
-async def write_for_ever(path, first, say):
+async def fact_by_fact(store, number, say):
+    """Write a call with a commit for each fact, and nothing but its facts to say that it has begun."""
+    for fact in story_of(number):
+        store.log.append(fact)
+        await store.log.settle()
+        if fact.step is STARTED:
+            say(b"s%d\n" % number)
+    say(b"e%d\n" % number)
+
+
+async def write_for_ever(path, first, say, *, is_alone):
     store = SqliteStore.open(path, steps=STEPS)
     numbers = iter(range(first, first + PER_WRITER))
 
-    async def caller():
+    async def caller(write):
         for number in numbers:
-            await one_call(store, number, say)
+            await write(store, number, say)
 
+    if is_alone:
+        await store.open_calls.renew(
+            Moment(2**62)
+        )  # nothing is said of calls begun by one who never said that they live
+        await caller(fact_by_fact)
     async with asyncio.TaskGroup() as group:
         for _ in range(CALLERS):
-            group.create_task(caller())
+            group.create_task(caller(one_call))
 
 
 def start(path, first, rng):
     """Fork a process that writes for ever; give its id and where to read what it says."""
     reading, writing = os.pipe()
-    pages = rng.choice([10, writer.CHECKPOINT_PAGES])
+    pages, is_alone = rng.choice([10, writer.CHECKPOINT_PAGES]), rng.choice([False, True])
     child = os.fork()
     if child == 0:
         os.close(reading)
-        writer.CHECKPOINT_PAGES = pages
-        asyncio.run(write_for_ever(path, first, lambda word: os.write(writing, word)))
+        writer.CHECKPOINT_PAGES, groups.PATIENT_S = pages, 60.0  # a lone caller waits for any disk by itself
+        asyncio.run(write_for_ever(path, first, lambda word: os.write(writing, word), is_alone=is_alone))
         os._exit(0)
     os.close(writing)
     return child, reading

@@ -69,16 +69,14 @@ def test_processes_that_write_at_once_share_one_chain(tmp_path):
 
 
 def check_failure(seen):
-    alone, together = seen["alone"], seen["together"]
-    assert alone.startswith("cannot write to")
-    assert all(each.startswith("cannot write to") for each in together)
+    assert all(each.startswith("cannot write to") for each in (*seen["alone"], *seen["together"]))
     assert seen["seen"] == 5, "what could not be settled could be read"
     assert (seen["after"], seen["whole"], seen["flaws"]) == (None, True, [])
 
 
 def test_an_input_output_error_fails_everybody_who_waits_and_loses_nothing(tmp_path):
     seen, _ = run("failing.py", "io", tmp_path)
-    assert "I/O error" in seen["alone"]
+    assert "I/O error" in seen["alone"][0]
     check_failure(seen)
 
 
@@ -91,7 +89,7 @@ def test_a_full_disk_fails_everybody_who_waits_and_loses_nothing(tmp_path):
     ):
         pytest.skip("a small file system of its own needs unshare and mount")
     seen, _ = run("failing.py", "full", tmp_path, before=apart)
-    assert "full" in seen["alone"]
+    assert "full" in seen["alone"][0]
     check_failure(seen)
 
 
@@ -104,7 +102,7 @@ def test_a_disk_that_cannot_sync_is_believed_and_tried_again(tmp_path):
         pytest.skip("failing one system call on purpose needs strace")
     seen, _ = run("failing.py", "sync", tmp_path, before=[*tracing, "-e", "inject=fdatasync:error=EIO:when=9+3"])
     assert "INJECTED" in (tmp_path / "trace").read_text()
-    assert 0 < len(seen["failed"]) < 10
+    assert 0 < seen["failed"] < 50
     assert (seen["last"], seen["flaws"]) == (50, [])
 
 
