@@ -3,6 +3,8 @@
 import asyncio
 import sqlite3
 import tempfile
+from collections import Counter
+from contextlib import closing
 from itertools import count, islice
 from pathlib import Path
 from unittest.mock import patch
@@ -21,12 +23,15 @@ from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 NOW, LATER, LATEST = 1, 2, 3
+PER_CALL = len(story_of(1))
 
 calls = st.integers(1, 5)
 deeds = st.one_of(
     st.tuples(st.just("begin"), calls),
     st.tuples(st.just("end"), calls),
+    st.tuples(st.just("go_on"), calls),
     st.tuples(st.just("settle"), calls),
+    st.tuples(st.just("fail"), calls),
     st.tuples(st.just("change"), calls),
     st.tuples(st.just("crowd"), calls),
     st.tuples(st.just("renew"), calls),
@@ -38,18 +43,26 @@ class Life:
     """A process that begins and ends calls beside another one, and is gone without a word."""
 
     def __init__(self, path):
+        self.path = path
         self.store, self.living = (SqliteStore.open(path, steps=STEPS, owner=owner) for owner in ("dead", "living"))
         self.under_way, self.settled = {}, set()
+        self.taken, self.kept = Counter(), Counter()
         self.numbers, self.crowds = count(1), count(1000)
 
     async def live(self, story):
-        """Do one thing after the other; give the calls of which the beginning is on disk and not the end."""
+        """Do one thing after the other; give the calls of which the beginning is on disk and not the end.
+
+        What is settled is there at once, for everybody, and each fact only once.
+        """
         await self.store.open_calls.renew(Moment(LATER))
         await self.living.open_calls.renew(Moment(LATEST))
         for what, which in story:
             await getattr(self, what)(which)
-            if what not in ("begin", "end", "others"):
-                self.settled = set(self.under_way.values())
+            if what not in ("begin", "end", "fail", "others"):
+                self.settled, self.kept = set(self.under_way.values()), self.taken.copy()
+            for number in self.taken:
+                kept = [fact.step for fact in self.living.log.kept_of(invocation_number(number))]
+                assert kept == [fact.step for fact in story_of(number)[: self.kept[number]]]
         for store in (self.store, self.living):
             store.log.group._writer.close()
             store._reader.close()
@@ -58,15 +71,33 @@ class Life:
     async def begin(self, which):
         if which not in self.under_way:
             self.under_way[which] = next(self.numbers)
-            self.store.log.append(story_of(self.under_way[which])[0])
+            self.tell(self.under_way[which], 1)
+
+    async def go_on(self, which):
+        if which in self.under_way and self.taken[self.under_way[which]] < PER_CALL - 1:
+            self.tell(self.under_way[which], 1)
+        await self.store.log.settle()
 
     async def end(self, which):
         if which in self.under_way:
-            for fact in story_of(self.under_way.pop(which))[1:]:
-                self.store.log.append(fact)
+            self.tell(self.under_way.pop(which), PER_CALL)
+
+    def tell(self, number, count):
+        """Take the next facts of a call."""
+        for fact in story_of(number)[self.taken[number] :][:count]:
+            self.store.log.append(fact)
+            self.taken[number] += 1
 
     async def settle(self, which):
         await self.store.log.settle()
+
+    async def fail(self, which):
+        """Try in vain while somebody keeps the file to themselves; who tries next writes it all."""
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            if self.store.log.group.batch:
+                with pytest.raises(StoreError):
+                    await self.store.log.settle()
 
     async def change(self, which):
         await self.store.shelf.put("kind", "key", b"")
@@ -100,8 +131,11 @@ def test_who_comes_after_a_dead_process_finds_the_calls_that_have_not_ended(stor
         await store.close()
         return [each.invocation_id for each in found], sorted(map(invocation_number, left))
 
-    # Nothing comes to the disk but what is settled.
-    with tempfile.TemporaryDirectory() as folder, patch.object(groups, "LINGER_S", 3600):
+    # Nothing comes to the disk but what is settled, nobody waits for a lock, and any disk is quick enough for one alone.
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        patch.multiple(groups, LINGER_S=3600, PATIENCE_S=0, PATIENT_S=60.0),
+    ):
         found, left = asyncio.run(run(folder))
     assert found == left
 
