@@ -194,7 +194,6 @@ class GroupCommit:
         self._lone += 1
         batch.single_kept(next(self._batches))
         if self._writer.is_checkpoint_due(idle=True):
-            self._is_writer_taken = True
             self._hand_over(loop, None)
         self._on_kept()
         return _KEPT
@@ -266,7 +265,6 @@ class GroupCommit:
         elif self.batch:
             self._depart(loop)
         elif self._writer.is_checkpoint_due(idle=True):
-            self._is_writer_taken = True
             self._hand_over(loop, None)
 
     def _depart_if_awaited(self, loop: _Loop) -> None:
@@ -280,7 +278,7 @@ class GroupCommit:
         self._lone = self._lone + 1 if len(self._aboard) < 2 else 0  # noqa: PLR2004 -- one, or nobody
         is_quick = self._waited_s <= (QUICK_S if len(self._aboard) > 1 else PATIENT_S)
         if not is_quick or not self._commit_here(loop, batch):
-            self._under_way, self._is_writer_taken = batch, True
+            self._under_way = batch
             self._hand_over(loop, batch)
 
     def _commit_here(self, loop: _Loop, batch: Batch) -> bool:
@@ -295,10 +293,10 @@ class GroupCommit:
                 raise
             return True
         # A lone caller waits for it gladly: to let the write-ahead log grow costs the disk more than to write it anew.
-        self._is_writer_taken = self._writer.is_checkpoint_due(idle=len(self._aboard) <= 1)
-        self._land(loop, batch, None, is_checkpoint_due=self._is_writer_taken)
-        if self._is_writer_taken:
+        is_due = self._writer.is_checkpoint_due(idle=len(self._aboard) <= 1)
+        if is_due:
             self._hand_over(loop, None)
+        self._land(loop, batch, None, is_checkpoint_due=is_due)
         return True
 
     def _commit(self, batch: Batch, *, patience_s: float) -> None:
@@ -310,6 +308,8 @@ class GroupCommit:
             self._waited_s -= time.thread_time() - worked
 
     def _hand_over(self, loop: _Loop, batch: Batch | None) -> None:
+        """Let the thread have the writer, for a batch or to tidy up, until it returns it."""
+        self._is_writer_taken = True
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="agenttool-writer", daemon=True)
             self._thread.start()
