@@ -166,7 +166,7 @@ def launch():
             given = {key: str(value) for key, value in environment.items()}
             program = Program([str(part) for part in command], given, cwd)
             stack.callback(program.leave)
-            assert program.port
+            assert program.port is not None, "it is up once it says where it listens, if anywhere"
             return program
 
         yield start
