@@ -17,11 +17,11 @@ def spelled(arguments: JsonObject | str | bytes) -> bytes:
         RecordError: they are neither text nor an object, or hold something that JSON cannot say.
         UnicodeError: they hold half of a surrogate pair.
     """
+    if isinstance(arguments, dict):
+        return json_bytes(arguments)
+    if isinstance(arguments, str):
+        return str.encode(arguments)
     given = cast("object", arguments)
-    if isinstance(given, dict):
-        return json_bytes(cast("JsonObject", given))
-    if isinstance(given, str):
-        return str.encode(given)
     if isinstance(given, bytes | bytearray):
         return bytes(given)
     raise RecordError(f"arguments must be a JSON object, or its text, got {type(given).__name__}; give an object")

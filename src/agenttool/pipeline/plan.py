@@ -22,7 +22,10 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
     """Make the call that somebody asks for; it cannot fail, because a call that makes no sense has a result, too."""
     fault = None
     try:
-        written = arguments.encode() if type(arguments) is str else spelled(arguments)
+        if type(arguments) is bytes:
+            written = arguments
+        else:
+            written = arguments.encode() if type(arguments) is str else spelled(arguments)
     except (RecordError, UnicodeError) as error:
         written, fault = b"null", str(error)
     if type(name) is not str or not name.isascii():

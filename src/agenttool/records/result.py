@@ -5,7 +5,7 @@ from agenttool.records.error import ToolError
 from agenttool.records.ids import InvocationId, PersistenceId, ResultId
 from agenttool.records.mapping import ExternalMapping
 from agenttool.records.progress import AbortReason
-from agenttool.records.record import UNSET, Record, UnsetType
+from agenttool.records.record import SCHEMA_VERSION, UNSET, Record, UnsetType
 from agenttool.records.refs import RedactionState, Ref, TelemetryRef
 from agenttool.records.tokens import ClosedEnum, OpenEnum
 from agenttool.records.values import Json, JsonObject, Timestamp
@@ -68,6 +68,7 @@ def plain_result(
     """Give the result of a call that succeeded and has nothing to say but a text, and the value it is the text of."""
     content = (ContentItem(type=_TEXT, text=text),)
     return ToolResult(
+        schema_version=SCHEMA_VERSION,
         result_id=result_id,
         invocation_id=invocation_id,
         status=_SUCCEEDED,
