@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from operator import attrgetter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agenttool.catalog.catalog import Catalog
@@ -78,8 +78,17 @@ def looked_at(roster):
     return told
 
 
+PLAIN = {"number": 0, "name": "a", "namespace": "y", "aliases": None, "reads": False, "defers": False, "gate": ()}
+X_FIRST, RENAMED, LATE = (
+    PLAIN | {"namespace": "x"},
+    PLAIN | {"aliases": ("go",)},
+    PLAIN | {"number": 1, "namespace": "x"},
+)
+
+
 @pytest.mark.slow
 @given(steps=st.lists(declared | st.just("look"), max_size=12))
+@example([X_FIRST, PLAIN, "look", RENAMED, LATE])
 def test_a_roster_of_any_moment_is_like_one_of_a_catalog_that_was_filled_just_now(steps):
     catalog, kept = Catalog(), []
     tools = {}

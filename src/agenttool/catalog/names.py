@@ -106,12 +106,13 @@ class Names:
         said = _ANY.split(pattern.partition("[")[0])
         head, longest = said[0], max(said, key=len)
         fits, names = compile_pattern(translate(pattern)).match, self.qualified
+        mine = range(begin, len(names))  # a list that was shared with a copy may name tools that only the copy has
         if not head:
-            yield from (each for each in range(begin, len(names)) if longest in names[each] and fits(names[each]))
+            yield from (each for each in mine if longest in names[each] and fits(names[each]))
             return
         for namespace, members in self.namespaces.items():
             if namespace.startswith(head) or head.startswith(namespace):
-                yield from (each for each in members if each >= begin and fits(names[each]))
+                yield from (each for each in members if each in mine and fits(names[each]))
 
     def absent(self, absence: Absence, numbers: Sequence[int]) -> list[AbsentTool]:
         """Tell of tools why they are absent; what was told of one before is told in the same record."""
