@@ -12,6 +12,7 @@ from agenttool.ports.stores import TakenForDead
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import groups
 from agenttool.stores.sqlite.batch import LOOSE_BYTES
+from agenttool.stores.sqlite.connect import connect
 from agenttool.stores.sqlite.loose import MOST_LOOSE
 from agenttool.stores.sqlite.writer import Writer
 from agenttool.testing.contracts.story import invocation_number, story_of
@@ -157,3 +158,54 @@ async def test_a_long_fact_is_put_where_it_belongs_at_once(alive, write, ways):
     assert len(ways) == before
     assert len(store.log.kept_of(invocation_number(2))) == 1
     await store.close()
+
+
+class Interrupted:
+    """A connection during one of whose statements somebody presses Ctrl-C."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.during = self.is_over = None
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def execute(self, statement, *values):
+        if self.during is None or not statement.startswith(self.during):
+            return self.connection.execute(statement, *values)
+        self.during = None
+        if self.is_over:
+            self.connection.execute(statement, *values)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["just before", "just after"])
+@pytest.mark.parametrize(("during", "count"), [("INSERT INTO facts", 1), ("COMMIT", 2)], ids=["one step", "several"])
+def test_an_interrupt_loses_nothing_and_has_nothing_written_twice(alive, write, monkeypatch, during, count, is_over):
+    made = []
+
+    def connecting(*given, **named):
+        made.append(Interrupted(connect(*given, **named)))
+        return made[-1]
+
+    monkeypatch.setattr("agenttool.stores.sqlite.writer.connect", connecting)
+    with asyncio.Runner() as runner:
+        store = runner.run(alive("one"))
+        runner.run(write(store, 1, apart=True))
+        for fact in story_of(2)[:count]:
+            store.log.append(fact)
+        made[-1].during, made[-1].is_over = during, is_over
+
+        async def settle():
+            await store.log.settle()
+            await asyncio.sleep(0)
+
+        with pytest.raises(KeyboardInterrupt):
+            runner.run(settle())
+        assert made[-1].during is None
+        assert len(store.log.kept_of(invocation_number(2))) == (count if is_over else 0)
+        runner.run(settle())
+        assert len(store.log.kept_of(invocation_number(2))) == count
+        assert store.log.last == len(story_of(1)) + count
+        assert list(store.log.verify()) == []
+        runner.run(store.close())

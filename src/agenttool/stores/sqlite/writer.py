@@ -1,17 +1,19 @@
 """The one connection of this process that writes: a transaction at a time, whole or not at all."""
 
+import asyncio
 import random
 import sqlite3
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from agenttool.errors import StoreError
 from agenttool.ports.stores import TakenForDead
 from agenttool.records import ClosedEnum
 from agenttool.stores.sqlite.batch import Batch
-from agenttool.stores.sqlite.chain import GO_ON, End, find_end, link
+from agenttool.stores.sqlite.chain import GO_ON, End, find_end, find_head, link
 from agenttool.stores.sqlite.connect import Durability, connect
 from agenttool.stores.sqlite.loose import MOST_LOOSE
 
@@ -107,6 +109,10 @@ class Writer:
                 if _is_busy(error):
                     return False
                 raise self._give_up(error) from error
+            except BaseException as interrupt:
+                if find_head(connection) != (last + 1, linked):
+                    raise
+                _come_later(interrupt)
         self._end = (last + 1, linked, bound)
         self._pages += 1
         return True
@@ -117,7 +123,14 @@ class Writer:
         end, is_known = find_end(connection, self.owner)
         self._refuse_the_dead(batch, is_known=is_known)
         end = batch.write(connection, self.owner, end)
-        connection.execute("COMMIT")
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error:
+            raise
+        except BaseException as interrupt:
+            if connection.in_transaction:
+                raise
+            _come_later(interrupt)
         return end
 
     def checkpoint(self) -> None:
@@ -173,3 +186,15 @@ class Writer:
 def _is_busy(error: sqlite3.Error) -> bool:
     """Tell whether another process was in the way."""
     return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
+
+
+def _come_later(interrupt: BaseException) -> None:
+    """Let an interrupt that came too late to stop a commit come a turn of the loop later.
+
+    If it came now, what is kept would pass for what is not, and be written again.
+    """
+    asyncio.get_running_loop().call_soon(_come, interrupt)
+
+
+def _come(interrupt: BaseException) -> NoReturn:
+    raise interrupt
