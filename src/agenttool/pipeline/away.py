@@ -16,7 +16,7 @@ from agenttool.pipeline.held import Point, hold_late, settle
 from agenttool.pipeline.run_evidence import Progressed
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.ports.later import LATER, AnswersLater, late_key
-from agenttool.records import AbortReason, InvocationStatus, ProgressStatus
+from agenttool.records import AbortReason, InvocationStatus, ProgressStatus, RetryGuidance, ToolError, replace
 from agenttool.scheduler.drive import Drive, Stopped
 
 _SOON_S = 3600.0
@@ -65,15 +65,25 @@ async def _sent(
     except BaseException as failure:
         if answer.done() and call.abort_reason is None and call.interrupted is None:
             return LATER
-        if not _is_refusal(failure):
+        if not _is_refusal(failure) or call.attempts > 1:
             later.withdraw(call.invocation_id, call.thread)  # nobody can say whether it was heard
+        if isinstance(failure, ToolFailure) and call.attempts > 1:
+            raise ToolFailure(_doubted(failure.error)) from failure
         raise
 
 
 def _is_refusal(failure: BaseException) -> bool:
-    """Tell whether the tool's side surely did nothing."""
+    """Tell whether the tool's side surely did nothing, as far as this process knows."""
     retry = failure.error.retry if isinstance(failure, ToolFailure) else None
     return retry is not None and retry.safe is True
+
+
+def _doubted(error: ToolError) -> ToolError:
+    """Say of a call that was not taken on now that a process before this one may have had it taken on."""
+    if error.retry is None or error.retry.safe is not True:
+        return error
+    told = f"{error.message}; it was sent again after a crash, and may have been taken before"
+    return replace(error, message=told, retry=RetryGuidance(safe=False))
 
 
 def _leave_the_gate(call: Call) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from agenttool.adapters.rap.connections import Terms
 from agenttool.adapters.rap.courier import Courier, Reply
-from agenttool.adapters.rap.credentials import Credential
+from agenttool.adapters.rap.credentials import Credential, is_taken_once
 from agenttool.rap.keeping import messages
 from agenttool.rap.keeping.messages import Kind, Outgoing
 from agenttool.rap.keeping.store import Store
@@ -111,7 +111,7 @@ class Outbox:
         headers = {IDEMPOTENCY_HEADER: f"{self._store.name}-{message.number}"}
         if self._credential is not None:
             headers |= self._credential.headers("POST", message.url, message.body)
-        terms = Terms(caller=message.caller, comes_again=True)
+        terms = Terms(message.caller, comes_again=True, only_once=is_taken_once(self._credential))
         return await self._courier.post(message.url, message.body, headers, terms=terms)
 
 

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import re
+from contextlib import suppress
 
 import pytest
 
 from agenttool.adapters.rap.credentials import Bearer
+from agenttool.adapters.rap.signed import Signed
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
@@ -106,6 +109,57 @@ async def test_a_dispatch_that_never_succeeds_is_an_error_result(running, tool_s
         assert len(server.posts("/invoke")) == 3
         cancel = await server.until(lambda: server.posts("/cancel_tool_call"))
         assert cancel[0]["tool_call_id"] == result.invocation_id
+
+
+@pytest.mark.requirement("RAP-031", "RAP-402")
+@pytest.mark.parametrize("status", [400, 401, 429])
+async def test_a_refusal_after_a_try_of_which_nobody_knows_is_told_as_doubtful(running, tool_server, status):
+    server = tool_server()
+    server.statuses["/invoke"] = [500, status]
+    async with running(server) as rt:
+        result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
+        assert (result.error.error_code, result.error.retry.safe) == ("not_accepted", False)
+        assert "may have taken effect" in result.model_facing_content[0].text
+        cancel = await server.until(lambda: server.posts("/cancel_tool_call"))
+        assert cancel[0]["tool_call_id"] == result.invocation_id
+
+
+class Forgetful:
+    """Takes each signed request once, and hangs up before it answers the second one of its first connection."""
+
+    def __init__(self):
+        self.nonces, self.taken, self.refused = set(), [], 0
+
+    async def __call__(self, reader, writer):
+        is_first, heard = not self.nonces, 0
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+                body = await reader.readexactly(int(re.search(r"content-length: (\d+)", head)[1]))
+                nonce, heard = re.search(r",n=(\w+)", head)[1], heard + 1
+                status = "401 Taken Before" if nonce in self.nonces else "200 OK"
+                self.refused += nonce in self.nonces
+                self.nonces.add(nonce)
+                self.taken.append(body)
+                if is_first and heard > 1:
+                    break
+                writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n".encode())
+        writer.close()
+
+
+@pytest.mark.requirement("RAP-032", "RAP-098")
+async def test_what_was_signed_for_once_is_signed_anew_where_a_kept_connection_was_closed(running, tool_server):
+    """Or else whoever took the request, and could not say so, would take the second one for a replay, and refuse it."""
+    door, server = Forgetful(), tool_server()
+    async with await asyncio.start_server(door, "127.0.0.1", 0) as listening:
+        server.manifest["endpoint"] = endpoint = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/invoke"
+        signed = {"credential": Signed("a-secret-of-sixteen"), "presents_to": (endpoint,)}
+        async with running(server, **signed) as rt:
+            surface = await rt.surface()
+            for bed in (1, 2):
+                await rt.start("read_probe", {"bed": bed}, surface=surface)
+            assert len(await rt.waiting()) == 2
+    assert (len(door.taken), len(set(door.taken)), door.refused) == (3, 2, 0)
 
 
 @pytest.mark.requirement("RAP-035")

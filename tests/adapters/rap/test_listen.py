@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import sys
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -143,31 +144,58 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.fixture
+def bequeathed(running, tmp_path, monkeypatch):
+    """Give a runtime whose store has a call that its server took, when the process that made it was killed."""
+
+    @asynccontextmanager
+    async def bequeathed(server):
+        monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.1)
+        store, first_one = f"sqlite:{tmp_path}/state.db", asyncio.Event()
+
+        async def never(_):
+            first_one.set()
+            await asyncio.Event().wait()
+
+        server.on_invoke = never
+        nowhere = {"callback_url": "http://127.0.0.1:9"}
+        async with running(server, options=nowhere):  # to be served; its runtime is not used
+            child = await asyncio.create_subprocess_exec(sys.executable, "-c", CALLER, store, server.url)
+            async with asyncio.timeout(BOUND_S):
+                await first_one.wait()
+                server.on_invoke = None
+                source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",))
+                async with Runtime.open(sources=[source], rules=ALL, store=store, lease_s=1.0) as rt:
+                    child.kill()
+                    await child.wait()
+                    yield rt
+
+    return bequeathed
+
+
 @pytest.mark.slow
 @pytest.mark.requirement("RAP-025")
 async def test_a_call_is_sent_again_word_for_word_by_a_process_that_stood_by_when_its_own_was_killed(
-    running, tool_server, tmp_path, monkeypatch
+    bequeathed, tool_server
 ):
-    monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.1)
-    server, store = tool_server(), f"sqlite:{tmp_path}/state.db"
-    first_one = asyncio.Event()
+    server = tool_server()
+    async with bequeathed(server) as rt:
+        again = await server.invoked(2)
+        assert again == server.invocations[0]
+        while await server.settle(again) != 200:  # noqa: ASYNC110 -- there is nothing to wait on
+            await asyncio.sleep(0.05)
+        assert (await rt.wait(again["id"])).content[0].text == "done"
 
-    async def never(_):
-        first_one.set()
-        await asyncio.Event().wait()
 
-    server.on_invoke = never
-    async with running(server, options={"callback_url": "http://127.0.0.1:9"}):  # to be served; its runtime is not used
-        child = await asyncio.create_subprocess_exec(sys.executable, "-c", CALLER, store, server.url)
-        async with asyncio.timeout(BOUND_S):
-            await first_one.wait()
-            server.on_invoke = None
-            source = RapSource(name="s0", url=server.url, allow=("127.0.0.0/8",))
-            async with Runtime.open(sources=[source], rules=ALL, store=store, lease_s=1.0) as rt:
-                child.kill()
-                await child.wait()
-                again = await server.invoked(2)
-                assert again == server.invocations[0]
-                while await server.settle(again) != 200:  # noqa: ASYNC110 -- there is nothing to wait on
-                    await asyncio.sleep(0.05)
-                assert (await rt.wait(again["id"])).content[0].text == "done"
+@pytest.mark.slow
+@pytest.mark.requirement("RAP-031", "RAP-402")
+async def test_a_call_that_is_refused_when_it_is_sent_again_may_have_been_taken_before(bequeathed, tool_server):
+    server = tool_server()
+    async with bequeathed(server) as rt:
+        server.statuses["/invoke"] = [403]
+        (taken,) = server.invocations
+        result = await rt.wait(taken["id"])
+        assert (result.error.error_code, result.error.retry.safe) == ("not_accepted", False)
+        assert "may have taken effect" in result.model_facing_content[0].text
+        cancel = await server.until(lambda: server.posts("/cancel_tool_call"))
+        assert cancel[0]["tool_call_id"] == taken["id"]

@@ -106,16 +106,22 @@ class ShownTo:
         Raises:
             ConfigError: one of them is no http or https URL.
         """
-        self._credential = credential
+        self.inner = credential
         self._origins = frozenset(origin_of(each) for each in origins)
 
     def caller_of(self, request: Request) -> str | None:
         """Ask the credential."""
-        return self._credential.caller_of(request)
+        return self.inner.caller_of(request)
 
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """Present it where it may be seen, and nothing elsewhere."""
-        return self._credential.headers(method, url, body) if origin_of(url) in self._origins else {}
+        return self.inner.headers(method, url, body) if origin_of(url) in self._origins else {}
+
+
+def is_taken_once(credential: Credential | None) -> bool:
+    """Tell whether what a credential presents with a request is good for once, so that it must not go out twice."""
+    shown = credential.inner if isinstance(credential, ShownTo) else credential
+    return isinstance(shown, TakenOnce)
 
 
 def origin_of(url: str) -> tuple[str, str, int]:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 
 from agenttool.adapters.rap.addresses import Addresses
+from agenttool.adapters.rap.connections import Terms
 from agenttool.adapters.rap.courier import Courier, Reply
+from agenttool.adapters.rap.credentials import is_taken_once
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.threads import Threads
 from agenttool.adapters.rap.wire import Invocation, Manifest, write
@@ -69,13 +71,14 @@ class RapExecutor:
 
     async def _send(self, body: bytes) -> object:
         url, tried = self.manifest.endpoint, 0
+        terms = Terms(only_once=is_taken_once(self.source.credential))  # the next try is signed anew
         while True:
-            reply = await self.courier.post(url, body, self.source.headers("POST", url, body))
+            reply = await self.courier.post(url, body, self.source.headers("POST", url, body), terms=terms)
             tried += 1
             if self._is_taken(reply):
                 return LATER
             if not reply.is_worth_retrying:
-                raise self._refused(reply)
+                raise self._refused(reply, tried)
             if tried >= self.source.attempts:
                 raise self._unreachable(reply, tried)
             await asyncio.sleep(random.uniform(0, _delay(tried)))  # noqa: S311 -- so that not all try again at once
@@ -84,10 +87,13 @@ class RapExecutor:
         is_2xx = reply.status is not None and 200 <= reply.status < 300  # noqa: PLR2004 -- HTTP's own lines
         return reply.is_accepted or (is_2xx and self.source.takes_any_2xx)
 
-    def _refused(self, reply: Reply) -> ToolFailure:
+    def _refused(self, reply: Reply, tried: int) -> ToolFailure:
+        """Tell a refusal; what was tried before it, and not answered, may have been taken all the same."""
         told = reply.fault or f"it answered {reply.status}, and only 200 takes a call on"
         message = f"the server {self.source.name!r} did not take the call: {told}"
-        return _failure(ErrorClass.EXECUTION_FAILED, message, safe=True, code="not_accepted")
+        if tried > 1:
+            message += f"; that was try {tried}, and one before it may have been taken"
+        return _failure(ErrorClass.EXECUTION_FAILED, message, safe=tried == 1, code="not_accepted")
 
     def _unreachable(self, reply: Reply, tried: int) -> ToolFailure:
         told = reply.fault or f"it answered {reply.status}"

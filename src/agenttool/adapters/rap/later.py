@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from agenttool.adapters.rap.addresses import DAY_NS, Addresses
-from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.connections import Terms
+from agenttool.adapters.rap.courier import Courier, Reply
+from agenttool.adapters.rap.credentials import is_taken_once
 from agenttool.adapters.rap.notices import Notices
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.translate import output_of
@@ -69,15 +71,19 @@ class RapLater:
         where = cast("JsonObject", prompt.reply_to)
         body = write(Selection(id=str(where["id"]), selected=selected))
         url, tried = str(where["response_url"]), 1
-        reply = await self.courier.post(url, body, self.source.headers("POST", url, body))
+        reply = await self._post(url, body)
         while not reply.is_accepted and reply.is_worth_retrying and tried < _TRIES:
             await asyncio.sleep(_BETWEEN_S)
-            reply = await self.courier.post(url, body, self.source.headers("POST", url, body))
+            reply = await self._post(url, body)
             tried += 1
         if reply.is_accepted:
             return Told.HEARD
         log.warning("the choice of %s was not heard: %s", prompt.prompt_id, reply.fault or reply.status)
         return Told.AWAY if reply.is_worth_retrying else Told.REFUSED
+
+    async def _post(self, url: str, body: bytes) -> Reply:
+        terms = Terms(only_once=is_taken_once(self.source.credential))
+        return await self.courier.post(url, body, self.source.headers("POST", url, body), terms=terms)
 
 
 def _unreadable(why: str) -> ToolFailure:
