@@ -135,7 +135,8 @@ export class Calls {
       (call) => call.root === session && this.#state(call) === "subscribed",
     );
     for (const call of moving) call.abort();
-    await Promise.race([Promise.all(moving.map((call) => call.flow)), sleep(2000)]); // an event may be under way
+    // An event may be under way, and whoever adopts the rest would send it again: a delivery gives up after 15 s.
+    await Promise.race([Promise.all(moving.map((call) => call.flow)), sleep(20_000, undefined, { ref: false })]);
     return moving.map((call) => this.#journal.get(`call:${call.key}`));
   }
 
