@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 BOUND_S = 90
 STUBBORN = '''
-import asyncio
+import asyncio, time
 from pathlib import Path
 from agenttool.rap import Provider
 
@@ -31,6 +31,12 @@ async def hold() -> str:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
             continue
+
+@provider.tool
+async def block() -> str:
+    """Do what only ends by itself, and let nobody else have the loop meanwhile."""
+    Path("held.txt").touch()
+    time.sleep(3600)
 
 @provider.tool
 async def ring() -> str:
@@ -82,6 +88,18 @@ def wait_for(path):
     while not path.exists():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def test_a_function_that_leaves_nobody_else_the_loop_holds_up_a_stop_no_longer_than_it_may(running, tmp_path):
+    (tmp_path / "bells.py").write_text(STUBBORN)
+    words = ["rap", "serve", "bells:provider", "--port", "0", "--json"]
+    with running(tmp_path, ["-c", SOONER, *words]) as (child, told):
+        invoke(told["port"], "block", 9)
+        wait_for(tmp_path / "held.txt")
+        child.send_signal(signal.SIGTERM)
+        _, said = child.communicate(timeout=BOUND_S)
+    assert child.returncode == 1
+    assert "left 2 s after it was to stop" in said
 
 
 def test_a_function_that_does_not_let_itself_be_stopped_holds_up_a_stop_no_longer_than_it_may(running, tmp_path):

@@ -5,9 +5,12 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
 from ipaddress import ip_address
+from queue import Empty, SimpleQueue
+from types import FrameType
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -20,6 +23,7 @@ from agenttool.errors import ConfigError
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AT_ONCE = 3
 _LEFT = 1
+_ASKED, _ENDED = "asked", "ended"
 
 LEAVES_WITHIN_S = 25.0
 """So long after it was to stop a process is there at most; supervisors kill what takes longer than 30 seconds."""
@@ -35,27 +39,43 @@ class Stop:
     def __init__(self) -> None:
         """Begin with nothing that could be stopped."""
         self._asked = 0
+        self._signs: SimpleQueue[str] = SimpleQueue()
         # A thread, for what would not be stopped may be what the loop waits for, or stand in its way.
-        self._patience = threading.Timer(LEAVES_WITHIN_S, _leave)
-        self._patience.daemon = True
+        self._patience = threading.Thread(target=self._wait, daemon=True)
         self.task: asyncio.Task[None] | None = None
         self.server: Serving | None = None
 
-    def ask(self) -> None:
-        """Hear one signal."""
+    def begin(self) -> None:
+        """Be ready for signals."""
+        self._patience.start()
+
+    def hear(self, number: int, frame: FrameType | None) -> None:
+        """Hear one signal, in the midst of whatever runs, so that nothing here may wait for anything."""
         self._asked += 1
         if self._asked >= _AT_ONCE:
             os._exit(_LEFT)
-        if self._asked == 1:
-            self._patience.start()
+        self._signs.put(_ASKED)
+
+    def ask(self) -> None:
+        """Stop, once a signal has been heard and the loop is free."""
         if self.server is not None:
-            self.server.stop(wait=self._asked == 1)
+            self.server.stop(wait=self._asked <= 1)
         elif self.task is not None:
             self.task.cancel()
 
     def has_ended(self) -> None:
         """Hear that there is nothing left to wait for."""
-        self._patience.cancel()
+        self._signs.put(_ENDED)
+
+    def _wait(self) -> None:
+        """Leave so long after the first signal, unless there is nothing left to wait for by then."""
+        if self._signs.get() == _ASKED:
+            ends_at = time.monotonic() + LEAVES_WITHIN_S
+            try:
+                while self._signs.get(timeout=max(0.0, ends_at - time.monotonic())) == _ASKED:
+                    continue
+            except Empty:
+                _leave()
 
 
 def _leave() -> None:
@@ -80,8 +100,10 @@ def run_until_stopped(serve: Callable[[Stop], Coroutine[object, object, None]]) 
 async def stoppable(stop: Stop) -> AsyncGenerator[None]:
     """Hear signals from here to the end; to be stopped is no failure."""
     loop, stop.task = asyncio.get_running_loop(), asyncio.current_task()
+    stop.begin()
     for each in _SIGNALS:
         loop.add_signal_handler(each, stop.ask)
+        signal.signal(each, stop.hear)  # the loop learns of it all the same, when it is free; time runs from now on
     try:
         yield
     except asyncio.CancelledError:
