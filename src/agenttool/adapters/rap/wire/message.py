@@ -60,7 +60,12 @@ def write(message: Message) -> bytes:
 _encoder = msgspec.json.Encoder()
 _any: "msgspec.json.Decoder[Json]" = msgspec.json.Decoder()
 _LONGEST = 300
+_QUOTE = ord('"')
 _COLON = re.compile(rb'"\s*:')
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[,\[{]', re.DOTALL)
+_LARGE, _MOST_PARTS = 1_000_000, 250_000
+"""A message that is larger may have so many members and items: each costs far more to look at than the bytes of a text,
+and whoever sends it must not hold up everybody else."""
 
 
 @cache
@@ -92,12 +97,24 @@ def _refuse_traps(data: bytes) -> None:
     """
     if len(data) <= SHALLOW and _has_each_once(data):
         return
+    if len(data) > _LARGE and _is_crowded(data):
+        raise RecordError(f"a message of this size has at most {_MOST_PARTS} members and items; send them as a text")
     try:
         value = cast("Json", json.loads(data, object_pairs_hook=_once, parse_int=str))  # of numbers nothing is asked
     except RecursionError:
         value = None
     if len(data) > SHALLOW and (value is None or is_too_deep(value)):
         raise RecordError("a message must not be nested too deeply; flatten it")
+
+
+def _is_crowded(data: bytes) -> bool:
+    """Tell whether a document that can be read has too many parts, and look at no more than it takes to know."""
+    parts = 0
+    for token in _TOKEN.finditer(data):
+        parts += data[token.start()] != _QUOTE
+        if parts > _MOST_PARTS:
+            return True
+    return False
 
 
 def _has_each_once(data: bytes) -> bool:
@@ -120,7 +137,7 @@ def _once(members: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(found) == len(members):
         return found
     twice = next(name for name, count in Counter(name for name, _ in members).items() if count > 1)
-    raise RecordError(f"a member may stand only once, got {twice!r} twice; leave one out")
+    raise RecordError(f"a member may stand only once, got {twice[:_LONGEST]!r} twice; leave one out")
 
 
 _PLACE = re.compile(r" - at `\$(?P<path>[^`]*)`$")
