@@ -1,5 +1,6 @@
 """Authorization: the user grants, the tool goes on, and no token or code is told to anybody else."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -29,8 +30,12 @@ class Authority:
                     return
         body = (await receive())["body"]
         self.forms.append(dict(parse_qsl(body.decode())))
-        await send({"type": "http.response.start", "status": self.status, "headers": []})
-        await send({"type": "http.response.body", "body": json.dumps(self.reply).encode()})
+        status, reply = await self.answer(self.forms[-1])
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": json.dumps(reply).encode()})
+
+    async def answer(self, form):
+        return self.status, self.reply
 
 
 @pytest.fixture
@@ -172,6 +177,76 @@ async def test_a_token_at_its_end_is_refreshed_and_asked_for_anew_when_it_cannot
             assert len(await client.inbox.wait(2, "oauth")) == 2
     assert used == ["at-1", "at-2"]
     assert authority.forms[1]["refresh_token"] == "rt-1"
+
+
+class Rotating(Authority):
+    """Takes each refresh token once, and gives another with each answer, which may be late."""
+
+    def __init__(self):
+        super().__init__()
+        self.answers = asyncio.Event()
+        self.answers.set()
+
+    async def answer(self, form):
+        refreshes = [each for each in self.forms if "refresh_token" in each]
+        is_spent = refreshes.count(form) > 1
+        self.status = 400 if is_spent else 200
+        self.reply = {"access_token": f"at-{len(self.forms)}", "refresh_token": f"rt-{len(self.forms)}"}
+        self.reply["expires_in"] = 3600 * len(self.forms)
+        answer = self.status, dict(self.reply)
+        await self.answers.wait()
+        return answer
+
+
+async def granted(client):
+    """Make a first call, and grant what it asks for."""
+    await client.invoke("list_issues", user_id="ann", id="first")
+    [asked] = await client.inbox.wait(1, "oauth")
+    state = parse_qs(urlsplit(asked["auth_url"]).query)["state"][0]
+    await client.get(f"/oauth/hub?state={state}&code=x")
+    await client.result()
+
+
+@pytest.mark.requirement("RAP-232")
+async def test_calls_that_need_a_token_at_its_end_at_the_same_time_refresh_it_once(
+    listing, serving, serve_app, monkeypatch
+):
+    """Whoever uses a refresh token twice loses the grant, and the user would be asked anew."""
+    authority = Rotating()
+    async with serve_app(authority) as url:
+        provider, used = listing(url)
+        async with serving(provider) as client:
+            await granted(client)
+            monkeypatch.setattr("agenttool.rap.oauth.EARLY_S", 3601.0)
+            authority.answers.clear()
+            for each in range(4):
+                await client.invoke("list_issues", user_id="ann", id=f"c{each}")
+            asyncio.get_running_loop().call_later(0.2, authority.answers.set)
+            await client.result(5)
+            assert len(await client.inbox.wait(1, "oauth")) == 1
+    assert used == ["at-1", *["at-2"] * 4]
+    assert len(authority.forms) == 2
+
+
+@pytest.mark.requirement("RAP-232")
+@pytest.mark.parametrize("status", [503, 429, 404])
+async def test_an_authority_that_fails_for_a_while_costs_nobody_the_grant(
+    listing, serving, serve_app, monkeypatch, status
+):
+    authority = Authority()
+    async with serve_app(authority) as url:
+        provider, used = listing(url)
+        async with serving(provider) as client:
+            await granted(client)
+            monkeypatch.setattr("agenttool.rap.oauth.EARLY_S", 7200.0)
+            authority.status = status
+            await client.invoke("list_issues", user_id="ann", id="b")
+            assert "cannot be renewed now" in (await client.result(2))["text"]
+            authority.status, authority.reply = 200, {"access_token": "at-2", "expires_in": 36000}
+            await client.invoke("list_issues", user_id="ann", id="c")
+            assert (await client.result(3))["text"] == "2 issues"
+            assert len(await client.inbox.wait(1, "oauth")) == 1
+    assert used == ["at-1", "at-2"]
 
 
 async def test_an_authorization_outlives_its_server(listing, serving, serve_app):

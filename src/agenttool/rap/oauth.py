@@ -1,13 +1,16 @@
 """Authorization by OAuth 2 with PKCE: the user grants; we exchange, keep and refresh, and tell nobody a token."""
 
+import asyncio
 import base64
 import hashlib
 import logging
 import secrets
 import time
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Protocol
 from urllib.parse import urlencode, urlsplit
+from weakref import WeakValueDictionary
 
 from agenttool.adapters.rap.connections import Terms
 from agenttool.adapters.rap.courier import Courier
@@ -15,6 +18,7 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError
 from agenttool.rap.keeping import grants
 from agenttool.rap.keeping.store import Store
+from agenttool.rap.outcome import Declined
 from agenttool.records import JsonObject
 
 OAUTH_PATH = "/oauth/"
@@ -24,6 +28,9 @@ EARLY_S = 60.0
 _log = logging.getLogger(__name__)
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+_REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED)
+"""What an authorization server answers if a grant does not hold; anything else says nothing about the grant."""
+
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -114,27 +121,49 @@ class Grants:
         self._cipher = cipher
         self._courier = courier
         self.clients = clients
+        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def token(self, client: OAuthClient, user_id: str) -> str | None:
-        """Give a token that holds, refreshed if need be; none if the user has to grant it anew."""
+        """Give a token that holds, refreshed if need be; none if the user has to grant it anew.
+
+        One call at a time looks: a refresh token that comes twice counts as stolen, and the grant would be lost.
+
+        Raises:
+            ToolFailure: it has to be refreshed, and whoever refreshes it is away.
+        """
+        turn = self._turns.setdefault((client.name, user_id), asyncio.Lock())
+        async with turn:
+            tokens = await self._kept(client, user_id)
+            while tokens is not None and _is_over(tokens):
+                tokens = await self._refreshed(client, user_id, tokens)
+        return None if tokens is None else _text(tokens, "access_token")
+
+    async def _kept(self, client: OAuthClient, user_id: str) -> JsonObject | None:
         kept = await self._store.perform(grants.find, client.name, user_id)
         if kept is None:
             return None
         try:
-            tokens = parse_object(kept if self._cipher is None else self._cipher.decrypt(kept))
+            return parse_object(kept if self._cipher is None else self._cipher.decrypt(kept))
         except Exception as error:  # noqa: BLE001 -- a cipher has errors of its own; the user grants anew
             _log.warning("a grant for %r cannot be read any more: %s", client.name, type(error).__name__)
             return None
-        ends_at = tokens.get("expires_at")
-        if not isinstance(ends_at, int | float) or ends_at > time.time() + EARLY_S:
-            return _text(tokens, "access_token")
+
+    async def _refreshed(self, client: OAuthClient, user_id: str, tokens: JsonObject) -> JsonObject | None:
+        """Refresh tokens and give the new ones; none if that was refused, and then the grant is gone.
+
+        Raises:
+            ToolFailure: nobody refused it, and it did not work; the grant stays.
+        """
         refresh = _text(tokens, "refresh_token")
-        if refresh is None or not await self._exchange(
-            client, user_id, {"grant_type": "refresh_token", "refresh_token": refresh}, tokens
-        ):
+        form = {"grant_type": "refresh_token", "refresh_token": refresh or ""}
+        status = None if refresh is None else await self._exchange(client, user_id, form, tokens)
+        if refresh is None or status in _REFUSED:
             await self._store.perform(grants.drop, client.name, user_id)
             return None
-        return await self.token(client, user_id)
+        if status != HTTPStatus.OK:
+            _log.warning("a grant for %r could not be refreshed: %s", client.name, status or "nobody answered")
+            raise Declined("the authorization cannot be renewed now; call again later")
+        return await self._kept(client, user_id)
 
     async def redeem(self, pending: Pending, code: str) -> bool:
         """Exchange a code for tokens and keep them; tell whether that worked."""
@@ -147,9 +176,12 @@ class Grants:
             "redirect_uri": pending.redirect_uri,
             "code_verifier": pending.verifier,
         }
-        return await self._exchange(client, pending.user_id, form, {})
+        return await self._exchange(client, pending.user_id, form, {}) == HTTPStatus.OK
 
-    async def _exchange(self, client: OAuthClient, user_id: str, form: dict[str, str], before: JsonObject) -> bool:
+    async def _exchange(
+        self, client: OAuthClient, user_id: str, form: dict[str, str], before: JsonObject
+    ) -> int | None:
+        """Ask for tokens and keep them; gives 200 if that worked, else what was answered instead, if anything."""
         form = {**form, "client_id": client.client_id}
         if client.client_secret is not None:
             form["client_secret"] = client.client_secret
@@ -158,10 +190,10 @@ class Grants:
         try:
             told = parse_object(reply.body) if reply.is_accepted else {}
         except RecordError:
-            return False
+            told = {}
         token, lasts_s = _text(told, "access_token"), told.get("expires_in")
         if token is None:
-            return False
+            return None if reply.is_accepted else reply.status
         kept: JsonObject = {
             "access_token": token,
             "refresh_token": told.get("refresh_token", before.get("refresh_token")),
@@ -171,7 +203,12 @@ class Grants:
         plain = json_bytes(kept)
         sealed = plain if self._cipher is None else self._cipher.encrypt(plain)
         await self._store.perform(grants.keep, client.name, user_id, sealed)
-        return True
+        return HTTPStatus.OK
+
+
+def _is_over(tokens: JsonObject) -> bool:
+    ends_at = tokens.get("expires_at")
+    return isinstance(ends_at, int | float) and ends_at <= time.time() + EARLY_S
 
 
 def _text(members: JsonObject, name: str) -> str | None:
