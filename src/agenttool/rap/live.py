@@ -14,6 +14,7 @@ from agenttool.codec import json_bytes
 from agenttool.errors import StoreError
 from agenttool.rap.asking import Asking
 from agenttool.rap.call import Call
+from agenttool.rap.faults import told_of
 from agenttool.rap.keeping import calls, messages, once, questions
 from agenttool.rap.keeping.calls import NewCall
 from agenttool.rap.keeping.messages import Kind, Outgoing
@@ -154,7 +155,7 @@ class Live:
         except Declined as error:
             return str(error)
         except Exception as error:  # noqa: BLE001 -- the author's code; the session stays where it is
-            _log.error("a migration failed: %s", type(error).__name__)
+            _log.error("a migration failed: %s", told_of(error))
             return _NOT_MOVED
         return None
 

@@ -12,6 +12,7 @@ from agenttool.adapters.rap.wire import Invocation, read, write
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.rap.call import Call, Line
 from agenttool.rap.declare import RapTool, words_for_caller
+from agenttool.rap.faults import told_of
 from agenttool.rap.keeping import calls, subscriptions
 from agenttool.rap.keeping.calls import KeptCall, State
 from agenttool.rap.keeping.messages import Kind
@@ -204,5 +205,5 @@ class Runs:
 def _words(kept: KeptCall, error: Exception) -> str:
     reference = kept.key[:12]
     if not isinstance(error, ToolFailure | RecordError):
-        _log.warning("call %d (reference %s) failed: %s", kept.number, reference, type(error).__name__)
+        _log.warning("call %d (reference %s) failed: %s", kept.number, reference, told_of(error))
     return words_for_caller(error, reference)

@@ -9,6 +9,7 @@ from functools import partial
 
 from agenttool.errors import ToolFailure
 from agenttool.rap.call import Call
+from agenttool.rap.faults import told_of
 from agenttool.rap.keeping import messages, subscriptions
 from agenttool.rap.keeping.messages import Outgoing
 from agenttool.rap.keeping.store import Store
@@ -76,7 +77,7 @@ class Subscriptions:
         except ToolFailure as failure:
             last = f"Error: {failure.error.message}"
         except Exception as error:  # noqa: BLE001 -- a generator may raise anything, and its end must be told
-            _log.error("subscription %d failed: %s", call.number, type(error).__name__)
+            _log.error("subscription %d failed: %s", call.number, told_of(error))
             last = f"Error: the subscription failed; subscribe again, or tell its operator {call.idempotency_key[:12]}"
         await self._emit(call.number, call.thread_id, call.id, Event(value=last, final=True))
 

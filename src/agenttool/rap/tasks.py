@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from agenttool.errors import AgentToolError
+from agenttool.rap.faults import told_of
 
 _log = logging.getLogger(__name__)
 
@@ -54,4 +55,4 @@ async def _guarded(work: Coroutine[object, object, None]) -> None:
     except AgentToolError as error:
         _log.error("work in the background failed: %s", error)
     except Exception as error:  # noqa: BLE001 -- what is kept goes on after a restart, and the rest goes on now
-        _log.error("work in the background failed: %s", type(error).__name__)
+        _log.error("work in the background failed: %s", told_of(error))
