@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from agenttool.adapters.rap.addresses import Addresses, Flawed
+from agenttool.adapters.rap.bodies import Bodies
 from agenttool.adapters.rap.declare import source_name_in
 from agenttool.adapters.rap.forgery import Reach, check_url
 from agenttool.adapters.rap.paces import Pace, Paces
@@ -80,6 +81,7 @@ class Callbacks:
     withdraw: Callable[[InvocationId, str], None]
     saw: Callable[[ToolId], None]
     _locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary["str", "asyncio.Lock"])
+    bodies: Bodies = field(default_factory=Bodies)
     _at_once: int = 0
     _paces: Paces = field(default_factory=Paces)
 

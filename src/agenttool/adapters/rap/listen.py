@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 import uvicorn
 
 from agenttool.adapters.rap.addresses import PATH, Addresses
-from agenttool.adapters.rap.callbacks import Callbacks, Outcome
+from agenttool.adapters.rap.callbacks import BUSY, Callbacks, Outcome
 from agenttool.adapters.rap.claims import is_served
 from agenttool.adapters.rap.patience import GRACE_S, Patient, let_go
 from agenttool.ports.shelf import Shelf
@@ -63,20 +63,33 @@ class CallbackApp:
         call = self._callbacks.call_of(token)
         if isinstance(call, Outcome):
             return call  # a stranger's message is not even read
+        with self._callbacks.bodies.hold() as has_room:
+            body = await self._body(receive, has_room)
+            if isinstance(body, Outcome):
+                return body
+            kind, key = _header(scope, b"content-type"), _header(scope, b"idempotency-key")
+            return await self._callbacks.receive(token, kind, body, key)
+
+    async def _body(self, receive: Receive, has_room: Callable[[int], bool]) -> bytes | Outcome:
+        """Read a message, or say why it is not read."""
         try:
             async with asyncio.timeout(SLOWEST_S):
-                body = await body_of(receive, self._max_body)
+                body = await body_of(receive, self._max_body, has_room)
         except TimeoutError:
             return Outcome(_TOO_SLOW, "the message took too long")
-        if not body:
-            too_large = Outcome(_TOO_LARGE, f"a message has at most {self._max_body} bytes")
-            return _CUT_OFF if body is not None else too_large
-        kind, key = _header(scope, b"content-type"), _header(scope, b"idempotency-key")
-        return await self._callbacks.receive(token, kind, body, key)
+        except BlockingIOError:
+            return Outcome(BUSY, "too many long messages come in at once; come again")
+        if body is None:
+            return Outcome(_TOO_LARGE, f"a message has at most {self._max_body} bytes")
+        return body or _CUT_OFF
 
 
-async def body_of(receive: Receive, most: int) -> bytes | None:
-    """Read the body of a request; none if it is longer than that."""
+async def body_of(receive: Receive, most: int, has_room: Callable[[int], bool] = lambda _: True) -> bytes | None:
+    """Read the body of a request; none if it is longer than that.
+
+    Raises:
+        BlockingIOError: there is no room for the rest of it now.
+    """
     read = bytearray()
     while True:
         message = await receive()
@@ -86,6 +99,8 @@ async def body_of(receive: Receive, most: int) -> bytes | None:
         read += piece if isinstance(piece, bytes) else b""
         if len(read) > most:
             return None
+        if not has_room(len(read)):
+            raise BlockingIOError
         if not message.get("more_body"):
             return bytes(read)
 

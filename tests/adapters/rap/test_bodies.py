@@ -1,0 +1,46 @@
+"""Long messages share what memory there is for them; short ones need none of it."""
+
+import asyncio
+
+import pytest
+
+from agenttool.adapters.rap import bodies
+from agenttool.adapters.rap.bodies import SMALL, Bodies
+
+
+def test_what_is_held_is_given_back_and_short_messages_always_have_room(monkeypatch):
+    monkeypatch.setattr(bodies, "MOST_HELD", 100)
+    held = Bodies()
+    with held.hold() as first, held.hold() as second, held.hold() as third:
+        assert first(SMALL + 60)
+        assert second(SMALL + 40)
+        assert not third(SMALL + 1)
+        assert third(SMALL)
+    with held.hold() as again:
+        assert again(SMALL + 100)
+        assert not again(SMALL + 101)
+
+
+@pytest.mark.requirement("RAP-410", "RAP-100")
+async def test_long_messages_that_come_in_slowly_do_not_take_all_the_memory(running, tool_server, started, monkeypatch):
+    monkeypatch.setattr(bodies, "MOST_HELD", 2 * SMALL)
+    server = tool_server()
+    async with running(server) as rt:
+        call, invocation = await started(rt, server)
+        host, _, path = invocation["callback_url"].removeprefix("http://").partition("/")
+        head = (
+            f"POST /{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {9 * SMALL}\r\n\r\n"
+        )
+        name, _, port = host.partition(":")
+        async with asyncio.timeout(60):
+            slow = [await asyncio.open_connection(name, int(port)) for _ in range(3)]
+            for _, writer in slow:
+                writer.write(head.encode() + b" " * (2 * SMALL))
+            answers = [asyncio.ensure_future(reader.readline()) for reader, _ in slow]
+            done, _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+            assert {each.result().split()[1] for each in done} == {b"503"}
+            assert await server.settle(invocation) == 200
+            assert not (await rt.wait(call.invocation_id)).is_error
+            for answer, (_, writer) in zip(answers, slow, strict=True):
+                answer.cancel()
+                writer.close()
