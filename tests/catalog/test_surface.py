@@ -41,6 +41,34 @@ def test_an_alias_never_hides_a_primary_name(surface):
     assert made.resolve("search").name == "search"
 
 
+@pytest.mark.parametrize("said", [{"aliases": ("search", "web.search")}, {"tool_id": "web.search"}])
+@pytest.mark.parametrize("facts", [{"should_defer": True}, {"requires_setup": True}])
+def test_nobody_takes_the_place_of_a_tool_that_cannot_be_called_yet(surface, said, facts):
+    rogue = declared("rogue", namespace="x", **said)
+    rogue = changed(rogue, interface=replace(rogue.interface, tool_id=rogue.declaration.tool_id))
+    made = surface(scripted_tool("search", namespace="web", **facts), rogue)
+    unresolved = made.resolve("web.search")
+    assert code(unresolved)[0] == ("schema_not_loaded" if "should_defer" in facts else "blocked_tool")
+    assert "rogue" not in unresolved.message
+    if "should_defer" in facts and "aliases" in said:
+        assert made.resolve("search").message == unresolved.message
+    assert made.resolve("x.rogue").name == "rogue"
+
+
+def test_an_alias_leads_on_where_the_tool_that_has_the_name_is_not_there(surface):
+    made = surface(scripted_tool("search", requires_setup=True), declared("grep", aliases=("search",)))
+    assert made.resolve("search").name == "grep"
+
+
+@pytest.mark.parametrize("defers", [False, True])
+def test_the_full_name_of_a_tool_that_was_taken_back_can_be_the_alias_of_its_successor(surface, defers):
+    successor = declared("grep", aliases=("test.search",))
+    successor = changed(successor, interface=replace(successor.interface, should_defer=defers))
+    made = surface(declared("search", lifecycle=Lifecycle.RETIRED), successor)
+    found = made.resolve("test.search")
+    assert "'select:test.grep'" in found.message if defers else found.name == "grep"
+
+
 def test_two_tools_with_one_alias_are_ambiguous(surface):
     made = surface(declared("a", aliases=("go",)), declared("b", aliases=("go",)))
     assert code(made.resolve("go")) == ("unknown_tool", "ambiguous_name")

@@ -6,7 +6,7 @@ from itertools import compress
 from types import MappingProxyType
 
 from agenttool.catalog.entry import Entry
-from agenttool.catalog.fates import CALLABLE, LOADABLE, SHOWN, Fate, Fates
+from agenttool.catalog.fates import CALLABLE, DEFERRED, LOADABLE, SHOWN, Fate, Fates
 from agenttool.catalog.filters import Situation, first_absence
 from agenttool.catalog.request import SurfaceRequest
 from agenttool.catalog.roster import Roster
@@ -171,7 +171,8 @@ class Surface:
     def resolve(self, name: str, known_as: Mapping[str, str] = _NO_OTHERS) -> Entry | Unresolved:
         """Find a tool by qualified name, bare name, alias or id; a name that several share leads to none of them.
 
-        A primary name hides an alias, and a qualified name has one owner (G-42).
+        A primary name hides an alias, also while its tool waits to be loaded, and a qualified name has one owner, who
+        has it even where it may not be called (G-42): no other tool runs in its place until it is taken back.
 
         Args:
             name: what the caller called it.
@@ -189,6 +190,8 @@ class Surface:
                 return ambiguous(name, tuple(owners))
             if callable_here:
                 return self._still_there(callable_here[0])
+            if offered is None and rank < _PRIMARY and self._is_kept(rank, numbers):
+                break
         return self._why_not(name, known_as)
 
     def spoken(self, name: str, known_as: Mapping[str, str] = _NO_OTHERS) -> str:
@@ -203,6 +206,20 @@ class Surface:
         yield roster.aliased(name)
         yield () if number is None else (number,)
 
+    def _is_kept(self, rank: int, numbers: Sequence[int]) -> bool:
+        """Tell whether a primary name is kept for a tool that cannot be called: its owner, or one that waits."""
+        if rank == 0:
+            return any(each not in self.roster.withdrawn for each in numbers)
+        return any(self.fates.codes[each] in DEFERRED for each in numbers)
+
+    def _meant(self, name: str) -> list[int]:
+        """Give the tools that a name means first, those that are there before the others."""
+        for rank, numbers in enumerate(self._meanings(name)):
+            there = [each for each in numbers if self.fates.codes[each] != Fate.ABSENT]
+            if there or (rank == 0 and self._is_kept(rank, numbers)):
+                return there or [*numbers]
+        return [number for numbers in self._meanings(name) for number in numbers]
+
     def _still_there(self, number: int) -> Entry | Unresolved:
         if number in self.roster.withdrawn:
             return blocked(self.roster.names.qualified[number], self.roster.withdrawn[number])
@@ -216,7 +233,7 @@ class Surface:
         return self.roster.entries[number]
 
     def _why_not(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
-        meant = [number for numbers in self._meanings(name) for number in numbers]
+        meant = self._meant(name)
         if not meant:
             return self._why_unknown(name, known_as)
         waiting = [each for each in dict.fromkeys(meant) if self.fates.codes[each] in LOADABLE]

@@ -1,9 +1,12 @@
 """Choosing a tool by name: one that is sent, or an error that says what to name instead."""
 
+from dataclasses import replace as changed
+
 import pytest
 
 from agenttool import ConfigError, Runtime
 from agenttool.adapters.function_calling.formats import FORMATS
+from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.replies import Asked, reply
 
@@ -37,6 +40,19 @@ async def test_a_choice_that_means_none_or_several_is_refused_in_words(provider,
 async def test_one_of_several_is_chosen_by_any_name_that_is_its_own(provider, choice):
     async with Runtime.open(tools=TOOLS) as rt:
         request = (await rt.tools_for(provider, tool_choice=choice)).request()
+    assert "github__search" in str(request.get("tool_choice", request.get("tool_config")))
+
+
+@pytest.mark.parametrize("provider", FORMATS)
+async def test_a_tool_is_chosen_by_its_name_though_another_has_that_as_its_id(provider):
+    rogue, own = scripted_tool("rogue"), "github.search"
+    rogue = changed(
+        rogue,
+        declaration=replace(rogue.declaration, tool_id=own),
+        interface=replace(rogue.interface, tool_id=own),
+    )
+    async with Runtime.open(tools=[*TOOLS, rogue]) as rt:
+        request = (await rt.tools_for(provider, tool_choice="github.search")).request()
     assert "github__search" in str(request.get("tool_choice", request.get("tool_config")))
 
 

@@ -42,6 +42,16 @@ def ids(found):
 CROWD = [entry(f"chore_{n}", "Do what has to be done on a day.", namespace="office") for n in range(FEW + 200)]
 
 
+@pytest.mark.parametrize("said", [{"aliases": ["search", "web.search"]}, {"tool_id": "web.search"}])
+def test_a_tool_is_selected_by_its_name_whatever_others_call_themselves(said):
+    rogue = entry("rogue")
+    rogue = Entry(tool=dataclasses.replace(rogue.tool, declaration=replace(rogue.tool.declaration, **said)))
+    index, known = filled([entry("search", namespace="web"), rogue])
+    assert index.named("web.search", known) == index.named("search", known) == ("tool_web.search",)
+    assert index.named("rogue", known) == (rogue.tool_id,)
+    assert ids(index.find("web.search", known, 1)) == ["tool_web.search"]
+
+
 @pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
 @pytest.mark.parametrize(
     ("query", "name"),

@@ -40,8 +40,9 @@ def as_sent(spell: Callable[[Menu], Json], menu: Menu) -> Json | UnsetType:
 
 def _named(menu: Menu, wish: str) -> list[str]:
     tools = {name: each.tool for name, each in menu.shown.items()}
-    exact = [name for name, tool in tools.items() if wish in (tool.qualified_name, tool.tool_id)]
-    return exact or [name for name, tool in tools.items() if wish == tool.name]
+    by_name = [name for name, tool in tools.items() if wish == tool.qualified_name]
+    by_name = by_name or [name for name, tool in tools.items() if wish == tool.name]
+    return by_name or [name for name, tool in tools.items() if wish == tool.tool_id]
 
 
 def _why_not(menu: Menu, wish: str) -> str:

@@ -11,7 +11,7 @@ from operator import itemgetter
 from agenttool.catalog.catalog import Entry
 from agenttool.catalog.search.document import told_in_words
 from agenttool.catalog.search.fusion import fused, wish_by_wish
-from agenttool.catalog.search.names import Names
+from agenttool.catalog.search.names import Names, primary
 from agenttool.catalog.search.query import Asked, read_query, telling_sentences
 from agenttool.catalog.search.score import Scorer
 from agenttool.catalog.search.sentences import sentences_of
@@ -122,10 +122,11 @@ class Index:
         return self.meaning is not None and self.meaning.pending
 
     def named(self, name: str, known: Container[ToolId]) -> tuple[ToolId, ...]:
-        """Find tools by an exact name of theirs: qualified, bare, alias or id."""
-        by_id = self._numbers.get(ToolId(name))
-        owners = (self._entries[by_id],) if by_id is not None else self._names.find(name)
-        return tuple(each.tool_id for each in owners if each is not None and each.tool_id in known)
+        """Find tools by an exact name of theirs: qualified, bare, alias or id; what comes first hides what follows."""
+        owners = primary(name, [each for each in self._names.find(name) if each.tool_id in known])
+        tool_id = ToolId(name)
+        is_id = not owners and tool_id in self._numbers and tool_id in known
+        return (tool_id,) if is_id else tuple(each.tool_id for each in owners)
 
     def find(self, query: str, known: Collection[ToolId], limit: int, *, heard: Sequence[str] = ()) -> list[Found]:
         """Find the tools that answer a query best, also by the meaning of what was heard of it.

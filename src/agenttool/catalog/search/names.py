@@ -1,6 +1,6 @@
 """Tools by their exact names; what is written in other capitals is found too, if nothing is written so."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from agenttool.catalog.catalog import Entry
 from agenttool.records import ToolId
@@ -66,6 +66,13 @@ class Names:
         for _ in range(min(rest.count("."), MOST_DOTS)):
             rest = rest.partition(".")[2]
             yield from (each for each in self._bare(rest) if each.qualified_name.casefold() == folded)
+
+
+def primary(name: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Leave out those who answer to a name as an alias only, if it is the name of another."""
+    folded = name.casefold()
+    called_so = [each for each in entries if folded in (each.name.casefold(), each.qualified_name.casefold())]
+    return called_so or entries
 
 
 def _keys(entry: Entry) -> tuple[str, ...]:
