@@ -1,12 +1,14 @@
 """What a model may be shown of a surface, and what a provider said about a call."""
 
 import asyncio
+import dataclasses
 from typing import Annotated
 
 import pytest
 
 from agenttool import Internal, Runtime, ToolCall, tool
-from agenttool.records import ErrorClass, FunctionMapping
+from agenttool.records import ErrorClass, FunctionMapping, InputContract, replace
+from agenttool.testing.fakes import scripted_tool
 
 
 @tool(namespace="shop", read_only=True, open_world=False)
@@ -31,6 +33,34 @@ def test_a_surface_offers_what_it_shows_and_what_it_defers_without_internal_fiel
     assert (shown.qualified_name, shown.is_deferred, shown.strict) == ("shop.price", False, True)
     assert set(shown.input_schema["properties"]) == {"article"}
     assert (deferred.qualified_name, deferred.is_deferred) == ("shop.refund", True)
+
+
+@pytest.mark.requirement("AT-IO-10")
+def test_a_search_tells_of_a_field_that_no_model_may_set_neither_its_name_nor_its_words():
+    schema = {
+        "type": "object",
+        "properties": {"article": {"type": "string"}, "tenant": {"type": "string", "description": "The landlord."}},
+        "additionalProperties": False,
+    }
+    told = scripted_tool("price", should_defer=True)
+    contract = InputContract(model_input_schema=schema, internal_only_fields=("tenant",))
+    told = dataclasses.replace(
+        told,
+        declaration=replace(told.declaration, input_contract=contract),
+        interface=replace(told.interface, model_input_schema=None),
+    )
+
+    async def run():
+        async with Runtime.open(tools=[told]) as rt:
+            surface = await rt.surface()
+            found = [await rt.search(each, surface=surface) for each in ("article", "tenant", "landlord")]
+            loaded = await rt.call("tool_search", {"query": "select:price"}, surface=surface)
+            return found, loaded.model_facing_content[0].text
+
+    (seen, *unseen), loaded = asyncio.run(run())
+    assert [len(each.matches) for each in (seen, *unseen)] == [1, 0, 0]
+    assert "article" in loaded
+    assert "tenant" not in loaded
 
 
 @pytest.mark.parametrize("store", ["memory:", "sqlite:calls.db"])

@@ -11,6 +11,7 @@ from agenttool.codec import to_json
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
+from agenttool.pipeline.tool import model_schema_of
 from agenttool.records import Json, JsonObject, NextAction, SearchMatch, SurfaceId, ToolSearchResult
 
 AT_ONCE = 200
@@ -72,9 +73,8 @@ def told_to_model(result: ToolSearchResult, known: Known, loaded: Sequence[Entry
 
 
 def _definition(entry: Entry) -> JsonObject:
-    declaration = entry.tool.declaration
-    schema = (declaration.input_contract and declaration.input_contract.model_input_schema) or {}
-    return {"name": entry.qualified_name, "description": declaration.description, "parameters": schema}
+    told = entry.tool.declaration.description
+    return {"name": entry.qualified_name, "description": told, "parameters": model_schema_of(entry.tool)}
 
 
 def _first_line(entry: Entry) -> str:

@@ -9,6 +9,7 @@ from agenttool.catalog.search.alphabet import Alphabet
 from agenttool.catalog.search.sentences import statements_of
 from agenttool.catalog.search.words import BETWEEN, spaced
 from agenttool.records import Json, ToolDeclaration
+from agenttool.schema.views import model_view
 
 
 class Field(IntEnum):
@@ -64,7 +65,10 @@ def documents_of(columns: Iterable[Sequence[str]]) -> Iterator[Document]:
 def _parameters(declaration: ToolDeclaration) -> dict[str, str]:
     """Give the parameters that a model sees, each with what is said about it."""
     contract = declaration.input_contract
-    properties = ((contract and contract.model_input_schema) or {}).get("properties")
+    schema = (contract and contract.model_input_schema) or {}
+    if contract is not None and contract.internal_only_fields:
+        schema = model_view(schema, contract.internal_only_fields)
+    properties = schema.get("properties")
     if not isinstance(properties, dict):
         return {}
     return {name: _description(schema) for name, schema in properties.items()}
