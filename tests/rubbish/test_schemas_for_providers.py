@@ -8,6 +8,7 @@ from agenttool import Runtime
 from agenttool.adapters.function_calling.formats import FORMATS
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
+from agenttool.schema.compile import compile_schema
 from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.replies import Asked, reply
 
@@ -47,6 +48,10 @@ HOSTILE = {
     "strange names": closed({"имя": {"type": "string"}, "a b": {}, "": {}, "$ref": {"type": "string"}}),
     "anything": {},
     "nothing": closed({"e": False}, []),
+    "places of an older draft": closed(
+        {"e": {"type": "array", "items": [{"type": "string"}], "additionalItems": False}},
+        **{"$schema": "http://json-schema.org/draft-07/schema#"},
+    ),
     "anchors": closed({"b": {"$dynamicRef": "#x"}}, **{"$defs": {"q": {"$dynamicAnchor": "x", "type": "string"}}}),
 }
 
@@ -99,6 +104,21 @@ async def test_what_cannot_be_strict_is_not_and_says_why(provider, kind):
         (sent,) = model.request()["tools"]
     assert sent.get("function", sent)["strict"] is False
     assert model.notes["test.bad"].startswith("not strict: ")
+
+
+@pytest.mark.parametrize("provider", FORMATS)
+async def test_a_schema_of_an_older_draft_is_sent_as_the_newest_has_it(provider):
+    """Providers hold schemas to draft 2020-12, and refuse the whole request for one that it does not know."""
+    number = {"type": "integer", "minimum": 0, "exclusiveMinimum": True}
+    fourth = closed({"e": number}, **{"$schema": "http://json-schema.org/draft-04/schema#"})
+    tools = [scripted_tool("one", schema=fourth), scripted_tool("two", schema=HOSTILE["places of an older draft"])]
+    async with Runtime.open(tools=tools, rules=ALLOW) as rt:
+        request = (await rt.tools_for(provider)).request()
+    sent = request["tools"][0].get("function_declarations", request["tools"])
+    for each in (tool.get("function", tool) for tool in sent):
+        schema = next(each[key] for key in ("parameters", "input_schema", "parameters_json_schema") if key in each)
+        assert "$schema" not in schema
+        compile_schema(schema)
 
 
 @pytest.mark.parametrize("provider", FORMATS)

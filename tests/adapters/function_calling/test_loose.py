@@ -2,10 +2,11 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.adapters.function_calling.loose import loose_form
+from agenttool.adapters.function_calling.loose import argument_names, loose_form
 from agenttool.schema.compile import compile_schema
 
 TEXT = {"type": "string"}
@@ -27,6 +28,17 @@ def test_a_reference_at_the_root_is_written_out():
     loose = loose_form({"$ref": "#/$defs/N", "$defs": {"N": node}})
     assert loose.schema == {**node, "$defs": {"N": node}}
     assert loose.remark is None
+
+
+@pytest.mark.parametrize("wrap", [{"$ref": "#/$defs/N"}, {"allOf": [{"$ref": "#/$defs/N"}]}])
+def test_what_stands_beside_a_reference_at_the_root_is_shown_too(wrap):
+    node = {"type": "object", "properties": {"a": TEXT}, "required": ["a"]}
+    schema = {**wrap, "properties": {"b": TEXT}, "required": ["b"], "$defs": {"N": node}}
+    loose = loose_form(schema)
+    assert loose.schema["properties"] == {"a": TEXT, "b": TEXT}
+    assert loose.schema["required"] == ["b"]
+    assert json.loads(loose.remark.partition(": ")[2]) == {"allOf": [{"$ref": "#/$defs/N"}]}
+    assert [*argument_names(schema)] == ["b", "a"]
 
 
 def test_what_goes_without_saying_is_said_where_providers_want_to_hear_it():

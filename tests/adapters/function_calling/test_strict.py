@@ -56,7 +56,17 @@ nodes = st.recursive(
     max_leaves=6,
 )
 DEFINITIONS = {"N": an_object({"a": {"type": "integer"}, "next": {"$ref": "#/$defs/N"}}, ["a"])}
-roots = objects(nodes).map(lambda schema: {**schema, "$defs": DEFINITIONS})
+plain_roots = objects(nodes).map(lambda schema: {**schema, "$defs": DEFINITIONS})
+besides = st.sampled_from(
+    [{}, {}, {"title": "words"}, {"required": ["b"]}, {"properties": {"b": {"type": "null"}}}, {"minProperties": 1}]
+)
+wrapped_roots = st.builds(
+    lambda schema, besides, wrap: {**wrap, **besides, "$defs": {**DEFINITIONS, "R": schema}},
+    objects(nodes),
+    besides,
+    st.sampled_from([{"$ref": "#/$defs/R"}, {"allOf": [{"$ref": "#/$defs/R"}]}]),
+)
+roots = st.one_of(plain_roots, plain_roots, wrapped_roots)
 values = st.recursive(
     st.sampled_from(SCALARS),
     lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.sampled_from(NAMES), inner, max_size=3)),

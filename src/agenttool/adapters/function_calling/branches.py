@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, starmap
 
+from agenttool.adapters.function_calling.keywords import ASSERTIONS, SHAPE
 from agenttool.records import Json, JsonObject
 from agenttool.schema.traverse import members
 
@@ -36,6 +37,31 @@ def resolved(node: Json, root: JsonObject) -> JsonObject:
         else:
             return node
     return {}
+
+
+def written_out(root: JsonObject) -> JsonObject:
+    """Follow a whole schema to where it is written down; what it says besides on the way holds as well."""
+    node, seen = root, set[str]()
+    while True:
+        target, wrapped = node.get("$ref"), node.get("allOf")
+        if isinstance(target, str):
+            if _says_besides(node, "$ref"):
+                parts = wrapped if isinstance(wrapped, list) else []
+                others = {key: value for key, value in node.items() if key != "$ref"}
+                return {**others, "allOf": [*parts, {"$ref": target}]}
+            further = None if target in seen else definition(target, root)
+            seen.add(target)
+        elif isinstance(wrapped, list) and len(wrapped) == 1 and not _says_besides(node, "allOf"):
+            further = wrapped[0]
+        else:
+            return node
+        if not isinstance(further, dict):
+            return {}
+        node = further
+
+
+def _says_besides(node: JsonObject, keyword: str) -> bool:
+    return any(key in ASSERTIONS or key in SHAPE for key in node if key != keyword)
 
 
 def definition(target: str, root: JsonObject) -> Json:

@@ -7,10 +7,11 @@ is not, the rest is said in words, and the runtime holds the input to the schema
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from agenttool.adapters.function_calling.branches import goes_round, resolved
+from agenttool.adapters.function_calling.branches import goes_round, resolved, written_out
 from agenttool.adapters.function_calling.patterns import is_simple
 from agenttool.codec import json_bytes
 from agenttool.records import Json, JsonObject
+from agenttool.schema.drafts import modern
 from agenttool.schema.traverse import members, objects_in, rebuild
 
 _NOT_AT_ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const")
@@ -27,7 +28,8 @@ class Loose:
 
 def loose_form(schema: JsonObject) -> Loose:
     """Spell a schema so that every provider takes it; what a branch of its root says of a member is shown as a hint."""
-    whole = {**{key: schema[key] for key in _DEFINITIONS if key in schema}, **resolved(schema, schema)}
+    schema = modern(schema)
+    whole = {**{key: schema[key] for key in _DEFINITIONS if key in schema}, **written_out(schema)}
     apart: JsonObject = {key: whole.pop(key) for key in _NOT_AT_ROOT if key in whole}
     whole.pop("$schema", None)
     root = rebuild({**whole, "type": "object"}, Readable(schema))
@@ -40,7 +42,8 @@ def loose_form(schema: JsonObject) -> Loose:
 
 def argument_names(schema: JsonObject) -> Iterable[str]:
     """Name the members that a root shows, wherever it speaks of them."""
-    whole = resolved(schema, schema)
+    schema = modern(schema)
+    whole = written_out(schema)
     return _with_branches(members(whole, "properties"), whole, schema)
 
 

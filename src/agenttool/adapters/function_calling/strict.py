@@ -7,30 +7,25 @@ may be left out is written as null, and `restored` takes it out again.
 
 from dataclasses import dataclass, field
 
-from agenttool.adapters.function_calling.branches import are_apart, branches_of, comes_back, definition, resolved
+from agenttool.adapters.function_calling.branches import (
+    are_apart,
+    branches_of,
+    comes_back,
+    definition,
+    written_out,
+)
 from agenttool.adapters.function_calling.dialect import Dialect
+from agenttool.adapters.function_calling.keywords import ASSERTIONS, SHAPE
 from agenttool.adapters.function_calling.patterns import is_simple
 from agenttool.adapters.function_calling.restore import needs_restoring
 from agenttool.adapters.function_calling.size import too_large
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
+from agenttool.schema.drafts import modern
 from agenttool.schema.traverse import members
 
 _NOTES = ("title", "description")
-_SHAPE = frozenset({"type", "properties", "required", "additionalProperties", "items", "enum", "const", "format"})
-_ASSERTIONS = frozenset(
-    [
-        *("pattern", "minLength", "maxLength", "multipleOf"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
-        *("minItems", "maxItems", "uniqueItems", "contains", "minContains", "maxContains"),
-        *("prefixItems", "additionalItems", "unevaluatedItems"),
-        *("minProperties", "maxProperties", "patternProperties", "propertyNames", "unevaluatedProperties"),
-        *("dependentRequired", "dependentSchemas", "dependencies"),
-        *("not", "if", "then", "else", "allOf", "anyOf", "oneOf"),
-        *("$ref", "$dynamicRef", "$recursiveRef", "$id"),
-    ]
-)
 _NULL: JsonObject = {"type": "null"}
 
 
@@ -48,7 +43,7 @@ class _Unfit(Exception):
 def strict_form(schema: JsonObject, dialect: Dialect) -> JsonObject | NotStrict:
     """Spell a schema for a strict mode, or say why that cannot be done."""
     try:
-        strict = _Speller(schema, dialect).spell_root()
+        strict = _Speller(modern(schema), dialect).spell_root()
     except _Unfit as unfit:
         return NotStrict(str(unfit))
     beyond = too_large(strict, dialect)
@@ -70,7 +65,7 @@ class _Speller:
         Raises:
             _Unfit: it has no strict form.
         """
-        node = {**resolved(self.root, self.root), "type": "object"}
+        node = {**written_out(self.root), "type": "object"}
         if branches_of(node) or "allOf" in node or "$ref" in node:
             raise _Unfit("a union or a combination stands at its root")
         spelled = self.spell({key: value for key, value in node.items() if key not in ("$defs", "definitions")}, "")
@@ -90,7 +85,7 @@ class _Speller:
         if not isinstance(node, dict):
             raise _Unfit(f"{at or '/'} lets any value through, or none")
         notes: JsonObject = {key: node[key] for key in _NOTES if isinstance(node.get(key), str)}
-        asserting = {key for key in node if key in _ASSERTIONS or key in _SHAPE}
+        asserting = {key for key in node if key in ASSERTIONS or key in SHAPE}
         if asserting == {"$ref"}:
             reference = self._reference(node["$ref"], at)
             return {**notes, "anyOf": [reference]} if notes else reference
@@ -98,7 +93,7 @@ class _Speller:
             return {**self.spell(node["allOf"][0], at), **notes}
         if asserting in ({"anyOf"}, {"oneOf"}):
             return {**notes, "anyOf": self._union(branches_of(node), at, is_exclusive="oneOf" in node)}
-        foreign = asserting.difference(_SHAPE, self.dialect.asserted)
+        foreign = asserting.difference(SHAPE, self.dialect.asserted)
         if foreign:
             raise _Unfit(f"{at or '/'} uses {min(foreign)}")
         return {**notes, **self._plain(node, at)}
