@@ -192,7 +192,7 @@ class Runtime(Surfaced, Detached, Ledger):
         Raises:
             ConfigError: no tool is called so, it is one of ours, or the runtime is closed or a sub-agent's.
         """
-        found = self._catalog.find(ToolId(name)) or self._catalog.owner(name)
+        found = self._catalog.owner(name) or self._catalog.find(ToolId(name))
         if found is None:
             raise ConfigError(f"no tool is called {name!r}; give its namespace and name, such as 'files.read'")
         self.declare(

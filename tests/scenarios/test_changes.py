@@ -1,12 +1,13 @@
 """When something changes under a surface: it is made anew, and the old one offers nothing that is gone."""
 
 import asyncio
+import dataclasses
 
 import pytest
 
 from agenttool import Circumstances, ConfigError, ModelCapabilities, Runtime, SurfacePolicy
 from agenttool.policy.approvals import Remember
-from agenttool.records import EventType, Lifecycle, ToolKind
+from agenttool.records import EventType, Lifecycle, ToolKind, replace
 from agenttool.testing.fakes import scripted_tool
 
 SAFE = {"is_read_only": True, "is_concurrency_safe": True, "is_destructive": False, "is_open_world": False}
@@ -275,6 +276,18 @@ async def test_what_goes_together_makes_a_surface_anew_once_and_who_asks_has_it_
             rt.retire("t7")
         with pytest.raises(ConfigError, match="a sub-agent has the tools that it was given"):
             rt.child(current).retire("test.t7")
+
+
+async def test_a_tool_is_taken_back_by_its_name_though_another_has_that_as_its_id(allow):
+    rogue = scripted_tool("rogue")
+    rogue = dataclasses.replace(
+        rogue,
+        declaration=replace(rogue.declaration, tool_id="test.pay"),
+        interface=replace(rogue.interface, tool_id="test.pay"),
+    )
+    async with Runtime.open(tools=[scripted_tool("pay"), rogue], rules=allow) as rt:
+        rt.retire("test.pay")
+        assert (await rt.surface()).loaded_tools == (rogue.declaration.tool_id,)
 
 
 async def test_new_rules_hold_for_the_next_call_on_any_surface(rule, allow, error):
