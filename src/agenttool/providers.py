@@ -150,11 +150,12 @@ class ModelTools:
     def _menu(self) -> Menu:
         """Put together what is sent; what the provider's search found is sent as before, for it is referred to."""
         if self._known is None or self._known[0] != self.surface.surface_id:
-            limits, refs = self._format.LIMITS, cast("Sequence[DeferredToolRef]", self.surface.deferred_tools or ())
-            waiting = () if may_search(len(refs), limits, self._wishes) else refs
+            model, refs = self.surface.model_capabilities, self.surface.deferred_tools or ()
+            limits, wishes = self._format.LIMITS.within(model), self._wishes.within(model)
+            waiting = () if may_search(len(refs), limits, wishes) else cast("Sequence[DeferredToolRef]", refs)
             offered = self._runtime.offered(self.surface, deferred=not waiting)
             sent = [replace(each, is_deferred=True) if each.tool_id in self._found else each for each in offered]
-            menu = make_menu(sent, limits, self._wishes, waiting=waiting, claims=self._claimed(sent, waiting))
+            menu = make_menu(sent, limits, wishes, waiting=waiting, claims=self._claimed(sent, waiting))
             self._known = self.surface.surface_id, menu
         return self._known[1]
 

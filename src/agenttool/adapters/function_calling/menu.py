@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agenttool.adapters.function_calling.budget import StrictBudget
 from agenttool.adapters.function_calling.dialect import Dialect
@@ -11,7 +11,7 @@ from agenttool.adapters.function_calling.names import Claims, claims_of, named
 from agenttool.adapters.function_calling.strict import NotStrict, strict_form
 from agenttool.ports.calls import Shown
 from agenttool.ports.offer import OfferedTool
-from agenttool.records import AbsenceReason, AbsentTool, DeferredToolRef, JsonObject, ToolId
+from agenttool.records import AbsenceReason, AbsentTool, DeferredToolRef, Json, JsonObject, ToolId
 
 OUR_SEARCH = "agenttool.tool_search"
 """The tool by which a model searches here; where the provider has a search of its own, one is enough."""
@@ -42,6 +42,17 @@ class Wishes:
     strict: bool = True
     native_search: bool = True
 
+    def within(self, model: Mapping[str, Json] | None) -> "Wishes":
+        """Give what is left of these for the model that a surface describes; of any other, nothing is assumed."""
+        if model is None:
+            return self
+        return replace(
+            self,
+            parallel_tool_calls=self.parallel_tool_calls if model.get("parallel_calls") else False,
+            strict=self.strict and bool(model.get("strict_schemas")),
+            native_search=self.native_search and bool(model.get("deferred_refs")),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -66,6 +77,13 @@ class Limits:
     reserved: frozenset[str] = frozenset()
     search_name: str | None = None
     property_names: re.Pattern[str] | None = None
+
+    def within(self, model: Mapping[str, Json] | None) -> "Limits":
+        """Give what is taken for the model that a surface describes: no more tools than it says."""
+        most = None if model is None else model.get("max_tools")
+        if not isinstance(most, int) or (self.max_tools is not None and self.max_tools <= most):
+            return self
+        return replace(self, max_tools=most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
