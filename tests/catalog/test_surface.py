@@ -127,3 +127,21 @@ def test_an_unknown_name_is_told_apart_from_a_blocked_one(surface):
 def test_a_blocked_tool_does_not_make_the_name_of_another_ambiguous(surface):
     made = surface(scripted_tool("search", namespace="web"), declared("search", lifecycle=Lifecycle.DISABLED))
     assert made.resolve("search").qualified_name == "web.search"
+
+
+@pytest.mark.requirement("AT-SURF-10")
+@pytest.mark.parametrize(
+    ("only", "told"),
+    [
+        (None, {"test.two": "hand it on", "test.three": "hand it on"}),
+        (frozenset({"one", "two"}), {"test.two": "hand it on", "test.three": "was asked for"}),
+    ],
+)
+def test_a_sub_agent_is_told_what_nobody_handed_on_to_it_and_not_to_ask_for_that(surface, only, told):
+    tools = [scripted_tool(name) for name in ("one", "two", "three")]
+    made = surface(*tools, is_child=True, bounds=frozenset({"tool_test.one"}), only=only)
+    assert made.record.loaded_tools == ("tool_test.one",)
+    assert {each.name: told[each.name] in each.message for each in made.record.excluded_tools} == dict.fromkeys(
+        told, True
+    )
+    assert "let the agent above load it" in made.resolve("two").message

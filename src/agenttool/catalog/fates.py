@@ -146,7 +146,7 @@ def decide_fates(roster: Roster, situation: Situation, wish: Wish) -> Fates:
     ]
     barred = _barred(roster, situation)
     codes = _codes(fates, roster, situation, barred)
-    apart = _left_out(roster, wish)
+    apart = {**_beyond(roster, situation), **_left_out(roster, wish)}
     for number in apart:
         codes[number] = Fate.ABSENT
     _hold_up(codes, roster, situation)
@@ -165,7 +165,15 @@ def decide_fates(roster: Roster, situation: Situation, wish: Wish) -> Fates:
             apart.pop(finder, None)
         else:
             apart[finder] = NOTHING_TO_FIND
-    return Fates(roster=roster, codes=bytes(codes), by_kind=by_kind, apart=apart, barred=barred, is_crowded=is_crowded)
+    return Fates(
+        roster=roster,
+        codes=bytes(codes),
+        by_kind=by_kind,
+        apart=apart,
+        barred=barred,
+        is_crowded=is_crowded,
+        otherwise=NOT_HANDED_ON if situation.is_child and situation.only is None else NOT_ASKED_FOR,
+    )
 
 
 def _codes(fates: list[Fate], roster: Roster, situation: Situation, barred: tuple[Absence, bytes] | None) -> bytearray:
@@ -193,6 +201,14 @@ def _chosen(roster: Roster, situation: Situation) -> frozenset[int] | None:
         return asked
     within = frozenset(number for each in situation.bounds if (number := roster.number(each)) is not None)
     return within if asked is None else asked & within
+
+
+def _beyond(roster: Roster, situation: Situation) -> dict[int, Absence]:
+    """Find the tools that a sub-agent asks for by name though nobody handed them on."""
+    if not situation.is_child or situation.only is None or situation.bounds is None:
+        return {}
+    asked = roster.chosen(situation.only)
+    return {number: NOT_HANDED_ON for number in asked if roster.names.ids[number] not in situation.bounds}
 
 
 def _natural(traits: Traits) -> Fate:
