@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from agenttool.adapters.function_calling.choice import as_sent, chosen_name
-from agenttool.adapters.function_calling.content import INTERRUPTED, Answer, base64_of
+from agenttool.adapters.function_calling.content import INTERRUPTED, NOTHING, Answer, base64_of
 from agenttool.adapters.function_calling.dialect import ANTHROPIC
 from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
 from agenttool.adapters.function_calling.reply import (
@@ -86,7 +86,9 @@ def read(reply: object, menu: Menu) -> Reply:
         if each.get("type") == "tool_use"
     ]
     ids = iter(calls)
-    echo = [_echo(each, next(ids).call_id) if each.get("type") == "tool_use" else each for each in blocks]
+    echo = [
+        _echo(each, next(ids).call_id) if each.get("type") == "tool_use" else each for each in blocks if _says(each)
+    ]
     return Reply(
         echo=({"role": "assistant", "content": [*echo]},) if echo else (),
         calls=tuple(calls),
@@ -142,6 +144,11 @@ def _echo(block: JsonObject, call_id: str) -> JsonObject:
     }
 
 
+def _says(block: JsonObject) -> bool:
+    """Tell whether a block can be repeated: models write blank texts, and the API refuses whatever has one for good."""
+    return block.get("type") != "text" or bool(str(block.get("text") or "").strip())
+
+
 def _found(blocks: Sequence[JsonObject]) -> list[str]:
     results = (object_in(each.get("content")) for each in blocks if each.get("type") == "tool_search_tool_result")
     names = (each.get("tool_name") for result in results for each in objects_at(result, "tool_references"))
@@ -154,14 +161,14 @@ def _result(answer: Answer) -> JsonObject:
         "type": "tool_result",
         "tool_use_id": answer.asked.call_id,
         "content": [each for piece in inside for each in (_block(piece),) if each is not None]
-        or [{"type": "text", "text": answer.text}],
+        or [{"type": "text", "text": answer.text.strip() or NOTHING}],
     }
     return result | ({"is_error": True} if answer.is_error else {})
 
 
 def _block(piece: str | Media) -> JsonObject | None:
     if isinstance(piece, str):
-        return {"type": "text", "text": piece}
+        return {"type": "text", "text": piece} if piece.strip() else None
     source: JsonObject = {"type": "base64", "media_type": piece.media_type, "data": base64_of(piece)}
     if piece.media_type in _IMAGES and len(piece.data) <= MAX_IMAGE_BYTES:
         return {"type": "image", "source": source}

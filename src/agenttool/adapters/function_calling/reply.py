@@ -91,10 +91,10 @@ class CallReader:
             strict=shown is not None and shown.is_strict,
             defer_loading=shown is not None and shown.tool.is_deferred,
         )
-        given = arguments
+        given = {} if isinstance(arguments, str) and not arguments.strip() else arguments  # so models spell "none"
         if shown is not None and shown.null_is_absent:
             with suppress(RecursionError):  # nested too deeply, which the runtime says better
-                given = _as_declared(arguments, shown.tool.input_schema)
+                given = _as_declared(given, shown.tool.input_schema)
         call = ToolCall(
             name=called if shown is None else shown.tool.qualified_name,
             arguments=cast("JsonObject | str", given),
