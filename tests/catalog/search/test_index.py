@@ -53,6 +53,13 @@ def test_a_tool_is_selected_by_its_name_whatever_others_call_themselves(said):
 
 
 @pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
+def test_who_asks_for_more_tools_than_there_are_gets_all_that_fit(crowd):
+    index, known = filled(crowd)
+    assert len(index.find("a day", known, 2**70)) == len(crowd)
+    assert index.find("a day", {}, 2**70) == []
+
+
+@pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
 @pytest.mark.parametrize(
     ("query", "name"),
     [

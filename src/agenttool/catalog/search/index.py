@@ -133,7 +133,7 @@ class Index:
 
         One that is named exactly comes first.
         """
-        query = query[:MOST_READ]
+        query, limit = query[:MOST_READ], min(limit, len(known))  # room is made for as many as are asked for
         exact = self._named_in(query, known)[:limit]
         found = [Found(each, 1.0, "this is its name") for each in exact]
         documents = self._shelf.documents
