@@ -3,6 +3,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,29 @@ def test_no_word_of_a_help_page_is_taken_for_markup(name):
     page = run(app, [name, "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).stdout
     assert "a store; agenttool.toml if it lies here" in page
     assert re.search(r" ;", page) is None
+
+
+def words_of(page):
+    return " ".join(page.replace("│", " ").split())
+
+
+def test_a_table_of_the_settings_is_named_on_a_help_page():
+    assert "as [store] in agenttool.toml says" in words_of(run(app, ["retain", "--help"]).stdout)
+
+
+@pytest.mark.parametrize("words", [["serve"], ["verify"], ["policy", "replay"], ["rap", "check"], ["rap", "serve"]])
+def test_the_lines_of_a_help_page_are_as_long_as_the_terminal_is_wide(words):
+    page = run(app, [*words, "--help"], env={"TERM": "dumb", "COLUMNS": "64"}).stdout
+    lines = [line.strip() for line in page.partition("╭")[0].splitlines()]
+    ragged = [(one, other) for one, other in pairwise(lines) if one and other and len(f"{one} {other.split()[0]}") < 62]
+    assert ragged == []
+
+
+@pytest.mark.parametrize("words", [["search"], ["approvals"], ["rap", "serve"]])
+def test_a_flag_is_not_shown_as_if_a_word_had_to_follow(words):
+    page = run(app, [*words, "--help"], env={"TERM": "dumb", "COLUMNS": "100"}).stdout
+    assert "--json" in page
+    assert "<bool>" not in page
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")

@@ -33,7 +33,7 @@ _ANSWER = ("answer", "APR_ID", "allow|deny")
 @app.command()
 def approvals(  # noqa: PLR0913 -- one for each word of the command
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[answer ID allow|deny|N]", help="Answer one, asking nobody")
+        list[str] | None, typer.Argument(metavar="answer ID allow|deny|N", help="Answer one, asking nobody")
     ] = None,
     *,
     store: Annotated[str | None, typer.Option(metavar="FILE", help="Where the calls are kept; as settings say")] = None,

@@ -33,7 +33,7 @@ PARKED = 3
 @app.command()
 def call(  # noqa: PLR0913 -- one for each word of the command
     name: Annotated[str, typer.Argument(metavar="TOOL", help="Its name, bare or with its namespace")],
-    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE…", help="Its arguments")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments")] = None,
     *,
     places: Annotated[
         list[str] | None,

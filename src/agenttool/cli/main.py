@@ -1,16 +1,18 @@
 """The front door: one table of commands, each loaded only when it is called."""
 
 import errno
+import inspect
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from agenttool import __version__
 from agenttool.cli.dropping import complaining, drop_output
@@ -34,7 +36,7 @@ COMMANDS = {
     "export": ("agenttool.cli.export", "Write every record of the journal as JSON Lines, as it is at one moment"),
     "verify": (
         "agenttool.cli.verify",
-        "Check that nothing in the journal was changed, and that every call's story can be",
+        "Check that nothing in the journal was changed, and that every call's story is possible",
     ),
     "policy": ("agenttool.cli.policy", "Show what other rules would have decided about the recorded calls"),
     "backup": ("agenttool.cli.backup", "Copy the journal as it is at one moment, while others write it"),
@@ -88,6 +90,10 @@ class LazyCommands(TyperGroup):
             return None
         command = typer.main.get_command(import_module(COMMANDS[cmd_name][0]).app)
         command.name = cmd_name
+        for each in (command, *getattr(command, "commands", {}).values()):
+            each.help = _flowing(each.help)
+            for parameter in each.get_params(cast("typer.Context", ctx)):
+                _say_plainly(parameter)
         return command
 
     def format_help(self, ctx: object, formatter: object) -> None:
@@ -107,6 +113,20 @@ class LazyCommands(TyperGroup):
 
 
 app = typer.Typer(cls=LazyCommands, add_completion=False, no_args_is_help=True)
+
+
+def _flowing(page: str | None) -> str:
+    """Let a terminal break the lines of a page as it is wide, and take no word of it for markup."""
+    paragraphs = inspect.cleandoc(page or "").split("\n\n")
+    return escape("\n\n".join(" ".join(each.split()) for each in paragraphs))
+
+
+def _say_plainly(parameter: object) -> None:
+    """Show a flag as a flag: typer's own page says `<bool>` to it, as if a word had to follow."""
+    if isinstance(parameter, TyperOption) and parameter.is_flag:
+        parameter.metavar = ""
+    if isinstance(parameter, TyperOption | TyperArgument) and parameter.help:
+        parameter.help = escape(parameter.help)
 
 
 def show_version(value: bool) -> None:  # noqa: FBT001 -- typer calls it with the flag

@@ -27,7 +27,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def search(  # noqa: PLR0913 -- the words of a command
-    words: Annotated[list[str], typer.Argument(metavar="QUERY…", help="What is wanted, or select:NAME,NAME")],
+    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="What is wanted, or select:NAME,NAME")],
     *,
     places: Annotated[list[str], typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are")],
     limit: Annotated[int, typer.Option("--limit", min=1, help="How many to show at most")] = 10,

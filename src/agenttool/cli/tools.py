@@ -25,7 +25,7 @@ app = typer.Typer(add_completion=False)
 def tools(
     places: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODULE[:NAME]…", help="Where the tools are, besides sources of the settings"),
+        typer.Argument(metavar="MODULE[:NAME]", help="Where the tools are, besides sources of the settings"),
     ] = None,
     *,
     why_name: Annotated[str | None, typer.Option("--why", metavar="NAME", help="Why can a model not see it?")] = None,

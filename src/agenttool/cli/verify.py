@@ -55,7 +55,7 @@ def verify(
     store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: flaws, then a summary")] = False,
 ) -> None:
-    """Check that nothing in the journal was changed, and that every call's story can be
+    """Check that nothing in the journal was changed, and that every call's story is possible
 
     Each fact is chained to the one before; status follows status; every call that
     ended has one result; what was allowed is what was asked about; stored bytes are

@@ -25,7 +25,7 @@ LOOK_EVERY_S = 0.2
 @app.command()
 def views(
     types: Annotated[
-        list[str] | None, typer.Argument(metavar="[TYPE]...", help="The types to show; others are left out")
+        list[str] | None, typer.Argument(metavar="TYPE", help="The types to show; others are left out")
     ] = None,
     *,
     thread: Annotated[str | None, typer.Option(metavar="ID", help="Only those of one thread")] = None,
