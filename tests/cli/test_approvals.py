@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -220,6 +221,24 @@ def test_the_usual_file_is_found_without_settings(folder):
     assert (listed.returncode, "to answer: agenttool approvals answer APR_ID allow\n" in listed.stderr) == (0, True)
     named = command(folder, "approvals", "--store", "agenttool.db")
     assert "to answer: agenttool approvals answer APR_ID allow --store agenttool.db\n" in named.stderr
+
+
+def test_every_command_that_is_named_as_the_next_one_finds_the_same_calls(folder):
+    settings = folder / "agenttool.toml"
+    settings.rename(folder / "the bank.toml")
+    named = ("--settings", "the bank.toml")
+    parked = command(folder, "call", "transfer", "to=ada", "amount=5", "--from", "bank", *named)
+    listing = shlex.split(parked.stderr.partition("agenttool ")[2])
+    question = json.loads(command(folder, *listing, "--json").stdout)
+    shown = command(folder, "approvals", *named).stderr.partition("to answer: agenttool ")[2]
+    answer = shlex.split(shown.replace("APR_ID", question["approval_id"]))
+    ended = command(folder, *answer, "--from", "bank")
+    assert (ended.returncode, "sent 5 to ada" in ended.stdout) == (0, True)
+    again = command(folder, *answer)
+    look = shlex.split(again.stderr.partition("look: agenttool ")[2])
+    assert command(folder, *look).stdout.startswith("bank.transfer  succeeded")
+    called = command(folder, "call", "transfer", "to=x", "--from", "bank", *named)  # it does not fit, and so it ends
+    assert command(folder, *shlex.split(called.stderr.partition("agenttool ")[2])).stdout.startswith("bank.transfer")
 
 
 def test_a_suggestion_that_is_not_there_cannot_be_remembered(folder):

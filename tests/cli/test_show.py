@@ -174,19 +174,20 @@ async def test_who_has_a_call_in_hand_is_told_until_it_ends(run, tmp_path):
     async def shown():
         drawn = await asyncio.to_thread(run, "show", "--store", file)
         held = json.loads((await asyncio.to_thread(run, "show", "--json", "--store", file)).stdout)["held"]
-        return " ".join(section(drawn.stdout, "Result").split()), held
+        return section(drawn.stdout, "Result").splitlines()[-1].strip(), held
 
     async with Runtime.open(store=f"sqlite:{file}", tools=[transfer]) as rt:
         calling = await _come_to(rt, EventType.PERMISSION_REQUESTED, "transfer", {"amount": 5})
         (question,) = await rt.approvals()
         told, held = await shown()
-        assert f"agenttool approvals answer {question.approval_id} allow" in told
+        assert told == f"it waits for an answer: agenttool approvals answer {question.approval_id} allow --store {file}"
         assert (held["is_alive"], held["waits_for"], held["is_answered"]) == (True, question.approval_id, False)
     await calling
     async with Runtime.open(store=f"sqlite:{file}") as rt:  # without the tool
         await rt.decide(question.approval_id, "allow")
     told, held = await shown()
-    assert told.startswith("none yet: the call is awaiting_approval its answer is there; a process that has its tool")
+    assert told.startswith("its answer is there; a process that has its tool")
+    assert told.endswith(f"`agenttool approvals --from MODULE --store {file}`")
     assert (held["is_alive"], held["is_answered"]) == (False, True)
     async with Runtime.open(store=f"sqlite:{file}", tools=[transfer]) as rt:
         await rt.wait(question.invocation_id)

@@ -1,7 +1,6 @@
 """`agenttool approvals`: the open questions of every process on a store, and their answers."""
 
 import asyncio
-import shlex
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,7 @@ from agenttool.assemble import Runtime
 from agenttool.cli.choosing import Choice
 from agenttool.cli.desk import Desk, Given
 from agenttool.cli.journal.opening import DEFAULT
-from agenttool.cli.loading import SETTINGS, load_tools, settings_file, store_file, store_place
+from agenttool.cli.loading import SETTINGS, Named, load_tools, settings_file, store_file, store_place
 from agenttool.cli.prompting import answer_prompt, is_prompt, number_in
 from agenttool.cli.refusing import refuse
 from agenttool.cli.terminal import Terminal
@@ -58,7 +57,7 @@ def approvals(  # noqa: PLR0913 -- one for each word of the command
 ) -> None:
     """List the calls that wait for approval, and answer them"""  # noqa: D415 -- as in the table of commands
     try:
-        chosen, where = settings_file(settings), _named(store, settings)
+        chosen, where = settings_file(settings), Named(store, settings)
         store = _found(store, chosen)
         tools = load_tools(places) if places and (words or not as_json) and not count else []
         desk = Desk(Terminal(), tools, where, as_json=as_json)
@@ -105,12 +104,6 @@ def _given(words: list[str], message: str | None, edited: str | None, remember: 
         updated = parse_object(edited, what="--input")
         return Given(ApprovalId(words[1]), Edit(updated_input=updated, feedback=message), None)
     return Given(ApprovalId(words[1]), Allow(feedback=message), remember)
-
-
-def _named(store: str | None, settings: Path | None) -> str:
-    """Repeat the words that name a store, for a command to be run next."""
-    given = (("--store", store), ("--settings", settings))
-    return "".join(f" {word} {shlex.quote(str(value))}" for word, value in given if value is not None)
 
 
 def _found(store: str | None, settings: Path | None) -> str | None:

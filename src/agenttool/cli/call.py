@@ -14,7 +14,7 @@ from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Runtime, Tool
 from agenttool.cli.arguments import Arguments, read_arguments
 from agenttool.cli.ending import show_result, what_stopped
-from agenttool.cli.loading import load_tools, refuse_if_no_tools, settings_file, store_file, store_place
+from agenttool.cli.loading import Named, load_tools, refuse_if_no_tools, settings_file, store_file, store_place
 from agenttool.cli.refusing import refuse
 from agenttool.cli.terminal import Terminal
 from agenttool.cli.watching import Watch
@@ -48,22 +48,21 @@ def call(  # noqa: PLR0913 -- one for each word of the command
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; nobody is asked")] = False,
 ) -> None:
     """Call one tool through the whole pipeline, and be asked if it asks"""  # noqa: D415 -- as in the table of commands
-    terminal = Terminal()
+    terminal, where = Terminal(), Named(store, settings)
     try:
         chosen = settings_file(settings)
         is_kept = store_file(store, chosen) is not None
         with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is no part of its result
             tools = load_tools(places or [])
             arguments = read_arguments(words or [], args, args_file)
-            asked = Asked(name, arguments, tools, chosen, store_place(store), is_kept=is_kept, alone=as_json)
+            asked = Asked(name, arguments, tools, chosen, where, is_kept=is_kept, alone=as_json)
             result, invocation, is_parked = asyncio.run(asked.call(terminal))
     except (ConfigError, RecordError, StoreError) as error:
         refuse(error)
-    where = "" if store is None else f" --store {store}"
     if as_json:
         typer.echo(json_bytes(to_json(result)).decode())
     elif is_parked:
-        told = f"{result.invocation_id} waits for an answer: agenttool approvals{where}"
+        told = f"{result.invocation_id} waits for an answer: agenttool approvals{where.words}"
         terminal.console.print(told, highlight=False, soft_wrap=True)
     else:
         show_result(result)
@@ -71,7 +70,7 @@ def call(  # noqa: PLR0913 -- one for each word of the command
         if stopped is not None:
             terminal.console.print(stopped, style="yellow", highlight=False)
         if is_kept:
-            hint = f"agenttool show {result.invocation_id}{where}"
+            hint = f"agenttool show {result.invocation_id}{where.words_to_read}"
             terminal.console.print(hint, style="dim", highlight=False, soft_wrap=True)
     if result.is_error:
         raise typer.Exit(PARKED if is_parked else CANCELED if result.status == "canceled" else 1)
@@ -101,7 +100,7 @@ class Asked:
         arguments: Arguments,
         tools: list[Tool],
         settings: Path | None,
-        store: str | None,
+        where: Named,
         *,
         is_kept: bool,
         alone: bool,
@@ -111,18 +110,19 @@ class Asked:
         self._arguments = arguments
         self._tools = tools
         self._settings = settings
-        self._store = store
+        self._where = where
         self._is_kept = is_kept
         self._alone = alone
 
     async def call(self, terminal: Terminal) -> tuple[ToolResult, ToolInvocation | None, bool]:
         """Make the call; give its result, the call as it stands, and whether it still waits for an answer."""
         has_person = terminal.has_person and not self._alone
+        place = store_place(self._where.store)
         can_ask = None if has_person or self._is_kept else False
-        rt = Runtime.open(config=self._settings, store=self._store, tools=self._tools, interactive=can_ask)
+        rt = Runtime.open(config=self._settings, store=place, tools=self._tools, interactive=can_ask)
         async with rt:
             refuse_if_no_tools(rt, self._tools)
-            watch = Watch(rt, terminal, has_person=has_person, is_kept=self._is_kept)
+            watch = Watch(rt, terminal, self._where.words, has_person=has_person, is_kept=self._is_kept)
             surface = await _surface_for(rt, self._name)
             arguments = self._arguments.by(_schema(rt, surface, self._tools, self._name))
             async with watch:

@@ -14,6 +14,7 @@ from agenttool.cli.asking import Left, ask, remembered, show, span, told_of
 from agenttool.cli.choosing import Choice, Waiting
 from agenttool.cli.ending import show_result
 from agenttool.cli.journal.words import plain_table
+from agenttool.cli.loading import Named
 from agenttool.cli.prompting import ask_prompts, print_prompts
 from agenttool.cli.refusing import tell
 from agenttool.cli.terminal import Terminal, printable
@@ -53,8 +54,8 @@ class Given:
 class Desk:
     """Where a person answers."""
 
-    def __init__(self, terminal: Terminal, tools: list[Tool], where: str, *, as_json: bool) -> None:
-        """Take who is asked, the tools that calls can go on with here, the words that name the store, and who reads."""
+    def __init__(self, terminal: Terminal, tools: list[Tool], where: Named, *, as_json: bool) -> None:
+        """Take who is asked, the tools that calls can go on with here, how the store was named, and who reads."""
         self.tools = tools
         self._as_json = as_json
         self._where = where
@@ -81,15 +82,15 @@ class Desk:
                     await self._decide(rt, question, answer)
             if is_left:
                 return
-        if not await ask_prompts(rt, self._terminal) and not shown:
+        if not await ask_prompts(rt, self._terminal, self._where.words) and not shown:
             listed.print("nothing waits for an answer")
         if shown and not self._terminal.has_person:
             self._say_what_next(shown, choice)
 
     def _say_what_next(self, shown: int, choice: Choice) -> None:
-        hints = [f"to answer: agenttool approvals answer APR_ID allow{self._where}"]
+        hints = [f"to answer: agenttool approvals answer APR_ID allow{self._where.words}"]
         if shown == choice.limit:
-            counted = f"agenttool approvals --count{self._where}"
+            counted = f"agenttool approvals --count{self._where.words}"
             hints.append(f"there may be more: --after APR_ID goes on, --tool and --containing choose, {counted}")
         self._console.print("\n" + "\n".join(hints), style="dim", highlight=False, soft_wrap=True)
 
@@ -124,10 +125,11 @@ class Desk:
         """Say why there is nothing to answer."""
         ended = await rt.result(_call_of(approval_id))
         if ended is not None:
-            return f"its call has ended ({ended.status.value}); look: agenttool show {ended.invocation_id}{self._where}"
+            look = f"agenttool show {ended.invocation_id}{self._where.words_to_read}"
+            return f"its call has ended ({ended.status.value}); look: {look}"
         if await rt.invocation(_call_of(approval_id)) is not None:
             return "it was answered already; the first answer stands"
-        return f"there is no such question; list the open ones: agenttool approvals{self._where}"
+        return f"there is no such question; list the open ones: agenttool approvals{self._where.words}"
 
     async def go_on(self, rt: Runtime, taken_up: set[InvocationId]) -> None:
         """Go on with calls that were answered and whose process is gone, and show how they end."""
@@ -180,14 +182,14 @@ class Desk:
 
     async def _what_now(self, rt: Runtime, invocation_id: InvocationId) -> str:
         """Say how a call goes on that did not end at once, and what brings its end."""
-        look = f"  agenttool show {invocation_id}{self._where}"
+        look = f"  agenttool show {invocation_id}{self._where.words_to_read}"
         if await rt.awaited(invocation_id) is not None:
             return f"its server works on it, and `agenttool serve` takes in what comes of it; then look:\n{look}"
         invocation = await rt.invocation(invocation_id)
         if rt.rap is not None and invocation is not None and rt.rap.knows(invocation.tool_id):
             return f"its process goes on with it, or `agenttool serve` with these settings; then look:\n{look}"
         told = "its process goes on with it; if that is gone, name the module of the tool:"
-        return f"{told}\n  agenttool approvals --from MODULE{self._where}"
+        return f"{told}\n  agenttool approvals --from MODULE{self._where.words}"
 
 
 async def _result(rt: Runtime, invocation_id: InvocationId) -> ToolResult:

@@ -1,10 +1,11 @@
 """Tools and settings by the words of the command line."""
 
 import importlib
+import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Runtime, Tool, kept_at
@@ -72,6 +73,26 @@ def store_file(given: str | None, settings: Path | None) -> Path | None:
         return file_of(store_place(given) or "")
     setting = None if settings is None else read_config(settings).store
     return None if setting is None else file_of(kept_at(setting)[0])
+
+
+class Named(NamedTuple):
+    """How a command was told where its store is; a command to be run next is told the same."""
+
+    store: str | None
+    settings: Path | None = None
+
+    @property
+    def words(self) -> str:
+        """Repeat the words."""
+        given = (("--store", self.store), ("--settings", self.settings))
+        return "".join(f" {word} {shlex.quote(str(value))}" for word, value in given if value is not None)
+
+    @property
+    def words_to_read(self) -> str:
+        """Say it to a command that only reads: such a one takes a file, and no settings."""
+        if self.store is not None or self.settings is None:
+            return Named(self.store).words
+        return Named(str(store_file(None, self.settings))).words
 
 
 def refuse_if_no_tools(rt: Runtime, given: list[Tool]) -> None:

@@ -42,8 +42,8 @@ async def answer_prompt(rt: Runtime, words: list[str], console: Console) -> bool
     return chosen.is_taken
 
 
-async def ask_prompts(rt: Runtime, terminal: Terminal) -> int:
-    """Show every open prompt; where somebody is there, ask them. Tells how many there were."""
+async def ask_prompts(rt: Runtime, terminal: Terminal, where: str) -> int:
+    """Show every open prompt; where somebody is there, ask them. Tells how many there were; `where` names the store."""
     found = await rt.prompts()
     console = terminal.console if terminal.has_person else Console()
     for prompt in found:
@@ -52,7 +52,8 @@ async def ask_prompts(rt: Runtime, terminal: Terminal) -> int:
         if terminal.has_person and prompt.kind is PromptKind.CHOICE and not await ask_prompt(rt, terminal, prompt):
             break
     if any(prompt.kind is PromptKind.CHOICE for prompt in found) and not terminal.has_person:
-        terminal.console.print("\nto answer: agenttool approvals answer PRM_ID 1", style="dim", highlight=False)
+        hint = f"\nto answer: agenttool approvals answer PRM_ID 1{where}"
+        terminal.console.print(hint, style="dim", highlight=False, soft_wrap=True)
     return len(found)
 
 

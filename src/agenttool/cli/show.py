@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
@@ -25,6 +25,7 @@ from agenttool.cli.journal.paper import draw
 from agenttool.cli.journal.standing import how_it_stands, told
 from agenttool.cli.journal.timeline import timeline
 from agenttool.cli.journal.words import duration, heading, plain_table, style_of, tool_name
+from agenttool.cli.loading import Named
 from agenttool.cli.refusing import UNUSABLE, refuse
 from agenttool.codec import json_bytes, to_json
 from agenttool.records import InputMutation, JsonObject, PermissionDecision, ResultPersistence, ToolHook, ToolResult
@@ -55,7 +56,7 @@ def show(
     if as_json:
         typer.echo(json_bytes(_document(call)).decode())
         return
-    draw(_drawing(call))
+    draw(_drawing(call, Named(store).words))
 
 
 def _document(call: RecordedCall) -> JsonObject:
@@ -69,7 +70,7 @@ def _document(call: RecordedCall) -> JsonObject:
     }
 
 
-def _drawing(call: RecordedCall) -> Iterator[RenderableType]:
+def _drawing(call: RecordedCall, where: str) -> Iterator[RenderableType]:
     yield from _head(call)
     yield heading("Timeline")
     since = [(event, fact.at_ns - call.began_ns) for fact in call.facts for event, _ in fact.step.told if event]
@@ -87,7 +88,7 @@ def _drawing(call: RecordedCall) -> Iterator[RenderableType]:
         yield heading("Cancellation")
         yield _indented(cancellation_table(call.invocation.cancellation))
     yield heading("Result")
-    yield from _result(call)
+    yield from _result(call, where)
 
 
 def _head(call: RecordedCall) -> Iterator[RenderableType]:
@@ -116,11 +117,12 @@ def _head(call: RecordedCall) -> Iterator[RenderableType]:
     yield _indented(table)
 
 
-def _result(call: RecordedCall) -> Iterator[RenderableType]:
+def _result(call: RecordedCall, where: str) -> Iterator[RenderableType]:
     results = call.of(ToolResult)
     if not results:
         yield _indented(Text(f"none yet: the call is {call.invocation.status.value}", style="yellow"))
-        yield _indented(Text(printable(how_it_stands(call.held))))
+        stands = printable(how_it_stands(call.held, where))
+        yield Group(Text(f"  {stands}", no_wrap=True, overflow="ignore"))  # what can be run stays in one piece
     for result in results:
         yield result_panel(result)
         table = result_table(result)

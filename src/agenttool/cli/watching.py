@@ -27,11 +27,12 @@ class Watch:
         left: set when a question is left open, for whoever answers it later.
     """
 
-    def __init__(self, rt: Runtime, terminal: Terminal, *, has_person: bool, is_kept: bool) -> None:
-        """Begin to look with `async with`."""
+    def __init__(self, rt: Runtime, terminal: Terminal, where: str, *, has_person: bool, is_kept: bool) -> None:
+        """Begin to look with `async with`; `where` are the words that name the store to another command."""
         self.left = asyncio.Event()
         self._rt = rt
         self._terminal = terminal
+        self._where = where
         self._has_person = has_person
         self._is_kept = is_kept
         self._bar: Progress | None = None
@@ -85,7 +86,7 @@ class Watch:
         if prompt.kind is PromptKind.CHOICE and not (
             self._has_person and await ask_prompt(self._rt, self._terminal, prompt)
         ):
-            hint = f"to answer: agenttool approvals answer {prompt.prompt_id} 1"
+            hint = f"to answer: agenttool approvals answer {prompt.prompt_id} 1{self._where}"
             self._terminal.console.print(hint, style="dim", highlight=False, soft_wrap=True)
 
     async def _answer_asked(self, event: ToolEvent) -> None:
