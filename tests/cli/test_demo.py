@@ -1,12 +1,15 @@
 import asyncio
+import io
 import json
 import os
 import signal
 
+from rich.console import Console
 from typer.testing import CliRunner
 
 from agenttool.cli import demo as command
 from agenttool.cli.main import app
+from agenttool.cli.story.teller import TerminalTeller
 
 run = CliRunner().invoke
 
@@ -25,6 +28,16 @@ def test_the_story_is_told_to_people_too():
     assert outcome.exit_code == 0
     assert "✗" not in outcome.stdout
     assert outcome.stdout.count("·") >= len(command.CHAPTERS)
+
+
+def test_a_title_is_as_wide_as_it_wants_and_an_indented_sentence_stays_indented():
+    console = Console(width=30, record=True, file=io.StringIO())
+    teller = TerminalTeller(console)
+    teller.table("what came of all this", ("a", "b"), [("1", "2")])
+    teller.say("  it needs a credential that is not there")
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert lines[:2] == ["  what came of all this", "  a  b"]
+    assert lines[3:] == ["  it needs a credential that", "  is not there"]
 
 
 def test_a_claim_that_does_not_hold_fails_the_story(monkeypatch):

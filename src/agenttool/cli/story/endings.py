@@ -9,7 +9,7 @@ def tell(teller: Teller) -> None:
     teller.chapter("Every ending is a result")
     teller.table(
         f"the {len(OUTCOMES)} ways a call can end",
-        ("what happened", "the call", "its result", "did it run?"),
+        ("what happened", "the call", "its result", "done for sure?"),
         [
             (
                 outcome.name,

@@ -58,8 +58,10 @@ class TerminalTeller:
         self._console.print(Rule(f"[bold cyan]{self._chapters} · {title}", align="left", style="dim"))
 
     def say(self, sentence: str) -> None:
-        """Write a sentence."""
-        self._console.print(sentence, highlight=False)
+        """Write a sentence; one that begins with blanks is indented as a whole."""
+        words = sentence.lstrip(" ")
+        indent = len(sentence) - len(words)
+        self._console.print(Padding(words, (0, 0, 0, indent)) if indent else words, highlight=False)
 
     def show(self, title: str, value: JsonObject) -> None:
         """Write JSON, indented below its title."""
@@ -67,8 +69,9 @@ class TerminalTeller:
         self._console.print(Padding(JSON.from_data(value, indent=2), (0, 0, 0, 2)))
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Draw a table that fits the terminal."""
-        table = Table(*columns, title=title, title_justify="left", title_style="dim", box=None, pad_edge=False)
+        """Draw a table that fits the terminal, below its title, which may be wider than the table."""
+        self._console.print(Padding(Text(title, style="dim"), (0, 0, 0, 2)))
+        table = Table(*columns, box=None, pad_edge=False)
         table.columns[0].style = "cyan"
         for row in rows:
             table.add_row(*(Text(cell) for cell in row))
