@@ -1,4 +1,5 @@
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -49,6 +50,22 @@ def test_no_word_of_a_help_page_is_taken_for_markup(name):
     page = run(app, [name, "--help"], env={"TERM": "dumb", "COLUMNS": "200"}).stdout
     assert "a store; agenttool.toml if it lies here" in page
     assert re.search(r" ;", page) is None
+
+
+@pytest.mark.parametrize("words", [["--help"], ["demo", "--help"], ["search", "add", "--from", "sums"]])
+def test_an_output_that_has_no_letter_for_a_sign_is_written_all_the_same(words, tmp_path):
+    source = ["from agenttool import tool", "@tool(namespace='math')", "def add(a: int) -> int:", '    """Add."""']
+    (tmp_path / "sums.py").write_text("\n".join(source))
+    done = subprocess.run(
+        [sys.executable, "-m", "agenttool", *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.isascii()
 
 
 def words_of(page):

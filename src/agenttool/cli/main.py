@@ -5,6 +5,7 @@ import inspect
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated, cast
 
 import typer
@@ -65,6 +66,8 @@ class LazyCommands(TyperGroup):
         """Run a command; if it was asked for JSON, say in JSON, too, what is wrong with its words."""
         words = sys.argv[1:] if args is None else args
         is_for_program = "--json" in words
+        if not is_for_program:
+            _spell_out()
         with speaking(to_program=is_for_program):
             alone = standalone_mode and not is_for_program
             try:
@@ -113,6 +116,13 @@ class LazyCommands(TyperGroup):
 
 
 app = typer.Typer(cls=LazyCommands, add_completion=False, no_args_is_help=True)
+
+
+def _spell_out() -> None:
+    """Let an output in an older encoding spell out what it has no letter for, instead of failing in the middle."""
+    output: object = sys.stdout
+    if isinstance(output, TextIOWrapper):
+        output.reconfigure(errors="backslashreplace")
 
 
 def _flowing(page: str | None) -> str:
