@@ -113,6 +113,20 @@ def test_a_request_that_cannot_be_answered_is_told_what_is_wrong_and_where(http,
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "status", "told"),
+    [
+        ("GET", "/v1/surfaces", 405, "'/v1/surfaces' does not take GET; use POST"),
+        ("GET", "/v1/nothing", 404, "nothing is served at '/v1/nothing'; correct the path"),
+    ],
+)
+def test_a_path_or_method_that_is_not_there_is_told_as_a_problem_too(http, method, path, status, told):
+    answer = http.request(method, path)
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
+    assert (answer.json()["status"], answer.json()["detail"]) == (status, told)
+    assert answer.headers.get("allow") == ("POST" if status == 405 else None)
+
+
+@pytest.mark.parametrize(
     ("content", "headers", "status"),
     [
         (b"{", {"content-type": "application/json"}, 400),

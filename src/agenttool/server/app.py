@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from http import HTTPStatus
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
@@ -14,6 +15,7 @@ from agenttool.assemble import Runtime
 from agenttool.errors import StoreError
 from agenttool.server.callbacks import CallbackDoor
 from agenttool.server.door import for_programs_here
+from agenttool.server.problems import Problem, problem_of
 from agenttool.server.showing import ROUTES as SHOWING
 from agenttool.server.status import status_of
 
@@ -31,12 +33,12 @@ def make_app(open_runtime: Callable[[], Runtime], *, admits: Bearer | None = Non
             app.state.runtime, app.state.admits = runtime, admits
             yield
 
-    return Starlette(routes=_ROUTES, lifespan=lifespan)
+    return Starlette(routes=_ROUTES, exception_handlers=_HANDLERS, lifespan=lifespan)
 
 
 def app_of(runtime: Runtime, *, admits: Bearer | None = None) -> Starlette:
     """Make the application for a runtime that is open already, for whoever opens and closes it."""
-    app = Starlette(routes=_ROUTES)
+    app = Starlette(routes=_ROUTES, exception_handlers=_HANDLERS)
     app.state.runtime, app.state.admits = runtime, admits
     return app
 
@@ -57,6 +59,20 @@ async def status(request: Request) -> Response:
     """Tell what waits."""
     return JSONResponse(await status_of(request.app.state.runtime))
 
+
+async def no_route(request: Request, error: Exception) -> Response:
+    """Tell a path that is not there, or a method that it does not take, as a problem like any other."""
+    headers = error.headers if isinstance(error, HTTPException) else None
+    path, allowed = request.url.path, (headers or {}).get("Allow")
+    if allowed is None:
+        return problem_of(Problem(HTTPStatus.NOT_FOUND, f"nothing is served at {path!r}; correct the path"))
+    told = f"{path!r} does not take {request.method}; use {allowed}"
+    response = problem_of(Problem(HTTPStatus.METHOD_NOT_ALLOWED, told))
+    response.headers["Allow"] = allowed
+    return response
+
+
+_HANDLERS = {HTTPStatus.NOT_FOUND.value: no_route, HTTPStatus.METHOD_NOT_ALLOWED.value: no_route}
 
 _ROUTES = (
     Route("/rap/callbacks/{token}", CallbackDoor()),
