@@ -54,7 +54,9 @@ def test_types_that_are_not_asked_for_are_left_out(run, path):
     told = [json.loads(line) for line in run("views", "growth", "--thread", "t1", "--json").stdout.splitlines()]
     assert told == [{"thread_id": "t1", "view_type": "growth", "content": {"leaves": 2}}]
     assert "weather" not in run("views", "growth").stdout
-    assert run("views", "soil").stdout == ""
+    nothing = run("views", "soil")
+    assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (0, "", "nothing to show\n")
+    assert run("views", "soil", "--json").output == ""
 
 
 @pytest.mark.slow

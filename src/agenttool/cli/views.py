@@ -60,10 +60,12 @@ def _kept(store: str | None) -> Kept:
 async def _show(
     kept: Kept, thread: str | None, wanted: frozenset[str], console: Console, *, follow: bool, as_json: bool
 ) -> None:
+    is_empty = True
     try:
         async for view in _changing(Views(kept.shelf), thread, follow=follow):
             if wanted and view.view_type not in wanted:
                 continue
+            is_empty = False
             if as_json:
                 told: JsonObject = {"thread_id": view.thread_id, "view_type": view.view_type, "content": view.content}
                 typer.echo(json_bytes(told).decode())
@@ -72,6 +74,8 @@ async def _show(
     finally:
         if kept.close is not None:
             await kept.close()
+    if is_empty and not as_json:
+        Console(stderr=True).print("nothing to show", style="dim")
 
 
 async def _changing(views: Views, thread: str | None, *, follow: bool) -> AsyncIterator[View]:
