@@ -2,13 +2,17 @@
 
 import asyncio
 import sqlite3
+import sys
 import threading
+from contextlib import suppress
+from itertools import count
 
 import pytest
 
 from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.ports.facts import Fact
+from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import groups, writer
 from agenttool.testing.contracts.story import invocation_number, story_of
 
@@ -194,3 +198,53 @@ async def test_closing_writes_what_is_left(open_store, write):
     store = open_store()
     assert store.log.last == 5
     await store.close()
+
+
+class Interrupting:
+    """Somebody who presses Ctrl-C at one place after the other: Python hears of it where something is called."""
+
+    def __init__(self, place):
+        self.left = place
+
+    def __call__(self, frame, event, _):
+        if event in ("call", "c_return") and "stores/sqlite" in frame.f_code.co_filename:
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("lone", [0, groups.LONE], ids=["who waits for others", "who waits for nobody"])
+@pytest.mark.parametrize("facts", [1, 2], ids=["one step", "several"])
+def test_an_interrupt_at_any_place_loses_nothing_and_has_nothing_written_twice(open_store, write, quick, facts, lone):
+    with asyncio.Runner() as runner:
+
+        async def begin():
+            store = open_store("one")
+            await store.open_calls.renew(Moment(10**18))
+            await write(store, 1)
+            return store
+
+        async def settle(interrupting=None):
+            sys.setprofile(interrupting)
+            try:
+                await store.log.settle()
+            finally:
+                sys.setprofile(None)
+            await asyncio.sleep(0)
+
+        store = runner.run(begin())
+        for place in count(1):
+            store.log.group._lone = lone
+            for fact in story_of(1 + place)[:facts]:
+                store.log.append(fact)
+            interrupting = Interrupting(place)
+            with suppress(KeyboardInterrupt):
+                runner.run(settle(interrupting))
+            runner.run(asyncio.wait_for(settle(), 60))
+            assert len(store.log.kept_of(invocation_number(1 + place))) == facts, place
+            if interrupting.left > 0:
+                break
+        assert place > 20, "nobody was interrupted"
+        assert store.log.last == len(story_of(1)) + place * facts
+        assert list(store.log.verify()) == []
+        runner.run(store.close())

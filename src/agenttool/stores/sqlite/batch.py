@@ -54,6 +54,7 @@ class Batch:
         parted: calls of which it was written that they have begun, and which this batch ends or leaves to others.
         registers: one of the changes says that this process lives.
         is_loose: its facts make loose rows.
+        is_kept: it was written, whatever its writer was told meanwhile.
         size: how many bytes its facts took when they were written.
     """
 
@@ -66,6 +67,7 @@ class Batch:
         "ended",
         "facts",
         "held",
+        "is_kept",
         "is_loose",
         "parted",
         "registers",
@@ -85,7 +87,7 @@ class Batch:
         self.held: list[HeldCall] = []
         self.released: list[str] = []
         self.changes: list[Change] = []
-        self.registers = self.is_loose = False
+        self.registers = self.is_loose = self.is_kept = False
         self.size = 0
 
     def __bool__(self) -> bool:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from agenttool.errors import StoreError
 from agenttool.ports.stores import TakenForDead
@@ -182,17 +182,25 @@ class GroupCommit:
         ((call, told),) = batch.facts
         together = None if call is None else self.begun.get(call)
         is_held = together is not None and (together is batch.begin or together.is_loose)
-        start = time.perf_counter()
+        number, end, start = next(self._batches), self._writer.end, time.perf_counter()
         try:
-            if not self._writer.go_on(told, is_held=is_held):
-                return self._go_together(loop)
+            is_kept = self._writer.go_on(told, is_held=is_held)
+            if is_kept:
+                self._waited_s = time.perf_counter() - start
+                batch.single_kept(number)
         except StoreError as error:
             failed: asyncio.Future[None] = loop.create_future()
             _tell([failed], error)
             return failed
-        self._waited_s = time.perf_counter() - start
+        except BaseException as interrupt:
+            if self._writer.end is end:
+                raise
+            is_kept = True
+            batch.single_kept(number)
+            _come_later(loop, interrupt)
+        if not is_kept:
+            return self._go_together(loop)
         self._lone += 1
-        batch.single_kept(next(self._batches))
         if self._writer.is_checkpoint_due(idle=True):
             self._hand_over(loop, None)
         self._on_kept()
@@ -233,7 +241,7 @@ class GroupCommit:
         self._is_gathering = True
         try:
             await asyncio.sleep(0)
-        except asyncio.CancelledError:
+        except BaseException:
             self._is_gathering = False
             self._depart_if_awaited(loop)
             raise
@@ -272,13 +280,23 @@ class GroupCommit:
             self._depart(loop)
 
     def _depart(self, loop: _Loop) -> None:
+        is_shared = len(self._waiting) > 1
+        self._lone = 0 if is_shared else self._lone + 1
+        is_quick = self._waited_s <= (QUICK_S if is_shared else PATIENT_S)
         later = Batch(next(self._batches))
         batch, self.batch = self.batch.depart(later, self.begun), later
-        self._aboard, self._waiting = self._waiting, []
-        self._lone = self._lone + 1 if len(self._aboard) < 2 else 0  # noqa: PLR2004 -- one, or nobody
-        is_quick = self._waited_s <= (QUICK_S if len(self._aboard) > 1 else PATIENT_S)
-        if not is_quick or not self._commit_here(loop, batch):
-            self._under_way = batch
+        self._under_way, self._aboard, self._waiting = batch, self._waiting, []
+        try:
+            is_over = is_quick and self._commit_here(loop, batch)
+        except BaseException as interrupt:
+            if self._under_way is not batch:  # all that it could disturb was over
+                raise
+            self._land(loop, batch, None if batch.is_kept else interrupt, is_checkpoint_due=False)
+            if not batch.is_kept:
+                raise
+            _come_later(loop, interrupt)
+            return
+        if not is_over:
             self._hand_over(loop, batch)
 
     def _commit_here(self, loop: _Loop, batch: Batch) -> bool:
@@ -287,10 +305,8 @@ class GroupCommit:
             self._commit(batch, patience_s=0)
         except Busy:
             return False
-        except BaseException as failure:
+        except Exception as failure:  # noqa: BLE001 -- whatever it is, somebody waits to hear of it
             self._land(loop, batch, failure, is_checkpoint_due=False)
-            if not isinstance(failure, Exception):
-                raise
             return True
         # A lone caller waits for it gladly: to let the write-ahead log grow costs the disk more than to write it anew.
         is_due = self._writer.is_checkpoint_due(idle=len(self._aboard) <= 1)
@@ -364,3 +380,15 @@ def _tell(waiting: list[asyncio.Future[None]], error: BaseException | None) -> N
         else:
             kind = TakenForDead if isinstance(error, TakenForDead) else StoreError
             waiter.set_exception(kind(str(error) or repr(error)))
+
+
+def _come_later(loop: _Loop, interrupt: BaseException) -> None:
+    """Let an interrupt that came too late to stop a commit come a turn of the loop later.
+
+    If it came now, what is kept would pass for what is not, and be written again.
+    """
+    loop.call_soon(_come, interrupt)
+
+
+def _come(interrupt: BaseException) -> NoReturn:
+    raise interrupt

@@ -1,13 +1,11 @@
 """The one connection of this process that writes: a transaction at a time, whole or not at all."""
 
-import asyncio
 import random
 import sqlite3
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
 
 from agenttool.errors import StoreError
 from agenttool.ports.stores import TakenForDead
@@ -53,7 +51,8 @@ class Writer:
         self._durability = durability
         self.owner = owner
         self._connection: sqlite3.Connection | None = None
-        self._end: End | None = None
+        self.end: End | None = None
+        """The end of the chain as this process wrote it last; none if it does not know."""
         self._pages = 0
         self._turn = threading.Lock()
         self.standing = Standing.UNKNOWN
@@ -70,10 +69,11 @@ class Writer:
             Busy: another process was writing all the time.
             StoreError: the disk failed, or others took this process for dead. Nothing of the batch is kept, and the
                 next commit begins with another connection: nobody knows what this one believes.
+            KeyboardInterrupt: somebody pressed Ctrl-C; the batch knows whether it was kept before that.
         """
         with self._turn:
             try:
-                self._end = self._write(batch, time.monotonic() + patience_s)
+                self.end = self._write(batch, time.monotonic() + patience_s)
             except Busy:
                 raise
             except sqlite3.Error as error:
@@ -81,8 +81,9 @@ class Writer:
             except BaseException:
                 self._disconnect()
                 raise
-        if batch.registers:
-            self.standing = Standing.ALIVE
+            finally:
+                if batch.is_kept and batch.registers:
+                    self.standing = Standing.ALIVE
         self._pages += (1 if batch.is_loose else _PAGES_PER_COMMIT) + batch.size // _PAGE
 
     def go_on(self, told: bytes, *, is_held: bool) -> bool:
@@ -93,8 +94,9 @@ class Writer:
 
         Raises:
             StoreError: the disk failed, as for `commit`.
+            KeyboardInterrupt: somebody pressed Ctrl-C; if the fact was written before that, there is another `end`.
         """
-        connection, end = self._connection, self._end
+        connection, end = self._connection, self.end
         if connection is None or end is None or self.standing is not _ALIVE or end[0] - end[2] >= MOST_LOOSE - 1:
             return False
         last, chained, bound = end
@@ -103,17 +105,17 @@ class Writer:
             try:
                 holder = self.owner if is_held else None
                 connection.execute(GO_ON, (last + 1, chained, self.owner, linked, told, holder))
+                self.end = (last + 1, linked, bound)  # at once: an interrupt comes after a call at the earliest
             except sqlite3.IntegrityError:
                 return False
             except sqlite3.Error as error:
                 if _is_busy(error):
                     return False
                 raise self._give_up(error) from error
-            except BaseException as interrupt:
-                if find_head(connection) != (last + 1, linked):
-                    raise
-                _come_later(interrupt)
-        self._end = (last + 1, linked, bound)
+            except BaseException:
+                if find_head(connection) == (last + 1, linked):
+                    self.end = (last + 1, linked, bound)
+                raise
         self._pages += 1
         return True
 
@@ -127,10 +129,10 @@ class Writer:
             connection.execute("COMMIT")
         except sqlite3.Error:
             raise
-        except BaseException as interrupt:
-            if connection.in_transaction:
-                raise
-            _come_later(interrupt)
+        except BaseException:
+            batch.is_kept = not connection.in_transaction
+            raise
+        batch.is_kept = True  # at once: an interrupt comes after a call at the earliest
         return end
 
     def checkpoint(self) -> None:
@@ -155,7 +157,7 @@ class Writer:
         if self._connection is not None:
             with suppress(sqlite3.Error):
                 self._connection.close()
-        self._connection = self._end = None
+        self._connection = self.end = None
 
     def _begin(self, connection: sqlite3.Connection, deadline: float) -> None:
         while True:
@@ -186,15 +188,3 @@ class Writer:
 def _is_busy(error: sqlite3.Error) -> bool:
     """Tell whether another process was in the way."""
     return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
-
-
-def _come_later(interrupt: BaseException) -> None:
-    """Let an interrupt that came too late to stop a commit come a turn of the loop later.
-
-    If it came now, what is kept would pass for what is not, and be written again.
-    """
-    asyncio.get_running_loop().call_soon(_come, interrupt)
-
-
-def _come(interrupt: BaseException) -> NoReturn:
-    raise interrupt
