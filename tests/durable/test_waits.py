@@ -129,6 +129,33 @@ def test_what_somebody_edits_beside_a_kept_call_shows(asking, tmp_path, edit):
     assert subprocess.run(verify, capture_output=True, timeout=60, check=False).returncode == 1
 
 
+def _flaws(folder):
+    verify = [sys.executable, "-m", "agenttool", "verify", "--store", f"{folder}/state.db", "--json"]
+    done = subprocess.run(verify, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    return done.stdout
+
+
+@pytest.mark.requirement("AT-INV-13")
+@pytest.mark.parametrize("kind", ["asked", "approved", "running"])
+async def test_a_call_that_has_ended_and_is_put_back_is_not_taken_up_again(
+    parked, survivor, ended, sound, living, tmp_path, kind
+):
+    (approval_id,) = await parked(1)
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file:
+        (kept,) = file.execute("SELECT invocation_id, body FROM open_calls").fetchall()
+    async with survivor() as rt:
+        await rt.decide(approval_id, "allow", by="pat")
+        await ended(rt)
+    with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
+        file.execute("INSERT INTO open_calls (invocation_id, body, kind) VALUES (?, ?, ?)", (*kept, kind))
+    async with survivor() as rt:
+        assert await rt.resume() == 0
+        await sound(rt)
+    assert [number for _, _, number in living.ledger_of(tmp_path)] == [7]
+    assert "another end" in _flaws(tmp_path)
+
+
 @pytest.mark.slow
 async def test_an_answer_reaches_a_call_in_another_process_that_lives(asking, survivor, ended, sound, living, tmp_path):
     with asking(3, lease_s=living.LONG_LEASE_S) as (child, approval_id):

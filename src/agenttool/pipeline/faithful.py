@@ -35,6 +35,8 @@ def misplaced(opened: OpenCall, held: Held, facts: Sequence[Fact]) -> str | None
     Nothing runs because of it that should not, but nobody might be asked, or an answer might not be heard.
     """
     told = invocation_of(facts)
+    if told is not None and told.status.is_terminal:
+        return "end"
     if opened.kind == Point.APPROVED and told is not None and told.status is InvocationStatus.AWAITING_APPROVAL:
         return "answer"
     if opened.kind in (Point.SENDING, Point.AWAY):

@@ -240,21 +240,22 @@ class Keeper:
         return is_news
 
     def _is_ours(self, opened: OpenCall) -> bool:
-        if not self._can_read(opened):
+        if not self._can_go_on(opened):
             return False  # whatever spoiled the log, the calls after this one go on
         if opened.kind == BEGUN:
             return True
         held = _read(opened)
         return (held is not None and self.tool_of(held.tool_id) is not None) or self._is_abandoned(opened)
 
-    def _can_read(self, opened: OpenCall) -> bool:
+    def _can_go_on(self, opened: OpenCall) -> bool:
+        """Tell whether the log can be read, and does not say that the call has ended: then somebody put it back."""
         log = self.core.journal.log
         try:
-            invocation_of(log.facts_of(opened.invocation_id))
+            known = invocation_of(log.facts_of(opened.invocation_id))
             is_forged(log.read, opened)
         except (StoreError, RecordError):
             return False
-        return True
+        return known is None or not known.status.is_terminal
 
     def _is_abandoned(self, opened: OpenCall) -> bool:
         """Tell whether a call has waited so long for a process with its tool that none will come.
