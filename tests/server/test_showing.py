@@ -197,9 +197,9 @@ def test_a_store_that_fails_is_told_as_our_fault_and_not_as_that_of_whoever_asks
 
     assert http.get("/healthz").text == "ok"
     monkeypatch.setattr(http.app.state.runtime, "waiting", fail)
-    for path in ("/healthz", "/status"):
+    for path, is_for_anybody in (("/healthz", True), ("/status", False)):
         told = http.get(path)
-        assert (told.status_code, "the disk is gone" in told.text) == (503, True)
+        assert (told.status_code, "the disk is gone" in told.text) == (503, not is_for_anybody)
 
 
 def _health(client, wanted):
@@ -220,7 +220,7 @@ def test_a_store_that_cannot_be_written_is_told_until_it_can(tmp_path):
         _health(client, HTTPStatus.OK)
         refusing = "BEGIN SELECT RAISE(FAIL, 'a disk that fails'); END"
         other.execute(f"CREATE TRIGGER failing BEFORE INSERT ON processes {refusing}")
-        assert "the store cannot be used: cannot write to" in _health(client, HTTPStatus.SERVICE_UNAVAILABLE)
+        assert _health(client, HTTPStatus.SERVICE_UNAVAILABLE) == "the store cannot be used; /status says why"
         assert "a disk that fails" in client.get("/status").json()["store_fault"]
         other.execute("DROP TRIGGER failing")
         _health(client, HTTPStatus.OK)

@@ -19,6 +19,9 @@ from agenttool.server.problems import Problem, problem_of
 from agenttool.server.showing import ROUTES as SHOWING
 from agenttool.server.status import status_of
 
+# Anybody may ask, so that no path of this machine is named.
+_UNREADABLE, _UNUSABLE = (f"the store cannot be {done}; /status says why" for done in ("read", "used"))
+
 
 def make_app(open_runtime: Callable[[], Runtime], *, admits: Bearer | None = None) -> Starlette:
     """Make the application; the runtime is opened when serving begins, and closed when it ends.
@@ -48,10 +51,10 @@ async def health(request: Request) -> Response:
     runtime: Runtime = request.app.state.runtime
     try:
         await runtime.waiting(limit=1)
-    except StoreError as error:
-        return PlainTextResponse(f"the store cannot be read: {error}", HTTPStatus.SERVICE_UNAVAILABLE)
+    except StoreError:
+        return PlainTextResponse(_UNREADABLE, HTTPStatus.SERVICE_UNAVAILABLE)
     if runtime.store_fault is not None:
-        return PlainTextResponse(f"the store cannot be used: {runtime.store_fault}", HTTPStatus.SERVICE_UNAVAILABLE)
+        return PlainTextResponse(_UNUSABLE, HTTPStatus.SERVICE_UNAVAILABLE)
     return PlainTextResponse("ok")
 
 
