@@ -6,6 +6,7 @@ from contextlib import closing
 
 import pytest
 
+from agenttool.adapters.rap.addresses import LIFETIME_NS
 from agenttool.errors import ConfigError
 from agenttool.rap import Bearer, Call, Declined, Limits, live
 from agenttool.rap.keeping import store
@@ -311,6 +312,11 @@ async def test_a_call_below_more_threads_than_there_can_be_is_told_so(make, serv
     async with serving(provider) as client:
         assert await client.invoke("work", thread_ancestors=[f"t{each}" for each in range(101)]) == 200
         assert "thread_ancestors" in (await client.result())["text"]
+
+
+@pytest.mark.requirement("RAP-402")
+def test_a_call_is_remembered_for_longer_than_our_runtime_may_repeat_it():
+    assert Limits().keep_s * 1e9 > LIFETIME_NS
 
 
 async def test_whose_a_thread_is_is_forgotten_with_its_calls(make, serving, tmp_path, monkeypatch):

@@ -39,7 +39,8 @@ class Limits:
         delivery_s: how long one may take, from when it has its turn. Turns that got no answer for a second are taken
             back for others who wait and have fewer, and are tried again.
         body_s: how long a request may take to arrive.
-        keep_s: how long a call is remembered after its end, so that a repeated invocation does not run again.
+        keep_s: how long a call is remembered after its end, so that a repeated invocation does not run again. A runtime
+            that comes back may repeat one for as long as its callback URL holds; ours holds for 30 days.
         give_up_s: how long a message is tried that nobody takes.
         migrate_s: how long a migration may take.
         events_per_second: of one subscription; the rest wait.
@@ -57,7 +58,7 @@ class Limits:
     max_deliveries_per_caller: int = 64
     delivery_s: float = 15.0
     body_s: float = 30.0
-    keep_s: float = 7 * 86_400.0
+    keep_s: float = 31 * 86_400.0
     give_up_s: float = 7 * 86_400.0
     migrate_s: float = 600.0
     events_per_second: float = 20.0
