@@ -241,6 +241,18 @@ def test_every_command_that_is_named_as_the_next_one_finds_the_same_calls(folder
     assert command(folder, *shlex.split(called.stderr.partition("agenttool ")[2])).stdout.startswith("bank.transfer")
 
 
+def test_settings_that_keep_nothing_lead_to_the_usual_file_in_the_next_command_too(folder):
+    settings = folder / "agenttool.toml"
+    (folder / "quiet.toml").write_text(settings.read_text().partition("[store]")[0])
+    named = ("--settings", "quiet.toml")
+    command(folder, "call", "transfer", "to=ada", "amount=5", "--from", "bank", *named, "--store", "agenttool.db")
+    question = json.loads(command(folder, "approvals", "--json", *named).stdout)["approval_id"]
+    command(folder, "approvals", "answer", question, "deny", *named, "--from", "bank")
+    again = command(folder, "approvals", "answer", question, "deny", *named)
+    look = shlex.split(again.stderr.partition("look: agenttool ")[2])
+    assert command(folder, *look).stdout.startswith("bank.transfer  denied")
+
+
 def test_a_suggestion_that_is_not_there_cannot_be_remembered(folder):
     question = asked(folder)["approval_id"]
     done = command(folder, "approvals", "answer", question, "allow", "--remember", "7")

@@ -155,6 +155,15 @@ async def test_tokens_belong_to_their_user_and_a_call_without_one_gets_none(list
     assert used == ["at-1"]
 
 
+async def granted(client):
+    """Make a first call, and grant what it asks for."""
+    await client.invoke("list_issues", user_id="ann", id="first")
+    [asked] = await client.inbox.wait(1, "oauth")
+    state = parse_qs(urlsplit(asked["auth_url"]).query)["state"][0]
+    await client.get(f"/oauth/hub?state={state}&code=x")
+    await client.result()
+
+
 async def test_a_token_at_its_end_is_refreshed_and_asked_for_anew_when_it_cannot_be(
     listing, serving, serve_app, monkeypatch
 ):
@@ -162,11 +171,7 @@ async def test_a_token_at_its_end_is_refreshed_and_asked_for_anew_when_it_cannot
     async with serve_app(authority) as url:
         provider, used = listing(url)
         async with serving(provider) as client:
-            await client.invoke("list_issues", user_id="ann", id="a")
-            [asked] = await client.inbox.wait(1, "oauth")
-            state = parse_qs(urlsplit(asked["auth_url"]).query)["state"][0]
-            await client.get(f"/oauth/hub?state={state}&code=x")
-            await client.result()
+            await granted(client)
             monkeypatch.setattr("agenttool.rap.oauth.EARLY_S", 7200.0)
             authority.reply = {"access_token": "at-2", "expires_in": 36000}
             await client.invoke("list_issues", user_id="ann", id="b")
@@ -196,15 +201,6 @@ class Rotating(Authority):
         answer = self.status, dict(self.reply)
         await self.answers.wait()
         return answer
-
-
-async def granted(client):
-    """Make a first call, and grant what it asks for."""
-    await client.invoke("list_issues", user_id="ann", id="first")
-    [asked] = await client.inbox.wait(1, "oauth")
-    state = parse_qs(urlsplit(asked["auth_url"]).query)["state"][0]
-    await client.get(f"/oauth/hub?state={state}&code=x")
-    await client.result()
 
 
 @pytest.mark.requirement("RAP-232")

@@ -57,8 +57,10 @@ def approvals(  # noqa: PLR0913 -- one for each word of the command
 ) -> None:
     """List the calls that wait for approval, and answer them"""  # noqa: D415 -- as in the table of commands
     try:
-        chosen, where = settings_file(settings), Named(store, settings)
-        store = _found(store, chosen)
+        given, chosen = store, settings_file(settings)
+        store = _found(given, chosen)
+        # Of settings that keep nothing nobody learns of the usual file, so the next command is told of it.
+        where = Named(given if settings is None else store, settings)
         tools = load_tools(places) if places and (words or not as_json) and not count else []
         desk = Desk(Terminal(), tools, where, as_json=as_json)
         choice = Choice(
