@@ -130,11 +130,15 @@ def test_a_store_that_cannot_be_used_is_told_in_a_line(garden):
     [
         (["--host", EVERYWHERE], ["others than this machine", "set --url"], "http://127.0.0.1:"),
         (["--host", EVERYWHERE, "--url", "https://a.example/x/"], ["let only your proxy"], "https://a.example/x"),
+        (["--url", "http://localhost:1/x"], ["this serves http://127.0.0.1:", "the same port"], "http://localhost:1/x"),
+        (["--url", "https://localhost:1"], [], "https://localhost:1"),
         (["--host", "::1"], [], "http://[::1]:"),
         ([], [], "http://127.0.0.1:"),
     ],
 )
-def test_whoever_listens_beyond_this_machine_is_warned_and_told_what_is_missing(serving, words, told, reached):
+def test_whoever_listens_where_tools_do_not_call_or_others_do_is_warned_and_told_what_is_missing(
+    serving, words, told, reached
+):
     """Every word of the warning counts, and there is none where nothing is wrong."""
     with serving("serve", "--port", "0", *words) as (child, line):
         assert line["callback_url"].startswith(reached)
@@ -144,7 +148,15 @@ def test_whoever_listens_beyond_this_machine_is_warned_and_told_what_is_missing(
 
 
 @pytest.mark.parametrize(
-    "url", ["agents.example", "ftp://agents.example", "https://", "https://a.example/?x=1", "http://["]
+    "url",
+    [
+        "agents.example",
+        "ftp://agents.example",
+        "https://",
+        "https://a.example/?x=1",
+        "http://[",
+        "http://a.example:99999",
+    ],
 )
 def test_a_url_that_nobody_could_call_is_refused(run, url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -23,6 +23,7 @@ from agenttool.cli.serving import (
     bind,
     is_beyond,
     is_everywhere,
+    leads_past,
     run_until_stopped,
     stoppable,
     warn,
@@ -79,6 +80,11 @@ def serve(  # noqa: PLR0913 -- one for each word of the command
             reached = wanted or address
             if is_beyond(listening):
                 warn(_beyond(listening, wanted, address))
+            if wanted is not None and leads_past(wanted, listening):
+                warn(
+                    f"tools on this machine call back at {wanted}, and this serves {address}: give both the same port,"
+                    " unless something there passes on what comes"
+                )
 
             def opened() -> Runtime:
                 return Runtime.open(config=chosen, store=kept, tools=tools, callback_url=reached)

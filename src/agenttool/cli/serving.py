@@ -194,6 +194,13 @@ def is_everywhere(listening: socket.socket) -> bool:
     return ip_address(listening.getsockname()[0]).is_unspecified
 
 
+def leads_past(url: str, listening: socket.socket) -> bool:
+    """Tell whether a URL leads to another port of this machine than a socket's."""
+    parts = urlsplit(url)
+    is_here = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    return is_here and parts.scheme == "http" and (parts.port or 80) != listening.getsockname()[1]
+
+
 def base_url(written: str | None) -> str | None:
     """Read under which URL others reach a server, without the slash at its end.
 
@@ -204,7 +211,8 @@ def base_url(written: str | None) -> str | None:
         return None
     try:
         parts = urlsplit(written)
-        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_usable = is_usable and not (parts.query or parts.fragment)
     except ValueError:
         is_usable = False
     if not is_usable:
