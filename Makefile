@@ -37,7 +37,7 @@ $(VENV)/.developing: $(VENV)/.installed
 run: $(VENV)/.installed ## serve agenttool here, its calls kept in agenttool.db
 	@$(BIN)/agenttool serve
 
-demo: $(VENV)/.installed ## tell the story of what agenttool can do so far
+demo: $(VENV)/.installed ## run governed calls, an approval and a crash, and check what happens
 	@$(BIN)/agenttool demo
 
 test: $(VENV)/.developing ## run every test

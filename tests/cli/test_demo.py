@@ -1,59 +1,34 @@
-import asyncio
-import io
 import json
-import os
-import signal
 
-from rich.console import Console
 from typer.testing import CliRunner
 
-from agenttool.cli import demo as command
+from agenttool.cli import demo
 from agenttool.cli.main import app
-from agenttool.cli.story.teller import TerminalTeller
 
 run = CliRunner().invoke
 
 
-def test_every_claim_of_the_story_holds():
+def test_every_check_of_the_demo_passes():
     outcome = run(app, ["demo", "--json"])
-    told = [json.loads(line) for line in outcome.stdout.splitlines()]
+    lines = [json.loads(line) for line in outcome.stdout.splitlines()]
+    checks = [line for line in lines if line["type"] == "check"]
     assert outcome.exit_code == 0
-    claims = [line for line in told if line["type"] == "claim"]
-    assert len(claims) > 5
-    assert all(claim["holds"] for claim in claims)
+    assert len(checks) > 8
+    assert all(check["passes"] for check in checks)
 
 
-def test_the_story_is_told_to_people_too():
+def test_the_demo_prints_its_sections_for_a_terminal():
     outcome = run(app, ["demo"])
     assert outcome.exit_code == 0
     assert "✗" not in outcome.stdout
-    assert outcome.stdout.count("·") >= len(command.CHAPTERS)
+    assert all(title in outcome.stdout for title in ("Every call ends in a result", "A call outlives its process"))
 
 
-def test_a_title_is_as_wide_as_it_wants_and_an_indented_sentence_stays_indented():
-    console = Console(width=30, record=True, file=io.StringIO())
-    teller = TerminalTeller(console)
-    teller.table("what came of all this", ("a", "b"), [("1", "2")])
-    teller.say("  it needs a credential that is not there")
-    lines = [line.rstrip() for line in console.export_text().splitlines()]
-    assert lines[:2] == ["  what came of all this", "  a  b"]
-    assert lines[3:] == ["  it needs a credential that", "  is not there"]
+def test_a_check_that_fails_fails_the_demo(monkeypatch):
+    async def failing(report, _folder):
+        report.check("the moon is cheese", passes=False)
 
-
-def test_a_claim_that_does_not_hold_fails_the_story(monkeypatch):
-    monkeypatch.setattr(command, "CHAPTERS", (lambda teller: teller.claim("the moon is cheese", holds=False),))
+    monkeypatch.setattr(demo, "run_sections", failing)
     outcome = run(app, ["demo"])
     assert outcome.exit_code == 1
     assert "✗ the moon is cheese" in outcome.stdout
-
-
-def test_ctrl_c_is_heard_in_the_middle_of_work_that_holds_the_loop(monkeypatch):
-    reached = []
-
-    async def work():
-        os.kill(os.getpid(), signal.SIGINT)
-        reached.append("the end of the work")
-
-    monkeypatch.setattr(command, "CHAPTERS", (lambda _: asyncio.run(work()),))
-    outcome = run(app, ["demo"])
-    assert (outcome.exit_code, reached) == (130, [])

@@ -1,61 +1,247 @@
-"""`agenttool demo`: a story about the real code."""
+"""`agenttool demo`: governed calls, an approval and a killed process, run against the real code."""
 
-import signal
-import threading
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Annotated, NoReturn
+import asyncio
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
+from rich.rule import Rule as HorizontalRule
+from rich.text import Text
 
 from agenttool import __version__
-from agenttool.cli.story import calls, checking, crash, crowd, endings, facts, later, strangers
-from agenttool.cli.story.teller import JsonTeller, Teller, TerminalTeller
+from agenttool.adapters.python.declare import tool
+from agenttool.assemble import Runtime
+from agenttool.cli.journal.words import plain_table
+from agenttool.codec import sorted_json
+from agenttool.journal.steps import STEPS
+from agenttool.policy.approvals import Question
+from agenttool.policy.rules import Rule
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import Behavior, InvocationId, JsonObject, RuleSource, ToolResult
+from agenttool.schema.markers import Sensitive
+from agenttool.stores.sqlite.reader import SqliteReader
 
 app = typer.Typer(add_completion=False)
 
-CHAPTERS: tuple[Callable[[Teller], None], ...] = (
-    facts.tell,
-    calls.tell,
-    crowd.tell,
-    crash.tell,
-    later.tell,
-    strangers.tell,
-    endings.tell,
-    checking.tell,
+TIMEOUT_S = 120.0
+"""The demo fails if one section takes longer."""
+
+LEASE_S = 1.0
+"""The shortest lease: recovery of the killed process's call starts after this time."""
+
+PIN = "4711-0815"
+
+WAITING_PROGRAM = """
+import asyncio, pathlib, sys
+from agenttool.cli.demo import call_and_wait
+asyncio.run(call_and_wait(pathlib.Path(sys.argv[1])))
+"""
+"""The process that the demo kills while its call waits for approval."""
+
+FROZEN = Rule(
+    ref="frozen",
+    behavior=Behavior.DENY,
+    source=RuleSource.POLICY_SETTINGS,
+    tools=("bank.close_account",),
+    because="accounts are frozen today",
 )
+
+transfers: list[tuple[str, int]] = []
+
+
+@tool(namespace="math", read_only=True, concurrency_safe=True, open_world=False)
+async def add(a: int, b: int) -> int:
+    """Add two whole numbers. Not for text."""
+    return a + b
+
+
+@tool(namespace="math", read_only=True, concurrency_safe=True, open_world=False)
+async def divide(a: int, b: int) -> float:
+    """Divide two whole numbers. Not for text."""
+    return a / b
+
+
+@tool(namespace="bank", destructive=True)
+async def close_account(owner: str) -> str:
+    """Close an account. Not for transfers."""
+    return f"closed the account of {owner}"
+
+
+@tool(namespace="bank", approval_required=True)
+async def transfer(to: str, amount: int, pin: Annotated[str, Sensitive]) -> str:
+    """Transfer money. Not for refunds."""
+    transfers.append((to, amount))
+    return f"sent {amount} to {to}, authorized with {pin}"
+
+
+def payment_tool(ledger: Path) -> DeclaredTool:
+    """Return a tool that appends one line to a file each time it runs."""
+
+    @tool(namespace="bank", approval_required=True)
+    async def pay(to: str, amount: int) -> str:
+        """Pay an invoice. Not for refunds."""
+        with ledger.open("a", encoding="utf-8") as file:
+            file.write(f"{amount} to {to}\n")
+        return f"paid {amount} to {to}"
+
+    return pay.declared
 
 
 @app.command()
 def demo(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False) -> None:
-    """Tell, against the real code, what agenttool can do so far"""  # noqa: D415 -- as in the table of commands
-    console = Console()
-    teller = JsonTeller(console) if as_json else TerminalTeller(console)
-    teller.say(f"[bold]agenttool {__version__}[/]: what it can do so far. Everything below runs now, on this machine.")
-    with _heard_at_once():
-        for tell in CHAPTERS:
-            tell(teller)
-    told = len(teller.claims) + len(teller.broken)
-    teller.chapter("The end, so far")
-    teller.claim(f"{len(teller.claims)} of {told} claims hold", holds=not teller.broken)
-    if teller.broken:
+    """Run governed calls, an approval and a crash, and check what happens"""  # noqa: D415 -- as in the table of commands
+    report = DemoReport(as_json=as_json)
+    report.text(f"agenttool {__version__}. Every line below comes from code that runs now, on this machine.")
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run_sections(report, Path(folder)))
+    report.section("Summary")
+    report.check(f"{report.passed} of {report.passed + report.failed} checks pass", passes=not report.failed)
+    if report.failed:
         raise typer.Exit(1)
 
 
-@contextmanager
-def _heard_at_once() -> Generator[None]:
-    """Let Ctrl-C end the story where it is: an event loop would hear it only once the work at hand is done."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, _interrupt)
+async def run_sections(report: "DemoReport", folder: Path) -> None:
+    """Run all sections; files go to `folder`."""
+    transfers.clear()
+    async with (
+        asyncio.timeout(TIMEOUT_S),
+        Runtime.open(tools=[add, divide, close_account, transfer], rules=[FROZEN]) as rt,
+    ):
+        await _governed_calls(report, rt)
+        await _approval(report, rt)
+    async with asyncio.timeout(TIMEOUT_S):
+        await _crash(report, folder)
+
+
+async def _governed_calls(report: "DemoReport", rt: Runtime) -> None:
+    report.section("Every call ends in a result")
+    surface = await rt.surface()
+    calls: tuple[tuple[str, str, JsonObject], ...] = (
+        ("add(19, 23)", "add", {"a": 19, "b": 23}),
+        ("add('nineteen')", "add", {"a": "nineteen"}),
+        ("divide(1, 0)", "divide", {"a": 1, "b": 0}),
+        ("subtract()", "subtract", {}),
+        ("close_account('ada')", "close_account", {"owner": "ada"}),
+    )
+    results = [await rt.call(name, arguments, surface=surface) for _, name, arguments in calls]
+    rows = [(call[0], result.status.value, _text(result)) for call, result in zip(calls, results, strict=True)]
+    report.table(("call", "status", "what the model reads"), rows)
+    invocation = await rt.invocation(results[0].invocation_id)
+    steps = [step.status.value for step in (invocation.status_transitions or ())] if invocation else []
+    report.text("The recorded steps of the first call: " + " → ".join(steps))
+    report.check("a read-only call runs without approval", passes=results[0].structured_content == 19 + 23)
+    report.check("a tool that raises gives a failed result", passes=bool(results[2].is_error))
+    report.check("a denied call names the rule that denied it", passes="frozen" in _text(results[4]))
+
+
+async def _approval(report: "DemoReport", rt: Runtime) -> None:
+    report.section("The approved input is the input that runs")
+    arguments: JsonObject = {"to": "mallory", "amount": 9000, "pin": PIN}
+    call = asyncio.ensure_future(rt.call("transfer", arguments, surface=await rt.surface()))
+    question = await _open_question(rt)
+    shown = cast("JsonObject", question.shown)
+    report.text(f"The call waits. An approver sees {question.tool_name} with {sorted_json(shown).decode()}.")
+    report.text("The approver changes the payee and the amount, and allows the call.")
+    await rt.decide(question.approval_id, "allow", updated_input={**shown, "to": "ada", "amount": 90}, by="pat")
+    result = await call
+    again = await rt.decide(question.approval_id, "allow", by="mallory")
+    report.check("the tool ran once, with the approved input", passes=transfers == [("ada", 90)])
+    report.check("a second answer is rejected", passes=not hasattr(again, "answer"))
+    records = [repr(record) async for record in rt.export()]
+    report.check("the PIN is in no record and in no result", passes=PIN not in "".join(records) + repr(result))
+
+
+async def _crash(report: "DemoReport", folder: Path) -> None:
+    report.section("A call outlives its process")
+    store, ledger = f"sqlite:{folder / 'calls.db'}", folder / "ledger"
+    child = subprocess.Popen([sys.executable, "-c", WAITING_PROGRAM, str(folder)])  # noqa: S603, ASYNC220 -- our own interpreter
     try:
-        yield
+        async with Runtime.open(store=store) as rt:
+            question = await _open_question(rt)
     finally:
-        signal.signal(signal.SIGINT, before)
+        child.kill()
+        status = child.wait()
+    report.text(f"Another process waits for approval of {question.tool_name}. It is killed with SIGKILL.")
+    report.check("the process is dead", passes=status < 0)
+    async with Runtime.open(store=store, tools=[payment_tool(ledger)]) as rt:
+        waiting = [each.approval_id for each in await rt.approvals()]
+        report.check("its approval request is still open", passes=waiting == [question.approval_id])
+        report.text("This process allows the call and recovers it from the journal.")
+        await rt.decide(question.approval_id, "allow", by="pat")
+        result = await _result(rt, question.invocation_id)
+    report.check("the same call has its result", passes=not result.is_error)
+    report.check("the tool ran once", passes=ledger.read_text(encoding="utf-8") == "90 to ada\n")
+    with SqliteReader.open(folder / "calls.db", steps=STEPS) as reader:
+        report.check("the journal's hash chain is intact", passes=not list(reader.verify()))
 
 
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
+async def call_and_wait(folder: Path) -> None:
+    """Make a call that needs approval, and wait; the demo kills the process that runs this."""
+    tools = [payment_tool(folder / "ledger")]
+    async with Runtime.open(store=f"sqlite:{folder / 'calls.db'}", tools=tools, lease_s=LEASE_S) as rt:
+        await rt.call("pay", {"to": "ada", "amount": 90}, surface=await rt.surface())
+
+
+async def _open_question(rt: Runtime) -> Question:
+    while True:
+        if found := await rt.approvals():
+            return found[0]
+        await asyncio.sleep(0.02)
+
+
+async def _result(rt: Runtime, invocation_id: InvocationId) -> ToolResult:
+    while (result := await rt.result(invocation_id)) is None:
+        await rt.resume()
+        await asyncio.sleep(0.05)
+    return result
+
+
+def _text(result: ToolResult) -> str:
+    return next((item.text for item in result.model_facing_content or () if item.text), "").splitlines()[0]
+
+
+class DemoReport:
+    """Prints the demo for a terminal, or as JSON Lines, and counts its checks."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Write to the standard output."""
+        self.passed = self.failed = 0
+        self._as_json = as_json
+        self._console = Console(highlight=False)
+
+    def section(self, title: str) -> None:
+        """Begin a section."""
+        if self._as_json:
+            return self._json({"type": "section", "title": title})
+        self._console.print()
+        return self._console.print(HorizontalRule(Text(title, style="bold cyan"), align="left", style="dim"))
+
+    def text(self, sentence: str) -> None:
+        """Print a sentence."""
+        return self._json({"type": "text", "text": sentence}) if self._as_json else self._console.print(Text(sentence))
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print rows below their column names."""
+        if self._as_json:
+            return self._json({"type": "table", "rows": [dict(zip(columns, row, strict=True)) for row in rows]})
+        table = plain_table(*columns, header=True)
+        for row in rows:
+            table.add_row(*map(Text, row))
+        return self._console.print(Padding(table, (0, 0, 0, 2)))
+
+    def check(self, claim: str, *, passes: bool) -> None:
+        """Print whether a claim holds, and count it."""
+        self.passed += passes
+        self.failed += not passes
+        if self._as_json:
+            return self._json({"type": "check", "claim": claim, "passes": passes})
+        return self._console.print(Text(f"{'✓' if passes else '✗'} {claim}", style="green" if passes else "bold red"))
+
+    def _json(self, value: JsonObject) -> None:
+        self._console.file.write(sorted_json(value).decode() + "\n")

@@ -25,7 +25,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 # name → (module that holds `app`, first line of the command's own help; a test compares the two)
 COMMANDS = {
-    "demo": ("agenttool.cli.demo", "Tell, against the real code, what agenttool can do so far"),
+    "demo": ("agenttool.cli.demo", "Run governed calls, an approval and a crash, and check what happens"),
     "tools": ("agenttool.cli.tools", "List the tools of a module, and what is assumed of them"),
     "search": ("agenttool.cli.search", "Find tools by what they do or exactly by name, as a model would"),
     "call": ("agenttool.cli.call", "Call one tool through the whole pipeline, and be asked if it asks"),
