@@ -42,7 +42,7 @@ class Admission:
             return ""
         headers = {name.lower(): value for name, value in request.headers.items()}
         url = address_of(request.scope, self._settings.url)
-        asked = credentials.Request(method=request.method, url=url, headers=headers, body=body)
+        asked = credentials.CredentialRequest(method=request.method, url=url, headers=headers, body=body)
         caller = admits.caller_of(asked)
         if caller is not None and self._once is not None and not await take_once(*self._once.once(asked)):
             caller = None
@@ -67,7 +67,7 @@ def address_of(scope: Scope, base: str | None) -> str | None:
     return f"{scope['scheme']}://{f'[{host}]' if ':' in host else host}:{port}{scope['path']}{asked}"
 
 
-def _stranger(asked: credentials.Request, admits: Credential) -> HTTPException:
+def _stranger(asked: credentials.CredentialRequest, admits: Credential) -> HTTPException:
     if not isinstance(admits, SaysWhy):
         return HTTPException(401, "not authorized", {"WWW-Authenticate": "Bearer"})
     why = admits.why_not(asked)

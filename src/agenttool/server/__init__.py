@@ -1,1 +1,1 @@
-"""The runtime over HTTP."""
+"""The HTTP API of a runtime."""

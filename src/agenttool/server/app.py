@@ -1,4 +1,4 @@
-"""One application for one runtime: all routes in one table."""
+"""The ASGI application of a runtime, with the table of all routes."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -7,27 +7,20 @@ from http import HTTPStatus
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.assemble import Runtime
-from agenttool.errors import StoreError
-from agenttool.server.callbacks import CallbackDoor
-from agenttool.server.door import for_programs_here
-from agenttool.server.problems import Problem, problem_of
-from agenttool.server.showing import ROUTES as SHOWING
-from agenttool.server.status import status_of
-
-# Anybody may ask, so that no path of this machine is named.
-_UNREADABLE, _UNUSABLE = (f"the store cannot be {done}; /status says why" for done in ("read", "used"))
+from agenttool.server.handlers import CallbackEndpoint, create_surface, get_surface, health, search, status
+from agenttool.server.security import Problem, local_only, problem_response
 
 
 def make_app(open_runtime: Callable[[], Runtime], *, admits: Bearer | None = None) -> Starlette:
-    """Make the application; the runtime is opened when serving begins, and closed when it ends.
+    """Return an application that opens the runtime when the server starts and closes it when the server stops.
 
-    A runtime on a durable store leaves what waits to the next one. With tokens to admit by, all but callbacks and
-    `/healthz` asks for one.
+    If the store is durable, waiting calls stay in the store for the next runtime. With `admits`, every route except
+    callbacks and `/healthz` requires one of its tokens.
     """
 
     @asynccontextmanager
@@ -40,37 +33,20 @@ def make_app(open_runtime: Callable[[], Runtime], *, admits: Bearer | None = Non
 
 
 def app_of(runtime: Runtime, *, admits: Bearer | None = None) -> Starlette:
-    """Make the application for a runtime that is open already, for whoever opens and closes it."""
+    """Return an application for a runtime that the caller has opened and will close."""
     app = Starlette(routes=_ROUTES, exception_handlers=_HANDLERS)
     app.state.runtime, app.state.admits = runtime, admits
     return app
 
 
-async def health(request: Request) -> Response:
-    """Say that the runtime is there, and whether its store can be read and written."""
-    runtime: Runtime = request.app.state.runtime
-    try:
-        await runtime.waiting(limit=1)
-    except StoreError:
-        return PlainTextResponse(_UNREADABLE, HTTPStatus.SERVICE_UNAVAILABLE)
-    if runtime.store_fault is not None:
-        return PlainTextResponse(_UNUSABLE, HTTPStatus.SERVICE_UNAVAILABLE)
-    return PlainTextResponse("ok")
-
-
-async def status(request: Request) -> Response:
-    """Tell what waits."""
-    return JSONResponse(await status_of(request.app.state.runtime))
-
-
 async def no_route(request: Request, error: Exception) -> Response:
-    """Tell a path that is not there, or a method that it does not take, as a problem like any other."""
+    """Report an unknown path, or a method that a path does not accept, as a problem document."""
     headers = error.headers if isinstance(error, HTTPException) else None
     path, allowed = request.url.path, (headers or {}).get("Allow")
     if allowed is None:
-        return problem_of(Problem(HTTPStatus.NOT_FOUND, f"nothing is served at {path!r}; correct the path"))
-    told = f"{path!r} does not take {request.method}; use {allowed}"
-    response = problem_of(Problem(HTTPStatus.METHOD_NOT_ALLOWED, told))
+        return problem_response(Problem(HTTPStatus.NOT_FOUND, f"no route for the path {path!r}; correct the path"))
+    detail = f"{path!r} does not accept {request.method}; use {allowed}"
+    response = problem_response(Problem(HTTPStatus.METHOD_NOT_ALLOWED, detail))
     response.headers["Allow"] = allowed
     return response
 
@@ -78,9 +54,11 @@ async def no_route(request: Request, error: Exception) -> Response:
 _HANDLERS = {HTTPStatus.NOT_FOUND.value: no_route, HTTPStatus.METHOD_NOT_ALLOWED.value: no_route}
 
 _ROUTES = (
-    Route("/rap/callbacks/{token}", CallbackDoor()),
+    Route("/rap/callbacks/{token}", CallbackEndpoint()),
     Route("/healthz", health),
-    Route("/status", for_programs_here(status)),
-    Route("/", for_programs_here(status)),
-    *SHOWING,
+    Route("/status", local_only(status)),
+    Route("/", local_only(status)),
+    Route("/v1/surfaces", local_only(create_surface), methods=["POST"]),
+    Route("/v1/surfaces/{surface_id}", local_only(get_surface), methods=["GET"]),
+    Route("/v1/search", local_only(search), methods=["POST"]),
 )

@@ -6,7 +6,7 @@ import pytest
 
 from agenttool import tool
 from agenttool.adapters.rap import discovery
-from agenttool.server.status import status_of
+from agenttool.server.handlers import status_of
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.adapters.rap.credentials import Request, SaysWhy, TakenOnce, spelled_origin
+from agenttool.adapters.rap.credentials import CredentialRequest, SaysWhy, TakenOnce, spelled_origin
 from agenttool.adapters.rap.signed import SIGNATURE_HEADER, Signed, Speaker
 from agenttool.adapters.rap.written import read_source
 from agenttool.errors import ConfigError
@@ -19,7 +19,9 @@ def signed(now=NOW, **options):
 
 
 def request(headers, url=URL, method="POST", body=b"{}"):
-    return Request(method=method, url=url, headers={name.lower(): value for name, value in headers.items()}, body=body)
+    return CredentialRequest(
+        method=method, url=url, headers={name.lower(): value for name, value in headers.items()}, body=body
+    )
 
 
 def test_a_request_is_admitted_where_it_was_signed_for_and_once():

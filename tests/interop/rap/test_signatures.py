@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from agenttool.adapters.rap.credentials import Request
+from agenttool.adapters.rap.credentials import CredentialRequest
 from agenttool.adapters.rap.signed import SIGNATURE_HEADER, Signed, Speaker
 
 WORD = "a-secret-that-both-sides-have"
@@ -27,7 +27,7 @@ def in_node(node, node_programs):
 @pytest.mark.parametrize("url", URLS)
 def test_we_take_what_node_signs(in_node, url):
     header = in_node("sign", Speaker.RUNTIME, url)
-    asked = Request(method="POST", url=url, headers={SIGNATURE_HEADER.lower(): header}, body=BODY)
+    asked = CredentialRequest(method="POST", url=url, headers={SIGNATURE_HEADER.lower(): header}, body=BODY)
     assert Signed(WORD).caller_of(asked) == "signed"
     assert Signed(WORD, speaker=Speaker.PROVIDER).caller_of(asked) is None
 

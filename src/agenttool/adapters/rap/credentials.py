@@ -18,7 +18,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class CredentialRequest:
     """What a credential is checked on.
 
     Attributes:
@@ -36,7 +36,7 @@ class Request:
 class Credential(Protocol):
     """A way to say who is speaking."""
 
-    def caller_of(self, request: Request) -> str | None:
+    def caller_of(self, request: CredentialRequest) -> str | None:
         """Give a name for whoever speaks, always the same for the same one; none for a stranger."""
         ...
 
@@ -49,7 +49,7 @@ class Credential(Protocol):
 class TakenOnce(Protocol):
     """A credential that admits each request once; whoever keeps its words knows a replay after a restart, too."""
 
-    def once(self, request: Request) -> tuple[str, float]:
+    def once(self, request: CredentialRequest) -> tuple[str, float]:
         """Give a word that no other request has, and the moment after which the request is too old anyway."""
         ...
 
@@ -61,7 +61,7 @@ class SaysWhy(Protocol):
     challenge: str
     """What is expected instead, as the name of an authentication scheme."""
 
-    def why_not(self, request: Request) -> str:
+    def why_not(self, request: CredentialRequest) -> str:
         """Say why a request was not admitted, in words that help nobody to make one that is."""
         ...
 
@@ -81,7 +81,7 @@ class Bearer:
         self._own = next(iter(named))
         self._callers = {_digest(token): caller for token, caller in named.items()}
 
-    def caller_of(self, request: Request) -> str | None:
+    def caller_of(self, request: CredentialRequest) -> str | None:
         """Give the caller whose token was presented; digests are compared, so that time tells nothing."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
@@ -109,7 +109,7 @@ class ShownTo:
         self.inner = credential
         self._origins = frozenset(origin_of(each) for each in origins)
 
-    def caller_of(self, request: Request) -> str | None:
+    def caller_of(self, request: CredentialRequest) -> str | None:
         """Ask the credential."""
         return self.inner.caller_of(request)
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from agenttool.adapters.rap.credentials import SHORTEST, Request, spelled_origin
+from agenttool.adapters.rap.credentials import SHORTEST, CredentialRequest, spelled_origin
 from agenttool.errors import ConfigError
 from agenttool.records import ClosedEnum
 
@@ -77,17 +77,17 @@ class Signed:
         """Give the same for requests that the other side makes."""
         return Signed(self._secret, window_s=self._window_s, clock=self._clock, speaker=speaker)
 
-    def caller_of(self, request: Request) -> str | None:
+    def caller_of(self, request: CredentialRequest) -> str | None:
         """Tell whether the signature is right, meant for this server, recent, and not a replay."""
         if self._flaw(request) is not None:
             return None
         return "signed" if self._is_new(_read(request)[0].nonce, self._clock()) else None
 
-    def why_not(self, request: Request) -> str:
+    def why_not(self, request: CredentialRequest) -> str:
         """Say what is wrong with a signature; what was signed is told to those only who know the secret."""
         return self._flaw(request) or "this request was taken before; sign each one anew"
 
-    def once(self, request: Request) -> tuple[str, float]:
+    def once(self, request: CredentialRequest) -> tuple[str, float]:
         """Give the nonce of a request that was admitted, and the end of its time."""
         told, _ = _read(request)
         return told.nonce, int(told.moment) + self._window_s
@@ -99,7 +99,7 @@ class Signed:
         signature = self._sign(told, method, url, body)
         return {SIGNATURE_HEADER: f"v=2,from={speaker},to={to},t={moment},n={nonce},s={signature}"}
 
-    def _flaw(self, request: Request) -> str | None:
+    def _flaw(self, request: CredentialRequest) -> str | None:
         """Say why a request is not to be admitted, as far as that can be said without what was admitted before."""
         unlike = _unlike(request.headers.get(SIGNATURE_HEADER.lower()))
         if unlike is not None:
@@ -146,7 +146,7 @@ def _unlike(header: str | None) -> str | None:
     return None if _SIGNATURE.fullmatch(header) else f"{SIGNATURE_HEADER} is not a signature of version 2"
 
 
-def _read(request: Request) -> tuple[_Told, str]:
+def _read(request: CredentialRequest) -> tuple[_Told, str]:
     """Take a signature apart that has the right form."""
     [(speaker, to, moment, nonce, signature)] = _SIGNATURE.findall(request.headers[SIGNATURE_HEADER.lower()])
     return _Told(speaker, to, moment, nonce), signature

@@ -1,5 +1,6 @@
-"""Surfaces and search over HTTP, as a program in any language uses them."""
+"""Surfaces, search and status over HTTP, as a program in any language uses them."""
 
+import asyncio
 import sqlite3
 import time
 from contextlib import closing
@@ -11,7 +12,9 @@ from starlette.testclient import TestClient
 
 from agenttool import Runtime, tool
 from agenttool.errors import StoreError
+from agenttool.server import handlers
 from agenttool.server.app import make_app
+from agenttool.server.handlers import status_of
 
 
 @tool(namespace="mail", should_defer=True, search_hint="send a letter by mail")
@@ -115,8 +118,8 @@ def test_a_request_that_cannot_be_answered_is_told_what_is_wrong_and_where(http,
 @pytest.mark.parametrize(
     ("method", "path", "status", "told"),
     [
-        ("GET", "/v1/surfaces", 405, "'/v1/surfaces' does not take GET; use POST"),
-        ("GET", "/v1/nothing", 404, "nothing is served at '/v1/nothing'; correct the path"),
+        ("GET", "/v1/surfaces", 405, "'/v1/surfaces' does not accept GET; use POST"),
+        ("GET", "/v1/nothing", 404, "no route for the path '/v1/nothing'; correct the path"),
     ],
 )
 def test_a_path_or_method_that_is_not_there_is_told_as_a_problem_too(http, method, path, status, told):
@@ -225,3 +228,28 @@ def test_a_store_that_cannot_be_written_is_told_until_it_can(tmp_path):
         other.execute("DROP TRIGGER failing")
         _health(client, HTTPStatus.OK)
         assert client.get("/status").json()["store_fault"] is None
+
+
+TIMEOUT_S = 60
+
+
+@tool(read_only=False)
+def pay(amount: int) -> str:
+    """Pay."""
+    return str(amount)
+
+
+@pytest.mark.parametrize(("asked", "more"), [(2, []), (3, ["approvals"])])
+async def test_the_status_page_names_a_list_that_it_truncates(monkeypatch, asked, more):
+    monkeypatch.setattr(handlers, "MAX_LISTED", 2)
+    async with Runtime.open(tools=[pay]) as rt:
+        surface = await rt.surface()
+        calls = [asyncio.ensure_future(rt.call("pay", {"amount": amount}, surface=surface)) for amount in range(asked)]
+        async with asyncio.timeout(TIMEOUT_S):
+            while len(await rt.approvals()) < asked:  # noqa: ASYNC110 -- there is nothing to wait on
+                await asyncio.sleep(0.01)
+        page = await status_of(rt)
+        for question in await rt.approvals():
+            await rt.decide(question.approval_id, "deny")
+        await asyncio.gather(*calls)
+    assert (page["approvals"], page["more"]) == (2, more)

@@ -1,0 +1,225 @@
+"""The handlers of the HTTP API: callbacks, health, status, surfaces and tool search."""
+
+import dataclasses
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import TypeVar, cast
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from agenttool.adapters.rap.discovery import Standing
+from agenttool.assemble import Runtime
+from agenttool.codec import json_bytes, read_own, to_json
+from agenttool.errors import RecordError, StoreError
+from agenttool.pipeline.asked_surface import SurfaceContext
+from agenttool.ports.surfacing import ModelCapabilities, Role
+from agenttool.records import Json, JsonObject, SurfaceId, ToolSurface
+from agenttool.server.security import Problem, read_object
+
+MAX_LISTED = 1000
+"""The status page lists at most this many entries of each kind."""
+
+_K = TypeVar("_K", Role, ModelCapabilities)
+
+_SURFACE_MEMBERS = ("model", "only", "reason", "refs", "role", "scope", "tool_choice")
+_SEARCH_MEMBERS = ("limit", "query", "surface_id")
+_MAX_RESULTS = 100
+# `/healthz` is open to every client, so its messages name no path of this machine.
+_UNREADABLE, _UNUSABLE = (f"the store cannot be {done}; /status says why" for done in ("read", "used"))
+
+
+class CallbackEndpoint:
+    """Forwards RAP callbacks to the runtime's own callback application."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request; a runtime without RAP sources has no callback URLs and answers 404."""
+        runtime: Runtime = scope["app"].state.runtime
+        app = PlainTextResponse("not found", status_code=404) if runtime.rap is None else runtime.rap.app
+        await app(scope, receive, send)
+
+
+async def health(request: Request) -> Response:
+    """Return `ok`, or 503 if the store cannot be read or written."""
+    runtime: Runtime = request.app.state.runtime
+    try:
+        await runtime.waiting(limit=1)
+    except StoreError:
+        return PlainTextResponse(_UNREADABLE, HTTPStatus.SERVICE_UNAVAILABLE)
+    if runtime.store_fault is not None:
+        return PlainTextResponse(_UNUSABLE, HTTPStatus.SERVICE_UNAVAILABLE)
+    return PlainTextResponse("ok")
+
+
+async def status(request: Request) -> Response:
+    """Return the status page."""
+    return JSONResponse(await status_of(request.app.state.runtime))
+
+
+async def status_of(runtime: Runtime) -> JsonObject:
+    """Return what is waiting in a runtime: calls, prompts, approvals, sources, subscriptions and views.
+
+    The page contains no arguments, texts or URLs.
+    """
+    found, asked = await runtime.waiting(limit=MAX_LISTED + 1), await runtime.prompts(limit=MAX_LISTED + 1)
+    approvals = await runtime.approvals(limit=MAX_LISTED + 1)
+    waiting: list[Json] = [
+        {
+            "invocation_id": each.invocation_id,
+            "tool_id": each.tool_id,
+            "thread_id": each.thread.thread_id,
+            "is_sent": each.is_sent,
+            "expires_at_ns": each.expires_at_ns,
+        }
+        for each in found[:MAX_LISTED]
+    ]
+    prompts: list[Json] = [
+        {"prompt_id": each.prompt_id, "invocation_id": each.invocation_id, "kind": each.kind.value}
+        for each in asked[:MAX_LISTED]
+    ]
+    truncated: list[Json] = [
+        name
+        for name, entries in (("waiting", found), ("prompts", asked), ("approvals", approvals))
+        if len(entries) > MAX_LISTED
+    ]
+    page: JsonObject = {
+        "store_fault": runtime.store_fault,
+        "waiting": waiting,
+        "prompts": prompts,
+        "approvals": min(len(approvals), MAX_LISTED),
+        "more": truncated,
+    }
+    return {**page, **(await _rap_status(runtime))}
+
+
+async def _rap_status(runtime: Runtime) -> JsonObject:
+    rap = runtime.rap
+    if rap is None:
+        return {"unsettled": [], "sources": [], "subscriptions": [], "views": [], "faults": []}
+    unsettled: list[Json] = [
+        {
+            "invocation_id": each.invocation_id,
+            "tool_id": each.tool_id,
+            "thread_id": each.thread.thread_id,
+            "awaits": rap.awaits(each.tool_id),
+        }
+        for each in await runtime.unsettled(limit=MAX_LISTED)
+    ]
+    subscriptions: list[Json] = [
+        {
+            "tool_call_id": each.tool_call_id,
+            "thread_id": each.thread.thread_id,
+            "source": each.source,
+            "name": each.name,
+        }
+        for each in await rap.subscriptions.of(limit=MAX_LISTED)
+    ]
+    views: list[Json] = [
+        {"thread_id": thread_id, "view_type": view_type}
+        for thread_id, view_type in await rap.views.names(limit=MAX_LISTED)
+    ]
+    withheld = rap.withheld
+    return {
+        "unsettled": unsettled,
+        "sources": [_source(each, withheld[each.source]) for each in rap.standings],
+        "subscriptions": subscriptions,
+        "views": views,
+        "faults": [*rap.faults],
+    }
+
+
+def _source(standing: Standing, withheld: tuple[str, ...]) -> JsonObject:
+    return {
+        "name": standing.source,
+        "state": standing.state.value,
+        "since_ns": standing.since_ns,
+        "tries": standing.tries,
+        "last_error": standing.fault,
+        "next_try_at_ns": standing.next_try_at_ns,
+        "withheld": [*withheld],
+    }
+
+
+async def create_surface(request: Request) -> Response:
+    """`POST /v1/surfaces`: create the surface of one context."""
+    body = await read_object(request, _SURFACE_MEMBERS)
+    context = cast("SurfaceContext", {name: body[name] for name in ("tool_choice", "refs", "reason") if name in body})
+    if body.get("role") is not None:
+        context["role"] = _part(body, "role", Role)
+    if body.get("model") is not None:
+        context["model"] = _part(body, "model", ModelCapabilities)
+    only = cast("Iterable[str] | None", body.get("only"))
+    surface = await _runtime(request).surface(cast("str", body.get("scope", "session")), only=only, **context)
+    location = {"location": f"/v1/surfaces/{surface.surface_id}"}
+    return _json(to_json(surface), HTTPStatus.CREATED, location)
+
+
+async def get_surface(request: Request) -> Response:
+    """`GET /v1/surfaces/{id}`: return a surface, or with `?format=` the request to a model's provider.
+
+    A surface never changes. If a newer one replaced it, the `Link` header names that one.
+    """
+    runtime, surface = _runtime(request), _find_surface(request, request.path_params["surface_id"])
+    latest = (await runtime.current(surface)).surface_id
+    newer = None if latest == surface.surface_id else {"link": f'</v1/surfaces/{latest}>; rel="latest-version"'}
+    provider = request.query_params.get("format")
+    if provider is None:
+        return _json(to_json(surface), headers=newer)
+    return _json((await runtime.tools_for(provider, surface=surface)).request(), headers=newer)
+
+
+async def search(request: Request) -> Response:
+    """`POST /v1/search`: find tools by words or by exact name, on one surface or on a surface of all tools."""
+    body = await read_object(request, _SEARCH_MEMBERS)
+    query, limit, surface_id = body.get("query"), body.get("limit", 10), body.get("surface_id")
+    if not isinstance(query, str):
+        detail = f"query must be text, got {query!r}; send the words to search for"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer="/query")
+    if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _MAX_RESULTS:
+        detail = f"limit must be a whole number from 1 to {_MAX_RESULTS}, got {limit!r}; leave it out for 10"
+        raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer="/limit")
+    if surface_id is None:
+        surface = await _default_surface(request)
+    else:
+        surface = _find_surface(request, surface_id, pointer="/surface_id")
+    return _json(to_json(await _runtime(request).search(query, surface=surface, limit=limit)))
+
+
+def _runtime(request: Request) -> Runtime:
+    return request.app.state.runtime
+
+
+def _find_surface(request: Request, surface_id: object, pointer: str | None = None) -> ToolSurface:
+    surface = _runtime(request).surface_with(SurfaceId(surface_id)) if isinstance(surface_id, str) else None
+    if surface is None:
+        detail = f"unknown surface {surface_id!r}; create one with POST /v1/surfaces"
+        raise Problem(HTTPStatus.NOT_FOUND, detail, pointer=pointer)
+    return surface
+
+
+async def _default_surface(request: Request) -> ToolSurface:
+    """Return the current version of the one surface that serves all searches without a surface id."""
+    state, runtime = request.app.state, _runtime(request)
+    previous: ToolSurface | None = getattr(state, "default_surface", None)
+    known = None if previous is None else runtime.surface_with(previous.surface_id)
+    state.default_surface = await runtime.surface("session") if known is None else await runtime.current(known)
+    return state.default_surface
+
+
+def _part(body: JsonObject, name: str, kind: type[_K]) -> _K:
+    """Read a member of the body as a dataclass."""
+    given, known = body[name], [each.name for each in dataclasses.fields(kind)]
+    unknown = [each for each in given if each not in known] if isinstance(given, dict) else []
+    pointer = f"/{name}/{unknown[0]}" if unknown else f"/{name}"
+    try:
+        if not unknown:
+            return read_own(json_bytes(given), kind)
+    except RecordError:
+        pass
+    detail = f"{name} must be an object with the members {', '.join(known)}, got {given!r}; correct it"
+    raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer=pointer)
+
+
+def _json(body: JsonObject, status: HTTPStatus = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
+    return Response(json_bytes(body), status.value, headers, "application/json")

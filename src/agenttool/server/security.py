@@ -1,0 +1,138 @@
+"""Which requests the HTTP API accepts, how it reads their bodies, and how it reports errors.
+
+Every route except callbacks and `/healthz` accepts only programs on this machine. If the settings name tokens, those
+programs must present one. Requests from web pages of other origins, requests for other host names, and requests that
+a proxy forwarded are rejected.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from http import HTTPStatus
+from urllib.parse import urlsplit
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from agenttool.adapters.rap.credentials import Bearer, CredentialRequest
+from agenttool.codec import is_too_deep, json_bytes, parse_object
+from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.records import JsonObject
+
+MAX_BODY_BYTES = 1_000_000
+"""The largest request body that is read."""
+
+_LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
+_PROXY_HEADERS = frozenset({"forwarded", "via", "x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip"})
+_PROXY_HEADER_PREFIX = "x-forwarded-"
+_PROXY_HTTP_VERSION = "1.0"
+"""nginx forwards requests with HTTP/1.0 by default; current clients do not use it."""
+
+_UNAUTHORIZED = "this route requires the token that the settings name; send it as Authorization: Bearer TOKEN"
+_LOCAL_ONLY = "this route accepts only programs on the machine that serves it; run the client there"
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Problem(Exception):
+    """A request that cannot be answered; reported as a problem document."""
+
+    def __init__(self, status: HTTPStatus, detail: str, *, pointer: str | None = None) -> None:
+        """Take the status, the message, and a JSON pointer to the invalid member of the body."""
+        super().__init__(detail)
+        self.status = status
+        self.pointer = pointer
+
+
+def problem_response(error: Exception) -> Response:
+    """Return an error as a problem document (RFC 9457)."""
+    status = _status_of(error)
+    document: JsonObject = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": str(error)}
+    pointer = error.pointer if isinstance(error, Problem | RecordError) else None
+    if pointer is not None:
+        document["pointer"] = pointer
+    return Response(json_bytes(document), status.value, media_type="application/problem+json")
+
+
+def _status_of(error: Exception) -> HTTPStatus:
+    """Return 503 for a store that fails, and 400 for any other error of a request."""
+    if isinstance(error, Problem):
+        return error.status
+    return HTTPStatus.SERVICE_UNAVAILABLE if isinstance(error, StoreError) else HTTPStatus.BAD_REQUEST
+
+
+def local_only(handler: Handler) -> Handler:
+    """Wrap a handler so that it answers only authorized programs on this machine, and reports errors as problems."""
+
+    async def answer(request: Request) -> Response:
+        if not is_local_program(request):
+            return problem_response(Problem(HTTPStatus.FORBIDDEN, _LOCAL_ONLY))
+        if not _has_token(request):
+            rejected = problem_response(Problem(HTTPStatus.UNAUTHORIZED, _UNAUTHORIZED))
+            rejected.headers["WWW-Authenticate"] = "Bearer"
+            return rejected
+        try:
+            return await handler(request)
+        except (Problem, RecordError, ConfigError, StoreError) as error:
+            return problem_response(error)
+
+    return answer
+
+
+def is_local_program(request: Request) -> bool:
+    """Return whether the sender is a program on this machine, and neither a proxy nor a web page of another origin."""
+    client = request.client.host if request.client is not None else ""
+    if client not in _LOOPBACK_HOSTS or _is_forwarded(request):
+        return False
+    origin = request.headers.get("origin")
+    host = _host_of(f"//{request.headers.get('host', '')}")
+    return host in _LOOPBACK_HOSTS and (origin is None or _host_of(origin) in _LOOPBACK_HOSTS)
+
+
+def _is_forwarded(request: Request) -> bool:
+    """Return whether a request shows signs of a proxy; a proxy that hides itself cannot be detected."""
+    names = [name.lower() for name in request.headers]
+    has_header = any(name in _PROXY_HEADERS or name.startswith(_PROXY_HEADER_PREFIX) for name in names)
+    return has_header or request.scope.get("http_version") == _PROXY_HTTP_VERSION
+
+
+def _host_of(url: str) -> str | None:
+    try:
+        return urlsplit(url).hostname
+    except ValueError:
+        return None
+
+
+def _has_token(request: Request) -> bool:
+    """Return whether a request presents a valid token, or none is required."""
+    tokens: Bearer | None = getattr(request.app.state, "admits", None)
+    if tokens is None:
+        return True
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    return tokens.caller_of(CredentialRequest(method=request.method, url=None, headers=headers, body=b"")) is not None
+
+
+async def read_object(request: Request, known: Collection[str]) -> JsonObject:
+    """Read the body of a request as a JSON object that has only known members.
+
+    Raises:
+        Problem: the body is too large, is not JSON, or has an unknown member.
+        RecordError: the body cannot be parsed; the message says where.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be JSON; send Content-Type: application/json")
+    data = bytearray()
+    try:
+        async for piece in request.stream():
+            data += piece
+            if len(data) > MAX_BODY_BYTES:
+                detail = f"the body has more than {MAX_BODY_BYTES} bytes; send less"
+                raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+    except ClientDisconnect:
+        raise Problem(HTTPStatus.BAD_REQUEST, "the body is incomplete; send all of it") from None
+    members = parse_object(bytes(data), what="the body")
+    if is_too_deep(members):
+        raise Problem(HTTPStatus.BAD_REQUEST, "the body is nested too deeply; flatten it")
+    for name in members:
+        if name not in known:
+            detail = f"unknown member {name!r}; use one of {', '.join(sorted(known))}"
+            raise Problem(HTTPStatus.BAD_REQUEST, detail, pointer=f"/{name}")
+    return members
