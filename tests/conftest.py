@@ -35,6 +35,11 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 NOT_COMPARED = "packaged data was not compared with the project's ledgers: no folder 'shared' beside the repository"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that writes golden files instead of comparing with them."""
+    parser.addoption("--update-golden", action="store_true", help="write golden files of tests instead of comparing")
+
+
 def _bound_of(item: pytest.Item) -> int:
     return BOUND_S * (10 if item.get_closest_marker("slow") else 1)
 
