@@ -64,9 +64,7 @@ conformance: $(VENV)/.developing ## run the tests tied to requirements and print
 	[ ! -f build/conformance.json ] || $(BIN)/agenttool conformance build/conformance.json || status=1; exit $$status
 
 bench: $(VENV)/.developing ## measure against peers in one run; BENCH="rap --million" measures what it names
-	$(say) "making what is missing of the peers' environments in .venv-bench"
-	@$(BIN)/python -m bench.environments
-	$(say) "measuring; every figure is a ratio beside a peer in the same run"
+	$(say) "measuring; the environments of the peers that are needed are made in .venv-bench on first use"
 	@$(BIN)/python -m bench $(BENCH)
 
 schemas: $(VENV)/.developing ## write schemas/ anew from the records

@@ -16,6 +16,9 @@ from bench.settings import Settings
 WARM_UP = 300
 """Calls before any is timed: caches fill, and the interpreter specialises its code."""
 
+WARM_UP_S = 1.0
+"""A slow call is warmed up for no longer."""
+
 ROUND_S = 0.02
 """How long a round of one entry takes: short, so that the entries of a round meet the same conditions."""
 
@@ -83,17 +86,17 @@ def worker(contestant: str, settings: Settings) -> Generator[Worker]:
 
 
 class Times(NamedTuple):
-    """The processor's seconds per call, round by round, for every entry that took part; and who could not."""
+    """The `seconds` and `processor` time per call and round of every entry that ran, and why a contestant did not."""
 
-    of: Mapping[Entry, Sequence[float]]
+    of: Mapping[Entry, Sequence[Mapping[str, float]]]
     missing: Mapping[str, str]
 
 
 def run(entries: Sequence[Entry], settings: Settings, *, rounds: int) -> Times:
-    """Let every entry call one after another in every round, forwards and backwards by turns.
+    """Measure every entry once per round, in alternating order.
 
-    What counts is the processor's own time: no call here waits for anything, so that on a machine with nothing else to
-    do it is the same as the clock's, and elsewhere it leaves out the time in which others had the processor.
+    Processor time leaves out the time in which other processes had the processor. A call that never waits takes the
+    same by either clock on an idle machine.
     """
     with ExitStack() as stack:
         workers: dict[str, Worker] = {}
@@ -105,15 +108,21 @@ def run(entries: Sequence[Entry], settings: Settings, *, rounds: int) -> Times:
                 missing[name] = str(error)
         present = [entry for entry in entries if entry.contestant in workers]
         sizes = {entry: _size(workers[entry.contestant], entry.call) for entry in present}
-        times: dict[Entry, list[float]] = {entry: [] for entry in present}
+        times: dict[Entry, list[Mapping[str, float]]] = {entry: [] for entry in present}
         for number in range(rounds):
             for entry in reversed(present) if number % 2 else present:
-                took = workers[entry.contestant].measure(entry.call, sizes[entry])["processor"]
-                times[entry].append(took / sizes[entry])
+                size = sizes[entry]
+                taken = workers[entry.contestant].measure(entry.call, size)
+                times[entry].append({clock: taken[clock] / size for clock in ("seconds", "processor")})
     return Times(times, missing)
 
 
 def _size(contestant: Worker, call: str) -> int:
-    """Find how many calls fill a round, having warmed up."""
-    took = min(contestant.measure(call, WARM_UP)["processor"] for _ in range(2))
-    return max(int(ROUND_S / (took / WARM_UP)), 10)
+    """Warm up, and return how many calls fill a round."""
+    times, spent, took = WARM_UP // 6, 0.0, 0.0
+    for _ in range(6):
+        took = contestant.measure(call, times)["seconds"]
+        spent += took
+        if spent > WARM_UP_S:
+            break
+    return max(int(ROUND_S / (took / times)), 5)

@@ -28,15 +28,6 @@ class Missing(Exception):
     """A contestant that cannot take part, and why."""
 
 
-def main() -> None:
-    """Make every environment that is not there yet, and say who cannot take part."""
-    for contestant, requirement in REQUIREMENTS.items():
-        try:
-            interpreter(contestant)
-        except Missing as error:
-            print(f"{requirement} will be missing: {error}")
-
-
 def interpreter(contestant: str) -> Path:
     """Give the Python that can run a contestant; on first use its environment is made.
 
@@ -62,7 +53,3 @@ def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Missing(done.stderr.strip().rpartition("\n")[2])
-
-
-if __name__ == "__main__":
-    main()

@@ -1,28 +1,17 @@
-"""Ours: every phase, with the journal in memory."""
+"""Ours: every call shape but the durable one, with the journal in memory."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
-from agenttool import Runtime, tool
-from agenttool.records import JsonObject
+from agenttool import FunctionHook, Hook, Runtime, tool
+from agenttool.adapters.python.options import ToolOptions
+from agenttool.policy.rules import Rule
+from agenttool.ports.hooks import HookQuestion
+from agenttool.records import Behavior, HookEvent, JsonObject, RuleSource
 from bench.contestants.arguments import ARGUMENTS, ARGUMENTS_JSON, NAP_S
-
-
-@tool(read_only=True, concurrency_safe=True, open_world=False)
-async def add(a: int, b: int) -> int:
-    """Add two numbers."""
-    return a + b
-
-
-def _no_objection(_: JsonObject) -> None:
-    pass
-
-
-@tool(read_only=True, concurrency_safe=True, open_world=False, check=_no_objection)
-async def add_checked(a: int, b: int) -> int:
-    """Add two numbers; a check of the tool's own keeps the call from taking any short way through the phases."""
-    return a + b
+from bench.contestants.shapes import DURABLE, SHAPES
 
 
 @tool(read_only=True, concurrency_safe=True, open_world=False)
@@ -32,16 +21,49 @@ async def nap(a: int, b: int) -> int:
     return a + b
 
 
+def _check(arguments: JsonObject) -> None:
+    if arguments["a"] == arguments["b"] == -1:
+        raise ValueError("the sum is negative")
+
+
+async def _hook(_: HookQuestion) -> None:
+    pass
+
+
+_READ_ONLY = ToolOptions(read_only=True, concurrency_safe=True, open_world=False)
+_OPTIONS: Mapping[str, ToolOptions] = {
+    "add_sensitive": {**_READ_ONLY, "sensitive": ("/pin",)},
+    "add_checked": {**_READ_ONLY, "check": _check},
+    "add_allowed": {"read_only": False, "concurrency_safe": True},
+}
+_HOOKS = (Hook(name="bench", event=HookEvent.PRE_TOOL_USE, runner=FunctionHook(_hook)),)
+_RULES = (Rule(ref="bench", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("local.add_allowed",)),)
+
+
 @asynccontextmanager
 async def opened() -> AsyncGenerator[Mapping[str, Callable[[], Awaitable[object]]]]:
-    """Open a runtime with one surface; what a model wrote comes as bytes, what a program wrote as a dictionary."""
-    arguments: JsonObject = {**ARGUMENTS}
-    spelled = ARGUMENTS_JSON.encode()
-    async with Runtime.open(tools=[add, add_checked, nap]) as rt:
-        surface = await rt.surface()
-        yield {
-            "add": lambda: rt.call("add", arguments, surface=surface),
-            "add_bytes": lambda: rt.call("add", spelled, surface=surface),
-            "add_checked": lambda: rt.call("add_checked", spelled, surface=surface),
-            "nap": lambda: rt.call("nap", spelled, surface=surface),
+    """Open a runtime without hooks and rules, one with a hook and one with a rule; arguments are JSON bytes."""
+    tools = {
+        shape.name: tool(**_OPTIONS.get(shape.name, _READ_ONLY))(shape.function)
+        for shape in SHAPES
+        if shape.name != DURABLE
+    }
+    hooked, allowed = tools.pop("add_hooked"), tools.pop("add_allowed")
+    async with AsyncExitStack() as stack:
+        plain = await stack.enter_async_context(Runtime.open(tools=[*tools.values(), nap]))
+        with_hook = await stack.enter_async_context(Runtime.open(tools=[hooked], hooks=_HOOKS))
+        with_rule = await stack.enter_async_context(Runtime.open(tools=[allowed], rules=_RULES))
+        surface = await plain.surface()
+        runtimes = {
+            "add_hooked": (with_hook, await with_hook.surface()),
+            "add_allowed": (with_rule, await with_rule.surface()),
         }
+        calls: dict[str, Callable[[], Awaitable[object]]] = {}
+        for shape in SHAPES:
+            if shape.name != DURABLE:
+                rt, shown = runtimes.get(shape.name, (plain, surface))
+                calls[shape.name] = partial(rt.call, shape.name, shape.arguments.encode(), surface=shown)
+        arguments: JsonObject = {**ARGUMENTS}
+        calls["add_dictionary"] = partial(plain.call, "add", arguments, surface=surface)
+        calls["nap"] = partial(plain.call, "nap", ARGUMENTS_JSON.encode(), surface=surface)
+        yield calls
