@@ -2,7 +2,7 @@
 
 from agenttool.codec.canonical import canonical_json, digest_of, digest_of_any, digest_of_bytes, record_digest
 from agenttool.codec.depth import SHALLOW, is_too_deep
-from agenttool.codec.flat import FlatReader, flat_reader, flat_values, shaped
+from agenttool.codec.flat import flat_reader, shaped
 from agenttool.codec.own import read_own, write_own
 from agenttool.codec.read import (
     UNREADABLE,
@@ -20,14 +20,12 @@ from agenttool.codec.write import Spelled, json_bytes, sorted_json, to_json, wri
 __all__ = [
     "SHALLOW",
     "UNREADABLE",
-    "FlatReader",
     "Spelled",
     "canonical_json",
     "digest_of",
     "digest_of_any",
     "digest_of_bytes",
     "flat_reader",
-    "flat_values",
     "from_json",
     "is_too_deep",
     "json_bytes",

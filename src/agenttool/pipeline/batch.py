@@ -130,7 +130,6 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
         call.gate = gate
         call.fault = call.fault or wanted[index].fault
         call.shown = wanted[index].shown
-        call.is_special = call.is_special or gate is not None or call.fault is not None or bool(call.shown.unseen)
         call.request = replace(
             call.request,
             depends_on=needed or None,

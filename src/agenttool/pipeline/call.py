@@ -64,7 +64,9 @@ class Call(Live, eq=False):
     """One call on its way. It is also the `Job` that its executor is handed.
 
     Attributes:
-        standing: by which a plain call was started, as long as its start is not told.
+        unwritten: the last step that is not in the journal yet. Steps that follow one another without a wait are
+            written together: a call that was admitted, allowed and started is one fact.
+        verdict: the standing verdict that allowed it, as long as that is not written.
         unique: what its id and those of all its records are made of.
         gate: that of the batch it belongs to, which it passes before the runtime's.
         goes_on_until: when the work that nobody could stop ends; until then its turns are not given to others.
@@ -88,7 +90,6 @@ class Call(Live, eq=False):
         scheduler_policy: that of the batch it belongs to.
         leaves_in_order: its result leaves a batch in order, so that it may have to wait once it is made.
         made: what is told of its end when such a result leaves.
-        is_special: there is more to it than a name and its arguments, so that it goes the long way, or ends it.
     """
 
     core: Core
@@ -98,7 +99,6 @@ class Call(Live, eq=False):
     invocation_id: InvocationId
     fault: str | None = None
     parent: "Call | None" = None
-    is_special: bool = False
     depth: int = 0
     shown: Shown = AS_IT_IS
     scheduler_policy: SchedulerPolicy | None = None
@@ -142,7 +142,8 @@ class Call(Live, eq=False):
     hints: tuple[HookHint, ...] = ()
     opinions: tuple[Opinion, ...] = ()
     hook_context: tuple[JsonObject, ...] = ()
-    standing: Verdict | None = None
+    unwritten: Step | None = None
+    verdict: Verdict | None = None
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- there before any tool sees it
     lost: Unresolved | None = None
     allowed_until: Timestamp | None = None
@@ -158,17 +159,29 @@ class Call(Live, eq=False):
         return ResultId("res_" + self.unique)
 
     def note(self, step: Step, data: FactData = None) -> int:
-        """Note a step of this call and give the moment; a start that was not told yet is told first."""
-        if self.standing is not None:
-            self.tell_launch()
+        """Write a step of this call to the journal, after those that are not written yet; return its time."""
+        if self.unwritten is not None:
+            self.flush()
         return self._note(step, data)
 
-    def tell_launch(self) -> None:
-        """Note that a plain call was started, unless that is told already."""
-        standing, self.standing = self.standing, None
-        if standing is not None and self.tool is not None and self.tool.plain_facts is not None:
-            launched = Launched(self.request, standing, self.invocation_id, self.tool.plain_facts.record)
+    def publish(self) -> None:
+        """Make the call visible before it waits: list it as open, and write the steps that are not written yet."""
+        self.core.calls[self.invocation_id] = self
+        self.flush()
+
+    def flush(self) -> None:
+        """Write the steps that are not in the journal yet."""
+        last, self.unwritten = self.unwritten, None
+        if last is None:
+            return
+        verdict, self.verdict = self.verdict, None
+        if last is steps.LAUNCHED and verdict is not None and self.facts is not None:
+            launched = Launched(self.request, verdict, self.invocation_id, self.facts)
             self._note(steps.LAUNCHED, launched, self.started_ns)
+            return
+        self._note(steps.ADMITTED, self.request)
+        if verdict is not None:
+            self._note(steps.JUDGED, self._decision(verdict, self.request.model_input))
 
     def _note(self, step: Step, data: FactData, moment: int = 0) -> int:
         sequence = self.events
@@ -180,7 +193,6 @@ class Call(Live, eq=False):
     def next_mutation(self) -> MutationId:
         """Name the next change of this call's input."""
         self.mutations += 1
-        self.is_special = True
         return self.mutation_refs()[-1]
 
     def mutation_refs(self) -> tuple[MutationId, ...]:
@@ -196,6 +208,9 @@ class Call(Live, eq=False):
     def decided(self, verdict: Verdict, judged: bytes) -> Decided:
         """Make the evidence of the next decision about this call."""
         self.decisions += 1
+        return self._decision(verdict, judged)
+
+    def _decision(self, verdict: Verdict, judged: bytes) -> Decided:
         decision_id = DecisionId(f"dec_{self.unique}-{self.decisions}")
         return Decided(verdict, judged, decision_id, self.request.redactor, digest_key=self.digest_key)
 
@@ -251,7 +266,6 @@ class Call(Live, eq=False):
 
     def change_context(self, changes: JsonObject) -> None:
         """Remember what the tool wants to change; what becomes of it is decided when it has ended."""
-        self.is_special = True
         self.wanted_changes = {**(self.wanted_changes or {}), **parse_object(json_bytes(changes))}
 
     @property
@@ -349,7 +363,6 @@ class Call(Live, eq=False):
 
     def goes_on(self, ended: "asyncio.Future[None]") -> None:
         """Remember that the tool's work goes on after the call."""
-        self.is_special = True
         self.goes_on_until = ended
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:
@@ -357,6 +370,8 @@ class Call(Live, eq=False):
         self.note(steps.NATIVE_IDS, native_ids(source, ids, self.scrubber))
 
     def _report(self, update: Update) -> None:
+        if self.unwritten is not None:
+            self.flush()
         if self.status is None or self.result is not None:
             return
         if self.limit is not None:

@@ -131,7 +131,6 @@ def _held(call: Call, call_input: JsonObject, question: Question | None) -> Held
     if tool is None or call.status is None:
         return None
     call.is_held = True
-    call.is_special = True
     reach = None if call.surface is None else call.surface.reach
     return Held(
         name=asked.name,

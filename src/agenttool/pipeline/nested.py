@@ -31,12 +31,11 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         InvocationId("inv_" + unique),
         fault,
         parent,
-        is_special=True,
         depth=parent.depth + 1,
     )
     if parent.abort_reason is not None:
         call.abort_reason = parent.abort_reason
-    parent.is_special = True
+    parent.flush()  # the journal has the parent's start before any step of this call
     children = parent.children = parent.children if parent.children is not None else {}
     children[call.invocation_id] = call
     try:

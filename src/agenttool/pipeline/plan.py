@@ -41,9 +41,9 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
         found = surfaces.by_id[surface_id]
     except (AttributeError, KeyError, TypeError):
         request = Request(name, written, None, native_call_id, actor_ref)
-        return _astray(Call(core, request, None, unique, invocation_id, fault, is_special=True), surfaces, surface)
+        return _astray(Call(core, request, None, unique, invocation_id, fault), surfaces, surface)
     request = Request(name, written, surface_id, native_call_id, actor_ref)
-    return Call(core, request, found, unique, invocation_id, fault, None, fault is not None)
+    return Call(core, request, found, unique, invocation_id, fault)
 
 
 def _astray(call: Call, surfaces: Surfaces, given: object) -> Call:

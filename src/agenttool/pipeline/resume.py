@@ -66,7 +66,6 @@ def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None)
         None,
         opened.invocation_id.partition("_")[2],
         opened.invocation_id,
-        is_special=True,
         tool=tool,
         is_held=True,
         phase=Phase.EXECUTE if opened.kind in _AT_WORK else Phase.PERMISSION,

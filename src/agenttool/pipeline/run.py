@@ -1,47 +1,42 @@
-"""The twelve phases of one call, in order. Whatever happens, there is a result."""
+"""The twelve phases of one call, in order. Read this first: every call of every tool goes through `attempt`.
+
+A phase that most calls do not need is behind a condition that was decided when the tool was declared (`Tool`), or that
+can be checked without a wait. There is no second path.
+"""
 
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.express import NOT_PLAIN, ToBeKept, begin_kept, express, give_back
 from agenttool.pipeline.failed import error_of_interruption, failed
 from agenttool.pipeline.held import awake, unkept
 from agenttool.pipeline.parking import leave_parked
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
-from agenttool.pipeline.phases.execute import execute
+from agenttool.pipeline.phases.execute import Unfinished, begin
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.parse_schema import parse_schema
-from agenttool.pipeline.phases.permission import has_expired, permission
+from agenttool.pipeline.phases.permission import has_expired, is_allowed_outright, permission
 from agenttool.pipeline.phases.persist_result import persist_result
 from agenttool.pipeline.phases.post_hooks import post_hooks
 from agenttool.pipeline.phases.pre_hooks import pre_hooks
 from agenttool.pipeline.phases.prepare_observable_input import prepare_observable_input
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
-from agenttool.pipeline.phases.schedule import give_way, release, schedule
+from agenttool.pipeline.phases.schedule import give_way, release, schedule, takes_free_turn
 from agenttool.pipeline.phases.validate_values import validate_values
-from agenttool.pipeline.started import Waiting, carry
 from agenttool.pipeline.stopping import refuse_if_stopped
-from agenttool.records import ToolResult
+from agenttool.pipeline.tool import Tool
+from agenttool.records import JsonObject, ToolResult
 from agenttool.results.mapping import Mapped
 
 
-async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 -- every way to an end, side by side
+async def run_call(call: Call) -> ToolResult:
     """Carry one call through every phase. Whatever happens, there is a result.
 
-    If the caller's own task was canceled meanwhile, the cancellation goes on once the result is written.
+    If the caller's own task was canceled meanwhile, the cancellation is raised once the result is written.
     """
     core = call.core
     try:
         if core.durable and not core.is_awake:
             await awake(call)
-        output = express(call)
-        if output is NOT_PLAIN:
-            mapped = await attempt(call)
-        else:
-            if type(output) is ToBeKept:
-                output = await begin_kept(call, output)
-            if type(output) is Waiting:
-                output = await carry(call, output, give_back)
-            mapped = map_result(call, output)
+        mapped = await attempt(call)
     except ToolFailure as failure:
         mapped = failed(call, failure.error)
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure, and a result like any other
@@ -65,33 +60,47 @@ async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 --
 
 
 async def attempt(call: Call) -> Mapped:
-    """Do the work, or raise the `ToolFailure` that says why not."""
-    call.core.calls[call.invocation_id] = call
-    tool = resolve_tool(call)
-    refuse_if_stopped(call)
-    parsed = parse_schema(call, tool)
-    validate_values(call, tool, parsed)
-    observable = prepare_observable_input(call, tool, parsed)
-    proposed = await pre_hooks(call, tool, observable)
-    refuse_if_stopped(call)
-    call_input = await permission(call, tool, proposed)
-    refuse_if_stopped(call)
+    """Do phases 1 to 9, or raise the `ToolFailure` that says which one refused the call."""
+    tool = resolve_tool(call)  # 1
+    if call.abort_reason is not None:
+        refuse_if_stopped(call)
+    call_input = parse_schema(call, tool)  # 2
+    if tool.has_checks:
+        validate_values(call, tool, call_input)  # 3
+    if tool.has_normal_form:
+        call_input = prepare_observable_input(call, tool, call_input)  # 4
+    if tool.has_pre_hooks:
+        call_input = await pre_hooks(call, tool, call_input)  # 5
+        refuse_if_stopped(call)
+    if not is_allowed_outright(call, tool, call_input):
+        call_input = await permission(call, tool, call_input)  # 6
+        refuse_if_stopped(call)
+    if not takes_free_turn(call, tool, call_input):
+        call_input = await _wait_for_turn(call, tool, call_input)  # 7
+    try:
+        output = begin(call, tool, call_input)  # 8
+        if type(output) is Unfinished:
+            output = await output.rest
+    finally:
+        release(call)
+    if call.gate is not None:
+        await give_way(call)
+    return map_result(call, output)  # 9
+
+
+async def _wait_for_turn(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:
+    """Wait for a turn; a permission that ended meanwhile is asked for again. Return the input that may run."""
     await schedule(call, tool, call_input)
-    while has_expired(call):  # it waited longer than its permission holds
+    while has_expired(call):
         release(call)
         call_input = await permission(call, tool, call_input)
         refuse_if_stopped(call)
         await schedule(call, tool, call_input)
-    try:
-        output = await execute(call, tool, call_input)
-    finally:
-        release(call)
-    await give_way(call)
-    return map_result(call, output)
+    return call_input
 
 
 async def finish(call: Call, mapped: Mapped) -> ToolResult:
-    """Let hooks see the result, and put its bytes where they belong."""
+    """Do phases 10 and 11: let hooks see the result, and put its bytes where they belong."""
     try:
         mapped = await post_hooks(call, mapped)
         return await persist_result(call, mapped)

@@ -2,38 +2,17 @@
 
 import asyncio
 from asyncio import CancelledError
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.stopping import acknowledge, failure_of_stop, stop
-from agenttool.records import AbortReason, ErrorClass, Live
+from agenttool.records import AbortReason, ErrorClass
 from agenttool.results.failure import guided
 from agenttool.scheduler.drive import CLOSED_ITSELF, Drive, Stopped
 
 ENDED_EARLY = (CancelledError, GeneratorExit)
 """What a tool may raise that means something else when it comes from above."""
-
-
-class Waiting(Live, eq=False, gc=False):
-    """A run that has begun and waits for something; let go of as soon as somebody goes on with it."""
-
-    work: Coroutine[object, object, object]
-    awaited: object
-
-
-def start(call: Call, work: Coroutine[object, object, object]) -> object:
-    """Let a tool begin; give its native output if it never waits, and otherwise what it waits for.
-
-    Raises:
-        ToolFailure: canceled; and whatever the tool raises.
-    """
-    try:
-        return Waiting(work, work.send(None))
-    except StopIteration as end:
-        return end.value
-    except ENDED_EARLY as error:
-        return end_early(call, error)
 
 
 def end_early(call: Call, error: CancelledError | GeneratorExit) -> object:
@@ -49,27 +28,24 @@ def end_early(call: Call, error: CancelledError | GeneratorExit) -> object:
     raise RuntimeError(CLOSED_ITSELF) from error
 
 
-async def carry(call: Call, run: Waiting, release: Callable[[Call], None] | None = None) -> object:
-    """Go on with a tool that waits for something: from now on it can be stopped, and its time runs.
+async def carry(call: Call, work: Coroutine[object, object, object], awaited: object) -> object:
+    """Drive a tool that waits for something to its end: from now on it can be stopped, and its time runs.
 
     Raises:
         ToolFailure: timeout, canceled, sibling_canceled; and whatever the tool raises.
     """
-    core = call.core
-    core.calls[call.invocation_id] = call
-    call.drive = drive = Drive(core.patience)
+    call.publish()
+    call.drive = drive = Drive(call.core.patience)
     if call.abort_reason is not None:
         drive.stop()
     call.start_clocks()
-    carrying = drive.carry(run.work, run.awaited)
-    del run  # what is awaited may come to hold an error that knows this frame
+    carrying = drive.carry(work, awaited)
+    del work, awaited  # what is awaited may come to hold an error that knows this frame
     try:
         output = await carrying
     finally:
         call.drive = None
         call.stop_clocks()
-        if release is not None:
-            release(call)
     return _ended(call, drive, output)
 
 

@@ -30,7 +30,6 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
     """
     if call.result is not None:
         return False
-    call.is_special = True
     if call.cancellation is None:
         failure = _why_not(call)
         call.cancellation = Cancellation(
@@ -38,7 +37,7 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
         )
         if call.signal is not None:
             call.signal.give()
-        if call.status is not None:
+        if call.status is not None or call.unwritten is not None:
             tell_cancellation(call)
         if failure is None:
             stop(call, reason)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from agenttool.catalog.catalog import Entry
-from agenttool.codec import FlatReader, flat_reader
 from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.match import Hook, HooksOfTool, hooks_of
 from agenttool.policy.subject import Subject
@@ -29,11 +28,11 @@ from agenttool.results.plan import MappingPlan, check_of, plan_mapping
 from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.rates import Bucket
 from agenttool.scheduler.retry import Repeatability, repeatability_of
-from agenttool.scheduler.safety import CallFacts, Safety, safety_of
+from agenttool.scheduler.safety import Safety, safety_of
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.examples import refuse_unfit_examples
-from agenttool.schema.flat import flat_kinds
 from agenttool.schema.plain import is_plain
+from agenttool.schema.typed_reader import TypedReader, typed_reader
 from agenttool.schema.views import model_view
 from agenttool.schema.weight import is_costly
 
@@ -45,10 +44,13 @@ class Tool:
     """One tool, ready to run. Its flags spare every call the question they answer.
 
     Attributes:
-        plain_facts: what the gate must know, if no phase before it has anything to ask about a call to this tool.
-        is_silent: a run can tell nothing before it waits, so that its start need not be told before that.
-        direct: its function, for values as `read_flat` gives them.
-        read_flat: reads and checks an input of plain values at once, and gives them in the order that `direct` takes.
+        read_typed: reads and checks an input of plain values at once; none if only the schema can check it.
+        is_judged_by_call: a hook or a classifier has a say about each call, besides the rules.
+        has_checks: phase 3 has something to do.
+        has_normal_form: phase 4 has something to do.
+        has_common_start: its calls share their scheduling facts and hide no field, so that the journal can hold the
+            steps up to the start as one fact.
+        needs_run_loop: a failed run may be repeated or tells the rate limiter to wait, or the answer comes later.
         inline_below: a result of at most so many characters is delivered as it is; none if a hook wants to look.
     """
 
@@ -79,10 +81,12 @@ class Tool:
     modifier_policy: ContextModifierPolicy | None
     mapping: MappingPlan
     persistence: PersistencePolicy
-    plain_facts: CallFacts | None
-    is_silent: bool
-    direct: Callable[..., Coroutine[object, object, object]] | None
-    read_flat: FlatReader | None
+    read_typed: TypedReader | None
+    has_checks: bool
+    has_normal_form: bool
+    has_common_start: bool
+    is_judged_by_call: bool
+    needs_run_loop: bool
     has_effects: bool
     has_pre_hooks: bool
     has_post_hooks: bool
@@ -150,16 +154,6 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     repeatability = repeatability_of(profile, idempotent=profile.supports_retries)
     own = None if declared.rate_limit is None else Bucket(declared.rate_limit)
     buckets = tuple(each for each in (own, source) if each is not None)
-    asks = (
-        buckets,
-        repeatability.supports_retries,
-        contract.internal_only_fields,
-        declared.check_values,
-        declared.preflight,
-    )
-    is_plain = not (any(asks) or declared.normalize or redactor or its_hooks.by_event or subject.computed)
-    is_flat = is_plain and declared.is_silent and declared.later is None
-    read_flat = _flat_reader_of(declared, model_schema) if is_flat else None
     return Tool(
         entry=entry,
         tool_id=entry.tool_id,
@@ -193,11 +187,16 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
             supports_artifacts=bool(profile.supports_artifacts),
         ),
         persistence=persistence,
-        # Defaults that a model left out are filled in, and that is a change to be told.
-        plain_facts=safety.static if is_plain and (read_flat is not None or not contract.defaults) else None,
-        is_silent=declared.is_silent,
-        direct=None if read_flat is None or declared.direct is None else declared.direct.function,
-        read_flat=read_flat,
+        read_typed=None if contract.internal_only_fields else typed_reader(model_schema),
+        has_checks=declared.check_values is not None or declared.preflight is not None,
+        has_normal_form=bool(contract.defaults) or declared.normalize is not None,
+        has_common_start=redactor is None and safety.static is not None,
+        is_judged_by_call=bool(
+            subject.computed
+            or its_hooks.at(HookEvent.PERMISSION_REQUEST)
+            or its_hooks.at(HookEvent.PERMISSION_DECISION)
+        ),
+        needs_run_loop=repeatability.supports_retries or bool(buckets) or declared.later is not None,
         has_effects=interface.is_read_only is not True,
         has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
         has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
@@ -211,14 +210,6 @@ def _idle_timeout_of(profile: ExecutionProfile) -> float | None:
     behavior = profile.timeout_behavior
     limit = behavior.get("idle_timeout_ms") if isinstance(behavior, dict) else None
     return limit / 1000 if isinstance(limit, int | float) and limit > 0 else None
-
-
-def _flat_reader_of(declared: DeclaredTool, schema: JsonObject) -> FlatReader | None:
-    """Make a reader for a tool that takes plain values and can be started with them directly."""
-    kinds, direct = flat_kinds(schema), declared.direct
-    if kinds is None or direct is None or set(direct.names) != kinds.keys():
-        return None
-    return flat_reader({name: kinds[name] for name in direct.names})
 
 
 def _schemas_of(declared: DeclaredTool, contract: InputContract) -> tuple[JsonObject, JsonObject]:

@@ -1,6 +1,6 @@
 """A tool as an adapter declares it: its records, and the code behind them."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from agenttool.ports.executor import Executor
@@ -30,21 +30,11 @@ Locks = Callable[[JsonObject], Iterable[ResourceLock]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Direct:
-    """A coroutine function that is all there is to a run: it takes the input's members, in this order, as they came."""
-
-    names: tuple[str, ...]
-    function: Callable[..., Coroutine[object, object, object]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeclaredTool:
     """What an adapter, or a person with plain records, hands to the catalog.
 
     The records say what the tool is; the callables are the parts of that description that only code can give.
-    `is_silent` promises that a run reports nothing through its job before it first waits for something; `direct` is
-    another way to start such a run, for whoever has the values at hand and no object that holds them. A tool has
-    `later` if a run only hands the work over, and the answer comes by some other way.
+    A tool has `later` if a run only hands the work over, and the answer comes by some other way.
     """
 
     declaration: ToolDeclaration
@@ -60,6 +50,4 @@ class DeclaredTool:
     map_result: Callable[[object], object] | None = None
     rate_limit: RateLimit | None = None
     is_trusted: bool = False
-    is_silent: bool = False
-    direct: Direct | None = None
     later: AnswersLater | None = None

@@ -92,19 +92,16 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
     if not _NAME.fullmatch(name) or not _NAMESPACE.fullmatch(namespace):
         raise ConfigError(f"a tool may not be named {namespace!r}.{name!r}; use letters, digits, '_' and '-'")
     tool_id = ToolId(f"tool_{namespace}.{name}")
-    executor = FunctionExecutor(function, signature)
     return DeclaredTool(
         declaration=_declaration(signature, options, tool_id, name, namespace),
         interface=_interface(signature, options, tool_id),
         execution_profile=_execution_profile(signature, options, tool_id),
         permission_profile=_permission_profile(signature, options, tool_id),
-        executor=executor,
+        executor=FunctionExecutor(function, signature),
         check_values=_check_of(signature, options),
         normalize=options.get("normalize"),
         locks=options.get("locks"),
         rate_limit=options.get("rate_limit"),
-        is_silent=signature.flavour is Flavour.COROUTINE and signature.context_parameter is None,
-        direct=executor.direct(),
     )
 
 

@@ -1,7 +1,6 @@
 """Run a function: coroutines in place, everything that blocks in a thread."""
 
 import asyncio
-import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
@@ -10,7 +9,6 @@ from typing import cast
 from agenttool.adapters.python.context import Context, Progress
 from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.ports.executor import Job
-from agenttool.ports.tool import Direct
 from agenttool.records import Json
 from agenttool.schema.signature import Convert, Flavour, Signature, WholeNumbers
 
@@ -34,18 +32,6 @@ class FunctionExecutor:
         self.left_behind = LeftBehind()
         is_direct = signature.flavour is Flavour.COROUTINE and signature.context_parameter is None
         self.start: Callable[[Job], _Work] = _direct(function, signature.arguments) if is_direct else self._start
-
-    def direct(self) -> Direct | None:
-        """Give the function itself, if a run is a call of it with the members of the input and nothing else."""
-        converts = self.signature.arguments
-        if self.start == self._start or not (converts is None or isinstance(converts, WholeNumbers)):
-            return None
-        parameters = inspect.signature(self.function, follow_wrapped=False).parameters.values()
-        if any(each.kind is not each.POSITIONAL_OR_KEYWORD for each in parameters):
-            return None
-        return Direct(
-            names=tuple(each.name for each in parameters), function=cast("Callable[..., _Work]", self.function)
-        )
 
     def _start(self, job: Job) -> _Work:
         return _STARTERS[self.signature.flavour](self, self._arguments(job), job)

@@ -22,6 +22,7 @@ TIDY_EVERY = 256
 _PHASE = Phase.EMIT_TERMINAL
 _ENDED = steps.ENDED
 _COMPLETED = steps.COMPLETED
+_LAUNCHED = steps.LAUNCHED
 _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
@@ -34,18 +35,26 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
     call.phase = _PHASE
     core = call.core
     try:
-        if result.error is None and not call.is_special and not call.leaves_in_order:
+        if (
+            result.error is not None
+            or call.mutations
+            or call.children
+            or call.cancellation is not None
+            or call.wanted_changes is not None
+            or call.is_held
+            or call.leaves_in_order
+        ):
+            result = _record_full_end(call, result)
+        elif call.unwritten is _LAUNCHED and call.verdict is not None and call.facts is not None:
             call.result = result
-            standing, tool = call.standing, call.tool
-            if standing is None or tool is None or tool.plain_facts is None:
-                core.journal.note(call, _SUCCEEDED, Ended(result, None, is_plain))
-            else:
-                facts = tool.plain_facts.record
-                asked, mine = call.request, call.invocation_id
-                whole = Completed(asked, standing, mine, facts, result, call.started_ns, is_plain)
-                core.journal.note(call, _COMPLETED, whole)
+            call.unwritten = None
+            whole = Completed(
+                call.request, call.verdict, call.invocation_id, call.facts, result, call.started_ns, is_plain
+            )
+            core.journal.note(call, _COMPLETED, whole)
         else:
-            result = _tell_the_whole_end(call, result)
+            call.result = result
+            call.note(_SUCCEEDED, Ended(result, None, is_plain))
     except StoreError as error:
         result = call.result = unkept(call, result, error)
         with suppress(StoreError):
@@ -61,12 +70,12 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
     return result
 
 
-def _tell_the_whole_end(call: Call, result: ToolResult) -> ToolResult:
-    """Tell the end of a call that failed or has more to tell: changes, a cancellation, other calls, a new context."""
+def _record_full_end(call: Call, result: ToolResult) -> ToolResult:
+    """Record the end of a call that failed, or that changed its input or the context, was held or canceled."""
     if call.mutations:
         result = replace(result, input_mutation_refs=call.mutation_refs())
     call.result = result
-    if call.status is None and call.standing is None:
+    if call.status is None and call.unwritten is None:
         call.note(steps.PLANNED, call.request)
     end = InvocationStatus.SUCCEEDED if result.error is None else outcome_of(result.error).invocation_status
     for child in tuple((call.children or {}).values()):

@@ -1,5 +1,7 @@
 """Phase 8: run the tool, inside the caller's own task, with a deadline and a way to stop it."""
 
+from collections.abc import Coroutine
+
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.away import hand_over
@@ -7,34 +9,89 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.failed import error_of_crash, whole
 from agenttool.pipeline.held import Point, hold, settle
 from agenttool.pipeline.run_evidence import Scheduled
-from agenttool.pipeline.started import Waiting, carry, pause, start
+from agenttool.pipeline.started import ENDED_EARLY, carry, end_early, pause
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
-from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Phase, ToolError
+from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
 from agenttool.results.failure import completed
 from agenttool.scheduler.retry import Attempt, Refusal, Repeatability, next_attempt
 
 _PHASE = Phase.EXECUTE
+_JUDGED = steps.JUDGED
+_LAUNCHED = steps.LAUNCHED
+
+
+class Unfinished(Live, eq=False, gc=False):
+    """A run that did not end at once: await `rest` for its native output."""
+
+    rest: Coroutine[object, object, object]
+
+
+def begin(call: Call, tool: Tool, call_input: JsonObject) -> object:
+    """Start the tool; return its native output, or an `Unfinished` if that takes a wait.
+
+    Raises:
+        ToolFailure: canceled; and whatever the tool raises before it waits.
+    """
+    if call.abort_reason is not None:
+        refuse_if_stopped(call)
+    call.phase = _PHASE
+    call.call_input = call_input
+    if call.unwritten is _JUDGED and tool.has_common_start:
+        call.unwritten = _LAUNCHED
+        call.started_ns = call.core.now_ns()
+    else:
+        _record_start(call)
+    if tool.needs_run_loop or (call.core.durable and (tool.has_effects or call.is_held)):
+        return Unfinished(_run_recorded(call, tool, call_input))
+    return _start(call, tool)
+
+
+def _start(call: Call, tool: Tool) -> object:
+    """Start one run of the tool; return its native output, or an `Unfinished` if it waits for something."""
+    work = tool.start(call)
+    try:
+        awaited = work.send(None)
+    except StopIteration as end:
+        return end.value
+    except ENDED_EARLY as error:
+        return end_early(call, error)
+    return Unfinished(carry(call, work, awaited))
 
 
 async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:
-    """Run the tool and give its native output untouched; one that was declared safe to repeat is tried again.
+    """Run the tool to its end and return its native output.
 
     Raises:
         ToolFailure: execution_failed, timeout, dependency_unavailable, rate_limited, canceled.
     """
-    call.phase = _PHASE
-    refuse_if_stopped(call)
-    call.call_input = call_input
+    output = begin(call, tool, call_input)
+    return await output.rest if type(output) is Unfinished else output
+
+
+def _record_start(call: Call) -> None:
+    """Record the start of a call that waited, or whose steps cannot be written together."""
     if call.status is InvocationStatus.QUEUED:
         call.started_ns = call.note(steps.RESUMED)
     else:
         call.started_ns = call.note(steps.STARTED, None if call.facts is None else Scheduled(call.facts))
+
+
+async def _run_recorded(call: Call, tool: Tool, call_input: JsonObject) -> object:
+    """Run a tool that is repeated or answers later; one with effects only once its start is on disk.
+
+    Raises:
+        ToolFailure: as `execute`; dependency_unavailable if the store cannot be written, and nothing has run.
+    """
+    is_in_journal = call.unwritten is _LAUNCHED and tool.repeatability is None
+    call.publish()
     if tool.later is not None:
         return await hand_over(call, tool.later, lambda: run(call, tool))
     if call.core.durable and (tool.has_effects or call.is_held):
-        hold(call, Point.RUNNING, call_input)
+        if not is_in_journal:  # the journal's one fact is enough to end the call after a crash, not to repeat it
+            hold(call, Point.RUNNING, call_input)
         await settle(call)
+        refuse_if_stopped(call)
     return await run(call, tool)
 
 
@@ -47,8 +104,8 @@ async def run(call: Call, tool: Tool) -> object:
     number = 1
     while True:
         try:
-            output = start(call, tool.start(call))
-            return await carry(call, output) if type(output) is Waiting else output
+            output = _start(call, tool)
+            return await output.rest if type(output) is Unfinished else output
         except Exception as failure:
             error = whole(call, failure.error) if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
             _heed(call, tool, error)

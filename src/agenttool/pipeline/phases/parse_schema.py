@@ -1,6 +1,6 @@
 """Phase 2: the model's input against the schema that the model was shown."""
 
-from agenttool.codec import SHALLOW, is_too_deep, parse_object
+from agenttool.codec import SHALLOW, UNREADABLE, is_too_deep, parse_object
 from agenttool.codec.depth import MAX_DEPTH
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.journal import steps
@@ -12,10 +12,14 @@ from agenttool.results.failure import guided
 from agenttool.schema.compile import MAX_MISFITS
 
 _PHASE = Phase.PARSE_SCHEMA
+_ADMITTED = steps.ADMITTED
 
 
 def parse_schema(call: Call, tool: Tool) -> JsonObject:
-    """Read the input and hold it to the model's schema; what comes back is the call's own copy.
+    """Read the input and check it against the model's schema; return the call's own copy.
+
+    A tool whose parameters are plain values has a reader that does both at once. What that reader refuses is read
+    again: the schema also accepts `1.0` for an integer, and only the schema can explain what is wrong.
 
     Raises:
         ToolFailure: schema_validation_failed, saying where and what to do, never what was there.
@@ -23,6 +27,25 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
     call.phase = _PHASE
     if call.fault is not None:
         raise misfit(call, call.fault)
+    if tool.read_typed is not None:
+        try:
+            parsed = tool.read_typed(call.request.model_input)
+        except UNREADABLE:
+            parsed = _read_and_check(call, tool)
+    else:
+        parsed = _read_and_check(call, tool)
+    if tool.redactor is not None:
+        call.learn_secrets(parsed)
+    call.unwritten = _ADMITTED
+    return parsed
+
+
+def _read_and_check(call: Call, tool: Tool) -> JsonObject:
+    """Read any JSON object and check it against the schema.
+
+    Raises:
+        ToolFailure: schema_validation_failed.
+    """
     try:
         parsed = parse_object(call.request.model_input, what="arguments")
     except RecordError as error:
@@ -35,9 +58,6 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
     if tool.internal_only and not tool.internal_only.isdisjoint(parsed):
         names = ", ".join(sorted(tool.internal_only & parsed.keys()))
         raise misfit(call, f"{names} is not for callers to set; leave it out")
-    if tool.redactor is not None:
-        call.learn_secrets(parsed)
-    call.note(steps.ADMITTED, call.request)
     return parsed
 
 

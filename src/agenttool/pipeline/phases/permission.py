@@ -16,6 +16,27 @@ from agenttool.policy.verdict import refusal
 from agenttool.records import Behavior, ErrorClass, HookEvent, JsonObject, Phase
 
 _PHASE = Phase.PERMISSION
+_ALLOW = Behavior.ALLOW
+_ADMITTED = steps.ADMITTED
+_JUDGED = steps.JUDGED
+
+
+def is_allowed_outright(call: Call, tool: Tool, proposed: JsonObject) -> bool:
+    """Apply the standing verdict if it allows every call of this tool and nothing else has a say about this one."""
+    core = call.core
+    if tool.is_judged_by_call or call.hints or core.advisers:
+        return False
+    verdict = core.policy.standing(tool.subject)
+    if verdict is None or verdict.behavior is not _ALLOW:
+        return False
+    call.phase = _PHASE
+    if call.unwritten is _ADMITTED:
+        call.unwritten = _JUDGED
+        call.verdict = verdict
+        call.decisions = 1
+    else:
+        call.note(_JUDGED, call.decided(verdict, _spelled(call, proposed)))
+    return True
 
 
 async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
@@ -25,6 +46,7 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
         ToolFailure: permission_denied, policy_blocked, approval_rejected, or the failure of a hook that stands here.
     """
     call.phase = _PHASE
+    call.publish()
     if HookEvent.PERMISSION_REQUEST in tool.hooks.by_event:
         rounds = await hook_round(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)

@@ -17,8 +17,7 @@ async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> JsonObjec
         ToolFailure: hook_blocked, hook_failed, input_mutation_failed, schema_validation_failed, invalid_arguments.
     """
     call.phase = _PHASE
-    if not tool.has_pre_hooks:
-        return observable
+    call.publish()
     rounds = await hook_round(call, tool, _EVENT, observable)
     refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
     proposed = observable

@@ -1,5 +1,7 @@
 """Phase 1: find the tool by name or alias inside the current surface, and nowhere else."""
 
+from agenttool.catalog.entry import Entry
+from agenttool.catalog.surface import Surface
 from agenttool.catalog.unresolved import NO_SURFACE, Unresolved, not_shown
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
@@ -31,21 +33,33 @@ def resolve_tool(call: Call) -> Tool:
         ToolFailure: unknown_tool, blocked_tool, schema_not_loaded.
     """
     surface = call.surface
-    if call.depth > MAX_DEPTH:
-        raise _unresolved(call, TOO_DEEP)
     if surface is None:
         raise _unresolved(call, call.lost or NO_SURFACE)
+    found = surface.entries[call.request.name]
+    if found is None or call.depth > MAX_DEPTH or call.shown.unseen:
+        found = _look_up(call, surface)
+    call.tool = tool = call.core.tools[found]
+    call.tool_id = tool.tool_id
+    if tool.redactor is not None:
+        call.request = replace(call.request, redactor=tool.redactor)
+    return tool
+
+
+def _look_up(call: Call, surface: Surface) -> Entry:
+    """Find a tool that is called by an alias, or that may not have been shown to the caller.
+
+    Raises:
+        ToolFailure: unknown_tool, blocked_tool, schema_not_loaded.
+    """
+    if call.depth > MAX_DEPTH:
+        raise _unresolved(call, TOO_DEEP)
     found = surface.entries[call.request.name] or surface.resolve(call.request.name, call.shown.known_as)
     unseen = call.shown.unseen
     if unseen and not isinstance(found, Unresolved) and found.tool_id in unseen:
         found = not_shown(found.qualified_name, unseen[found.tool_id])
     if isinstance(found, Unresolved):
         raise _unresolved(call, found)
-    call.tool = tool = call.core.tools[found]
-    call.tool_id = tool.tool_id
-    if tool.redactor is not None:
-        call.request = replace(call.request, redactor=tool.redactor)
-    return tool
+    return found
 
 
 def _unresolved(call: Call, found: Unresolved) -> ToolFailure:

@@ -20,6 +20,20 @@ from agenttool.scheduler.safety import CallFacts, facts_of
 _PHASE = Phase.SCHEDULE
 
 
+def takes_free_turn(call: Call, tool: Tool, call_input: JsonObject) -> bool:
+    """Take a turn if the call need not wait for anything; return False, without a trace, if it may have to."""
+    if tool.buckets or call.gate is not None or call.parent is not None:
+        return False
+    facts = tool.safety.static or facts_of(tool.safety, call_input)
+    turn = call.core.gate.try_enter(facts)
+    if turn is None:
+        return False
+    call.phase = _PHASE
+    call.facts = facts.record
+    call.turn = turn
+    return True
+
+
 async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
     """Give the call its turn, in its batch and in the runtime; it is given back with `release`.
 
@@ -27,6 +41,7 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
         ToolFailure: canceled, sibling_canceled, rate_limited.
     """
     call.phase = _PHASE
+    call.publish()
     facts = facts_of(tool.safety, call_input)
     call.facts = facts.record
     within = None if call.parent is None else call.parent.own_turn()
@@ -44,7 +59,10 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
 
 def release(call: Call) -> None:
     """Give the turns back, once nothing of the call runs any more."""
-    outlast(call, lambda: _leave(call))
+    if call.goes_on_until is None:
+        _leave(call)
+    else:
+        outlast(call, lambda: _leave(call))
 
 
 async def give_way(call: Call) -> None:

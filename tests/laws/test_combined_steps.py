@@ -1,4 +1,4 @@
-"""The express lane beside the long way: for the same call they tell the same story, to the last record."""
+"""Steps that are written together give the same records as steps that are written one by one."""
 
 import asyncio
 import dataclasses
@@ -99,14 +99,14 @@ inputs = st.one_of(
 )
 
 
-async def story(work, said, arguments, *, the_long_way):
+async def story(work, said, arguments, *, one_by_one):
     """Make one call of a scripted tool; give its steps and every record of it."""
     probe = scripted_tool("probe", WORKS[work], schema=SCHEMA, **said)
-    steps, told = await told_of(probe, arguments, the_long_way=the_long_way)
+    steps, told = await told_of(probe, arguments, one_by_one=one_by_one)
     return steps, [*told, probe.executor.inputs]
 
 
-async def told_of(probe, arguments, *, the_long_way, meet=None):
+async def told_of(probe, arguments, *, one_by_one, meet=None):
     """Make one call in a world where time stands and ids count; give its steps and every record of it."""
     log = MemoryLog()
     world = World(clock=FakeClock(), ids=CountingIds(), log=log, payloads=MemoryPayloads())
@@ -114,9 +114,14 @@ async def told_of(probe, arguments, *, the_long_way, meet=None):
         asyncio.timeout(BOUND_S),
         Runtime(world, tools=[probe], policy=Policy(book=RuleBook([ALLOW]))) as runtime,
     ):
-        if the_long_way:
+        if one_by_one:
             tools = runtime._core.tools
-            tools.update({entry: dataclasses.replace(tools[entry], plain_facts=None) for entry in runtime._catalog})
+            tools.update(
+                {
+                    entry: dataclasses.replace(tools[entry], has_common_start=False, read_typed=None)
+                    for entry in runtime._catalog
+                }
+            )
         if meet is not None:
             meet(runtime)
         surface = await runtime.surface()
@@ -132,18 +137,18 @@ async def told_of(probe, arguments, *, the_long_way, meet=None):
 
 
 @given(st.sampled_from(sorted(WORKS)), facts, inputs)
-def test_a_call_tells_the_same_whichever_way_it_went(work, said, arguments):
-    short, told = asyncio.run(story(work, said, arguments, the_long_way=False))
-    long, told_at_length = asyncio.run(story(work, said, arguments, the_long_way=True))
-    assert "launched" not in long
-    assert told == told_at_length
-    assert ("launched" in short) == ("started" in long)
+def test_a_call_has_the_same_records_whichever_way_its_steps_are_written(work, said, arguments):
+    short, together = asyncio.run(story(work, said, arguments, one_by_one=False))
+    long, apart = asyncio.run(story(work, said, arguments, one_by_one=True))
+    assert not {"launched", "completed"} & set(long)
+    assert together == apart
+    assert bool({"launched", "completed"} & set(short)) == ("started" in long)
 
 
 @pytest.mark.parametrize("work", sorted(WORKS))
-def test_every_one_of_these_tools_takes_the_express_lane(work):
-    steps, _ = asyncio.run(story(work, {}, '{"n": 1}', the_long_way=False))
-    assert steps[0] == "launched"
+def test_the_steps_of_every_one_of_these_tools_are_written_together(work):
+    steps, _ = asyncio.run(story(work, {}, '{"n": 1}', one_by_one=False))
+    assert steps[0] in {"launched", "completed"}
 
 
 class Far:
@@ -188,16 +193,16 @@ class Far:
 
 
 @pytest.mark.parametrize("way", ["later", "badly", "before the acknowledgement", "at once", "refused", "unheard"])
-def test_a_call_that_is_answered_later_tells_the_same_whichever_way_it_went(way):
-    async def each(*, the_long_way):
+def test_a_deferred_call_has_the_same_records_whichever_way_its_steps_are_written(way):
+    async def each(*, one_by_one):
         far = Far(way)
         probe = dataclasses.replace(scripted_tool("probe", far.send, schema=SCHEMA), later=far)
-        steps, told = await told_of(probe, {"n": 1}, the_long_way=the_long_way, meet=far.meet)
+        steps, told = await told_of(probe, {"n": 1}, one_by_one=one_by_one, meet=far.meet)
         return steps, [*told, far.withdrawn]
 
-    short, told = asyncio.run(each(the_long_way=False))
-    long, told_at_length = asyncio.run(each(the_long_way=True))
-    assert told == told_at_length
+    short, together = asyncio.run(each(one_by_one=False))
+    long, apart = asyncio.run(each(one_by_one=True))
+    assert together == apart
     assert short == ["launched", *long[3:]]
 
 
@@ -259,13 +264,13 @@ _written = st.fixed_dictionaries(
 
 
 @given(st.sampled_from(sorted(FUNCTIONS)), _written)
-def test_a_function_is_given_the_same_whichever_way_the_call_went(name, arguments):
+def test_a_function_gets_the_same_arguments_whichever_way_they_were_read(name, arguments):
     async def both():
         probe = tool(name="probe", description="Join.", read_only=True, concurrency_safe=True)(FUNCTIONS[name]).declared
-        return [await told_of(probe, arguments, the_long_way=each) for each in (False, True)]
+        return [await told_of(probe, arguments, one_by_one=each) for each in (False, True)]
 
-    (short, told), (long, told_at_length) = asyncio.run(both())
-    assert told == told_at_length
+    (short, together), (long, apart) = asyncio.run(both())
+    assert together == apart
     if isinstance(arguments["n"], int) and not isinstance(arguments["n"], bool) and arguments.keys() == {"n", "word"}:
         assert short[0] in {"launched", "completed"}
         assert "started" in long

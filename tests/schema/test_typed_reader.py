@@ -1,13 +1,14 @@
-"""Schemas of plain values: what the reader takes, the schema accepts, and means the same."""
+"""A typed reader accepts nothing that the schema refuses, and reads the same values."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.codec import UNREADABLE, flat_reader, flat_values, read_object
+from agenttool.codec import UNREADABLE, read_object
 from agenttool.records import JsonObject
 from agenttool.schema.compile import compile_schema
-from agenttool.schema.flat import flat_kinds
+from agenttool.schema.typed_reader import typed_reader
 
 SCHEMA: JsonObject = {
     "type": "object",
@@ -16,7 +17,7 @@ SCHEMA: JsonObject = {
         "name": {"type": "string"},
         "dry": {"type": "boolean"},
     },
-    "required": ["count", "name", "dry"],
+    "required": ["count", "name"],
     "additionalProperties": False,
 }
 
@@ -30,31 +31,33 @@ _likely = st.fixed_dictionaries(
 
 @given(st.dictionaries(_members, _values) | _likely)
 def test_what_the_reader_takes_the_schema_accepts_with_the_same_values(value: dict[str, object]) -> None:
-    kinds = flat_kinds(SCHEMA)
-    assert kinds is not None
+    reader = typed_reader(SCHEMA)
+    assert reader is not None
     written = msgspec.json.encode(value)
     try:
-        taken = flat_values(flat_reader(kinds)(written))
+        taken = reader(written)
     except UNREADABLE:
         return
     read = read_object(written)
     assert compile_schema(SCHEMA).accepts(read)
-    assert list(map(repr, taken)) == [repr(read[name]) for name in kinds]
+    assert {name: repr(each) for name, each in taken.items()} == {name: repr(each) for name, each in read.items()}
 
 
 def test_of_a_member_written_twice_the_last_counts_for_both() -> None:
-    kinds = flat_kinds(SCHEMA)
-    assert kinds is not None
+    reader = typed_reader(SCHEMA)
+    assert reader is not None
     written = b'{"count": 1, "name": "a", "dry": true, "count": 2}'
-    assert flat_values(flat_reader(kinds)(written)) == (2, "a", True)
+    assert reader(written) == {"count": 2, "name": "a", "dry": True}
     assert read_object(written)["count"] == 2
 
 
 def test_a_schema_that_says_more_is_left_to_the_checker() -> None:
     properties = {"a": {"type": "integer"}}
     flat: JsonObject = {"type": "object", "properties": properties, "required": ["a"], "additionalProperties": False}
-    assert flat_kinds(flat) == {"a": int}
-    assert flat_kinds({**flat, "properties": {"a": {"type": "integer", "default": 1}}, "required": []}) == {"a": int}
+    assert typed_reader(flat) is not None
+    optional = typed_reader({**flat, "properties": {"a": {"type": "integer", "default": 1}}, "required": []})
+    assert optional is not None
+    assert optional(b"{}") == {}
     for more in (
         {"required": ["b"]},
         {"additionalProperties": True},
@@ -67,4 +70,23 @@ def test_a_schema_that_says_more_is_left_to_the_checker() -> None:
         {"properties": {"a": True}},
         {"type": ["object", "null"]},
     ):
-        assert flat_kinds({**flat, **more}) is None
+        assert typed_reader({**flat, **more}) is None
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"",
+        b"[]",
+        b"null",
+        b'{"dry": true}',
+        b'{"count": "1", "name": "x"}',
+        b'{"count": 1, "name": "x", "c": 0}',
+        b'{"name": "\xff"}',
+    ],
+)
+def test_what_does_not_fit_is_refused(written: bytes) -> None:
+    reader = typed_reader(SCHEMA)
+    assert reader is not None
+    with pytest.raises(UNREADABLE):
+        reader(written)
