@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import inspect
+import json
 import os
 import random
 import signal
@@ -14,6 +15,9 @@ from pathlib import Path
 import pytest
 import uvicorn
 from hypothesis import HealthCheck, settings
+
+from agenttool.schema.compile import Checker
+from agenttool.schema.record_schemas import SCHEMA_FILES
 
 # A busy machine is no reason to fail: properties are about what happens, never about how long it took.
 settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
@@ -31,8 +35,7 @@ pytest_plugins = ["agenttool.conformance.pytest_plugin"]
 
 BOUND_S = 180
 """A test that takes so long waits for what never comes; a slow one has ten times as long."""
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-NOT_COMPARED = "packaged data was not compared with the project's ledgers: no folder 'shared' beside the repository"
+STANDARD = Path(__file__).resolve().parent / "data" / "standard"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -120,14 +123,13 @@ def free_port() -> Callable[[], int]:
 
 
 @pytest.fixture(scope="session")
-def shared() -> Path:
-    """The folder beside the repository that holds the ledgers; a test that needs it is skipped without it."""
-    if not SHARED.is_dir():
-        pytest.skip(NOT_COMPARED)
-    return SHARED
+def published_schemas() -> dict[str, Checker]:
+    """Compile the 15 published schemas of the standard, by record type."""
+    fifteen = list(SCHEMA_FILES.items())[:15]
+    return {name: Checker(json.loads((STANDARD / "schemas" / file).read_text())) for name, file in fifteen}
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say it even where nobody reads the reasons of skipped tests."""
-    if not SHARED.is_dir():
-        terminalreporter.write_line(NOT_COMPARED, yellow=True)
+@pytest.fixture(scope="session")
+def standard() -> Path:
+    """Give the folder with facts of the standard: its schemas, enums, outcomes and examples."""
+    return STANDARD

@@ -1,14 +1,12 @@
 """What tests of results share: one way to map, and the schemas that every record must fit."""
 
-import json
-
 import pytest
 
 from agenttool.codec import to_json
 from agenttool.results.mapping import map_output
 from agenttool.results.plan import PLAIN
-from agenttool.schema.compile import Checker, compile_schema
-from agenttool.schema.record_schemas import SCHEMA_FILES, schema_of
+from agenttool.schema.compile import compile_schema
+from agenttool.schema.record_schemas import schema_of
 
 
 @pytest.fixture(scope="session")
@@ -33,15 +31,11 @@ def misfits():
 
 
 @pytest.fixture(scope="session")
-def published_misfits(shared):
+def published_misfits(published_schemas):
     """List what in a record does not fit the published schema."""
-    checkers = {}
 
     def misfits(record):
         document = to_json(record)
-        name = document["record_type"]
-        if name not in checkers:
-            checkers[name] = Checker(json.loads((shared / "schemas" / SCHEMA_FILES[name]).read_text()))
-        return checkers[name].misfits(document)
+        return published_schemas[document["record_type"]].misfits(document)
 
     return misfits

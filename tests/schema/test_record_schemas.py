@@ -17,11 +17,6 @@ PUBLISHED = dict(list(SCHEMA_FILES.items())[:15])
 KINDS = [(name, kind) for name, kinds in CORE_OBJECTS.items() for kind in kinds]
 
 
-@pytest.fixture(scope="session")
-def published(shared):
-    return {name: Checker(json.loads((shared / "schemas" / file).read_text())) for name, file in PUBLISHED.items()}
-
-
 @pytest.mark.parametrize("name", SCHEMA_FILES)
 def test_the_schema_in_the_repository_is_the_one_of_the_records(name):
     assert json.loads((SCHEMAS / SCHEMA_FILES[name]).read_text()) == schema_of(name), "run `make schemas`"
@@ -61,9 +56,9 @@ PROVES = {
     "name", [pytest.param(n, marks=pytest.mark.requirement(i, "AT-VER-06")) for n, i in PROVES.items()]
 )
 @given(data=st.data())
-def test_the_published_schema_accepts_every_record_that_we_can_write(published, name, data):
+def test_the_published_schema_accepts_every_record_that_we_can_write(published_schemas, name, data):
     record = data.draw(records(RECORD_TYPES[name]))
-    assert published[name].misfits(to_json(record)) == []
+    assert published_schemas[name].misfits(to_json(record)) == []
 
 
 @st.composite
@@ -87,10 +82,10 @@ def damaged(draw, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PUBLISHED)
 @given(data=st.data())
-def test_whatever_our_schema_accepts_the_published_one_accepts(published, name, data):
+def test_whatever_our_schema_accepts_the_published_one_accepts(published_schemas, name, data):
     document = data.draw(damaged(name))
     if compile_schema(schema_of(name)).accepts(document):
-        assert published[name].misfits(document) == []
+        assert published_schemas[name].misfits(document) == []
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

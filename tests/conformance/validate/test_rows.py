@@ -20,15 +20,15 @@ def test_every_row_is_in_the_ledger(row):
 
 
 @pytest.mark.parametrize("kind", PUBLISHED)
-def test_our_members_are_those_that_the_published_schema_does_not_know(shared, kind):
-    published = json.loads((shared / "schemas" / SCHEMA_FILES[kind]).read_text())["properties"]
+def test_our_members_are_those_that_the_published_schema_does_not_know(standard, kind):
+    published = json.loads((standard / "schemas" / SCHEMA_FILES[kind]).read_text())["properties"]
     assert OUR_MEMBERS.get(kind, frozenset()) == schema_of(kind)["properties"].keys() - published.keys() - {
         "record_type"
     }
 
 
 @pytest.mark.parametrize("kind", PUBLISHED)
-def test_every_closed_list_of_a_published_schema_has_its_row(shared, kind):
-    published = json.loads((shared / "schemas" / SCHEMA_FILES[kind]).read_text())["properties"]
+def test_every_closed_list_of_a_published_schema_has_its_row(standard, kind):
+    published = json.loads((standard / "schemas" / SCHEMA_FILES[kind]).read_text())["properties"]
     closed = {(kind, name) for name, schema in published.items() if "enum" in schema}
     assert closed <= CLOSED_LISTS.keys()

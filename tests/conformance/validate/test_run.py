@@ -1,8 +1,6 @@
 import io
 import json
-import re
 import resource
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,8 +9,6 @@ from hypothesis import strategies as st
 from agenttool.conformance.ledger import find_requirement
 from agenttool.conformance.validate.run import Validation
 from agenttool.records import RECORD_TYPES
-
-FENCED = re.compile(r"```json\s*(.*?)```", re.DOTALL)
 
 # Every example of the draft that breaks the draft: the first id in it, and what is wrong (G-68).
 BROKEN_EXAMPLES = {
@@ -30,21 +26,17 @@ BROKEN_EXAMPLES = {
 WELL = ["tool_web_search", "select:mcp__github__search_issues", "perm_01HZ", "result_grep_big", "sched_parallel_reads"]
 
 
-def examples(shared):
-    return [text for path in sorted((shared / "seeds").glob("*.txt")) for text in FENCED.findall(path.read_text())]
-
-
-def first_name(text):
-    document = json.loads(text)
+def first_name(document):
     members = document[0] if isinstance(document, list) else document
     return next(value for name, value in members.items() if name != "schema_version")
 
 
-def test_the_examples_of_the_draft_break_the_draft_exactly_where_we_know(shared, validated):
+def test_the_examples_of_the_draft_break_the_draft_exactly_where_we_know(standard, validated):
     found = {}
-    for text in examples(shared):
-        wrong = [(each.severity.value, each.pointer, each.requirement) for each in validated(text.encode())]
-        found[first_name(text)] = wrong
+    for example in json.loads((standard / "examples.json").read_text()):
+        findings = validated(json.dumps(example).encode())
+        wrong = [(each.severity.value, each.pointer, each.requirement) for each in findings]
+        found[first_name(example)] = wrong
     assert {name: wrong for name, wrong in found.items() if wrong} == BROKEN_EXAMPLES
     assert sorted(name for name, wrong in found.items() if not wrong) == sorted(WELL)
 
@@ -168,9 +160,3 @@ def test_a_name_of_a_file_may_be_any_bytes(record, lines):
     with Validation() as validation:
         (finding,) = validation.read("caf\udce9", io.BytesIO(lines([record("tool_event", time="now")])))
     assert finding.file.encode() == b"caf?"
-
-
-def test_nothing_of_the_project_around_the_package_is_needed():
-    folder = Path(__file__).parents[3] / "src" / "agenttool" / "conformance" / "validate"
-    for path in folder.rglob("*.py"):
-        assert "shared" not in path.read_text().replace("shared, so", ""), path

@@ -1,10 +1,7 @@
-import json
-
 import pytest
 
 from agenttool.conformance.validate.rows import CLOSED_LISTS, SHAPE_ROWS
 from agenttool.records import RECORD_TYPES
-from agenttool.schema.compile import Checker
 from agenttool.schema.record_schemas import SCHEMA_FILES, schema_of
 
 PUBLISHED = list(SCHEMA_FILES)[:15]
@@ -41,9 +38,9 @@ OURS = {("tool_interface", "interrupt_behavior"), ("tool_interface", "context_mo
 @pytest.mark.requirement("AT-VER-06")
 @pytest.mark.parametrize("kind", PUBLISHED)
 def test_what_a_published_schema_refuses_is_an_error_and_what_it_accepts_is_none_of_shape(
-    validated, record, shared, kind
+    validated, record, published_schemas, kind
 ):
-    published = Checker(json.loads((shared / "schemas" / SCHEMA_FILES[kind]).read_text()))
+    published = published_schemas[kind]
     names = [name for name in schema_of(kind)["properties"] if name != "record_type"]
     changes = [record(kind, **{name: wrong}) for name in names for wrong in (7, "x", [7], {}, None)]
     found = validated([{**changed, "record_type": kind} for changed in changes])
