@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from agenttool.errors import RecordError as RecordError
     from agenttool.errors import StoreError as StoreError
     from agenttool.errors import ToolFailure as ToolFailure
-    from agenttool.hooks.match import Hook as Hook
+    from agenttool.hooks.definition import Hook as Hook
     from agenttool.ports.advice import Advice as Advice
     from agenttool.ports.advice import Adviser as Adviser
     from agenttool.ports.calls import ToolCall as ToolCall
@@ -47,7 +47,7 @@ _DOOR = {
     "ConfigError": "agenttool.errors",
     "Context": "agenttool.adapters.python.context",
     "FunctionHook": "agenttool.adapters.python.hook",
-    "Hook": "agenttool.hooks.match",
+    "Hook": "agenttool.hooks.definition",
     "Internal": "agenttool.schema.markers",
     "Media": "agenttool.ports.output",
     "ModelCapabilities": "agenttool.ports.surfacing",

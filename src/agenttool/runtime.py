@@ -15,7 +15,7 @@ from agenttool.catalog.surface import Surface
 from agenttool.codec import read, write
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.journal import steps
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
@@ -40,8 +40,8 @@ from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.world import World, make_core
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.decide import Policy
-from agenttool.policy.mode import PermissionMode
 from agenttool.policy.rules import Rule, RuleBook
+from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.limits import RateLimit

@@ -18,7 +18,7 @@ from typing import TypedDict, TypeVar, Unpack
 
 from agenttool.assemble import Runtime, Tool
 from agenttool.errors import ConfigError
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.pipeline.asked_surface import SurfaceContext
 from agenttool.pipeline.changes import Changes
 from agenttool.policy.approvals import Answer, Answered, Question, Refused

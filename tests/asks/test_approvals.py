@@ -6,7 +6,7 @@ import pytest
 
 from agenttool import Runtime, sync, tool
 from agenttool.codec import digest_of
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.policy.approvals import Allow
 from agenttool.records import HookEvent
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from agenttool import ConfigError, Runtime, sync, tool
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource
 

@@ -14,10 +14,8 @@ from agenttool.records import (
     YieldPolicy,
     complete_policy,
 )
-from agenttool.scheduler.cancel import stops_on_interrupt
-from agenttool.scheduler.modifiers import strictest_modifier_policy
-from agenttool.scheduler.order import delivery_of
-from agenttool.scheduler.siblings import siblings_of
+from agenttool.scheduler.batch_order import delivery_of, siblings_of, strictest_modifier_policy
+from agenttool.scheduler.drive import stops_on_interrupt
 
 POLICIES = st.builds(
     SchedulerPolicy,

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool import Circumstances, ModelCapabilities, Role, Runtime, SurfacePolicy
-from agenttool.policy.mode import PermissionMode
 from agenttool.policy.rules import Rule
+from agenttool.policy.votes import PermissionMode
 from agenttool.records import Behavior, RuleSource
 from agenttool.testing.fakes import scripted_tool
 

@@ -6,10 +6,9 @@ import pytest
 
 from agenttool.policy.decide import Policy
 from agenttool.policy.paths import Workspace
+from agenttool.policy.rule_settings import RuleSetting, read_rules
 from agenttool.policy.rules import RuleBook
-from agenttool.policy.sources import read_rules
 from agenttool.policy.subject import subject_of
-from agenttool.policy.written import WrittenRule
 from agenttool.records import InputContract, PermissionProfile, ToolDeclaration, ToolInterface
 
 NOW = "2026-05-08T12:00:00Z"
@@ -50,7 +49,7 @@ def _tool(qualified="files.read", properties=("path",), *, interface=None, profi
 
 def _rules(*members, source="project_settings", file="agenttool.toml"):
     written = [
-        WrittenRule(
+        RuleSetting(
             members={name: value for name, value in each.items() if name != "source"},
             source=each.get("source", source),
             file=file,

@@ -2,11 +2,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.codec import digest_of
-from agenttool.policy.approvals import Allow, Answered, Approvals, Deny, Edit, Question, Refused, Remember
+from agenttool.codec import digest_of, read, write
+from agenttool.policy.approvals import (
+    Allow,
+    Answered,
+    Approvals,
+    Deny,
+    Edit,
+    Question,
+    Refused,
+    Remember,
+    answer_record,
+    edit_stands,
+    expiry_record,
+    rejection,
+)
 from agenttool.policy.decide import Policy
+from agenttool.policy.rule_settings import RuleSetting, read_rule
 from agenttool.policy.suggest import suggest
-from agenttool.records import SuggestedUpdate
+from agenttool.policy.verdict import decision_record
+from agenttool.records import PermissionDecision, Reason, SuggestedUpdate, text_item
 
 BEFORE, ASKED, LATER, END, AFTER = (f"2026-05-08T12:0{minute}:00Z" for minute in (0, 1, 2, 5, 6))
 INPUT = {"path": "a", "token": "s3cret"}
@@ -58,8 +73,7 @@ def test_an_answer_is_taken_once(approvals, question):
 def test_an_answer_after_the_end_is_refused_and_the_question_stays_closed(approvals, late):
     refused = approvals.answer("apr_1", Allow(), by="ann", now=late)
     assert refused.reason == "expired"
-    assert [each.approval_id for each in approvals.collect_expired(late)] == ["apr_1"]
-    assert approvals.collect_expired(late) == ()
+    approvals.withdraw("apr_1", late)
     assert approvals.answer("apr_1", Allow(), by="ann", now=BEFORE).reason == "expired"
 
 
@@ -201,7 +215,7 @@ def test_only_so_many_ended_questions_are_remembered(question, monkeypatch):
 
 moves = st.lists(
     st.tuples(
-        st.sampled_from(["allow", "deny", "withdraw", "collect", "wrong"]), st.sampled_from([ASKED, LATER, END, AFTER])
+        st.sampled_from(["allow", "deny", "withdraw", "expire", "wrong"]), st.sampled_from([ASKED, LATER, END, AFTER])
     ),
     max_size=8,
 )
@@ -228,8 +242,8 @@ def test_whatever_happens_a_question_is_answered_at_most_once_and_never_late(too
     for move, moment in moves:
         if move == "withdraw":
             approvals.withdraw("apr_1")
-        elif move == "collect":
-            approvals.collect_expired(moment)
+        elif move == "expire":
+            approvals.withdraw("apr_1", moment)
         else:
             answer = Deny() if move == "deny" else Allow()
             digest = digest_of("x") if move == "wrong" else None
@@ -237,3 +251,108 @@ def test_whatever_happens_a_question_is_answered_at_most_once_and_never_late(too
             taken += [said] if isinstance(said, Answered) else []
     assert len(taken) <= 1
     assert all(each.at in (ASKED, LATER) for each in taken)
+
+
+PLAIN_INPUT = {"path": "a"}
+
+
+@pytest.fixture
+def plain_question(tool, workspace):
+    subject, policy = tool(), Policy(workspace=workspace)
+    return Question(
+        approval_id="apr_1",
+        invocation_id="inv_1",
+        decision_id="dec_1",
+        tool_id=subject.declaration.tool_id,
+        tool_name=subject.qualified_name,
+        shown=PLAIN_INPUT,
+        input_digest=digest_of(PLAIN_INPUT),
+        declaration_digest=subject.declaration_digest,
+        verdict=policy.decide(subject, PLAIN_INPUT, now=ASKED),
+        asked_at=ASKED,
+        expires_at=END,
+    )
+
+
+@pytest.fixture
+def recorded(plain_question):
+    def answer(said, by="ann"):
+        approvals = Approvals()
+        approvals.open(plain_question)
+        return answer_record(approvals.answer("apr_1", said, by=by, now=LATER), decision_id="dec_2")
+
+    return answer
+
+
+def test_an_answer_is_a_second_decision_that_answers_the_first(recorded):
+    assert recorded(Allow(feedback="only this once")) == PermissionDecision(
+        decision_id="dec_2",
+        invocation_id="inv_1",
+        behavior="allow",
+        mode="default",
+        source="permission_prompt",
+        reason=Reason(type="permission_prompt_tool", message="ann approved the call", details={"approval_id": "apr_1"}),
+        user_modified=False,
+        accept_feedback="only this once",
+        answers="dec_1",
+        input_digest=digest_of(PLAIN_INPUT),
+        decided_by="ann",
+        decided_at=LATER,
+        expires_at=END,
+    )
+
+
+def test_a_refusal_keeps_its_words(recorded):
+    record = recorded(Deny(message="not on a Friday"))
+    assert (record.behavior, record.content_blocks) == ("deny", (text_item("not on a Friday"),))
+    assert record.accept_feedback is None
+    error = rejection(record)
+    assert (error.error_class, error.message) == ("approval_rejected", "ann refused the call: not on a Friday")
+    assert error.retry_after is None
+
+
+def test_ask_09_an_edit_keeps_what_was_proposed_and_what_was_decided_apart(plain_question, recorded):
+    asked = decision_record(
+        plain_question.verdict,
+        decision_id="dec_1",
+        invocation_id="inv_1",
+        decided_at=ASKED,
+        input_digest=plain_question.input_digest,
+    )
+    edited = recorded(Edit(updated_input={"path": "b"}, feedback="use b"))
+    assert asked.input_digest == digest_of(PLAIN_INPUT)
+    assert (edited.user_modified, edited.updated_input, edited.input_digest) == (
+        True,
+        {"path": "b"},
+        digest_of({"path": "b"}),
+    )
+    assert edited.answers == asked.decision_id
+
+
+def test_an_edited_input_is_judged_again_and_what_is_denied_stays_denied(tool, book, workspace, now):
+    policy = Policy(book=book({"behavior": "deny", "tool": "*", "path": "secrets"}), workspace=workspace)
+    assert edit_stands(policy.decide(tool(), {"path": "b"}, now=now))
+    assert not edit_stands(policy.decide(tool(), {"path": "secrets/b"}, now=now))
+
+
+def test_an_edit_that_was_completed_is_bound_to_what_will_run(plain_question):
+    approvals = Approvals()
+    approvals.open(plain_question)
+    answered = approvals.answer("apr_1", Edit(updated_input={"token": "…"}), by="ann", now=LATER)
+    completed = digest_of({"token": "s3cret"})
+    decision = answer_record(answered, decision_id="dec_2", input_digest=completed)
+    assert decision.input_digest == completed
+
+
+def test_a_remembered_rule_can_be_read_back_from_the_record(recorded):
+    record = recorded(Remember(rule={"behavior": "allow", "tool": "files.read", "path": "a"}))
+    [update] = read(write(record), PermissionDecision).suggested_updates
+    rule = read_rule(RuleSetting(members=update.rule, source=update.destination))
+    assert (rule.ref, rule.source, [each.text for each in rule.paths]) == ("session:apr_1", "session", ["a"])
+
+
+def test_a_question_that_nobody_answered_is_a_deny_of_nobody(plain_question):
+    record = expiry_record(plain_question, decision_id="dec_2", decided_at=END)
+    assert (record.behavior, record.answers, record.decided_by) == ("deny", "dec_1", None)
+    error = rejection(record)
+    assert (error.error_class, error.error_code) == ("permission_denied", "approval_expired")

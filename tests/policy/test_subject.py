@@ -1,7 +1,7 @@
 import pytest
 
-from agenttool.policy.field_names import MatchingField
-from agenttool.policy.subject import Facts, subject_of
+from agenttool.policy.fields import MatchingField
+from agenttool.policy.subject import EffectFacts, subject_of
 from agenttool.records import (
     A2aMapping,
     InputContract,
@@ -15,13 +15,13 @@ from agenttool.records import (
 
 
 def test_a_tool_that_says_nothing_is_read_at_its_strictest(tool):
-    assert tool().facts == Facts(is_read_only=False, is_destructive=True, is_open_world=True)
+    assert tool().facts == EffectFacts(is_read_only=False, is_destructive=True, is_open_world=True)
     completed = complete_interface(ToolInterface(interface_id="i", tool_id="t"))
-    assert subject_of(tool().declaration, completed).facts == Facts()
+    assert subject_of(tool().declaration, completed).facts == EffectFacts()
 
 
 def test_declared_facts_are_taken_as_declared(tool, harmless):
-    assert tool(**harmless).facts == Facts(is_read_only=True, is_destructive=False, is_open_world=False)
+    assert tool(**harmless).facts == EffectFacts(is_read_only=True, is_destructive=False, is_open_world=False)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_fact_that_is_computed_or_unreadable_is_strict_until_it_is_told(tool, 
     subject = tool(interface={"is_read_only": fact, "is_destructive": False})
     assert subject.facts.is_read_only is False
     assert subject.computed == computed
-    told = Facts(is_read_only=True, is_destructive=False, is_open_world=True)
+    told = EffectFacts(is_read_only=True, is_destructive=False, is_open_world=True)
     assert subject.facts_of(told).is_read_only is bool(computed)
 
 
@@ -49,8 +49,11 @@ def test_a_fact_may_be_the_same_as_another(tool):
 
 def test_a_call_can_make_a_declared_fact_stricter_and_never_looser(tool, harmless):
     subject = tool(**harmless)
-    assert subject.facts_of(Facts(is_read_only=True, is_destructive=True, is_open_world=False)).is_destructive is True
-    assert tool().facts_of(Facts(is_read_only=True, is_destructive=False, is_open_world=False)) == Facts()
+    assert (
+        subject.facts_of(EffectFacts(is_read_only=True, is_destructive=True, is_open_world=False)).is_destructive
+        is True
+    )
+    assert tool().facts_of(EffectFacts(is_read_only=True, is_destructive=False, is_open_world=False)) == EffectFacts()
     assert subject.facts_of(None) is subject.facts
 
 

@@ -6,12 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.policy.decide import Policy
-from agenttool.policy.mode import PermissionMode
-from agenttool.policy.opinions import HookHint
 from agenttool.policy.paths import Workspace
-from agenttool.policy.sources import read_rules
+from agenttool.policy.rule_settings import RuleSetting, read_rules
 from agenttool.policy.suggest import suggest
-from agenttool.policy.written import WrittenRule
+from agenttool.policy.votes import HookVote, PermissionMode
 from agenttool.records import InputContract
 from agenttool.testing.strategies import json_values
 
@@ -34,7 +32,7 @@ calls = (
 
 def from_toml(text):
     return read_rules(
-        [WrittenRule(members=members, source="local_settings") for members in tomllib.loads(text)["rules"]]
+        [RuleSetting(members=members, source="local_settings") for members in tomllib.loads(text)["rules"]]
     )
 
 
@@ -56,7 +54,7 @@ def test_whoever_accepts_the_suggestion_is_not_asked_again(tool, policies, now, 
     verdict = policy.decide(subject, arguments, now=now)
     for update in suggest(policy, verdict, subject, arguments):
         assert update.type == "add_rule"
-        [rule] = read_rules([WrittenRule(members={**update.rule, "name": "s"}, source="session")])
+        [rule] = read_rules([RuleSetting(members={**update.rule, "name": "s"}, source="session")])
         assert policy.with_book(policy.book.with_rule(rule)).decide(subject, arguments, now=now).behavior == "allow"
         if isinstance(update.value, str):
             assert not len(policy.book)
@@ -119,8 +117,8 @@ def test_nothing_is_ever_suggested_against_the_policy_layer(tool, book, workspac
 
 def test_nothing_is_suggested_where_no_rule_would_help(tool, shell, workspace, now, book):
     policy = Policy(workspace=workspace)
-    asked = (HookHint(hook="h", hook_ref="h1", behavior="ask"),)
-    assert suggested(policy, tool(), {"path": "a"}, now, hints=asked) == ()
+    asked = (HookVote(hook="h", hook_ref="h1", behavior="ask"),)
+    assert suggested(policy, tool(), {"path": "a"}, now, hook_votes=asked) == ()
     assert suggested(policy, shell, {"command": "eval $x"}, now) == ()
     allowed = Policy(book=book({"behavior": "allow", "tool": "*"}), workspace=workspace)
     assert suggested(allowed, tool(), {"path": "a"}, now) == ()

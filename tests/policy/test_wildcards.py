@@ -4,7 +4,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.policy.wildcards import Depth, Wild, meets, step
+from agenttool.policy.wildcards import Depth, Wild, patterns_overlap, step
 
 letters = st.text("ab", max_size=5)
 wilds = st.text("ab*?", max_size=5)
@@ -20,7 +20,7 @@ def test_a_wildcard_accepts_what_the_standard_library_accepts(pattern, text):
 def test_two_wildcards_meet_if_some_text_fits_both(left, right):
     shared = any(Wild(left).accepts(text) and Wild(right).accepts(text) for text in SHORT)
     if shared or len(left) + len(right) <= 4:
-        assert meets((Wild(left),), (Wild(right),)) == shared
+        assert patterns_overlap((Wild(left),), (Wild(right),)) == shared
 
 
 def test_brackets_are_plain_because_file_names_have_them():
@@ -43,15 +43,15 @@ def naive(pattern, path):
 )
 def test_a_pattern_meets_a_path_as_the_textbook_says(pattern, path):
     steps = tuple(step(each) for each in pattern)
-    assert meets(steps, tuple(path)) == naive(pattern, path)
-    assert meets(tuple(path), steps) == naive(pattern, path)
+    assert patterns_overlap(steps, tuple(path)) == naive(pattern, path)
+    assert patterns_overlap(tuple(path), steps) == naive(pattern, path)
 
 
 def test_any_depth_meets_any_depth():
-    assert meets(("a", Depth.ANY, "c"), (Depth.ANY, "b", Depth.ANY))
-    assert not meets(("a", Depth.ANY), ("b", Depth.ANY))
+    assert patterns_overlap(("a", Depth.ANY, "c"), (Depth.ANY, "b", Depth.ANY))
+    assert not patterns_overlap(("a", Depth.ANY), ("b", Depth.ANY))
 
 
 def test_a_hostile_pattern_takes_no_time():
     assert not Wild("*a" * 40 + "b").accepts("a" * 4000)
-    assert not meets((Depth.ANY, "a") * 30, ("a",) * 200 + ("b",))
+    assert not patterns_overlap((Depth.ANY, "a") * 30, ("a",) * 200 + ("b",))

@@ -6,7 +6,7 @@ import pytest
 
 from agenttool import AgentToolError, ConfigError, Runtime, ToolCall, ToolFailure, sync, tool
 from agenttool.catalog.surfaces import KEEP
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource, replace
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agenttool import ConfigError, Runtime, tool
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.hooks.reply import HookReply
 from agenttool.records import HookEvent
 

@@ -10,7 +10,7 @@ import pytest
 from agenttool import Runtime
 from agenttool.codec import to_json, write
 from agenttool.conformance.validate.run import Validation
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.records import Behavior, HookEvent, RuleSource, ToolResult, replace

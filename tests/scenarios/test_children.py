@@ -7,7 +7,7 @@ import pytest
 from agenttool import Role, Runtime, tool
 from agenttool.errors import ConfigError
 from agenttool.policy.approvals import Remember
-from agenttool.policy.mode import PermissionMode
+from agenttool.policy.votes import PermissionMode
 from agenttool.testing.fakes import scripted_tool
 
 SAFE = {"read_only": True, "concurrency_safe": True, "open_world": False}

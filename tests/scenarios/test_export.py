@@ -8,7 +8,7 @@ import pytest
 from agenttool import Runtime, tool
 from agenttool.codec import to_json, write
 from agenttool.conformance.validate.run import Validation
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import pytest
 
 from agenttool import ConfigError, Media, Runtime, Sensitive, ToolFailure, tool
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.policy.approvals import Edit
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, ErrorClass, HookEvent, RuleSource, ToolError, replace

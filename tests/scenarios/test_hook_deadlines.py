@@ -8,7 +8,7 @@ import pytest
 
 from agenttool import Runtime, Sensitive, ToolCall, tool
 from agenttool.codec import to_json
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource, SchedulerPolicy
 

@@ -7,7 +7,7 @@ import pytest
 
 from agenttool import Context, Internal, Progress, Runtime, Sensitive, tool
 from agenttool.codec import to_json
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.records import HookEvent
 
 

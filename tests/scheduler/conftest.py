@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from agenttool.scheduler.drive import Drive, Patience
+from agenttool.scheduler.drive import Drive, GracePeriod
 
 
 class Hourglass:
@@ -41,7 +41,7 @@ def glass():
 
 @pytest.fixture
 def drive(glass):
-    return Drive(Patience(call_later=glass.call_later, after_stop=1, after_caller=10))
+    return Drive(GracePeriod(call_later=glass.call_later, after_stop=1, after_caller=10))
 
 
 @pytest.fixture

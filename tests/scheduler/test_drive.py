@@ -1,9 +1,13 @@
 import asyncio
+import gc
+import threading
+import weakref
 from contextlib import suppress
 
 import pytest
 
-from agenttool.scheduler.drive import Drive, Stopped
+from agenttool.records import InterruptBehavior
+from agenttool.scheduler.drive import Drive, Stopped, StopSignal, await_uninterruptible, stops_on_interrupt
 
 LEFT = Stopped(abandoned=True)
 
@@ -325,7 +329,7 @@ def test_a_task_canceled_before_it_called_is_still_canceled(play, drive):
 
 
 def test_stopping_a_call_stops_the_call_inside_it_which_may_write_its_own_result_first(play, drive):
-    inner = Drive(drive._patience)
+    inner = Drive(drive._grace)
     written = []
 
     async def tool():
@@ -360,3 +364,136 @@ def test_a_caller_that_is_closed_closes_the_tool(drive):
 
     asyncio.run(main())
     assert seen == ["closed"]
+
+
+def test_a_tool_that_waits_for_a_task_that_will_not_end_is_left_behind(play, drive, glass):
+    told = []
+
+    async def deaf(door):
+        while not door.is_set():
+            try:
+                await door.wait()
+            except asyncio.CancelledError:
+                told.append("deaf")
+
+    async def caller():
+        door = asyncio.Event()
+        other = asyncio.create_task(deaf(door))
+
+        async def tool():
+            await other
+
+        ended = await drive.run(tool())
+        alive = not other.done()
+        door.set()
+        await other
+        return ended, alive, untouched()
+
+    assert play(caller(), lambda _: drive.stop(), lambda _: glass.run_out()) == (LEFT, True, True)
+    assert told == ["deaf"]
+
+
+def test_a_task_that_a_tool_waits_for_is_told_first_and_its_end_is_the_tools(play, drive):
+    async def tool():
+        other = asyncio.create_task(for_ever())
+        try:
+            await other
+        finally:
+            assert other.cancelled()
+
+    assert play(drive.run(tool()), lambda _: drive.stop()) == Stopped()
+
+
+def test_a_failed_run_leaves_no_circle_of_references(play, drive):
+    def bad_news():
+        loop = asyncio.get_running_loop()
+        news = loop.create_future()
+        loop.call_soon(news.set_exception, LookupError())
+        return news
+
+    async def tool():
+        await bad_news()
+
+    class Witness:
+        """Goes with the frame that knows it."""
+
+    async def known_tool(witness):
+        await tool()
+
+    async def caller():
+        gc.disable()
+        witness = Witness()
+        gone = weakref.ref(witness)
+        with suppress(LookupError):
+            await drive.run(known_tool(witness))
+        del witness
+        await turns()
+        gc.enable()
+        return gone()
+
+    assert play(caller()) is None, (
+        "something still holds the frame of the tool, in a circle that only the collector ends"
+    )
+
+
+def test_a_tool_on_a_thread_hears_of_the_stop_and_its_true_end_is_awaited(play, drive):
+    asked = threading.Event()
+
+    def work():
+        return "stopped early" if asked.wait(5) else "never asked"
+
+    async def caller():
+        thread = asyncio.get_running_loop().run_in_executor(None, work)
+        return await drive.run(await_uninterruptible(thread, asked.set)), untouched()
+
+    assert play(caller(), lambda _: drive.stop()) == ("stopped early", True)
+
+
+def test_a_thread_that_takes_no_notice_is_left_behind_and_not_called_stopped(play, drive, glass):
+    let_go = threading.Event()
+
+    async def caller():
+        thread = asyncio.get_running_loop().run_in_executor(None, let_go.wait, 5)
+        ended = await drive.run(await_uninterruptible(thread, lambda: None))
+        alive = not thread.done()
+        let_go.set()
+        await thread
+        return ended, alive, untouched()
+
+    assert play(caller(), lambda _: drive.stop(), lambda _: glass.run_out()) == (LEFT, True, True)
+
+
+def test_a_thread_that_fails_fails_the_tool(play, drive):
+    def work():
+        raise LookupError
+
+    async def caller():
+        await drive.run(await_uninterruptible(asyncio.get_running_loop().run_in_executor(None, work), lambda: None))
+
+    with pytest.raises(LookupError):
+        play(caller())
+
+
+CANCEL, BLOCK = InterruptBehavior.CANCEL, InterruptBehavior.BLOCK
+
+
+@pytest.mark.parametrize(
+    ("tool", "policy", "stops"),
+    [(CANCEL, None, True), (CANCEL, CANCEL, True), (CANCEL, BLOCK, False), (BLOCK, CANCEL, False), (None, None, False)],
+)
+def test_an_interruption_stops_a_call_if_its_tool_says_so_and_nobody_objects(tool, policy, stops):
+    assert stops_on_interrupt(tool, policy) is stops
+
+
+def test_a_thread_that_waits_is_woken_and_one_that_comes_later_does_not_wait():
+    signal, woken = StopSignal(), []
+    waits = threading.Thread(target=lambda: woken.append(signal.wait(10)))
+    waits.start()
+    signal.give()
+    waits.join(10)
+    assert woken == [True]
+    assert signal.wait(0)
+
+
+def test_without_a_request_the_wait_ends_by_itself():
+    assert not StopSignal().wait(0)

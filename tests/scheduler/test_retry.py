@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.records import ErrorClass, ExecutionProfile, Recoverability, RetryGuidance, ToolError
-from agenttool.scheduler.retry import Attempt, Refusal, Repeatability, RetryPolicy, next_attempt, repeatability_of
+from agenttool.scheduler.retry import Attempt, Repeatability, RetryPolicy, RetryRefusal, next_attempt, repeatability_of
 
 POLICY = RetryPolicy(attempts=4, first_wait=1.0, longest_wait=5.0)
 SAFE = Repeatability(supports_retries=True, idempotent=True)
@@ -20,10 +20,10 @@ def decide(error=DOWN, *, tool=SAFE, number=1, effects_possible=True, seconds_le
     [
         (True, True, True, 0.5),
         (True, False, False, 0.5),
-        (True, False, True, Refusal.EFFECTS_POSSIBLE),
-        (False, True, False, Refusal.NOT_DECLARED),
-        (None, True, False, Refusal.NOT_DECLARED),
-        (True, None, True, Refusal.EFFECTS_POSSIBLE),
+        (True, False, True, RetryRefusal.EFFECTS_POSSIBLE),
+        (False, True, False, RetryRefusal.NOT_DECLARED),
+        (None, True, False, RetryRefusal.NOT_DECLARED),
+        (True, None, True, RetryRefusal.EFFECTS_POSSIBLE),
     ],
 )
 def test_only_what_was_declared_safe_is_repeated(supports_retries, idempotent, effects_possible, decision):
@@ -37,18 +37,18 @@ def test_only_what_was_declared_safe_is_repeated(supports_retries, idempotent, e
     [
         (ToolError(error_class=ErrorClass.RATE_LIMITED), 0.5),
         (ToolError(error_class=ErrorClass.TIMEOUT), 0.5),
-        (ToolError(error_class=ErrorClass.EXECUTION_FAILED), Refusal.NOT_RETRYABLE),
+        (ToolError(error_class=ErrorClass.EXECUTION_FAILED), RetryRefusal.NOT_RETRYABLE),
         (ToolError(error_class=ErrorClass.EXECUTION_FAILED, recoverability=Recoverability.RETRYABLE), 0.5),
-        (ToolError(error_class=ErrorClass.PERMISSION_DENIED), Refusal.NOT_RETRYABLE),
-        (ToolError(error_class="new_class", recoverability=Recoverability.RETRYABLE), Refusal.NOT_RETRYABLE),
-        (ToolError(error_class=ErrorClass.TIMEOUT, retry=RetryGuidance(safe=False)), Refusal.NOT_RETRYABLE),
+        (ToolError(error_class=ErrorClass.PERMISSION_DENIED), RetryRefusal.NOT_RETRYABLE),
+        (ToolError(error_class="new_class", recoverability=Recoverability.RETRYABLE), RetryRefusal.NOT_RETRYABLE),
+        (ToolError(error_class=ErrorClass.TIMEOUT, retry=RetryGuidance(safe=False)), RetryRefusal.NOT_RETRYABLE),
         (
             ToolError(error_class=ErrorClass.TIMEOUT, retry=RetryGuidance(arguments_must_change=True)),
-            Refusal.NOT_RETRYABLE,
+            RetryRefusal.NOT_RETRYABLE,
         ),
         (
             ToolError(error_class=ErrorClass.TIMEOUT, recoverability=Recoverability.NOT_RECOVERABLE),
-            Refusal.NOT_RETRYABLE,
+            RetryRefusal.NOT_RETRYABLE,
         ),
     ],
 )
@@ -56,7 +56,7 @@ def test_only_an_error_that_may_pass_by_itself_is_tried_again(error, decision):
     assert decide(error) == decision
 
 
-@pytest.mark.parametrize(("number", "wait"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, Refusal.NO_ATTEMPTS_LEFT)])
+@pytest.mark.parametrize(("number", "wait"), [(1, 1.0), (2, 2.0), (3, 4.0), (4, RetryRefusal.NO_ATTEMPTS_LEFT)])
 def test_waits_double_until_attempts_run_out(number, wait):
     assert decide(number=number, random=1.0) == wait
 
@@ -70,7 +70,7 @@ def test_waits_have_a_longest():
 def test_a_source_that_says_when_is_believed():
     error = ToolError(error_class=ErrorClass.RATE_LIMITED, retry_after=7)
     assert decide(error) == 7
-    assert decide(error, seconds_left=7) is Refusal.NO_TIME_LEFT
+    assert decide(error, seconds_left=7) is RetryRefusal.NO_TIME_LEFT
 
 
 @given(
@@ -88,7 +88,7 @@ def test_no_retry_is_unsafe_too_early_or_past_the_deadline(
     wait = decide(
         error, tool=tool, number=number, effects_possible=effects_possible, seconds_left=seconds_left, random=random
     )
-    if not isinstance(wait, Refusal):
+    if not isinstance(wait, RetryRefusal):
         assert tool.supports_retries
         assert tool.idempotent or not effects_possible
         assert number < POLICY.attempts

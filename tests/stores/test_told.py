@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from agenttool import Context, Runtime, tool
 from agenttool.codec import write
 from agenttool.errors import StoreError
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.journal import steps
 from agenttool.journal.fold import events_of, invocation_of, records_of
 from agenttool.journal.steps import STEPS

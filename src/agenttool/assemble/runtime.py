@@ -22,11 +22,11 @@ from agenttool.assemble.settings import (
     workspace_of,
 )
 from agenttool.errors import ConfigError, StoreError
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.journal.steps import STEPS
 from agenttool.policy.decide import Policy
-from agenttool.policy.mode import PermissionMode
 from agenttool.policy.rules import Rule, RuleBook
+from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.meaning import Meaning

@@ -4,19 +4,16 @@ import os.path
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
-from agenttool.adapters.hook_commands.program import find_program
-from agenttool.adapters.hook_commands.run import CommandHook
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.written import read_source
 from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, environment, read_config
 from agenttool.errors import ConfigError
-from agenttool.hooks.match import Hook
-from agenttool.hooks.written import read_hook
+from agenttool.hooks.definition import Hook, read_hook
 from agenttool.policy.paths import Workspace
+from agenttool.policy.rule_settings import RuleSetting, read_rules
 from agenttool.policy.rules import Rule
-from agenttool.policy.sources import read_rules
-from agenttool.policy.written import WrittenRule
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.results.scrub import compile_scrubber
 from agenttool.stores.places import file_of
@@ -41,7 +38,7 @@ def rules_of(config: Config) -> tuple[Rule, ...]:
         ConfigError: one is wrong, or does not do what its examples say.
     """
     return read_rules(
-        WrittenRule(members=each.members, source=each.source, file=each.file, line=each.line) for each in config.rules
+        RuleSetting(members=each.members, source=each.source, file=each.file, line=each.line) for each in config.rules
     )
 
 
@@ -102,7 +99,7 @@ def workspace_of(config: Config) -> Workspace:
     roots = config.workspace or (".",)
     return Workspace(
         roots=tuple(os.path.realpath(root) for root in roots),
-        here=os.path.realpath("."),
+        cwd=os.path.realpath("."),
         home=str(Path.home()),
         resolve=os.path.realpath,
     )

@@ -11,7 +11,7 @@ from agenttool.cli.terminal import Terminal, indented, pretty, printable
 from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Remember
-from agenttool.policy.moments import read_moment
+from agenttool.policy.rules import parse_timestamp
 from agenttool.records import JsonObject
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -69,8 +69,8 @@ def show(console: Console, question: Question, now: datetime) -> None:
     for number, rule in enumerate(_rule_texts(question), 1):
         console.print(Text("A rule that would allow it from now on" + (f" ({number})" if number > 1 else "") + ":"))
         console.print(indented(Text(printable(rule), style="dim")), soft_wrap=True)
-    age = (now - read_moment(question.asked_at)).total_seconds()
-    left = (read_moment(question.expires_at) - now).total_seconds()
+    age = (now - parse_timestamp(question.asked_at)).total_seconds()
+    left = (parse_timestamp(question.expires_at) - now).total_seconds()
     until = f"expires in {span(left)}" if left > 0 else "too late to answer"
     console.print(Text(f"{question.approval_id} · asked {span(age)} ago · {until}", style="dim"), soft_wrap=True)
 

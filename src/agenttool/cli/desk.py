@@ -21,7 +21,7 @@ from agenttool.cli.terminal import Terminal, printable
 from agenttool.cli.watching import now
 from agenttool.codec import json_bytes, to_json
 from agenttool.policy.approvals import Answer, Deny, Question, Refused
-from agenttool.policy.moments import read_moment
+from agenttool.policy.rules import parse_timestamp
 from agenttool.records import ApprovalId, InvocationId, JsonObject, ToolResult
 
 A_MOMENT = 2.0
@@ -74,7 +74,7 @@ class Desk:
                 listed.print()
             shown += 1
             show(listed, question, now())
-            if self._terminal.has_person and read_moment(question.expires_at) > now():
+            if self._terminal.has_person and parse_timestamp(question.expires_at) > now():
                 answer = await ask(self._terminal, question, can_leave=True)
                 if isinstance(answer, Left):
                     is_left = answer.all
@@ -208,8 +208,8 @@ def _table(found: dict[str, Waiting]) -> Table:
     table = plain_table("waiting", "tool", "the oldest", "expires", header=True)
     table.columns[0].justify = "right"
     for name, waiting in found.items():
-        age = (now() - read_moment(waiting.oldest.asked_at)).total_seconds()
-        left = (read_moment(waiting.expires_at) - now()).total_seconds()
+        age = (now() - parse_timestamp(waiting.oldest.asked_at)).total_seconds()
+        left = (parse_timestamp(waiting.expires_at) - now()).total_seconds()
         until = f"in {span(left)}" if left > 0 else "has expired"
         cells = (printable(name), f"{span(age)} ago", until)
         table.add_row(f"{waiting.count:,}", *map(Text, cells))

@@ -5,7 +5,7 @@ from rich.console import Console
 from agenttool.cli.terminal import printable
 from agenttool.codec import to_json
 from agenttool.records import InvocationStatus, ToolInvocation, ToolResult
-from agenttool.scheduler.cancel import UNSUPPORTED
+from agenttool.scheduler.drive import UNSUPPORTED
 
 
 def show_result(result: ToolResult) -> None:

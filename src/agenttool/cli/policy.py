@@ -20,11 +20,10 @@ from agenttool.codec import json_bytes
 from agenttool.config import Config, read_config
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
-from agenttool.policy.mode import PermissionMode
 from agenttool.policy.paths import Workspace
+from agenttool.policy.rule_settings import RuleSetting, read_rules
 from agenttool.policy.rules import RuleBook
-from agenttool.policy.sources import read_rules
-from agenttool.policy.written import WrittenRule
+from agenttool.policy.votes import PermissionMode
 from agenttool.records import JsonObject
 from agenttool.stores.sqlite.reader import SqliteReader
 
@@ -99,7 +98,7 @@ def _book(settings: Config) -> RuleBook:
         problem = f"no permission mode is called {settings.mode!r}; use one of {', '.join(PermissionMode)}"
         raise ConfigError(f"{settings.mode_place}: {problem}")
     written = (
-        WrittenRule(members=each.members, source=each.source, file=each.file, line=each.line) for each in settings.rules
+        RuleSetting(members=each.members, source=each.source, file=each.file, line=each.line) for each in settings.rules
     )
     return RuleBook(read_rules(written))
 

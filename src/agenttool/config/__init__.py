@@ -1,14 +1,7 @@
 """Settings: the only reader of settings files, each kept with its file and line, and of the environment."""
 
-from agenttool.config.read import environment, read_config
-from agenttool.config.settings import (
-    Config,
-    ServerSetting,
-    Setting,
-    SourceSetting,
-    StoreSetting,
-    SurfaceSetting,
-)
+from agenttool.config.reader import environment, read_config
+from agenttool.config.settings import Config, ServerSetting, Setting, SourceSetting, StoreSetting, SurfaceSetting
 
 __all__ = [
     "Config",

@@ -18,8 +18,20 @@ from agenttool.pipeline.rejudge import Replacement, replaced
 from agenttool.pipeline.standstill import standstill
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.answers import answer_record, edit_stands, expiry_record, rejection
-from agenttool.policy.approvals import Allow, Answer, Answered, Deny, Edit, Question, RefusalReason, Refused
+from agenttool.policy.approvals import (
+    Allow,
+    Answer,
+    Answered,
+    Deny,
+    Edit,
+    Question,
+    RefusalReason,
+    Refused,
+    answer_record,
+    edit_stands,
+    expiry_record,
+    rejection,
+)
 from agenttool.policy.suggest import suggest
 from agenttool.policy.verdict import Verdict, refusal
 from agenttool.records import (

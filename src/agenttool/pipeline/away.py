@@ -88,7 +88,7 @@ def _doubted(error: ToolError) -> ToolError:
 
 def _leave_the_gate(call: Call) -> None:
     if call.turn is not None:
-        call.core.gate.leave(call.turn)
+        call.core.gate.release(call.turn)
         call.turn = None
 
 

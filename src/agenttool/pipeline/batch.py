@@ -22,9 +22,8 @@ from agenttool.records import (
     complete_policy,
     replace,
 )
-from agenttool.scheduler.gate import Gate
-from agenttool.scheduler.order import Outlet, delivery_of
-from agenttool.scheduler.siblings import Readiness, Siblings, siblings_of
+from agenttool.scheduler.batch_order import OrderedStream, Readiness, Siblings, delivery_of, siblings_of
+from agenttool.scheduler.limiter import CallLimiter
 
 START_AT_ONCE = 16
 """How many calls of a batch are readied before the event loop turns."""
@@ -52,7 +51,7 @@ class Batch:
     async def stream(self) -> AsyncGenerator[BatchItem]:
         """Run all calls; what leaves, leaves in the order the policy says, and context changes wait for the end."""
         delivery = delivery_of(self.policy)
-        outlet = Outlet[BatchItem](len(self.calls), delivery)
+        outlet = OrderedStream[BatchItem](len(self.calls), delivery)
         places = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
         for call in self.calls:
             call.leaves_in_order = delivery.results_in_order
@@ -68,7 +67,9 @@ class Batch:
             if call.has_deferred_changes:
                 call.core.shared.update(call.wanted_changes or {})
 
-    async def _start_all(self, group: asyncio.TaskGroup, places: asyncio.Semaphore, outlet: Outlet[BatchItem]) -> None:
+    async def _start_all(
+        self, group: asyncio.TaskGroup, places: asyncio.Semaphore, outlet: OrderedStream[BatchItem]
+    ) -> None:
         """Start the calls a few at a time: those that run already must not wait until the last one is ready."""
         for index in range(len(self.calls)):
             group.create_task(self._run(index, places, outlet))
@@ -82,7 +83,7 @@ class Batch:
             return item
         return BatchItem(index=item.index, result=await kept(call, item.result))
 
-    async def _run(self, index: int, places: asyncio.Semaphore, outlet: Outlet[BatchItem]) -> None:
+    async def _run(self, index: int, places: asyncio.Semaphore, outlet: OrderedStream[BatchItem]) -> None:
         call = self.calls[index]
         call.core.calls[call.invocation_id] = call
         call.on_progress = lambda update: outlet.progress(index, BatchItem(index=index, progress=_told(call, update)))
@@ -123,7 +124,7 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
     """
     depends_on = {index: each.depends_on for index, each in enumerate(wanted)}
     siblings = siblings_of(depends_on, policy.sibling_failure_policy)
-    gate = Gate(policy) if _is_particular(policy) else None
+    gate = CallLimiter(policy) if _is_particular(policy) else None
     for index, call in enumerate(calls):
         needed = tuple(calls[other].invocation_id for other in depends_on[index])
         call.scheduler_policy = policy

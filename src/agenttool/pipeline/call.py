@@ -16,8 +16,8 @@ from agenttool.pipeline.parts import keep_part
 from agenttool.pipeline.progress import Update, put_down
 from agenttool.pipeline.run_evidence import Progressed, native_ids
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.opinions import HookHint, Opinion
 from agenttool.policy.verdict import Verdict
+from agenttool.policy.votes import ExternalVote, HookVote
 from agenttool.ports.calls import AS_IT_IS, Shown
 from agenttool.ports.evidence import Ended
 from agenttool.ports.facts import Fact, FactData, Step
@@ -41,12 +41,9 @@ from agenttool.records import (
     ToolResult,
 )
 from agenttool.results.scrub import Scrubber, compile_scrubber
-from agenttool.scheduler.cancel import StopSignal
-from agenttool.scheduler.deadlines import Deadline
-from agenttool.scheduler.drive import Drive
-from agenttool.scheduler.gate import Gate
-from agenttool.scheduler.limits import Expiry, TimeLimit
-from agenttool.scheduler.lines import Turn
+from agenttool.scheduler.drive import Drive, StopSignal
+from agenttool.scheduler.limiter import CallLimiter, Permit
+from agenttool.scheduler.timeouts import Deadline, Expiry, TimeLimit
 
 _NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
 _making_signals = threading.Lock()
@@ -108,9 +105,9 @@ class Call(Live, eq=False):
     phase: Phase = Phase.RESOLVE_TOOL
     tool: Tool | None = None
     drive: Drive | None = None
-    turn: Turn | None = None
-    gate: Gate | None = None
-    batch_turn: Turn | None = None
+    turn: Permit | None = None
+    gate: CallLimiter | None = None
+    batch_turn: Permit | None = None
     goes_on_until: "asyncio.Future[None] | None" = None
     deadline: Deadline | None = None
     limit: TimeLimit | None = None
@@ -139,8 +136,8 @@ class Call(Live, eq=False):
     mutations: int = 0
     decisions: int = 0
     hook_runs: int = 0
-    hints: tuple[HookHint, ...] = ()
-    opinions: tuple[Opinion, ...] = ()
+    hints: tuple[HookVote, ...] = ()
+    opinions: tuple[ExternalVote, ...] = ()
     hook_context: tuple[JsonObject, ...] = ()
     unwritten: Step | None = None
     verdict: Verdict | None = None
@@ -199,10 +196,10 @@ class Call(Live, eq=False):
         """Name the changes of this call's input so far."""
         return tuple(MutationId(f"mut_{self.unique}-{number}") for number in range(1, self.mutations + 1))
 
-    def own_turn(self) -> Turn | None:
+    def own_turn(self) -> Permit | None:
         """Give the turn that this call holds to itself, so that others can be made within it."""
         if self.turn is not None:
-            self.turn = self.core.gate.own(self.turn)
+            self.turn = self.core.gate.own_permit(self.turn)
         return self.turn
 
     def decided(self, verdict: Verdict, judged: bytes) -> Decided:

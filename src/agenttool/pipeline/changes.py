@@ -7,8 +7,8 @@ from typing import TypedDict, cast
 from agenttool.errors import ConfigError
 from agenttool.pipeline.asked import names_in
 from agenttool.policy.decide import Policy
-from agenttool.policy.mode import PermissionMode
 from agenttool.policy.rules import Rule, RuleBook
+from agenttool.policy.votes import PermissionMode
 from agenttool.ports.surfacing import Circumstances, ModelCapabilities, ProviderState
 
 

@@ -4,7 +4,7 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.hook_world import HookWorld
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.opinions import Opinion, OpinionKind, OpinionStatus
+from agenttool.policy.votes import ExternalVote, ExternalVoteKind, ExternalVoteStatus
 from agenttool.ports.advice import Advice, AdviceQuestion, Adviser
 from agenttool.records import Behavior, JsonObject
 
@@ -16,7 +16,7 @@ async def consult(call: Call, tool: Tool, proposed: JsonObject) -> None:
     call.opinions = tuple([await _opinion(call, tool, proposed, each) for each in call.core.advisers])
 
 
-async def _opinion(call: Call, tool: Tool, proposed: JsonObject, adviser: Adviser) -> Opinion:
+async def _opinion(call: Call, tool: Tool, proposed: JsonObject, adviser: Adviser) -> ExternalVote:
     world = HookWorld(call, tool)
     own = parse_object(json_bytes(proposed))
     question = AdviceQuestion(
@@ -30,12 +30,12 @@ async def _opinion(call: Call, tool: Tool, proposed: JsonObject, adviser: Advise
         return await adviser.judge.advise(question)
 
     advice, fault = await world.attempt(ask, timeout_s=adviser.timeout_s)
-    kind = OpinionKind.ENGINE if adviser.is_engine else OpinionKind.CLASSIFIER
+    kind = ExternalVoteKind.ENGINE if adviser.is_engine else ExternalVoteKind.CLASSIFIER
     is_heard = fault is None and isinstance(advice, Advice) and advice.behavior in (None, *_UNDERSTOOD)
     if not is_heard or not isinstance(advice, Advice):
-        return Opinion(ref=adviser.ref, kind=kind, authority=adviser.authority, status=OpinionStatus.FAILED)
+        return ExternalVote(ref=adviser.ref, kind=kind, authority=adviser.authority, status=ExternalVoteStatus.FAILED)
     reason = advice.reason
-    return Opinion(
+    return ExternalVote(
         ref=adviser.ref,
         kind=kind,
         authority=adviser.authority,

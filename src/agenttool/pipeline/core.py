@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from agenttool.catalog.surface import Surface
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.tools import Tools
 from agenttool.policy.approvals import Answered, Approvals, Question
@@ -18,10 +18,10 @@ from agenttool.ports.shelf import Shelf
 from agenttool.ports.stores import OpenCalls, PayloadStore
 from agenttool.ports.world import IdSource, Moment
 from agenttool.records import ApprovalId, InvocationId, Json, JsonObject, ToolResult
-from agenttool.scheduler.deadlines import Deadlines
-from agenttool.scheduler.drive import Patience
-from agenttool.scheduler.gate import Gate
+from agenttool.scheduler.drive import GracePeriod
+from agenttool.scheduler.limiter import CallLimiter
 from agenttool.scheduler.retry import RetryPolicy
+from agenttool.scheduler.timeouts import Deadlines
 
 
 def _nobody(parent: object, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
@@ -64,9 +64,9 @@ class Core:
     ids: IdSource
     payloads: PayloadStore
     policy: Policy
-    gate: Gate
+    gate: CallLimiter
     deadlines: Deadlines
-    patience: Patience
+    patience: GracePeriod
     loop: asyncio.AbstractEventLoop
     thread_id: int
     thread: Thread

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 
 from agenttool.errors import ToolFailure
-from agenttool.hooks.run import HookRuns
+from agenttool.hooks.execution import HookRuns
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
 from agenttool.pipeline.tool import Tool

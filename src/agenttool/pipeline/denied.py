@@ -7,8 +7,7 @@ from agenttool.catalog.entry import Entry
 from agenttool.catalog.filters import Absence, denied_by
 from agenttool.catalog.roster import Roster
 from agenttool.pipeline.core import Core
-from agenttool.policy.decide import Policy
-from agenttool.policy.suspects import suspects_of
+from agenttool.policy.decide import Policy, deny_prefilter
 from agenttool.ports.surfacing import SurfacePolicy
 from agenttool.records import Behavior, ToolId
 
@@ -21,7 +20,7 @@ class Denied:
         self._core = core
         self._wanted = wanted
         self._policy: Policy | None = None
-        self._is_suspect = suspects_of(core.policy)
+        self._is_suspect = deny_prefilter(core.policy)
         self._seen: Sequence[Entry] = ()
         self._size = 0
         self._found: dict[ToolId, Absence] = {}
@@ -33,7 +32,7 @@ class Denied:
         policy = self._core.policy
         if policy is not self._policy:
             self._policy, self._seen, self._size, self._found = policy, (), 0, {}
-            self._is_suspect = suspects_of(policy)
+            self._is_suspect = deny_prefilter(policy)
         for entry in self._unseen(roster):
             subject = partial(self._core.tools.subjects.__getitem__, entry)
             is_suspect = self._is_suspect(entry.tool.declaration, subject)

@@ -6,7 +6,7 @@ from typing import cast
 from agenttool.codec import parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
-from agenttool.hooks.run import HookRun
+from agenttool.hooks.execution import HookRun
 from agenttool.journal.evidence import Plain
 from agenttool.pipeline.digests import input_digest
 from agenttool.policy.verdict import Verdict, decision_record

@@ -12,7 +12,7 @@ from agenttool.errors import StoreError, ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Request
 from agenttool.policy.approvals import Question
-from agenttool.policy.moments import read_moment
+from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.later import Thread, late_key
 from agenttool.records import (
     ApprovalId,
@@ -107,7 +107,7 @@ def waits_for(point: str, question: Question | None) -> tuple[ApprovalId | None,
     """Name the question whose answer a call waits for at a point, and when it is too late to give one."""
     if question is None or point != Point.ASKED:
         return None, None
-    return question.approval_id, round(read_moment(question.expires_at).timestamp() * 1e9)
+    return question.approval_id, round(parse_timestamp(question.expires_at).timestamp() * 1e9)
 
 
 def hold_late(call: Call, point: Point, expires_at_ns: int | None, *, is_left: bool = False) -> None:

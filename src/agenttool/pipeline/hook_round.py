@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import cast
 
 from agenttool.errors import ToolFailure
-from agenttool.hooks.run import HookRun, HookRuns, run_hooks
+from agenttool.hooks.execution import HookRun, HookRuns, run_hooks
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import HookRan
 from agenttool.pipeline.hook_world import HookWorld
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.opinions import HookHint
+from agenttool.policy.votes import HookVote
 from agenttool.ports.facts import Step
 from agenttool.ports.hooks import HookQuestion
 from agenttool.records import Behavior, ErrorClass, HookEvent, HookId, Json, JsonObject
@@ -68,8 +68,8 @@ async def hook_round(
     return rounds
 
 
-def _hint(run: HookRun, hook_id: HookId, behavior: Behavior) -> HookHint:
-    return HookHint(hook=run.hook.name, hook_ref=hook_id, behavior=behavior, message=run.reply.permission_reason)
+def _hint(run: HookRun, hook_id: HookId, behavior: Behavior) -> HookVote:
+    return HookVote(hook=run.hook.name, hook_ref=hook_id, behavior=behavior, message=run.reply.permission_reason)
 
 
 def visible(mapped: Mapped) -> Json:

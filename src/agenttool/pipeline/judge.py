@@ -5,12 +5,12 @@ from dataclasses import replace
 from agenttool.codec.moments import timestamp
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.subject import Facts
+from agenttool.policy.subject import EffectFacts
 from agenttool.policy.verdict import Verdict
 from agenttool.records import Behavior, JsonObject
 from agenttool.records import replace as replace_record
 from agenttool.results.scrub import Scrubber
-from agenttool.scheduler.safety import facts_of
+from agenttool.scheduler.call_facts import call_facts_of
 
 
 def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
@@ -22,14 +22,14 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
             return standing
     facts = None
     if tool.has_computed_facts:
-        known = facts_of(tool.safety, proposed).record
-        facts = Facts(
+        known = call_facts_of(tool.safety, proposed).record
+        facts = EffectFacts(
             is_read_only=bool(known.is_read_only),
             is_destructive=known.is_destructive is not False,
             is_open_world=known.is_open_world is not False,
         )
     now = timestamp(call.core.now_ns())
-    verdict = policy.decide(tool.subject, proposed, now=now, facts=facts, hints=hints, opinions=opinions)
+    verdict = policy.decide(tool.subject, proposed, now=now, facts=facts, hook_votes=hints, external_votes=opinions)
     return verdict if call.scrubber is None else _scrubbed(verdict, call.scrubber)
 
 

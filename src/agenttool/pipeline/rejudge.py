@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ToolFailure
-from agenttool.hooks.mutate import changed_fields
+from agenttool.hooks.reply import changed_fields
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import InputNoted

@@ -31,9 +31,8 @@ from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.run import finish
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.answers import edit_stands, rejection
-from agenttool.policy.approvals import Answered, Question
-from agenttool.policy.moments import has_passed
+from agenttool.policy.approvals import Answered, Question, edit_stands, rejection
+from agenttool.policy.rules import has_passed
 from agenttool.policy.verdict import refusal
 from agenttool.ports.evidence import Ended, Made
 from agenttool.ports.facts import Fact

@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 from agenttool.pipeline.call import Call
-from agenttool.scheduler.limits import TimeLimit
+from agenttool.scheduler.timeouts import TimeLimit
 
 
 @contextmanager

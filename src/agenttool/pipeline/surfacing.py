@@ -31,7 +31,7 @@ from agenttool.pipeline.discover import prepare_search, search_tools, told_to_mo
 from agenttool.pipeline.evidence import SurfaceMade
 from agenttool.pipeline.renewals import Renewals
 from agenttool.pipeline.tool_search import FINDER_ID, tool_search_tool
-from agenttool.policy.mode import PermissionMode
+from agenttool.policy.votes import PermissionMode
 from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import SURFACE, JsonObject, SurfaceId, ToolId, ToolSearchResult, ToolSurface, replace

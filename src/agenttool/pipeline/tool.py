@@ -6,7 +6,7 @@ from typing import cast
 
 from agenttool.catalog.catalog import Entry
 from agenttool.errors import ConfigError, RecordError
-from agenttool.hooks.match import Hook, HooksOfTool, hooks_of
+from agenttool.hooks.definition import Hook, HooksOfTool, hooks_of
 from agenttool.policy.subject import Subject
 from agenttool.ports.executor import Job
 from agenttool.ports.later import AnswersLater
@@ -26,9 +26,9 @@ from agenttool.records import (
 from agenttool.results.persistence import PersistencePolicy, policy_of
 from agenttool.results.plan import MappingPlan, check_of, plan_mapping
 from agenttool.results.redaction import Redactor, compile_redactor
-from agenttool.scheduler.rates import Bucket
+from agenttool.scheduler.call_facts import ToolSafety, safety_of
+from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.scheduler.retry import Repeatability, repeatability_of
-from agenttool.scheduler.safety import Safety, safety_of
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.examples import refuse_unfit_examples
 from agenttool.schema.plain import is_plain
@@ -70,14 +70,14 @@ class Tool:
     hooks: HooksOfTool
     subject: Subject
     has_computed_facts: bool
-    safety: Safety
+    safety: ToolSafety
     start: Callable[[Job], Coroutine[object, object, object]]
     supports_cancel: bool
     interrupt_behavior: InterruptBehavior | None
     timeout_s: float | None
     idle_timeout_s: float | None
     repeatability: Repeatability | None
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[TokenBucket, ...]
     modifier_policy: ContextModifierPolicy | None
     mapping: MappingPlan
     persistence: PersistencePolicy
@@ -139,7 +139,7 @@ def model_schema_of(declared: DeclaredTool) -> JsonObject:
     return _schemas_of(declared, declared.declaration.input_contract or InputContract())[0]
 
 
-def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: Bucket | None = None) -> Tool:
+def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: TokenBucket | None = None) -> Tool:
     """Work out everything about a tool that does not depend on a call; `source` limits all tools of its namespace."""
     declared, interface = entry.tool, subject.interface
     profile = complete_profile(declared.execution_profile)
@@ -152,7 +152,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     persistence = policy_of(interface, declared.declaration.output_contract)
     redactor = compile_redactor(contract.sensitive_fields)
     repeatability = repeatability_of(profile, idempotent=profile.supports_retries)
-    own = None if declared.rate_limit is None else Bucket(declared.rate_limit)
+    own = None if declared.rate_limit is None else TokenBucket(declared.rate_limit)
     buckets = tuple(each for each in (own, source) if each is not None)
     return Tool(
         entry=entry,

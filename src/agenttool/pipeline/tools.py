@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from agenttool.catalog.entry import Entry
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.pipeline.tool import Tool, compile_tool, refuse_unusable
 from agenttool.policy.subject import Subject, subject_of
 from agenttool.records import complete_interface
-from agenttool.scheduler.rates import Bucket
+from agenttool.scheduler.rate_limits import TokenBucket
 
 
 class Subjects(dict[Entry, Subject]):
@@ -24,7 +24,7 @@ class Subjects(dict[Entry, Subject]):
 class Tools(dict[Entry, Tool]):
     """The tools that were called or shown; asking for another makes it ready, once."""
 
-    def __init__(self, hooks: tuple[Hook, ...] = (), sources: Mapping[str, Bucket] | None = None) -> None:
+    def __init__(self, hooks: tuple[Hook, ...] = (), sources: Mapping[str, TokenBucket] | None = None) -> None:
         """Take the hooks that may apply to them, and the rate limits of whole namespaces."""
         super().__init__()
         self.subjects = Subjects()

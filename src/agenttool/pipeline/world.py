@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from agenttool.errors import ConfigError
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.tools import Tools
@@ -18,10 +18,10 @@ from agenttool.ports.meaning import Meaning
 from agenttool.ports.shelf import Shelf
 from agenttool.ports.stores import EventLog, OpenCalls, PayloadStore
 from agenttool.ports.world import Clock, IdSource
-from agenttool.scheduler.deadlines import Deadlines
-from agenttool.scheduler.drive import Patience
-from agenttool.scheduler.gate import Gate
-from agenttool.scheduler.rates import Bucket
+from agenttool.scheduler.drive import GracePeriod
+from agenttool.scheduler.limiter import CallLimiter
+from agenttool.scheduler.rate_limits import TokenBucket
+from agenttool.scheduler.timeouts import Deadlines
 
 
 def _certain() -> float:
@@ -68,7 +68,7 @@ def make_core(
         )
     loop = asyncio.get_running_loop()
     standing = tuple(hooks)
-    buckets = {namespace: Bucket(limit) for namespace, limit in (rate_limits or {}).items()}
+    buckets = {namespace: TokenBucket(limit) for namespace, limit in (rate_limits or {}).items()}
     return Core(
         journal=Journal(clock=world.clock, log=world.log),
         now_ns=world.clock.now_ns,
@@ -76,9 +76,9 @@ def make_core(
         ids=world.ids,
         payloads=world.payloads,
         policy=policy or Policy(),
-        gate=Gate(),
+        gate=CallLimiter(),
         deadlines=Deadlines(loop),
-        patience=Patience(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
+        patience=GracePeriod(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
         loop=loop,
         thread_id=threading.get_ident(),
         thread=Thread(thread_id=world.thread),

@@ -10,22 +10,32 @@ from typing import TypeAlias, cast
 
 from agenttool.codec import digest_of_any, digest_of_bytes, json_bytes, parse_object, sorted_json, to_json
 from agenttool.errors import RecordError
-from agenttool.policy.moments import has_passed
-from agenttool.policy.rules import Rule
-from agenttool.policy.verdict import Verdict
-from agenttool.policy.written import WrittenRule, read_rule
+from agenttool.policy.rule_settings import RuleSetting, read_rule, rule_members
+from agenttool.policy.rules import Rule, has_passed
+from agenttool.policy.suggest import ADD_RULE
+from agenttool.policy.verdict import Verdict, Weight
 from agenttool.records import (
+    UNSET,
     ApprovalId,
+    Behavior,
     ClosedEnum,
     DecisionId,
     Digest,
+    ErrorClass,
     InvocationId,
     Json,
     JsonObject,
+    PermissionDecision,
+    Reason,
+    ReasonType,
+    Recoverability,
+    RetryGuidance,
     RuleSource,
     SuggestedUpdate,
     Timestamp,
+    ToolError,
     ToolId,
+    text_item,
 )
 
 MAX_ENDED = 10_000
@@ -215,13 +225,6 @@ class Approvals:
         is_over = question is not None and now is not None and has_passed(question.expires_at, now)
         return self._end(approval_id, RefusalReason.EXPIRED if is_over else RefusalReason.WITHDRAWN)
 
-    def collect_expired(self, now: Timestamp) -> tuple[Question, ...]:
-        """Close the questions whose time is over and give them, so that their calls can end."""
-        over = [question for question in self._open.values() if has_passed(question.expires_at, now)]
-        for question in over:
-            self._end(question.approval_id, RefusalReason.EXPIRED)
-        return tuple(over)
-
     def _end(self, approval_id: ApprovalId, how: RefusalReason) -> Question | None:
         question = self._open.pop(approval_id, None)
         if question is not None:
@@ -296,4 +299,95 @@ def _remembered(question: Question, answer: Remember) -> Rule:
         raise ValueError(f"only an allow can be remembered, got {members.get('behavior')!r}; answer deny to refuse")
     if question.verdict.rule_refs:
         members["settles"] = [*question.verdict.rule_refs]
-    return read_rule(WrittenRule(members=members, source=RuleSource.SESSION))
+    return read_rule(RuleSetting(members=members, source=RuleSource.SESSION))
+
+
+PROMPT = "permission_prompt"
+"""The source of a decision that a person made."""
+
+
+def answer_record(
+    answered: Answered, *, decision_id: DecisionId, input_digest: Digest | None = None
+) -> PermissionDecision:
+    """Write an answer down as the decision that answers the ask (G-30).
+
+    A remembered rule stands in `suggested_updates`, so that whoever reads the records again has it.
+
+    Args:
+        answered: the answer.
+        decision_id: the id of the new decision.
+        input_digest: the digest of what will really run, where an edit was completed with values that the person was
+            not shown.
+    """
+    question, answer = answered.question, answered.answer
+    denied = isinstance(answer, Deny)
+    edited = isinstance(answer, Edit)
+    update = (
+        None
+        if answered.rule is None
+        else SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=rule_members(answered.rule))
+    )
+    return PermissionDecision(
+        decision_id=decision_id,
+        invocation_id=question.invocation_id,
+        behavior=Behavior.DENY if denied else Behavior.ALLOW,
+        mode=question.verdict.mode,
+        source=PROMPT,
+        reason=Reason(
+            type=ReasonType.PERMISSION_PROMPT_TOOL,
+            message=f"{answered.by} {'refused' if denied else 'approved'} the call{' with edits' if edited else ''}",
+            details={"approval_id": question.approval_id},
+        ),
+        updated_input=answer.updated_input if edited else UNSET,
+        user_modified=edited,
+        suggested_updates=None if update is None else (update,),
+        content_blocks=(text_item(answer.message),) if denied and answer.message else None,
+        accept_feedback=None if denied else answer.feedback,
+        answers=question.decision_id,
+        input_digest=input_digest or answered.input_digest,
+        decided_by=answered.by,
+        decided_at=answered.at,
+        expires_at=question.expires_at,
+    )
+
+
+def expiry_record(question: Question, *, decision_id: DecisionId, decided_at: Timestamp) -> PermissionDecision:
+    """Write down that nobody answered in time, which is a deny."""
+    return PermissionDecision(
+        decision_id=decision_id,
+        invocation_id=question.invocation_id,
+        behavior=Behavior.DENY,
+        mode=question.verdict.mode,
+        source=PROMPT,
+        reason=Reason(
+            type=ReasonType.PERMISSION_PROMPT_TOOL,
+            message=f"nobody answered before {question.expires_at}",
+            details={"approval_id": question.approval_id},
+        ),
+        answers=question.decision_id,
+        input_digest=question.input_digest,
+        decided_at=decided_at,
+    )
+
+
+def edit_stands(verdict: Verdict) -> bool:
+    """Tell whether an edited input may run, given the verdict of the rules on it.
+
+    Whoever edited it has looked at it, so what would be asked is answered; what is denied stays denied (G-21).
+    """
+    return verdict.weight is not Weight.DENY
+
+
+def rejection(decision: PermissionDecision) -> ToolError:
+    """Give the error that a call ends with when its question was refused, or never answered."""
+    refused = decision.decided_by is not None
+    message = None if decision.reason is None else decision.reason.message
+    words = next((item.text for item in decision.content_blocks or () if item.text), None)
+    return ToolError(
+        error_class=ErrorClass.APPROVAL_REJECTED if refused else ErrorClass.PERMISSION_DENIED,
+        error_code="rejected" if refused else "approval_expired",
+        message=f"{message}: {words}" if words else message,
+        recoverability=Recoverability.CHANGE_ARGUMENTS_OR_POLICY,
+        retry_after=None,
+        retry=RetryGuidance(safe=True, arguments_must_change=refused, discovery_required=False, approval_required=True),
+    )

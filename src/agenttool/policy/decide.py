@@ -1,23 +1,31 @@
 """One decision about one call: the strictest word wins.
 
-Everyone who has a say is a `Voice` with a `Weight`; the strongest voice decides, and the order in which they are heard
+Everyone who has a say is a `Vote` with a `Weight`; the strongest vote decides, and the order in which they are details
 does not matter. What depends on the tool alone is decided once and kept, so that a call to a tool without rules about
 its arguments is answered from memory.
 """
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from fnmatch import translate
 
-from agenttool.policy.call import Call
-from agenttool.policy.match import covers, is_about, is_outdated, missing_fields, names
-from agenttool.policy.mode import PermissionMode, looks_at_paths
-from agenttool.policy.moments import has_passed, read_moment
-from agenttool.policy.opinions import HookHint, Opinion, told
+from agenttool.policy.matching import CallTargets, applies_to_tool, covers, is_outdated, missing_fields, names_tool
 from agenttool.policy.paths import Workspace
-from agenttool.policy.rules import Rule, RuleBook
-from agenttool.policy.subject import Facts, Subject
-from agenttool.policy.verdict import Verdict, Voice, Weight
-from agenttool.policy.voices import Hearing, hear
-from agenttool.records import Behavior, Json, JsonObject, Reason, ReasonType, Timestamp
+from agenttool.policy.rules import Rule, RuleBook, has_passed, parse_timestamp
+from agenttool.policy.subject import EffectFacts, Subject
+from agenttool.policy.verdict import Verdict, Vote, Weight
+from agenttool.policy.votes import (
+    DecisionInput,
+    ExternalVote,
+    HookVote,
+    PermissionMode,
+    collect_votes,
+    looks_at_paths,
+    mode_denies,
+    vote_details,
+)
+from agenttool.records import Behavior, Json, JsonObject, Reason, ReasonType, Timestamp, ToolDeclaration
 from agenttool.records import replace as replace_record
 
 MAX_PLANS = 10_000
@@ -33,7 +41,7 @@ class NotApplicable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
+class _ToolPlan:
     """What is known about all calls to one tool.
 
     Attributes:
@@ -68,7 +76,7 @@ class Policy:
     interactive: bool = True
     workspace: Workspace = field(default_factory=Workspace)
     parent: "Policy | None" = None
-    _plans: dict[Subject, _Plan] = field(default_factory=dict["Subject", "_Plan"], init=False, repr=False)
+    _plans: dict[Subject, _ToolPlan] = field(default_factory=dict["Subject", "_ToolPlan"], init=False, repr=False)
 
     def for_child(
         self,
@@ -97,9 +105,9 @@ class Policy:
         arguments: Json,
         *,
         now: Timestamp,
-        facts: Facts | None = None,
-        hints: tuple[HookHint, ...] = (),
-        opinions: tuple[Opinion, ...] = (),
+        facts: EffectFacts | None = None,
+        hook_votes: tuple[HookVote, ...] = (),
+        external_votes: tuple[ExternalVote, ...] = (),
     ) -> Verdict:
         """Decide about one call, never with `passthrough`: what nobody speaks for is asked about.
 
@@ -108,28 +116,30 @@ class Policy:
             arguments: the permission input.
             now: the moment at which rules must still hold.
             facts: what classifiers told about this call; leave it out for a tool whose facts are all declared.
-            hints: what hooks said, in any order.
-            opinions: what classifiers and engines said, in any order.
+            hook_votes: what hooks said, in any order.
+            external_votes: what classifiers and engines said, in any order.
         """
         plan = self._plans.get(subject) or self._plan(subject)
-        if plan.settled is not None and facts is None and not hints and not opinions:
+        if plan.settled is not None and facts is None and not hook_votes and not external_votes:
             return plan.settled
         live = tuple(rule for rule in plan.rules if rule.expires_at is None or not has_passed(rule.expires_at, now))
-        hearing = Hearing(
+        inputs = DecisionInput(
             subject=subject,
-            call=Call(subject, arguments, self.workspace),
+            call=CallTargets(subject, arguments, self.workspace),
             facts=subject.facts_of(facts),
             mode=self.mode,
             interactive=self.interactive,
             rules=live,
-            hints=hints,
-            opinions=opinions,
+            hook_votes=hook_votes,
+            external_votes=external_votes,
             notes=plan.notes,
         )
-        verdict = _told_of_change(self._judge(hearing), plan.outdated, hearing.call)
+        verdict = _with_outdated_rules(self._judge(inputs), plan.outdated, inputs.call)
         if self.parent is None:
             return verdict
-        above = self.parent.decide(subject, arguments, now=now, facts=facts, hints=hints, opinions=opinions)
+        above = self.parent.decide(
+            subject, arguments, now=now, facts=facts, hook_votes=hook_votes, external_votes=external_votes
+        )
         return self._bounded(verdict, above)
 
     def standing(self, subject: Subject) -> Verdict | None:
@@ -143,9 +153,9 @@ class Policy:
         """List the rules that name a tool but look at something it does not have (AT-PERM-09)."""
         return (self._plans.get(subject) or self._plan(subject)).not_applicable
 
-    def _plan(self, subject: Subject) -> _Plan:
+    def _plan(self, subject: Subject) -> _ToolPlan:
         """Find the rules about a tool, and decide all its calls at once if their arguments do not matter."""
-        about = [rule for rule in self.book if names(rule, subject)]
+        about = [rule for rule in self.book if applies_to_tool(rule, subject)]
         missing = {rule.ref: missing_fields(rule, subject) for rule in about}
         rules = tuple(rule for rule in about if not missing[rule.ref])
         not_applicable = tuple(
@@ -153,18 +163,18 @@ class Policy:
             for rule in about
             if missing[rule.ref] and rule.names_tools
         )
-        lapsed = [rule for rule in self.book if is_outdated(rule, subject) and is_about(rule, subject)]
+        lapsed = [rule for rule in self.book if is_outdated(rule, subject) and names_tool(rule, subject)]
         outdated = tuple(rule for rule in lapsed if not missing_fields(rule, subject))
-        plan = _Plan(rules=rules, outdated=outdated, not_applicable=not_applicable, settled=None)
+        plan = _ToolPlan(rules=rules, outdated=outdated, not_applicable=not_applicable, settled=None)
         plan = replace(plan, settled=self._settled(subject, plan))
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
         self._plans[subject] = plan
         return plan
 
-    def _settled(self, subject: Subject, plan: _Plan) -> Verdict | None:
+    def _settled(self, subject: Subject, plan: _ToolPlan) -> Verdict | None:
         lasting = tuple(rule for rule in plan.rules if rule.expires_at is None and not rule.reads_input)
-        hearing = Hearing(
+        inputs = DecisionInput(
             subject=subject,
             call=None,
             facts=subject.facts,
@@ -173,28 +183,28 @@ class Policy:
             rules=lasting,
             notes=plan.notes,
         )
-        verdict = self._judge(hearing)
+        verdict = self._judge(inputs)
         if verdict.weight is Weight.DENY:
             # It stays a deny, whatever else the arguments would bring up.
             return verdict
         depends = len(lasting) < len(plan.rules) or any(rule.reads_input for rule in plan.outdated)
         if depends or looks_at_paths(self.mode, subject, subject.facts):
             return None
-        verdict = _told_of_change(verdict, plan.outdated, None)
+        verdict = _with_outdated_rules(verdict, plan.outdated, None)
         if self.parent is None:
             return verdict
         above = self.parent.standing(subject)
         return None if above is None else self._bounded(verdict, above)
 
-    def _judge(self, hearing: Hearing) -> Verdict:
-        voices, silenced = hear(hearing)
-        verdict = _spoken(voices, silenced, hearing)
+    def _judge(self, inputs: DecisionInput) -> Verdict:
+        votes, overridden = collect_votes(inputs)
+        verdict = _tally(votes, overridden, inputs)
         if verdict.behavior != Behavior.ASK or self.interactive:
             return verdict
-        if verdict.weight is Weight.ASK_ANYONE and hearing.subject.may_go_unasked:
+        if verdict.weight is Weight.ASK_ANYONE and inputs.subject.may_go_unasked:
             why = "nobody can be asked, and the tool's profile lets the question be left out"
-            return replace(verdict, behavior=Behavior.ALLOW, reason=_because(verdict, ReasonType.MODE, why))
-        return _unanswerable(verdict, ReasonType.MODE)
+            return replace(verdict, behavior=Behavior.ALLOW, reason=_reworded(verdict, ReasonType.MODE, why))
+        return _deny_unanswerable(verdict, ReasonType.MODE)
 
     def _bounded(self, verdict: Verdict, above: Verdict) -> Verdict:
         """Take the stricter of one's own verdict and the parent's."""
@@ -203,34 +213,34 @@ class Policy:
         details: JsonObject = {**(above.reason.details or {}), "inherited": True}
         bounded = replace(above, mode=str(self.mode), reason=replace_record(above.reason, details=details))
         if bounded.behavior == Behavior.ASK and not self.interactive:
-            return _unanswerable(bounded, ReasonType.ASYNC_AGENT)
+            return _deny_unanswerable(bounded, ReasonType.ASYNC_AGENT)
         return bounded
 
 
-def _spoken(voices: list[Voice], silenced: list[Rule], hearing: Hearing) -> Verdict:
-    """Let the strongest voice decide, and keep what it beat."""
-    winner = min(voices, key=lambda voice: (voice.weight, voice.authority))
-    agreeing = [voice for voice in voices if voice.weight == winner.weight and voice.rules] if winner.rules else []
-    beaten = {rule.ref for voice in voices if voice.weight > winner.weight for rule in voice.rules}
-    beaten |= {rule.ref for rule in silenced}
-    rules = {rule.ref: rule for voice in agreeing for rule in voice.rules}
+def _tally(votes: list[Vote], overridden: list[Rule], inputs: DecisionInput) -> Verdict:
+    """Let the strongest vote decide, and keep what it beat."""
+    winner = min(votes, key=lambda vote: (vote.weight, vote.authority))
+    agreeing = [vote for vote in votes if vote.weight == winner.weight and vote.rules] if winner.rules else []
+    beaten = {rule.ref for vote in votes if vote.weight > winner.weight for rule in vote.rules}
+    beaten |= {rule.ref for rule in overridden}
+    rules = {rule.ref: rule for vote in agreeing for rule in vote.rules}
     ends = [rule.expires_at for rule in rules.values() if rule.expires_at is not None]
-    heard: JsonObject = {**hearing.notes, **told(hearing.hints, hearing.opinions)}
+    details: JsonObject = {**inputs.notes, **vote_details(inputs.hook_votes, inputs.external_votes)}
     return Verdict(
         behavior=winner.weight.behavior,
         weight=winner.weight,
-        mode=str(hearing.mode),
+        mode=str(inputs.mode),
         source=winner.source,
-        reason=replace_record(winner.reason, beaten_rule_refs=tuple(sorted(beaten)) or None, details=heard or None),
+        reason=replace_record(winner.reason, beaten_rule_refs=tuple(sorted(beaten)) or None, details=details or None),
         rule_refs=tuple(sorted(rules)),
-        policy_refs=tuple(dict.fromkeys(ref for voice in (winner, *agreeing) for ref in voice.policy_refs)),
+        policy_refs=tuple(dict.fromkeys(ref for vote in (winner, *agreeing) for ref in vote.policy_refs)),
         blocked_path=winner.blocked_path,
-        pending_classifier_check=winner.check or next((each.check for each in hearing.opinions), None),
-        expires_at=min(ends, key=read_moment, default=None),
+        pending_classifier_check=winner.check or next((each.check for each in inputs.external_votes), None),
+        expires_at=min(ends, key=parse_timestamp, default=None),
     )
 
 
-def _told_of_change(verdict: Verdict, outdated: tuple[Rule, ...], call: Call | None) -> Verdict:
+def _with_outdated_rules(verdict: Verdict, outdated: tuple[Rule, ...], call: CallTargets | None) -> Verdict:
     """Say of a call that does not simply run which rules would have let it, had the tool not changed."""
     if verdict.behavior == Behavior.ALLOW or not outdated:
         return verdict
@@ -242,12 +252,47 @@ def _told_of_change(verdict: Verdict, outdated: tuple[Rule, ...], call: Call | N
     return replace(verdict, reason=replace_record(verdict.reason, message=words, details=details))
 
 
-def _because(verdict: Verdict, kind: ReasonType, why: str) -> Reason:
+def _reworded(verdict: Verdict, kind: ReasonType, why: str) -> Reason:
     """Give the reason of a question nobody can be asked; the reason it was asked for stays in it."""
     asked = verdict.reason
     return replace_record(asked, type=kind, message=f"{why}: {asked.message}", rule_source=None)
 
 
-def _unanswerable(verdict: Verdict, kind: ReasonType) -> Verdict:
-    reason = _because(verdict, kind, "nobody can be asked")
+def _deny_unanswerable(verdict: Verdict, kind: ReasonType) -> Verdict:
+    reason = _reworded(verdict, kind, "nobody can be asked")
     return replace(verdict, behavior=Behavior.DENY, source="mode", reason=reason)
+
+
+_NOTHING = r"(?!)"
+
+
+DenyPrefilter = Callable[[ToolDeclaration, Callable[[], Subject]], bool]
+"""Tells of a tool whether it is one; asks for all that rules may look at only if its names do not tell."""
+
+
+def deny_prefilter(policy: Policy) -> DenyPrefilter:
+    """Give a test that is sure of the tools that it clears: not every call to them is denied.
+
+    Where somebody can be asked, only a rule that denies or the mode does so. Elsewhere a question is a deny as well,
+    and below a parent it decides, so that each tool must be judged.
+    """
+    if not policy.interactive or policy.parent is not None:
+        return lambda _, __: True
+    lasting = [rule for rule in policy.book if rule.expires_at is None and not rule.reads_input]
+    denying = [rule for rule in lasting if rule.behavior == Behavior.DENY]
+    patterns = [translate(each.casefold().replace("[", "[[]")) for rule in denying for each in rule.tools]
+    is_named = re.compile("|".join(patterns) or _NOTHING).match
+    nameless = [rule for rule in denying if not rule.tools]
+    strictest = EffectFacts()
+    mode_matters = mode_denies(policy.mode, strictest) is not None
+
+    def is_suspect(declaration: ToolDeclaration, subject: Callable[[], Subject]) -> bool:
+        return bool(
+            is_named(f"{declaration.namespace}.{declaration.name}".casefold())
+            or is_named(declaration.name.casefold())
+            or (declaration.aliases and any(is_named(each.casefold()) for each in declaration.aliases))
+            or (nameless and any(names_tool(rule, subject()) for rule in nameless))
+            or (mode_matters and mode_denies(policy.mode, subject().facts))
+        )
+
+    return is_suspect

@@ -1,21 +1,251 @@
-"""Which arguments of a tool are paths, commands, addresses or resources, so that a rule can be about them.
+"""JSON pointers into the arguments of a call (RFC 6901), with `*` for every member of a list or an object."""
 
-The permission profile may list what rules match on (`rule_matching_fields`): `path`, `url`, `command:/script`. Then a
-rule on anything else does not apply to the tool. Where it lists nothing, the schema tells: `format: uri`, `format:
-path`, `x-agenttool: command`, or simply an argument that is called `path`.
-"""
-
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import cast
 
-from agenttool.policy.field_names import SYNONYMS, MatchingField, field_named
-from agenttool.policy.pointers import steps_of
-from agenttool.policy.schema_fields import Steps, search_schemas
-from agenttool.records import JsonObject
+from agenttool.records import ClosedEnum, Json, JsonObject
+
+
+def steps_of(pointer: str) -> tuple[str, ...]:
+    """Split a pointer into its steps.
+
+    Raises:
+        ValueError: it is neither empty nor starts with a slash.
+    """
+    if pointer and not pointer.startswith("/"):
+        raise ValueError(f"a JSON pointer starts with '/', got {pointer!r}; write {'/' + pointer!r}")
+    return tuple(step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+
+
+def values_at(value: Json, steps: tuple[str, ...]) -> list[Json]:
+    """Give every value that a pointer reaches; none where there is nothing.
+
+    A member that is really called `*` is reached too, along with its neighbours: whoever must cover all of them covers
+    too much, never too little.
+    """
+    reached = [value]
+    for step in steps:
+        reached = [inner for outer in reached for inner in _members(outer, step)]
+    return reached
+
+
+def _members(value: Json, step: str) -> list[Json]:
+    if isinstance(value, dict):
+        if step == "*":
+            return list(value.values())
+        return [value[step]] if step in value else []
+    if isinstance(value, list):
+        if step == "*":
+            return value
+        # `isdecimal` would let other scripts' digits through, which no JSON pointer has.
+        is_index = step.isascii() and step.isdigit() and int(step) < len(value)
+        return [value[int(step)]] if is_index else []
+    return []
+
+
+def flatten_lists(values: list[Json]) -> list[Json]:
+    """Open lists up: a list of paths is each of its paths."""
+    found: list[Json] = []
+    for value in values:
+        found += flatten_lists(value) if isinstance(value, list) else [value]
+    return found
+
+
+def texts_in(value: Json) -> list[str]:
+    """Give every text that stands anywhere in a value."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for each in inner for text in texts_in(each)]
+
+
+def pointers_in(value: Json) -> list[tuple[str, ...]]:
+    """Give the steps to every member of an object, at any depth, that is a text or a list."""
+    found: list[tuple[str, ...]] = []
+    todo: list[tuple[Json, tuple[str, ...]]] = [(value, ())]
+    while todo:
+        outer, steps = todo.pop()
+        inner = outer.items() if isinstance(outer, dict) else enumerate(outer) if isinstance(outer, list) else ()
+        for name, each in inner:
+            here = (*steps, str(name))
+            if isinstance(outer, dict) and isinstance(each, str | list):
+                found.append(here)
+            todo.append((each, here))
+    return found
+
+
+class MatchingField(ClosedEnum):
+    """What rules can look at inside the arguments of a call."""
+
+    PATH = "path"
+    COMMAND = "command"
+    URL = "url"
+    RESOURCE = "resource"
+
+
+_FORMATS = {
+    "path": MatchingField.PATH,
+    "file-path": MatchingField.PATH,
+    "directory-path": MatchingField.PATH,
+    "uri": MatchingField.URL,
+    "iri": MatchingField.URL,
+    "uri-reference": MatchingField.URL,
+    "iri-reference": MatchingField.URL,
+}
+
+# Last words of an argument's name, in snake case, singular.
+_NAMES = {
+    **dict.fromkeys(("path", "file", "filename", "filepath", "directory", "dir", "folder", "cwd"), MatchingField.PATH),
+    **dict.fromkeys(("pathname", "dirname"), MatchingField.PATH),
+    **dict.fromkeys(("command", "cmd", "argv"), MatchingField.COMMAND),
+    **dict.fromkeys(("url", "uri", "href"), MatchingField.URL),
+    **dict.fromkeys(("resource", "resource_id"), MatchingField.RESOURCE),
+}
+
+SYNONYMS = {
+    "resource_id": MatchingField.RESOURCE,
+    "uri": MatchingField.URL,
+    "file_path": MatchingField.PATH,
+    **{str(each): each for each in MatchingField},
+}
+"""The words by which a profile or a schema may call a field."""
+
+
+def field_named(name: str) -> MatchingField | None:
+    """Tell what an argument is by its name alone; a number at its end does not matter."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_").rstrip("0123456789_").split("_")
+    last = words[-1]
+    singular = last if last in _NAMES else last.removesuffix("s") if last != "s" else last
+    return _NAMES.get("_".join(words)) or _NAMES.get(singular)
+
+
+def field_hinted(schema: JsonObject) -> MatchingField | None:
+    """Tell what an argument is by what its schema says of it."""
+    hint, form = schema.get("x-agenttool"), schema.get("format")
+    if isinstance(hint, str) and hint in SYNONYMS:
+        return SYNONYMS[hint]
+    return _FORMATS.get(form) if isinstance(form, str) else None
+
+
+Steps = tuple[str, ...]
+
+MAX_DEPTH = 8
+"""How deep a schema is looked through; what lies deeper counts as room for anything."""
+
+MAX_VISITS = 2000
+"""How many places of a schema are looked at; one that leads in circles has no end of them."""
+
+_SAME_PLACE = ("anyOf", "oneOf", "allOf", "if", "then", "else", "dependentSchemas")
+_EACH_MEMBER = ("items", "prefixItems", "contains", "unevaluatedItems", "additionalProperties", "unevaluatedProperties")
+_SAID_ELSEWHERE = frozenset({"enum", "const", "$ref", *_SAME_PLACE})
+
+
+@dataclass(slots=True)
+class SchemaFields:
+    """What was found in the schemas of one tool.
+
+    Attributes:
+        is_open: whether arguments may have members that no schema names, and that so can be told only from a call.
+    """
+
+    places: list[tuple[MatchingField, Steps]] = field(default_factory=list["tuple[MatchingField, Steps]"])
+    is_open: bool = False
+
+
+def search_schemas(schemas: Iterable[JsonObject]) -> SchemaFields:
+    """Look through the schemas of a tool's input, each of which may know something."""
+    found = SchemaFields()
+    for schema in schemas:
+        _Search(schema, found).look(schema, ())
+    return found
+
+
+class _Search:
+    """Walks one schema; what it cannot follow leaves room for anything."""
+
+    def __init__(self, root: JsonObject, found: SchemaFields) -> None:
+        self._root = root
+        self._found = found
+        self._seen: set[tuple[int, Steps]] = set()
+
+    def look(self, schema: Json, steps: Steps, *, is_closed: bool = False) -> None:
+        """Look at one place of the arguments and below it; `is_closed` if a schema around this one names all of it."""
+        visit = (id(schema), steps)
+        if visit in self._seen:
+            return
+        if not isinstance(schema, dict) or len(steps) > MAX_DEPTH or len(self._seen) >= MAX_VISITS:
+            self._found.is_open = self._found.is_open or schema is not False
+            return
+        self._seen.add(visit)
+        kind = field_hinted(schema) or (field_named(steps[-1]) if steps and _may_be_text(schema) else None)
+        if kind is not None:
+            self._found.places.append((kind, steps))
+        is_closed = is_closed or False in (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
+        self._found.is_open = self._found.is_open or _leaves_room(schema, is_closed=is_closed)
+        for inner in self._beside(schema):
+            self.look(inner, steps, is_closed=is_closed)
+        for name, inner in _below(schema):
+            self.look(inner, (*steps, name))
+
+    def _beside(self, schema: JsonObject) -> Iterator[Json]:
+        """Give the schemas that speak of the same place."""
+        if "$ref" in schema:
+            yield self._target(schema["$ref"])
+        if "$dynamicRef" in schema:
+            yield None
+        for keyword in _SAME_PLACE:
+            if keyword in schema:
+                yield from _listed(schema[keyword], keyword == "dependentSchemas")
+
+    def _target(self, ref: Json) -> Json:
+        """Follow a reference inside the same document; one that leads elsewhere is nothing."""
+        if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
+            return None
+        target: Json = self._root
+        for step in steps_of(ref[1:]):
+            target = target.get(step) if isinstance(target, dict) else None
+        return target
+
+
+def _below(schema: JsonObject) -> Iterator[tuple[str, Json]]:
+    """Give the schemas of members, each with the step that leads there; `*` is any."""
+    properties = schema.get("properties")
+    if isinstance(properties, dict):
+        yield from properties.items()
+    for keyword in _EACH_MEMBER:
+        if keyword in schema:
+            yield from (("*", each) for each in _listed(schema[keyword]) if not isinstance(each, bool))
+    if "patternProperties" in schema:
+        yield from (("*", each) for each in _listed(schema["patternProperties"], is_map=True))
+
+
+def _listed(value: object, is_map: bool = False) -> Iterable[Json]:  # noqa: FBT001, FBT002 -- read beside its keyword
+    if isinstance(value, dict):
+        members = cast("JsonObject", value)
+        return members.values() if is_map else (members,)
+    return cast("list[Json]", value) if isinstance(value, list) else ()
+
+
+def _may_be_text(schema: JsonObject) -> bool:
+    kinds = schema.get("type")
+    return kinds is None or kinds in ("string", "array") or (isinstance(kinds, list) and "string" in kinds)
+
+
+def _leaves_room(schema: JsonObject, *, is_closed: bool) -> bool:
+    """Tell whether a value that fits may have members or items that this schema says nothing of."""
+    said = schema.get("type")
+    kinds: list[Json] = said if isinstance(said, list) else [said]
+    if said is None:
+        untold: list[Json] = [] if _SAID_ELSEWHERE & schema.keys() else ["object", "array"]
+        kinds = ["object"] if "properties" in schema else untold
+    untold_items = "array" in kinds and not {"items", "prefixItems"} & schema.keys()
+    return ("object" in kinds and not is_closed) or untold_items
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fields:
+class MatchingFields:
     """Where the arguments of one tool hold what rules look at.
 
     Attributes:
@@ -42,9 +272,9 @@ class Fields:
         return MatchingField.COMMAND in self.places or MatchingField.COMMAND in self.anywhere
 
 
-def fields_of(
+def matching_fields_of(
     schemas: Iterable[JsonObject], listed: tuple[str, ...] | None, told: Iterable[tuple[MatchingField, Steps]] = ()
-) -> Fields:
+) -> MatchingFields:
     """Find the fields of a tool.
 
     Args:
@@ -58,7 +288,7 @@ def fields_of(
         found.setdefault(name, {})[steps] = None
     if listed is None:
         places = {name: tuple(places) for name, places in found.items()}
-        return Fields(places=places, is_open=searched.is_open)
+        return MatchingFields(places=places, is_open=searched.is_open)
     wanted: set[MatchingField] = set()
     for entry in listed:
         kind, steps = _entry(entry)
@@ -66,7 +296,7 @@ def fields_of(
             wanted.add(kind)
         if kind is not None and steps is not None:
             found.setdefault(kind, {})[steps] = None
-    return Fields(
+    return MatchingFields(
         places={name: tuple(found[name]) for name in sorted(wanted) if name in found},
         anywhere=frozenset(name for name in wanted if name not in found),
     )

@@ -1,6 +1,6 @@
 """Paths: where a text leads, however it is spelled, and whether that falls under a pattern.
 
-One text can be read in several ways: by a tool that decodes `%2e`, by one that takes a backslash for a slash, by a file
+One text has several readings: by a tool that decodes `%2e`, by one that takes a backslash for a slash, by a file
 system that folds case. A deny or an ask holds if *any* reading falls under it; an allow holds only if *every* reading
 does, both where it is written and where its symbolic links lead. What cannot be read at all counts as everywhere: it
 is caught by every deny and ask on paths, and covered by no allow.
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from urllib.parse import unquote
 
-from agenttool.policy.wildcards import Depth, Step, Wild, has_wildcard, meets, step
+from agenttool.policy.wildcards import Depth, Step, Wild, has_wildcard, patterns_overlap, step
 
 MAX_PATH = 8192
 """A longer text is no path that a system would take."""
@@ -31,7 +31,7 @@ class Workspace:
 
     Attributes:
         roots: absolute directories; a relative path begins at the first, a relative pattern at each of them.
-        here: the folder that the process is in, where a tool that knows of no workspace begins a relative path.
+        cwd: the working directory of the process; a tool without a workspace resolves relative paths there.
         home: what `~` stands for; without it a path that begins so is unreadable.
         resolve: gives the place that a path leads to once symbolic links are followed, as `os.path.realpath` does for
             paths that need not exist. Without it no link can be seen, so no allow covers any path.
@@ -39,7 +39,7 @@ class Workspace:
     """
 
     roots: tuple[str, ...] = ()
-    here: str | None = None
+    cwd: str | None = None
     home: str | None = None
     resolve: Callable[[str], str] | None = None
     ignore_case: bool = False
@@ -53,7 +53,7 @@ class Workspace:
     @cached_property
     def starts(self) -> tuple[str, ...]:
         """Where a relative path may begin; if that is not one place, each is another reading of it."""
-        return tuple(dict.fromkeys((*self.roots[:1], *(() if self.here is None else (self.here,)))))
+        return tuple(dict.fromkeys((*self.roots[:1], *(() if self.cwd is None else (self.cwd,)))))
 
     def real(self, absolute: str) -> str | None:
         """Follow the links of an absolute path; nothing where that cannot be known."""
@@ -66,60 +66,62 @@ class Workspace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class ResolvedPath:
     """Where a text leads.
 
     Attributes:
         text: the first reading as an absolute path, for people; the text itself where it has none.
-        ways: every reading, as written and once links are followed; none means that nobody can say.
-        is_followed: whether links could be followed, without which no allow is sure.
+        candidates: every reading, as written and once links are followed; none means that nobody can say.
+        links_resolved: whether links could be followed, without which no allow is sure.
     """
 
     text: str
-    ways: tuple[Steps, ...] = ()
-    is_followed: bool = False
+    candidates: tuple[Steps, ...] = ()
+    links_resolved: bool = False
 
     @property
-    def is_one(self) -> bool:
+    def is_exact(self) -> bool:
         """Tell whether it is one place, and not every place that a shell may fill in for a wildcard."""
-        return all(isinstance(each, str) for way in self.ways for each in way)
+        return all(isinstance(each, str) for candidate in self.candidates for each in candidate)
 
     @cached_property
-    def loose_ways(self) -> tuple[Steps, ...]:
-        """The ways as a deny compares them."""
-        return tuple(_loose(way) for way in self.ways)
+    def folded_candidates(self) -> tuple[Steps, ...]:
+        """The candidates as a deny compares them."""
+        return tuple(_folded_steps(candidate) for candidate in self.candidates)
 
 
-def place_of(text: str, workspace: Workspace) -> Place:
-    """Read a path of an argument, in every way that the tool might."""
+def resolve_path(text: str, workspace: Workspace) -> ResolvedPath:
+    """Read a path of an argument, in every candidate that the tool might."""
     readings = [
         _absolute(reading, base, workspace.home) for base in workspace.starts or (None,) for reading in _readings(text)
     ]
-    return _place(text, readings, workspace, _ways)
+    return _resolved(text, readings, workspace, _candidates)
 
 
-def word_place(text: str, workspace: Workspace, *, base: str | None, expands: bool) -> Place:
+def resolve_word(text: str, workspace: Workspace, *, base: str | None, expands: bool) -> ResolvedPath:
     """Read a path that a shell has read already, so that nothing in it is encoded any more.
 
     A name that the shell fills in for a wildcard is not followed through links; what stands before it is.
     """
-    return _place(text, [_absolute(text, base, workspace.home)], workspace, _expanded_ways if expands else _ways)
+    return _resolved(
+        text, [_absolute(text, base, workspace.home)], workspace, _expanded_candidates if expands else _candidates
+    )
 
 
-def _place(
+def _resolved(
     text: str, readings: list[str | None], workspace: Workspace, find: Callable[[str, Workspace], tuple[Steps, ...]]
-) -> Place:
-    ways: dict[Steps, None] = {}
+) -> ResolvedPath:
+    candidates: dict[Steps, None] = {}
     for absolute in readings:
         found = () if absolute is None else find(absolute, workspace)
         if not found:
-            return Place(text=text)
-        ways.update(dict.fromkeys(found))
+            return ResolvedPath(text=text)
+        candidates.update(dict.fromkeys(found))
     shown = "/" + "/".join(split(readings[0])) if readings and readings[0] else text
-    return Place(text=shown, ways=tuple(ways), is_followed=workspace.resolve is not None)
+    return ResolvedPath(text=shown, candidates=tuple(candidates), links_resolved=workspace.resolve is not None)
 
 
-def _ways(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
+def _candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
     """Give a reading as written, and where it leads; nothing if the world cannot say."""
     if workspace.resolve is None:
         return (split(absolute),)
@@ -127,7 +129,7 @@ def _ways(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
     return () if real is None else (split(absolute), split(real))
 
 
-def _expanded_ways(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
+def _expanded_candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
     names = split(absolute)
     steps: Steps = tuple(Wild(name) if has_wildcard(name) else name for name in names)
     return (steps, *_linked(steps, workspace))
@@ -193,41 +195,41 @@ class PathPattern:
 
     text: str
 
-    def hits(self, place: Place, workspace: Workspace) -> bool:
+    def hits(self, path: ResolvedPath, workspace: Workspace) -> bool:
         """Tell whether a deny or an ask must assume that a path falls under this, or under a directory that does."""
-        if not place.ways:
+        if not path.candidates:
             return True
-        patterns = _anchored(self.text, workspace, loose=True)
-        return any(meets(pattern, way) for way in place.loose_ways for pattern in patterns)
+        patterns = _anchored(self.text, workspace, folded=True)
+        return any(patterns_overlap(pattern, candidate) for candidate in path.folded_candidates for pattern in patterns)
 
 
-def all_covered(patterns: Iterable[PathPattern], place: Place, workspace: Workspace) -> bool:
+def all_covered(patterns: Iterable[PathPattern], path: ResolvedPath, workspace: Workspace) -> bool:
     """Tell whether an allow may be sure of a path: each of its readings, and where each leads, is under a pattern.
 
     A pattern without wildcards reaches everything below it. Unlike for a deny, the links of a pattern itself are not
     followed, or whoever can replace a directory by a link could move the rule.
     """
-    if not place.ways or not place.is_followed or not place.is_one:
+    if not path.candidates or not path.links_resolved or not path.is_exact:
         return False
-    anchored = [each for pattern in patterns for each in _anchored(pattern.text, workspace, loose=False)]
-    ways = place.loose_ways if workspace.ignore_case else place.ways
-    return all(any(meets(pattern, way) for pattern in anchored) for way in ways)
+    anchored = [each for pattern in patterns for each in _anchored(pattern.text, workspace, folded=False)]
+    candidates = path.folded_candidates if workspace.ignore_case else path.candidates
+    return all(any(patterns_overlap(pattern, candidate) for pattern in anchored) for candidate in candidates)
 
 
-def is_inside(place: Place, workspace: Workspace) -> bool:
+def is_inside(path: ResolvedPath, workspace: Workspace) -> bool:
     """Tell whether a path surely stays below the roots, also by its links."""
-    if not place.ways or not place.is_followed or not place.is_one:
+    if not path.candidates or not path.links_resolved or not path.is_exact:
         return False
     bases = [_exact(base, workspace) for base in workspace.bases]
-    ways = place.loose_ways if workspace.ignore_case else place.ways
-    return all(any(way[: len(base)] == base for base in bases) for way in ways)
+    candidates = path.folded_candidates if workspace.ignore_case else path.candidates
+    return all(any(candidate[: len(base)] == base for base in bases) for candidate in candidates)
 
 
 def _exact(steps: Steps, workspace: Workspace) -> Steps:
-    return _loose(steps) if workspace.ignore_case else steps
+    return _folded_steps(steps) if workspace.ignore_case else steps
 
 
-def _loose(steps: Steps) -> Steps:
+def _folded_steps(steps: Steps) -> Steps:
     return tuple(
         Wild(_key(each.text)) if isinstance(each, Wild) else _key(each) if isinstance(each, str) else each
         for each in steps
@@ -243,17 +245,17 @@ def _key(name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _anchored(text: str, workspace: Workspace, *, loose: bool) -> tuple[Steps, ...]:
+def _anchored(text: str, workspace: Workspace, *, folded: bool) -> tuple[Steps, ...]:
     """Give a pattern as absolute ones, below each place where it may begin."""
     starts = _starts(text, workspace)
-    if not starts and loose:
+    if not starts and folded:
         # Nobody said where it begins: a deny assumes anywhere, an allow nowhere.
         starts = ((Depth.ANY,),)
     found = [_below(start, text.removeprefix("~")) for start in starts]
-    if not loose:
+    if not folded:
         return tuple(_exact(steps if has_wildcard(text) else (*steps, Depth.ANY), workspace) for steps in found)
     found += [linked for steps in found for linked in _linked(steps, workspace)]
-    return tuple((*_loose(steps), Depth.ANY) for steps in found)
+    return tuple((*_folded_steps(steps), Depth.ANY) for steps in found)
 
 
 def _starts(text: str, workspace: Workspace) -> tuple[Steps, ...]:
@@ -262,8 +264,8 @@ def _starts(text: str, workspace: Workspace) -> tuple[Steps, ...]:
     if not text.startswith("~"):
         return workspace.bases
     home = workspace.home
-    ways = (home, workspace.real(home)) if home is not None and text[1:2] in ("", "/") else ()
-    return tuple(dict.fromkeys(split(way) for way in ways if way is not None))
+    candidates = (home, workspace.real(home)) if home is not None and text[1:2] in ("", "/") else ()
+    return tuple(dict.fromkeys(split(candidate) for candidate in candidates if candidate is not None))
 
 
 def _below(start: Iterable[Step], text: str) -> Steps:

@@ -1,17 +1,114 @@
-"""Rules, each with where it came from, and the book that holds them all."""
+"""Moments in time, compared and never asked for."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import cast
 
 from agenttool.codec import digest_of_bytes
 from agenttool.errors import ConfigError
-from agenttool.policy.arguments import ArgumentTest
-from agenttool.policy.command_patterns import CommandPattern
+from agenttool.policy.commands import CommandPattern
+from agenttool.policy.fields import values_at
 from agenttool.policy.paths import PathPattern
 from agenttool.policy.urls import UrlPattern
-from agenttool.records import Behavior, Digest, JsonObject, RuleSource, Timestamp, ToolKind
+from agenttool.policy.wildcards import fits
+from agenttool.records import UNSET, Behavior, Digest, Json, JsonObject, RuleSource, Timestamp, ToolKind, UnsetType
+
+
+def has_passed(moment: Timestamp, now: Timestamp) -> bool:
+    """Tell whether a moment is over; it is so from the very moment on."""
+    return parse_timestamp(moment) <= parse_timestamp(now)
+
+
+def parse_timestamp(text: str) -> datetime:
+    """Read a moment; one without an offset is in UTC.
+
+    Raises:
+        ValueError: it is not RFC 3339.
+    """
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentTest:
+    """What must be true of an argument: all of what is given here.
+
+    A list is tested by its elements: an allow needs all of them to pass, a deny or an ask only one. A value of the
+    wrong type passes no test of an allow and every test of a deny.
+    """
+
+    pointer: str
+    steps: tuple[str, ...]
+    equals: Json | UnsetType = UNSET
+    one_of: tuple[Json, ...] | None = None
+    glob: str | None = None
+    prefix: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    present: bool | None = None
+
+    def covers(self, arguments: Json) -> bool:
+        """Tell whether an allow may be sure of the argument; one that is missing passes only `present = false`."""
+        values = values_at(arguments, self.steps)
+        if self.present is not None and self.present is not bool(values):
+            return False
+        if not self._looks_inside:
+            return True
+        return bool(values) and all(self._passes(value, doubt=False) for value in values)
+
+    def hits(self, arguments: Json) -> bool:
+        """Tell whether a deny or an ask must assume that the argument passes."""
+        values = values_at(arguments, self.steps)
+        if self.present is not None and self.present is not bool(values):
+            return False
+        return not self._looks_inside or any(self._passes(value, doubt=True) for value in values)
+
+    @property
+    def _looks_inside(self) -> bool:
+        return bool(self._choices) or any(
+            test is not None for test in (self.glob, self.prefix, self.minimum, self.maximum)
+        )
+
+    @property
+    def _choices(self) -> tuple[Json, ...]:
+        return (self.one_of or ()) if isinstance(self.equals, UnsetType) else (self.equals,)
+
+    def _passes(self, value: Json, *, doubt: bool) -> bool:
+        """Test one value; `doubt` is what one of the wrong type counts as."""
+        choices = self._choices
+        is_choice = any(json_equal(value, choice) for choice in choices)
+        if isinstance(value, list) and not is_choice:
+            together = any if doubt else all
+            return bool(value) and together(self._passes(each, doubt=doubt) for each in value)
+        return (is_choice or not choices) and self._fits_text(value, doubt) and self._fits_range(value, doubt)
+
+    def _fits_text(self, value: Json, doubt: bool) -> bool:  # noqa: FBT001 -- private, and named where it is decided
+        if self.glob is None and self.prefix is None:
+            return True
+        if not isinstance(value, str):
+            return doubt
+        return (self.glob is None or fits(self.glob, value)) and value.startswith(self.prefix or "")
+
+    def _fits_range(self, value: Json, doubt: bool) -> bool:  # noqa: FBT001 -- private, and named where it is decided
+        if self.minimum is None and self.maximum is None:
+            return True
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return doubt
+        return (self.minimum is None or value >= self.minimum) and (self.maximum is None or value <= self.maximum)
+
+
+def json_equal(left: Json, right: Json) -> bool:
+    """Compare as JSON does: `true` is not 1, and 1 is 1.0."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(json_equal(mine, yours) for mine, yours in zip(left, right, strict=True))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(json_equal(value, right[name]) for name, value in left.items())
+    return left == right
+
 
 AUTHORITY = (
     RuleSource.POLICY_SETTINGS,

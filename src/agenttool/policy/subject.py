@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from agenttool.codec import digest_of_bytes, sorted_json, to_json
-from agenttool.policy.field_names import MatchingField
-from agenttool.policy.fields import Fields, fields_of
-from agenttool.policy.pointers import steps_of
+from agenttool.policy.fields import MatchingField, MatchingFields, matching_fields_of, steps_of
 from agenttool.records import (
     UNREADABLE_FACT,
     AccessKind,
@@ -41,7 +39,7 @@ _EVERYTHING = ("", "$", "*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class EffectFacts:
     """What a call does, read at its strictest where nobody knows (G-14, G-15)."""
 
     is_read_only: bool = False
@@ -67,10 +65,10 @@ class Subject:
     profile: PermissionProfile | None
     qualified_name: str
     operations: frozenset[str]
-    facts: Facts
+    facts: EffectFacts
     computed: frozenset[str]
     sensitive: frozenset[str]
-    imagined: Fields | None = None
+    imagined: MatchingFields | None = None
 
     @property
     def name(self) -> str:
@@ -115,12 +113,14 @@ class Subject:
         return self.profile is not None and self.profile.non_interactive_prompt == NonInteractivePrompt.AVOID
 
     @cached_property
-    def fields(self) -> Fields:
+    def fields(self) -> MatchingFields:
         """The places of its input that rules look at; of very many tools, few are ever asked for theirs."""
         if self.imagined is not None:
             return self.imagined
         listed = None if self.profile is None else self.profile.rule_matching_fields
-        return fields_of(_schemas(self.declaration, self.interface), listed, _told(self.declaration, self.interface))
+        return matching_fields_of(
+            _schemas(self.declaration, self.interface), listed, _told(self.declaration, self.interface)
+        )
 
     @cached_property
     def arguments(self) -> frozenset[str] | None:
@@ -144,12 +144,12 @@ class Subject:
         steps = {step for places in self.fields.places.values() for place in places for step in place}
         return bool(self.sensitive) and bool(self.fields.anywhere or self.sensitive & {*steps, *_EVERYTHING})
 
-    def facts_of(self, told: Facts | None) -> Facts:
+    def facts_of(self, told: EffectFacts | None) -> EffectFacts:
         """Join what was declared with what was told of one call; a declared fact can only become stricter."""
         if told is None:
             return self.facts
         declared, computed = self.facts, self.computed
-        return Facts(
+        return EffectFacts(
             is_read_only=told.is_read_only and (declared.is_read_only or "is_read_only" in computed),
             is_destructive=told.is_destructive or (declared.is_destructive and "is_destructive" not in computed),
             is_open_world=told.is_open_world or (declared.is_open_world and "is_open_world" not in computed),
@@ -174,7 +174,7 @@ def subject_of(
         profile=permission_profile,
         qualified_name=f"{declaration.namespace}.{declaration.name}" if declaration.namespace else declaration.name,
         operations=frozenset(name for each in mappings for mapping in each for name in _operations(mapping)),
-        facts=Facts(**{fact: value for fact, (value, _) in facts.items()}),
+        facts=EffectFacts(**{fact: value for fact, (value, _) in facts.items()}),
         computed=frozenset(fact for fact, (_, computed) in facts.items() if computed),
         sensitive=frozenset() if contract is None else frozenset(_top(contract.sensitive_fields or ())),
     )

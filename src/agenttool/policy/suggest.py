@@ -3,16 +3,14 @@
 import shlex
 from collections.abc import Iterable
 
-from agenttool.policy.call import Call
 from agenttool.policy.decide import Policy
-from agenttool.policy.match import matches
-from agenttool.policy.mode import PermissionMode
-from agenttool.policy.paths import Place, Steps, Workspace
+from agenttool.policy.matching import CallTargets, matches
+from agenttool.policy.paths import ResolvedPath, Steps, Workspace
+from agenttool.policy.rule_settings import RuleSetting, read_rule, rule_toml
 from agenttool.policy.subject import Subject
-from agenttool.policy.toml import rule_toml
 from agenttool.policy.verdict import Verdict, Weight
+from agenttool.policy.votes import PermissionMode
 from agenttool.policy.wildcards import has_wildcard
-from agenttool.policy.written import WrittenRule, read_rule
 from agenttool.records import Behavior, Json, JsonObject, ReasonType, RuleSource, SuggestedUpdate
 from agenttool.schema.explain import pointer_of
 
@@ -37,7 +35,7 @@ def suggest(policy: Policy, verdict: Verdict, subject: Subject, arguments: Json)
     asks = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
     if any(rule.is_policy for rule in asks):
         return ()
-    members = smallest_rule(Call(subject, arguments, policy.workspace))
+    members = smallest_rule(CallTargets(subject, arguments, policy.workspace))
     found = [] if members is None else [_add(members, subject, settles=[rule.ref for rule in asks])]
     return (*found, *_directory(verdict))
 
@@ -76,7 +74,7 @@ def _add(members: JsonObject, subject: Subject, *, settles: list[str]) -> Sugges
     return SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=bound, value=text)
 
 
-def smallest_rule(call: Call) -> JsonObject | None:
+def smallest_rule(call: CallTargets) -> JsonObject | None:
     """Write the allow rule that covers this call and as little else as can be said; nothing if no rule could."""
     subject = call.subject
     if call.is_in_doubt or has_wildcard(subject.qualified_name):
@@ -90,15 +88,15 @@ def smallest_rule(call: Call) -> JsonObject | None:
     return None
 
 
-def _suffices(members: JsonObject, call: Call) -> bool:
+def _suffices(members: JsonObject, call: CallTargets) -> bool:
     try:
-        rule = read_rule(WrittenRule(members=members, source=RuleSource.SESSION))
+        rule = read_rule(RuleSetting(members=members, source=RuleSource.SESSION))
     except ValueError:
         return False
     return matches(rule, call)
 
 
-def _by_commands(call: Call) -> JsonObject | None:
+def _by_commands(call: CallTargets) -> JsonObject | None:
     """Name every command by its exact words, and every file that a redirection writes."""
     subcommands = [each for each in call.subcommands if not each.is_wrapper]
     words = [word for each in subcommands for word in (*each.assignments, *each.words)]
@@ -112,7 +110,7 @@ def _by_commands(call: Call) -> JsonObject | None:
     return {"command": commands, **({"path": paths} if paths else {})}
 
 
-def _by_fields(call: Call) -> JsonObject | None:
+def _by_fields(call: CallTargets) -> JsonObject | None:
     """Name the paths, addresses and resources of the call."""
     if call.subject.hides_fields:
         return None
@@ -128,9 +126,9 @@ def _by_fields(call: Call) -> JsonObject | None:
     return found or None
 
 
-def _paths(places: Iterable[Place], call: Call) -> list[Json]:
+def _paths(places: Iterable[ResolvedPath], call: CallTargets) -> list[Json]:
     """Spell places as patterns, relative to the workspace where they are inside, and where their links lead."""
-    return [*dict.fromkeys(_spelled(way, call.workspace) for place in places for way in place.ways)]
+    return [*dict.fromkeys(_spelled(way, call.workspace) for place in places for way in place.candidates)]
 
 
 def _spelled(steps: Steps, workspace: Workspace) -> str:
@@ -143,7 +141,7 @@ def _spelled(steps: Steps, workspace: Workspace) -> str:
     return start + "/".join(each if isinstance(each, str) else "**" for each in steps)
 
 
-def _by_arguments(call: Call) -> JsonObject | None:
+def _by_arguments(call: CallTargets) -> JsonObject | None:
     """Name every argument by its exact value, except those that must not be repeated.
 
     Where nothing may be repeated that would tell this call from others, no rule is small.

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from agenttool.policy.wildcards import Depth, Step, meets, step
+from agenttool.policy.wildcards import Depth, Step, patterns_overlap, step
 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
 _NUMBER = re.compile(r"^(?:0[xX][0-9a-fA-F]*|[0-9]+)$")
@@ -144,7 +144,11 @@ class UrlPattern:
         if not url.host:
             return True
         same_place = self.scheme in ("", url.scheme) and self.port in (None, url.port)
-        return same_place and self._has_host(url) and any(meets((*self.path, Depth.ANY), steps) for steps in url.paths)
+        return (
+            same_place
+            and self._has_host(url)
+            and any(patterns_overlap((*self.path, Depth.ANY), steps) for steps in url.paths)
+        )
 
     def covers(self, url: Url) -> bool:
         """Tell whether an allow may be sure of an address."""
@@ -154,10 +158,10 @@ class UrlPattern:
         port = self.port if self.port is not None else _PORTS.get(scheme)
         is_plain = all(isinstance(each, str) for each in self.path)
         path = (*self.path, Depth.ANY) if is_plain else self.path
-        return (scheme, port) == (url.scheme, url.port) and all(meets(path, steps) for steps in url.paths)
+        return (scheme, port) == (url.scheme, url.port) and all(patterns_overlap(path, steps) for steps in url.paths)
 
     def _has_host(self, url: Url) -> bool:
-        return meets(self.host, tuple(reversed(url.host.split("."))) if ":" not in url.host else (url.host,))
+        return patterns_overlap(self.host, tuple(reversed(url.host.split("."))) if ":" not in url.host else (url.host,))
 
 
 def url_pattern(text: str) -> UrlPattern:

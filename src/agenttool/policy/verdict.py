@@ -58,7 +58,7 @@ _STRICTNESS = (Behavior.DENY, Behavior.ASK, Behavior.ALLOW)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Voice:
+class Vote:
     """One word about a call, and who said it.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Wildcards: `*` is any run of characters, `?` is one, `**` is any run of steps; nothing else is special.
 
-Brackets and braces are plain characters, because file names have them. A text that a shell would expand is itself a
-pattern, so what a rule needs is not only "does this match" but "could these two ever be the same": that is `meets`.
+Brackets and braces are plain characters, because file names contain them. A word that a shell would expand is itself a
+pattern, so rules also need to know whether two patterns can match the same text: see `patterns_overlap`.
 """
 
 import re
@@ -63,7 +63,7 @@ def step(text: str) -> Step:
     return Wild(text) if has_wildcard(text) else text
 
 
-def meets(left: Sequence[Step], right: Sequence[Step]) -> bool:
+def patterns_overlap(left: Sequence[Step], right: Sequence[Step]) -> bool:
     """Tell whether two patterns have a path in common; a pattern without wildcards is one path."""
     # Most patterns begin with plain steps, and most paths differ in one of them.
     same = 0

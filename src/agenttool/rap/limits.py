@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agenttool.adapters.rap.turns import Shares
 from agenttool.errors import ConfigError
 from agenttool.ports.limits import RateLimit
-from agenttool.scheduler.rates import Bucket
+from agenttool.scheduler.rate_limits import TokenBucket
 
 MAX_CALLERS = 10_000
 """How many callers' rates are kept; the ones that were quiet longest are let go."""
@@ -92,12 +92,12 @@ class Rates:
     def __init__(self, limit: RateLimit) -> None:
         """Take the limit that each caller has."""
         self._limit = limit
-        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def wait_of(self, caller: str) -> float:
         """Take a token, and give 0; or take none, and give the seconds until there is one."""
         now = time.monotonic()
-        bucket = self._buckets.pop(caller, None) or Bucket(self._limit)
+        bucket = self._buckets.pop(caller, None) or TokenBucket(self._limit)
         self._buckets[caller] = bucket
         if len(self._buckets) > MAX_CALLERS:
             self._buckets.popitem(last=False)

@@ -1,22 +1,52 @@
-"""Run a tool's coroutine inside the caller's own task, and yet be able to stop it, or to walk away from it.
+"""Wait in a tool's stead for what it waits for, and never lose the way out."""
 
-`Drive.run` stands between the event loop and the tool: it passes on what the tool waits for and what the loop answers.
-So a tool sees the same task, and its own timeouts and task groups work, as if it were simply awaited; no task is made.
-When the tool is stopped it gets a `CancelledError` where it waits. If it goes on all the same, its time of grace runs,
-and after that it is closed and left behind.
-
-This file and `awaiting` know the standard library only: what they promise hangs on the finer points of each version of
-Python, and can so be tried on all of them.
-"""
-
-from asyncio import CancelledError, Future, Task, current_task
+from asyncio import CancelledError, Future, Task, current_task, isfuture, shield
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import Event, Lock
 from types import coroutine
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeGuard, TypeVar, cast
 
-from agenttool.scheduler.awaiting import answer_to, may_refuse
+from agenttool.records import InterruptBehavior
+
+
+def answer_to(awaited: object) -> Generator[object, None, BaseException | None]:
+    """Wait for what the tool waits for, and give the error with which the event loop woke us, if there was one."""
+    try:
+        if may_refuse(awaited):
+            yield from _stand_in(awaited)
+        else:
+            yield awaited
+    except GeneratorExit:
+        raise
+    except BaseException as error:  # noqa: BLE001 -- it belongs to the tool, which gets it next
+        del awaited
+        return error
+    return None
+
+
+def may_refuse(awaited: object) -> TypeGuard["Future[object]"]:
+    """Tell whether canceling this need not end it: another task may go on, a plain future cannot."""
+    return type(awaited) is not Future and awaited is not None and isfuture(awaited)
+
+
+def _stand_in(other: "Future[object]") -> Generator[object, None, None]:
+    """Wait until another task has ended, and yet be woken at once if we are canceled."""
+    # A task takes this mark off what it is given to wait for; here we are the ones who were given it.
+    other._asyncio_future_blocking = False  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- asyncio's protocol
+    own: Future[None] = other.get_loop().create_future()
+
+    def wake(_: "Future[object]") -> None:
+        if not own.done():
+            own.set_result(None)
+
+    other.add_done_callback(wake)
+    try:
+        yield from own
+    finally:
+        other.remove_done_callback(wake)
+
 
 T = TypeVar("T")
 
@@ -33,7 +63,7 @@ class Timer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class GracePeriod:
     """How long a tool may go on after it was told to stop, and who counts the time.
 
     Attributes:
@@ -84,12 +114,12 @@ class Drive:
     _timer: Timer | None = None
     _message: tuple[object, ...] = ()
 
-    def __init__(self, patience: Patience, on_wait: Callable[[], None] | None = None) -> None:
+    def __init__(self, grace: GracePeriod, on_wait: Callable[[], None] | None = None) -> None:
         """Take how long a tool may go on after it was told to stop, and what to do once it waits for something.
 
         A tool that never waits cannot be stopped, so what only matters while it waits need not be set up before.
         """
-        self._patience = patience
+        self._grace = grace
         self._on_wait = on_wait
 
     @coroutine
@@ -126,7 +156,7 @@ class Drive:
             return
         self.stop_asked = self._is_undelivered = True
         if self._task is not None:
-            self._grant(self._patience.after_stop)
+            self._grant(self._grace.after_stop)
             # A tool that stops itself hears of it as soon as it waits for something.
             if current_task() is not self._task:
                 self._cancel_task()
@@ -190,7 +220,7 @@ class Drive:
         if self._on_wait is not None:
             self._on_wait()
         if self.stop_asked:
-            self._grant(self._patience.after_stop)
+            self._grant(self._grace.after_stop)
 
     def _cancel_task(self) -> None:
         """Cancel the task as `asyncio.timeout` does, so that scopes inside the tool count rightly."""
@@ -202,7 +232,7 @@ class Drive:
     def _grant(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._patience.call_later(seconds, self._run_out)
+        self._timer = self._grace.call_later(seconds, self._run_out)
 
     def _run_out(self) -> None:
         self._is_leaving = True
@@ -213,7 +243,7 @@ class Drive:
         if self._others() > self._before:
             self._message = canceled.args
             if self._timer is None:
-                self._grant(self._patience.after_caller)
+                self._grant(self._grace.after_caller)
 
     def _forgive(self) -> None:
         """End the time of grace if the cancellation turned out to be the tool's own, and is settled."""
@@ -247,3 +277,59 @@ def _leave(tool: Coroutine[object, object, object]) -> Stopped:
     with suppress(Exception):
         tool.close()
     return Stopped(abandoned=True)
+
+
+async def await_uninterruptible(work: "Future[T]", hear: Callable[[], None]) -> T:
+    """Wait for work that cannot be interrupted, such as a thread's, until it has really ended.
+
+    To return when canceled would be to say that it stopped while it goes on writing. So a cancellation is only passed
+    on, to `hear`, by which the work may learn of it; if it takes no notice, `Drive` runs out of grace.
+    """
+    while not work.done():
+        try:
+            await shield(work)
+        except CancelledError:
+            hear()
+    return work.result()
+
+
+UNSUPPORTED = "the tool does not support cancellation: it goes on, and its result will be true"
+TOO_LATE = "the tool had already ended: its result stands"
+
+_making_events = Lock()
+"""Held while an event is made or set; events are made on workers' threads, and seldom."""
+
+
+def stops_on_interrupt(tool: InterruptBehavior | None, policy: InterruptBehavior | None = None) -> bool:
+    """Tell whether interrupting a turn cancels a call: if the tool says so and the policy does not object.
+
+    Otherwise the call goes on and the next turn waits for it (AT-IFACE-24).
+    """
+    return tool == InterruptBehavior.CANCEL and policy != InterruptBehavior.BLOCK
+
+
+class StopSignal:
+    """What a worker's thread can wait for; given on the event loop's thread, once."""
+
+    __slots__ = ("_event", "is_given")
+
+    def __init__(self) -> None:
+        """Begin without a request."""
+        self.is_given = False
+        self._event: Event | None = None
+
+    def give(self) -> None:
+        """Wake whoever waits."""
+        with _making_events:
+            self.is_given = True
+            if self._event is not None:
+                self._event.set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block a worker's thread until the signal is given, and tell whether it was."""
+        with _making_events:
+            if self._event is None:
+                self._event = Event()
+                if self.is_given:
+                    self._event.set()
+        return self._event.wait(timeout)

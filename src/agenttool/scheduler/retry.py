@@ -10,7 +10,7 @@ _TRANSIENT = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.DEPENDENCY_UNAVAILAB
 """What may pass by itself; a tool's own failure may only if the error says so."""
 
 
-class Refusal(StrEnum):
+class RetryRefusal(StrEnum):
     """Why there is no further attempt."""
 
     NOT_DECLARED = "not_declared"
@@ -59,23 +59,23 @@ def repeatability_of(profile: ExecutionProfile, *, idempotent: bool | None) -> R
 
 def next_attempt(
     error: ToolError, attempt: Attempt, *, tool: Repeatability, policy: RetryPolicy, random: Callable[[], float]
-) -> float | Refusal:
+) -> float | RetryRefusal:
     """Give the seconds to wait before trying again, or why not to.
 
     The wait is drawn evenly from nothing to the backoff, so that many callers do not come back at once, and is never
     shorter than the error's `retry_after`. `random` gives numbers from 0 up to 1.
     """
     if not tool.supports_retries:
-        return Refusal.NOT_DECLARED
+        return RetryRefusal.NOT_DECLARED
     if not is_retryable(error):
-        return Refusal.NOT_RETRYABLE
+        return RetryRefusal.NOT_RETRYABLE
     if attempt.effects_possible and not tool.idempotent:
-        return Refusal.EFFECTS_POSSIBLE
+        return RetryRefusal.EFFECTS_POSSIBLE
     if attempt.number >= policy.attempts:
-        return Refusal.NO_ATTEMPTS_LEFT
+        return RetryRefusal.NO_ATTEMPTS_LEFT
     backoff = min(policy.longest_wait, policy.first_wait * 2.0 ** (attempt.number - 1))
     wait = max(random() * backoff, _retry_after(error))
-    return Refusal.NO_TIME_LEFT if attempt.seconds_left is not None and wait >= attempt.seconds_left else wait
+    return RetryRefusal.NO_TIME_LEFT if attempt.seconds_left is not None and wait >= attempt.seconds_left else wait
 
 
 def is_retryable(error: ToolError) -> bool:

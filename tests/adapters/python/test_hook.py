@@ -5,7 +5,7 @@ import pytest
 
 from agenttool import Runtime, tool
 from agenttool.adapters.python.hook import FunctionHook
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.records import HookEvent
 
 

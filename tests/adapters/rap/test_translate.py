@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.ports.surfacing import Circumstances, ModelCapabilities
 from agenttool.records import HookEvent
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from agenttool.hooks.match import Hook
+from agenttool.hooks.definition import Hook
 from agenttool.records import HookEvent
 
 

@@ -29,7 +29,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ProcessResult:
     """How a program ended, and what it wrote; a code below zero is the signal that killed it."""
 
     code: int
@@ -37,7 +37,7 @@ class Ended:
     err: bytes
 
 
-async def run_program(program: Program, given: bytes) -> Ended:
+async def run_program(program: Program, given: bytes) -> ProcessResult:
     """Run a program to its end, in a process group of its own.
 
     The group goes with it: whatever the program started and left behind is killed when it ends. If the run is canceled
@@ -97,7 +97,7 @@ class _Running:
             self.close()
             raise
 
-    def ended(self) -> Ended:
+    def ended(self) -> ProcessResult:
         """Tell how it ended."""
         for name, written in zip(("stdout", "stderr"), self._pipes.values(), strict=True):
             if len(written) > MAX_BYTES:
@@ -105,7 +105,7 @@ class _Running:
         if not self._is_known:
             raise ChildProcessError("nobody knows how it ended; do not let this process ignore SIGCHLD")
         out, err = self._pipes.values()
-        return Ended(code=self._process.returncode, out=bytes(out), err=bytes(err))
+        return ProcessResult(code=self._process.returncode, out=bytes(out), err=bytes(err))
 
     def terminate(self) -> None:
         """Ask the whole group to end, and kill it after the time of grace."""

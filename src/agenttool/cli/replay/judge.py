@@ -8,10 +8,10 @@ from agenttool.cli.replay.tools import Tools
 from agenttool.cli.replay.unseen import Doubt, doubts_about
 from agenttool.config import Config
 from agenttool.policy.decide import Policy
-from agenttool.policy.mode import PermissionMode
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import RuleBook
 from agenttool.policy.verdict import Verdict, Weight
+from agenttool.policy.votes import PermissionMode
 from agenttool.records import Behavior
 
 UNKNOWN = "unknown"
@@ -70,8 +70,8 @@ class Replay:
                 call.arguments,
                 now=call.decision.decided_at,
                 facts=facts,
-                hints=call.hints,
-                opinions=call.opinions,
+                hook_votes=call.hints,
+                external_votes=call.opinions,
             )
             for subject, facts in seen.readings
         ]

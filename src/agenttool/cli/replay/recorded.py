@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from agenttool.journal.fold import invocation_of, records_of
-from agenttool.policy.opinions import HookHint, Opinion, OpinionKind, OpinionStatus
-from agenttool.policy.subject import Facts
+from agenttool.policy.subject import EffectFacts
+from agenttool.policy.votes import ExternalVote, ExternalVoteKind, ExternalVoteStatus, HookVote
 from agenttool.ports.facts import Fact
 from agenttool.records import (
     Behavior,
@@ -35,16 +35,16 @@ class Judged:
     decision: PermissionDecision
     answer: PermissionDecision | None
     arguments: Json
-    hints: tuple[HookHint, ...]
-    opinions: tuple[Opinion, ...]
+    hints: tuple[HookVote, ...]
+    opinions: tuple[ExternalVote, ...]
 
     @property
-    def facts(self) -> Facts | None:
+    def facts(self) -> EffectFacts | None:
         """What the call does, where that was recorded."""
         told = self.invocation.scheduler
         if told is None or None in (told.is_read_only, told.is_destructive, told.is_open_world):
             return None
-        return Facts(
+        return EffectFacts(
             is_read_only=bool(told.is_read_only),
             is_destructive=told.is_destructive is not False,
             is_open_world=told.is_open_world is not False,
@@ -80,13 +80,13 @@ def judged_call(facts: Sequence[Fact]) -> Judged | None:
     )
 
 
-def _hints(hook: ToolHook) -> Iterator[HookHint]:
+def _hints(hook: ToolHook) -> Iterator[HookVote]:
     said = (hook.permission_result or {}).get("behavior")
     if said in list(Behavior):
-        yield HookHint(hook=hook.name or "", hook_ref=hook.hook_id, behavior=Behavior(cast("str", said)))
+        yield HookVote(hook=hook.name or "", hook_ref=hook.hook_id, behavior=Behavior(cast("str", said)))
 
 
-def _opinions(decision: PermissionDecision) -> Iterator[Opinion]:
+def _opinions(decision: PermissionDecision) -> Iterator[ExternalVote]:
     """Read back what classifiers and engines said; one that cannot be read back is left out."""
     told = ((decision.reason and decision.reason.details) or {}).get("opinions")
     for each in told if isinstance(told, list) else ():
@@ -94,11 +94,11 @@ def _opinions(decision: PermissionDecision) -> Iterator[Opinion]:
             continue
         try:
             behavior = each.get("behavior")
-            yield Opinion(
+            yield ExternalVote(
                 ref=str(each["ref"]),
-                kind=OpinionKind(str(each["kind"])),
+                kind=ExternalVoteKind(str(each["kind"])),
                 authority=ClassifierAuthority(str(each["authority"])),
-                status=OpinionStatus(str(each["status"])),
+                status=ExternalVoteStatus(str(each["status"])),
                 behavior=None if behavior is None else Behavior(str(behavior)),
             )
         except (KeyError, ValueError):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from agenttool.assemble import Tool, declared
-from agenttool.policy.subject import Facts, Subject, subject_of
+from agenttool.policy.subject import EffectFacts, Subject, subject_of
 from agenttool.records import (
     InputContract,
     Json,
@@ -22,8 +22,8 @@ from agenttool.records import (
     complete_profile,
 )
 
-STRICT = Facts()
-LENIENT = Facts(is_read_only=True, is_destructive=False, is_open_world=False)
+STRICT = EffectFacts()
+LENIENT = EffectFacts(is_read_only=True, is_destructive=False, is_open_world=False)
 
 _COMPUTED = frozenset({"is_read_only", "is_destructive", "is_open_world"})
 
@@ -37,7 +37,7 @@ class Seen:
         is_declared: whether its own records were at hand.
     """
 
-    readings: tuple[tuple[Subject, Facts | None], ...]
+    readings: tuple[tuple[Subject, EffectFacts | None], ...]
     is_declared: bool
 
     @property
@@ -69,7 +69,7 @@ class Tools:
         """Give the qualified name of a tool."""
         return self._names.get(tool_id) or tool_id.removeprefix("tool_")
 
-    def see(self, tool_id: str, arguments: Json, facts: Facts | None) -> Seen:
+    def see(self, tool_id: str, arguments: Json, facts: EffectFacts | None) -> Seen:
         """Give what is known of the tool of one call, and of what the call does."""
         subject = self._known.get(tool_id)
         if subject is not None:

@@ -4,11 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from agenttool.cli.replay.tools import Seen
-from agenttool.policy.call import Call
-from agenttool.policy.field_names import MatchingField
-from agenttool.policy.match import matches
+from agenttool.policy.fields import MatchingField, texts_in, values_at
+from agenttool.policy.matching import CallTargets, matches
 from agenttool.policy.paths import Workspace
-from agenttool.policy.pointers import texts_in, values_at
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.policy.subject import Subject
 from agenttool.records import Json
@@ -25,7 +23,7 @@ class Doubt:
 
 def doubts_about(book: RuleBook, seen: Seen, arguments: Json, workspace: Workspace) -> tuple[Doubt, ...]:
     """Give the rules that would match if only what can be seen mattered, and look at something else as well."""
-    call = Call(seen.subject, arguments, workspace)
+    call = CallTargets(seen.subject, arguments, workspace)
     found: list[Doubt] = []
     for rule in book:
         unseen = tuple(_unseen(rule, seen, arguments))

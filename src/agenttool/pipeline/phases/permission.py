@@ -11,7 +11,7 @@ from agenttool.pipeline.decision_hooks import told_to_hooks
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.tool import Tool
-from agenttool.policy.moments import has_passed
+from agenttool.policy.rules import has_passed
 from agenttool.policy.verdict import refusal
 from agenttool.records import Behavior, ErrorClass, HookEvent, JsonObject, Phase
 

@@ -1,7 +1,7 @@
 """Phase 4: the normalized copy that hooks, prompts and streams see; what the model sent stays as it was."""
 
 from agenttool.codec import json_bytes, parse_object
-from agenttool.hooks.mutate import changed_fields
+from agenttool.hooks.reply import changed_fields
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import InputNoted

@@ -11,11 +11,10 @@ from agenttool.pipeline.started import pause
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.records import InvocationStatus, JsonObject, Phase
+from agenttool.scheduler.call_facts import CallFacts, call_facts_of
 from agenttool.scheduler.drive import Drive, Stopped
-from agenttool.scheduler.gate import Gate
-from agenttool.scheduler.lines import Turn
-from agenttool.scheduler.rates import rate_limited, reserve
-from agenttool.scheduler.safety import CallFacts, facts_of
+from agenttool.scheduler.limiter import CallLimiter, Permit
+from agenttool.scheduler.rate_limits import rate_limited, reserve_tokens
 
 _PHASE = Phase.SCHEDULE
 
@@ -24,8 +23,8 @@ def takes_free_turn(call: Call, tool: Tool, call_input: JsonObject) -> bool:
     """Take a turn if the call need not wait for anything; return False, without a trace, if it may have to."""
     if tool.buckets or call.gate is not None or call.parent is not None:
         return False
-    facts = tool.safety.static or facts_of(tool.safety, call_input)
-    turn = call.core.gate.try_enter(facts)
+    facts = tool.safety.static or call_facts_of(tool.safety, call_input)
+    turn = call.core.gate.try_acquire(facts)
     if turn is None:
         return False
     call.phase = _PHASE
@@ -42,16 +41,16 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
     """
     call.phase = _PHASE
     call.publish()
-    facts = facts_of(tool.safety, call_input)
+    facts = call_facts_of(tool.safety, call_input)
     call.facts = facts.record
     within = None if call.parent is None else call.parent.own_turn()
     if call.gate is not None:
-        call.batch_turn = call.gate.try_enter(facts) or await _wait(call, call.gate, facts, None)
+        call.batch_turn = call.gate.try_acquire(facts) or await _wait(call, call.gate, facts, None)
     try:
         if tool.buckets:
             await _keep_to_the_rate(call, tool)
         gate = call.core.gate
-        call.turn = gate.try_enter(facts, within) or await _wait(call, gate, facts, within)
+        call.turn = gate.try_acquire(facts, within) or await _wait(call, gate, facts, within)
     except BaseException:
         release(call)
         raise
@@ -71,7 +70,7 @@ async def give_way(call: Call) -> None:
     That takes two turns of the event loop: in the first they are told, in the second they go. The tool has run, so
     whoever cancels the caller meanwhile gets its way once the result is written.
     """
-    if call.gate is None or not call.gate.is_wanted:
+    if call.gate is None or not call.gate.has_waiters:
         return
     try:
         await sleep(0)
@@ -82,15 +81,15 @@ async def give_way(call: Call) -> None:
 
 def _leave(call: Call) -> None:
     if call.turn is not None:
-        call.core.gate.leave(call.turn)
+        call.core.gate.release(call.turn)
     if call.gate is not None and call.batch_turn is not None:
-        call.gate.leave(call.batch_turn)
+        call.gate.release(call.batch_turn)
 
 
 async def _keep_to_the_rate(call: Call, tool: Tool) -> None:
     core = call.core
     now = core.deadlines.now()
-    seconds = reserve(tool.buckets, now)
+    seconds = reserve_tokens(tool.buckets, now)
     if seconds is None:
         longest = max(bucket.wait(now) for bucket in tool.buckets)
         raise ToolFailure(rate_limited(tool.name, longest))
@@ -99,11 +98,11 @@ async def _keep_to_the_rate(call: Call, tool: Tool) -> None:
         await pause(call, seconds)
 
 
-async def _wait(call: Call, gate: Gate, facts: CallFacts, within: Turn | None) -> Turn:
+async def _wait(call: Call, gate: CallLimiter, facts: CallFacts, within: Permit | None) -> Permit:
     _note_queued(call)
     call.drive = drive = Drive(call.core.patience)
     try:
-        turn = await drive.run(gate.enter(facts, within))
+        turn = await drive.run(gate.acquire(facts, within))
     finally:
         call.drive = None
     if isinstance(turn, Stopped):

@@ -1,0 +1,104 @@
+"""A command as someone wrote it, to the program that it names."""
+
+import os.path
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agenttool.adapters.hook_commands.process import ProcessResult, Program, run_program
+from agenttool.codec import json_bytes, parse_object
+from agenttool.errors import RecordError
+from agenttool.ports.hooks import HookQuestion
+from agenttool.records import JsonObject
+
+
+def find_program(command: tuple[str, ...], *, folder: str, path: str | None) -> tuple[str, ...]:
+    """Give a command with the whole path of its program, found now rather than when it is first needed.
+
+    A bare name is looked for on `path`; one with a slash lies below `folder`, unless it is absolute.
+
+    Raises:
+        ValueError: there is no such program, or it may not be executed.
+    """
+    name, *arguments = command
+    is_place = "/" in name
+    place = os.path.join(folder, name) if is_place else name  # noqa: PTH118 -- a command is text, and stays as written
+    found = shutil.which(place, path=path)
+    if found is not None:
+        return found, *arguments
+    if not is_place:
+        raise ValueError(f"no program on the PATH is called {name!r}; install it, or write where it lies")
+    if os.path.isfile(place):  # noqa: PTH113 -- as above
+        raise ValueError(f"{place!r} may not be executed; make it executable, or name the program that runs it")
+    raise ValueError(f"no program lies at {place!r}; correct the path, which begins at the settings file")
+
+
+def question_json(question: HookQuestion) -> bytes:
+    """Write a question as one JSON object; `output` and `details` are there only where the event has them."""
+    members: JsonObject = {
+        "hook_event": question.hook_event.value,
+        "invocation_id": question.invocation_id,
+        "tool_id": question.tool_id,
+        "tool_name": question.tool_name,
+        "input": question.input,
+    }
+    if question.output is not None:
+        members["output"] = question.output
+    if question.details is not None:
+        members["details"] = question.details
+    return json_bytes(members)
+
+
+def parse_answer(ended: ProcessResult, clean: Callable[[str], str]) -> JsonObject | None:
+    """Read the answer of a command that ended well; nothing on stdout is no opinion.
+
+    Args:
+        ended: how it ended, and what it wrote.
+        clean: takes out of its stderr what nobody should read.
+
+    Raises:
+        ChildProcessError: it did not end well, whatever it wrote; the message is what it said on stderr.
+        RecordError: what it wrote is no JSON object.
+    """
+    if ended.code:
+        said = clean(ended.err.decode(errors="replace")).strip() or "it said nothing on stderr"
+        raise ChildProcessError(f"{_end(ended.code)}: {said}")
+    if not ended.out.strip():
+        return None
+    try:
+        return parse_object(ended.out, what="it")
+    except RecordError as error:
+        raise RecordError(f"stdout must hold one JSON object or nothing: {error}") from error
+
+
+def _end(code: int) -> str:
+    if code > 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandHook:
+    """Runs a program for every question: the question on stdin, the answer on stdout.
+
+    It keeps no deadline of its own: whoever asks cancels the run, and the program ends with everything it started.
+
+    Attributes:
+        clean: takes out of the program's stderr what nobody should read; stderr becomes part of a fault's message.
+    """
+
+    program: Program
+    clean: Callable[[str], str] = str
+
+    async def run(self, question: HookQuestion) -> object:
+        """Ask the command.
+
+        Raises:
+            OSError: it could not be started, did not end well, or said too much.
+            RecordError: what it said is no JSON object.
+        """
+        return parse_answer(await run_program(self.program, question_json(question)), self.clean)

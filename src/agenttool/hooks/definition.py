@@ -1,0 +1,187 @@
+"""Which hooks apply to a tool, worked out once per tool."""
+
+import math
+import shlex
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import NoReturn, cast
+
+from agenttool.errors import ConfigError
+from agenttool.ports.hooks import HookRunner
+from agenttool.records import HookEvent, Json, JsonObject, ToolDeclaration
+
+DEFAULT_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hook:
+    """A registered hook: where it stands, which tools it looks at, and for how long it may think.
+
+    Attributes:
+        tools: patterns of qualified names, bare names or ids.
+        is_trusted: it sees sensitive fields as they are; any other hook sees `[redacted]`, and may leave that standing.
+    """
+
+    name: str
+    event: HookEvent
+    runner: HookRunner
+    tools: tuple[str, ...] = ("*",)
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    is_trusted: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a hook that would never be asked, because of a slip of the pen.
+
+        Raises:
+            ConfigError: there is no such event, or the tools are not a list, or the time is none.
+        """
+        told = f"hook {self.name!r}"
+        if self.event not in list(HookEvent):
+            raise ConfigError(f"{told} stands at {self.event!r}, which is no event; use one of {', '.join(HookEvent)}")
+        if isinstance(self.tools, str):
+            raise ConfigError(f"{told} must look at a list of patterns, got one text; write [{self.tools!r}]")
+        listed = cast("object", self.tools)
+        if not isinstance(listed, Collection) or not all(
+            isinstance(each, str) for each in cast("list[object]", listed)
+        ):
+            raise ConfigError(f"{told} must look at a list of patterns, got {listed!r}; use texts such as 'files.*'")
+        if not isinstance(cast("object", self.timeout_s), int | float) or not self.timeout_s > 0:
+            raise ConfigError(
+                f"{told} must have a time above 0 s, got {self.timeout_s!r}; leave it out for the default"
+            )
+
+    def applies_to(self, declaration: ToolDeclaration) -> bool:
+        """Tell whether any of its patterns fits the qualified name, the bare name or the tool's id."""
+        names = (f"{declaration.namespace}.{declaration.name}", declaration.name, declaration.tool_id)
+        return any(fnmatchcase(name, pattern) for pattern in self.tools for name in names)
+
+    def matcher(self) -> JsonObject:
+        """Tell for the record what it looks at."""
+        return {"tools": list(self.tools)}
+
+
+@dataclass(frozen=True, slots=True)
+class HooksOfTool:
+    """The hooks of one tool by event, each list in the order of registration; usually all empty."""
+
+    by_event: dict[HookEvent, tuple[Hook, ...]] = field(default_factory=dict[HookEvent, tuple[Hook, ...]])
+
+    def at(self, event: HookEvent) -> tuple[Hook, ...]:
+        """Give the hooks that stand at one place."""
+        return self.by_event.get(event, ())
+
+
+def hooks_of(hooks: Iterable[Hook], declaration: ToolDeclaration) -> HooksOfTool:
+    """Pick the hooks that apply to a tool."""
+    chosen = [hook for hook in hooks if hook.applies_to(declaration)]
+    events = {hook.event for hook in chosen}
+    return HooksOfTool({event: tuple(hook for hook in chosen if hook.event == event) for event in events})
+
+
+MEMBERS = ("name", "event", "command", "tool", "timeout_s", "trusted", "env", "pass_env", "on_failure")
+"""Everything that may be written in a hook."""
+
+_SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookSetting:
+    """A hook as a settings file has it."""
+
+    name: str
+    events: tuple[HookEvent, ...]
+    command: tuple[str, ...]
+    tools: tuple[str, ...] = ("*",)
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    is_trusted: bool = False
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    pass_env: tuple[str, ...] = ()
+
+
+def read_hook(members: JsonObject) -> HookSetting:
+    """Read one table.
+
+    Raises:
+        ValueError: it is wrong; the message says what and what to do, and not where.
+    """
+    for name in members:
+        if name not in MEMBERS:
+            close = get_close_matches(name, MEMBERS, 1)
+            advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(MEMBERS)}"
+            raise ValueError(f"a hook has no {name!r}; {advice}")
+    if members.get("on_failure", "fail") != "fail":
+        advice = "if it does not matter that the command fails, let the command itself end with exit code 0"
+        _refuse('on_failure must be "fail"', members["on_failure"], advice)
+    return HookSetting(
+        name=_name(members.get("name")),
+        events=tuple(dict.fromkeys(_event(each) for each in _texts("event", members.get("event")))),
+        command=_command(members.get("command")),
+        tools=_texts("tool", members.get("tool", "*")),
+        timeout_s=_seconds(members.get("timeout_s", DEFAULT_TIMEOUT_S)),
+        is_trusted=_truth("trusted", members.get("trusted", False)),
+        env=_variables(members.get("env", {})),
+        pass_env=_texts("pass_env", members["pass_env"]) if "pass_env" in members else (),
+    )
+
+
+def _refuse(what: str, value: object, advice: str) -> NoReturn:
+    raise ValueError(f"{what}, got {value!r}; {advice}" if value is not None else f"{what}; {advice}")
+
+
+def _name(value: Json) -> str:
+    if not isinstance(value, str) or not value.strip():
+        _refuse("a hook needs a name", value, 'write name = "…"')
+    return value
+
+
+def _texts(name: str, value: Json) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else [value]
+    texts = tuple(each for each in listed if isinstance(each, str) and each)
+    if not texts or len(texts) < len(listed):
+        _refuse(f"{name} must be a text or a list of texts", value, f'write {name} = "…"')
+    return texts
+
+
+def _event(text: str) -> HookEvent:
+    if text not in list(HookEvent):
+        _refuse("no hook stands there", text, f"use one of {', '.join(HookEvent)}")
+    return HookEvent(text)
+
+
+def _command(value: Json) -> tuple[str, ...]:
+    """Read the words of a command; what only a shell would understand is refused rather than passed on as words."""
+    words = _texts("command", value)
+    if isinstance(value, str):
+        try:
+            words = tuple(shlex.split(value))
+        except ValueError as error:
+            raise ValueError(f"command cannot be split into words: {error}; write it as a list") from error
+        shell = next((word for word in words if word in _SHELL_WORDS), None)
+        if shell is not None or not words:
+            _refuse("no shell reads a command", shell, 'write command = ["sh", "-c", "…"] if you want one')
+    if any("\0" in word for word in words):
+        _refuse("no word of a command can hold a null character", value, "take it out")
+    return words
+
+
+def _seconds(value: Json) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+        _refuse("timeout_s must be seconds above zero", value, "write a number, without quotes")
+    return value
+
+
+def _truth(name: str, value: Json) -> bool:
+    if not isinstance(value, bool):
+        _refuse(f"{name} must be true or false", value, "write one of them")
+    return value
+
+
+def _variables(value: Json) -> dict[str, str]:
+    variables = value if isinstance(value, dict) else {}
+    texts = {name: text for name, text in variables.items() if isinstance(text, str)}
+    odd = [name for name, text in texts.items() if not name or "=" in name or "\0" in name + text]
+    if not isinstance(value, dict) or len(texts) < len(variables) or odd:
+        raise ValueError('env must map names to texts; write env = { NAME = "value" }')
+    return texts

@@ -1,0 +1,112 @@
+"""Run hooks in order, gather what they say, stop at the first that says stop."""
+
+from collections.abc import Callable, Coroutine
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Protocol, cast
+
+from agenttool.codec import parse_object, sorted_json
+from agenttool.errors import words_of
+from agenttool.hooks.definition import Hook
+from agenttool.hooks.reply import SILENT, HookReply, read_reply
+from agenttool.ports.hooks import HookQuestion
+from agenttool.records import JsonObject
+
+
+class HookEnvironment(Protocol):
+    """What running a hook takes: the time, someone who keeps secrets, and a way out of other people's code."""
+
+    def now_ns(self) -> int:
+        """Give the time."""
+        ...
+
+    def shown(self, value: JsonObject) -> JsonObject:
+        """Give an input as a hook may see it that is not trusted with its secrets."""
+        ...
+
+    def restored(self, value: JsonObject, before: JsonObject) -> JsonObject:
+        """Put back what was not shown, where a hook left the mark that stood for it.
+
+        Raises:
+            RecordError: the mark stands where it was not shown.
+        """
+        ...
+
+    async def attempt(
+        self, work: Callable[[], Coroutine[object, object, object]], *, timeout_s: float
+    ) -> tuple[object, Exception | None]:
+        """Do the work; give its value, or the exception it raised instead.
+
+        Work that is not over in time, or whose call is stopped, is told to stop and then left behind: no answer of it
+        counts any more, and the exception says so.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookRun:
+    """One run of one hook."""
+
+    hook: Hook
+    reply: HookReply
+    started_ns: int
+    ended_ns: int
+    fault: str | None = None
+
+
+@dataclass(slots=True)
+class HookRuns:
+    """What all hooks of one place said. A stop or a fault ends the round; later hooks are not asked."""
+
+    runs: list[HookRun] = field(default_factory=list[HookRun])
+    updated_input: JsonObject | None = None
+
+    @property
+    def stopped_by(self) -> HookRun | None:
+        """The run that said stop, if any."""
+        return next((run for run in self.runs if run.reply.stop is not None), None)
+
+    @property
+    def failed(self) -> HookRun | None:
+        """The run that went wrong, if any."""
+        return next((run for run in self.runs if run.fault is not None), None)
+
+
+async def run_hooks(hooks: tuple[Hook, ...], question: HookQuestion, world: HookEnvironment) -> HookRuns:
+    """Ask each hook in turn; one that replaces the input changes what the next one sees."""
+    rounds = HookRuns()
+    for hook in hooks:
+        run = await _ask(hook, question, world)
+        rounds.runs.append(run)
+        if run.fault is not None or run.reply.stop is not None:
+            break
+        if run.reply.updated_input is not None:
+            rounds.updated_input = run.reply.updated_input
+            question = replace(question, input=run.reply.updated_input)
+    return rounds
+
+
+async def _ask(hook: Hook, question: HookQuestion, world: HookEnvironment) -> HookRun:
+    started, reply = world.now_ns(), SILENT
+    own = replace(
+        question,
+        input=_own_copy(question.input if hook.is_trusted else world.shown(question.input)),
+        output=deepcopy(question.output),
+        details=deepcopy(question.details),
+    )
+
+    async def answered() -> HookReply:
+        said = read_reply(await hook.runner.run(own), own.hook_event)
+        if said.updated_input is None or hook.is_trusted:
+            return said
+        return replace(said, updated_input=world.restored(said.updated_input, question.input))
+
+    answer, fault = await world.attempt(answered, timeout_s=hook.timeout_s)
+    if fault is None:
+        reply = cast("HookReply", answer)
+    words = None if fault is None else f"hook {hook.name!r} failed: {type(fault).__name__}: {words_of(fault)}"
+    return HookRun(hook=hook, reply=reply, started_ns=started, ended_ns=world.now_ns(), fault=words)
+
+
+def _own_copy(value: JsonObject) -> JsonObject:
+    return parse_object(sorted_json(value))

@@ -1,0 +1,425 @@
+"""One call as rules see it: each fact is read from its arguments when a rule first asks."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from agenttool.policy.commands import list_argv, list_commands
+from agenttool.policy.fields import MatchingField, field_named, flatten_lists, pointers_in, texts_in, values_at
+from agenttool.policy.paths import MAX_PATH, ResolvedPath, Workspace, all_covered, resolve_path, resolve_word
+from agenttool.policy.rules import Rule
+from agenttool.policy.shell import Certainty, CommandLine, Subcommand, Word
+from agenttool.policy.subject import Subject
+from agenttool.policy.urls import Url, url_of
+from agenttool.policy.wildcards import fits
+from agenttool.records import Behavior, Json
+
+MAX_WORDS = 1000
+"""How many words of commands are looked up as paths; more count as everywhere."""
+
+MAX_JOINTS = 40
+"""How many joints of a word may begin a name that has joints itself; after that, a name ends at the next."""
+
+_MOVES = frozenset({"cd", "chdir", "pushd", "popd"})
+_HOST = re.compile(r"^(?:localhost|[^\s/@:-][^\s/@:]*[.\u3002\uff0e\uff61][^\s/@:]+)(?::\d+)?(?:/|$)", re.IGNORECASE)
+_ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
+_JOINTS = re.compile(r"[=@:,;]")
+
+
+class CallTargets:
+    """The arguments of one call, and what they mean to rules.
+
+    A value that is not of the kind its field should be is kept as something unreadable, so that a deny catches it. What
+    a command's words *may* mean (`cat secrets/key` names a path) is kept apart: a deny looks at it, an allow does not.
+    """
+
+    def __init__(self, subject: Subject, arguments: Json, workspace: Workspace) -> None:
+        """Take a call; nothing is read yet."""
+        self.subject = subject
+        self.arguments = arguments
+        self.workspace = workspace
+
+    def _values(self, field: MatchingField) -> list[Json]:
+        fields = self.subject.fields
+        if field in fields.anywhere:
+            return [*texts_in(self.arguments)]
+        found = [value for steps in self._places(field) for value in values_at(self.arguments, steps)]
+        return [value for value in found if value is not None]
+
+    def _places(self, field: MatchingField) -> tuple[tuple[str, ...], ...]:
+        declared = self.subject.fields.places.get(field, ())
+        return (*declared, *self._named.get(field, ())) if self.subject.fields.is_open else declared
+
+    @cached_property
+    def _named(self) -> dict[MatchingField, list[tuple[str, ...]]]:
+        """Where members stand that are called like a field, in arguments that may hold more than the tool says."""
+        found: dict[MatchingField, list[tuple[str, ...]]] = {}
+        for steps in pointers_in(self.arguments):
+            field = field_named(steps[-1])
+            declared = () if field is None else self.subject.fields.places.get(field, ())
+            if field is not None and not any(_leads_to(place, steps) for place in declared):
+                found.setdefault(field, []).append(steps)
+        return found
+
+    def is_sure_of(self, field: MatchingField) -> bool:
+        """Tell whether the tool said where a field is; if not, every text may be it and no allow can rely on any."""
+        return field not in self.subject.fields.anywhere
+
+    @cached_property
+    def paths(self) -> tuple[ResolvedPath, ...]:
+        """The places that the path arguments lead to."""
+        values = flatten_lists(self._values(MatchingField.PATH))
+        return tuple(
+            resolve_path(value, self.workspace) if isinstance(value, str) else ResolvedPath(text=str(value))
+            for value in values
+        )
+
+    @cached_property
+    def urls(self) -> tuple[Url, ...]:
+        """The addresses that the url arguments name."""
+        values = flatten_lists(self._values(MatchingField.URL))
+        return tuple(url_of(value) if isinstance(value, str) else Url(text=str(value)) for value in values)
+
+    @cached_property
+    def resources(self) -> tuple[str | None, ...]:
+        """The resources that the arguments name; nothing for one that is no text."""
+        values = flatten_lists(self._values(MatchingField.RESOURCE))
+        return tuple(value if isinstance(value, str) else None for value in values)
+
+    @cached_property
+    def lines(self) -> tuple[CommandLine, ...]:
+        """The command lines among the arguments, in every way that the tool may take them."""
+        if MatchingField.COMMAND in self.subject.fields.anywhere:
+            return tuple(list_commands(text) for text in texts_in(self.arguments))
+        return tuple(
+            line
+            for steps in self._places(MatchingField.COMMAND)
+            for outer in values_at(self.arguments, steps[:-1])
+            for line in _lines(outer, steps[-1:])
+        )
+
+    @property
+    def subcommands(self) -> Iterator[Subcommand]:
+        """Every command that the call would run."""
+        return (subcommand for line in self.lines for subcommand in line.subcommands)
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Tell whether the commands cannot all be known."""
+        return any(line.doubts for line in self.lines)
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Tell whether a deny must assume that some command is hidden."""
+        return any(line.doubts or line.suspicions for line in self.lines)
+
+    @cached_property
+    def _bases(self) -> tuple[str, ...] | None:
+        """Where relative words of commands may begin; nothing if a command moves to an unknown place."""
+        at = self.workspace.starts
+        found = dict.fromkeys((*(place.text for place in self.paths if place.candidates), *at))
+        for subcommand in self.subcommands:
+            if subcommand.name in _MOVES:
+                targets = [word for word in subcommand.words[1:] if not word.text.startswith("-")]
+                if not at or len(targets) != 1 or not targets[0].is_plain:
+                    return None
+                to = targets[0].text
+                at = tuple(resolve_word(to, self.workspace, base=each, expands=False).text for each in at)
+                found.update(dict.fromkeys(at))
+        return tuple(found)
+
+    def word_places(self, word: Word) -> tuple[ResolvedPath, ...]:
+        """Give where a word of a command leads, from every directory that the command may be in."""
+        if word.certainty is Certainty.UNKNOWN or self._bases is None:
+            return (ResolvedPath(text=word.text),)
+        expands = word.certainty is Certainty.EXPANDS
+        bases = self._bases or (None,)
+        return tuple(resolve_word(word.text, self.workspace, base=base, expands=expands) for base in bases)
+
+    @cached_property
+    def possible_paths(self) -> tuple[ResolvedPath, ...]:
+        """The places that words of commands may lead to, for a deny or an ask."""
+        if not self.lines:
+            return ()
+        words = {word: None for subcommand in self.subcommands for word in _path_words(subcommand)}
+        hidden = (ResolvedPath(text="a command that cannot be known"),) if self.is_suspicious else ()
+        if len(words) > MAX_WORDS:
+            return (ResolvedPath(text="one of very many words"),)
+        return (*(place for word in words for place in self.word_places(word)), *hidden)
+
+    @cached_property
+    def possible_urls(self) -> tuple[Url, ...]:
+        """The addresses that words of commands may name, for a deny or an ask."""
+        if not self.lines:
+            return ()
+        words = {word: None for subcommand in self.subcommands for word in subcommand.words[1:]}
+        hidden = (Url(text="a command that cannot be known"),) if self.is_suspicious else ()
+        return (*(url for word in words for url in _word_urls(word)), *hidden)
+
+
+def _leads_to(place: tuple[str, ...], steps: tuple[str, ...]) -> bool:
+    return len(place) == len(steps) and all(mine in ("*", yours) for mine, yours in zip(place, steps, strict=True))
+
+
+_UNREADABLE_COMMAND = CommandLine(doubts=("it is neither a text nor a list of texts",))
+
+
+def _lines(outer: Json, last: tuple[str, ...]) -> Iterator[CommandLine]:
+    """Read the commands at the last step of a pointer; their further words may stand beside them, as `args`."""
+    beside = [outer[name] for name in ("args", "arguments") if name in outer] if isinstance(outer, dict) else []
+    for value in values_at(outer, last):
+        if value is None:
+            continue
+        if isinstance(value, str):
+            if not beside or re.search(r"\s", value):
+                yield list_commands(value)
+            yield from (_argv([value, *more]) if isinstance(more, list) else _UNREADABLE_COMMAND for more in beside)
+        elif isinstance(value, list):
+            yield _argv(value)
+            if last and last[0].endswith("s"):
+                # `commands`, unlike `command`, may be one text after another.
+                yield from (list_commands(each) if isinstance(each, str) else _UNREADABLE_COMMAND for each in value)
+        else:
+            yield _UNREADABLE_COMMAND
+
+
+def _argv(words: list[Json]) -> CommandLine:
+    """Read words that no shell will read."""
+    texts = [word for word in words if isinstance(word, str)]
+    return list_argv(texts) if texts and len(texts) == len(words) else _UNREADABLE_COMMAND
+
+
+def _path_words(subcommand: Subcommand) -> Iterator[Word]:
+    """Give what may be a path in a command: its arguments, what is joined to its options, its redirections."""
+    yield from (*subcommand.reads, *subcommand.writes)
+    for index, word in enumerate(subcommand.words):
+        if word.certainty is Certainty.UNKNOWN:
+            yield word
+        elif index or "/" in word.text:
+            yield from (
+                Word(each, word.certainty)
+                for each in _pieces(word.text)
+                if len(each) <= MAX_PATH and not each.startswith("-")
+            )
+
+
+def _pieces(text: str) -> list[str]:
+    """Give what of a word may be a name of its own: `-dVALUE`, `file=@NAME;type=x`, `NAME:/inside`, `file:NAME`."""
+    value = [text[2:]] if re.match(r"^-[^-]", text) else []
+    rests = [text[joint.end() :] for joint in islice(_JOINTS.finditer(text), MAX_JOINTS)]
+    fields = [field for whole in (text, *value) for field in _JOINTS.split(whole)]
+    return [each for each in dict.fromkeys((text, *value, *rests, *fields)) if each]
+
+
+def _word_urls(word: Word) -> Iterator[Url]:
+    """Read a word as an address, with a scheme or without one, as `curl` would."""
+    if word.certainty is Certainty.UNKNOWN:
+        yield Url(text=word.text)
+    elif "://" in word.text:
+        yield from map(url_of, [each for each in _pieces(word.text) if _ADDRESS.match(each)] or [word.text])
+    else:
+        yield from (url for each in _pieces(word.text) if _HOST.match(each) for url in _without_scheme(each))
+
+
+def _without_scheme(text: str) -> Iterator[Url]:
+    """Read the name of a host, perhaps with a port and a path; an ending such as `x.y` may still be a file's."""
+    return (url for scheme in ("http", "https") if (url := url_of(f"{scheme}://{text}")).host)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleMatch:
+    """What a deny or an ask caught, for people: a path, the name of a command, an address."""
+
+    path: str | None = None
+    what: str | None = None
+
+
+_ANY_CALL = RuleMatch()
+_SENSITIVE_MATCH = RuleMatch(what="something in it that is sensitive")
+
+
+def applies_to_tool(rule: Rule, subject: Subject) -> bool:
+    """Tell whether a rule is about a tool at all, whatever its arguments.
+
+    An allow wants the qualified name, so that a tool of another server cannot earn it by being called the same; a deny
+    or an ask takes any name the tool goes by.
+    """
+    return not is_outdated(rule, subject) and names_tool(rule, subject)
+
+
+def is_outdated(rule: Rule, subject: Subject) -> bool:
+    """Tell whether an allow was given to a tool that has changed since; a deny or an ask holds of it all the more."""
+    digest = rule.declaration_digest if rule.behavior == Behavior.ALLOW else None
+    return digest is not None and digest != subject.declaration_digest
+
+
+def names_tool(rule: Rule, subject: Subject) -> bool:
+    """Tell whether a rule is about a tool of this name, whatever became of the tool."""
+    return (
+        (not rule.tools or _has_name(rule, subject))
+        and (not rule.namespaces or any(fits(each, subject.namespace) for each in rule.namespaces))
+        and (not rule.kinds or subject.kind in rule.kinds)
+        and (not rule.operations or any(fits(each, name) for each in rule.operations for name in subject.operations))
+    )
+
+
+def _has_name(rule: Rule, subject: Subject) -> bool:
+    known = [subject.qualified_name]
+    if rule.behavior != Behavior.ALLOW or rule.namespaces:
+        known.append(subject.name)
+    if rule.behavior != Behavior.ALLOW:
+        known += subject.declaration.aliases or ()
+        return any(fits(each.casefold(), name.casefold()) for each in rule.tools for name in known)
+    return any(fits(each, name) for each in rule.tools for name in known)
+
+
+def missing_fields(rule: Rule, subject: Subject) -> tuple[str, ...]:
+    """Name the fields of a rule that a tool does not have, so that the rule cannot apply to it (AT-PERM-09)."""
+    wanted = {
+        MatchingField.PATH: rule.paths,
+        MatchingField.COMMAND: rule.commands,
+        MatchingField.URL: rule.urls,
+        MatchingField.RESOURCE: rule.resources,
+    }
+    # What may be there although the tool does not say so is no reason for a deny or an ask to look away.
+    may_have_more = subject.fields.is_open and rule.behavior != Behavior.ALLOW
+    missing = [
+        str(field)
+        for field, patterns in wanted.items()
+        if patterns and not subject.fields.has(field) and not may_have_more
+    ]
+    if subject.arguments is not None:
+        missing += [test.pointer for test in rule.arguments if test.steps[:1] and _is_missing(test.steps[0], subject)]
+    return tuple(missing)
+
+
+def _is_missing(argument: str, subject: Subject) -> bool:
+    return argument != "*" and subject.arguments is not None and argument not in subject.arguments
+
+
+def matches(rule: Rule, call: CallTargets) -> bool:
+    """Tell whether a rule says something about a call."""
+    if not applies_to_tool(rule, call.subject) or missing_fields(rule, call.subject):
+        return False
+    return covers(rule, call) if rule.behavior == Behavior.ALLOW else find_match(rule, call) is not None
+
+
+def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
+    """Give what a deny or an ask catches in a call; nothing if it surely has nothing to do with it."""
+    if not all(test.hits(call.arguments) for test in rule.arguments):
+        return None
+    found = _ANY_CALL
+    for patterns, catch in (
+        (rule.resources, _resource),
+        (rule.urls, _url),
+        (rule.commands, _command),
+        (rule.paths, _path),
+    ):
+        if patterns:
+            match = catch(rule, call)
+            if match is None:
+                return None
+            found = match
+    return _SENSITIVE_MATCH if found is not _ANY_CALL and call.subject.hides_fields else found
+
+
+def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
+    for place in (*call.paths, *call.possible_paths):
+        if any(pattern.hits(place, call.workspace) for pattern in rule.paths):
+            return RuleMatch(path=place.text, what=f"path {place.text!r}")
+    return None
+
+
+def _url(rule: Rule, call: CallTargets) -> RuleMatch | None:
+    for url in (*call.urls, *call.possible_urls):
+        if any(pattern.hits(url) for pattern in rule.urls):
+            return RuleMatch(what=f"address at {url.host!r}" if url.host else "an address that cannot be read")
+    return None
+
+
+def _resource(rule: Rule, call: CallTargets) -> RuleMatch | None:
+    for resource in call.resources:
+        if resource is None:
+            return RuleMatch(what="a resource that cannot be read")
+        if any(fits(pattern.casefold(), resource.casefold()) for pattern in rule.resources):
+            return RuleMatch(what=f"resource {resource!r}")
+    return None
+
+
+def _command(rule: Rule, call: CallTargets) -> RuleMatch | None:
+    for subcommand in call.subcommands:
+        if any(pattern.hits(subcommand) for pattern in rule.commands):
+            return RuleMatch(
+                what=f"command {subcommand.name!r}" if subcommand.name else "a command that cannot be known"
+            )
+    return RuleMatch(what="a command that cannot be known") if call.is_suspicious else None
+
+
+def covers(rule: Rule, call: CallTargets) -> bool:
+    """Tell whether an allow is sure of a whole call."""
+    return covers_around(rule, call) and all(
+        covers_subcommand(rule, subcommand, call) for subcommand in call.subcommands
+    )
+
+
+def covers_around(rule: Rule, call: CallTargets) -> bool:
+    """Tell whether an allow is sure of everything in a call except its single commands."""
+    if not all(test.covers(call.arguments) for test in rule.arguments):
+        return False
+    has_commands = call.subject.fields.has_commands or bool(call.lines)
+    if has_commands and not rule.commands and (rule.paths or rule.urls or rule.resources):
+        # Of a command's paths and addresses only some are known, so they alone prove nothing.
+        return False
+    return (
+        (not rule.commands or (bool(call.lines) and not call.is_in_doubt and call.is_sure_of(MatchingField.COMMAND)))
+        and _covers_paths(rule, call)
+        and _covers_urls(rule, call)
+        and _covers_resources(rule, call)
+    )
+
+
+def _covers_paths(rule: Rule, call: CallTargets) -> bool:
+    if not rule.paths:
+        return True
+    if not call.is_sure_of(MatchingField.PATH) or not (call.paths or rule.commands):
+        return False
+    return all(all_covered(rule.paths, place, call.workspace) for place in call.paths)
+
+
+def _covers_urls(rule: Rule, call: CallTargets) -> bool:
+    urls = (*call.urls, *call.possible_urls) if rule.urls else ()
+    return not rule.urls or (
+        call.is_sure_of(MatchingField.URL)
+        and bool(urls)
+        and all(any(pattern.covers(url) for pattern in rule.urls) for url in urls)
+    )
+
+
+def _covers_resources(rule: Rule, call: CallTargets) -> bool:
+    return not rule.resources or (
+        call.is_sure_of(MatchingField.RESOURCE)
+        and bool(call.resources)
+        and all(
+            resource is not None and any(fits(pattern, resource) for pattern in rule.resources)
+            for resource in call.resources
+        )
+    )
+
+
+def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> bool:
+    """Tell whether an allow is sure of one command, and of every file that its redirections write."""
+    if not rule.commands:
+        return True
+    asked = subcommand if not subcommand.is_wrapper else _shell_of(subcommand)
+    if asked == Subcommand():
+        return True
+    return any(pattern.covers(asked) for pattern in rule.commands) and all(
+        all_covered(rule.paths, place, call.workspace) for word in asked.writes for place in call.word_places(word)
+    )
+
+
+def _shell_of(subcommand: Subcommand) -> Subcommand:
+    """Give what a wrapper does besides running what is listed beside it: set variables, redirect."""
+    return Subcommand(assignments=subcommand.assignments, writes=subcommand.writes, reads=subcommand.reads)

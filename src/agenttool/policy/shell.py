@@ -1,0 +1,487 @@
+"""Words of a shell: what a piece of command text means once its quotes are taken off."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import pairwise
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser
+
+_IN_QUOTES = re.compile(r'\\([$`"\\])')
+_OUTSIDE = re.compile(r"\\(.)", re.DOTALL)
+_BRACES = re.compile(r"\{.*(?:,|\.\.).*\}")
+_CLASS = re.compile(r"\[[!^]?\]?[^\]]*\]")
+
+
+class Certainty(Enum):
+    """How much is known of a word before the shell runs."""
+
+    PLAIN = "plain"
+    EXPANDS = "expands"
+    """It has wildcards that stand for file names."""
+    UNKNOWN = "unknown"
+    """It is made when the command runs: a variable, a substitution, braces. It may even be several words, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command."""
+
+    text: str
+    certainty: Certainty = Certainty.PLAIN
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether the word is exactly its text."""
+        return self.certainty is Certainty.PLAIN
+
+
+def source_of_node(node: Node) -> str:
+    """Give the source of a node."""
+    return (node.text or b"").decode("utf-8", "surrogateescape")
+
+
+def word_of(node: Node) -> Word:
+    """Read a word; what is not a plain quoting is unknown."""
+    text = source_of_node(node)
+    match node.type:
+        case "word" | "number" | "==":
+            word = _bare(text)
+        case "raw_string":
+            word = Word(text[1:-1])
+        case "string" if "\\\n" not in text and all(part.type in {'"', "string_content"} for part in node.children):
+            word = Word(_IN_QUOTES.sub(r"\1", text[1:-1]))
+        case "ansi_c_string" if "\\" not in text:
+            word = Word(text[2:-1])
+        case "concatenation":
+            word = _joined(node)
+        case "command_name" if node.named_child_count == 1:
+            word = word_of(node.named_children[0])
+        case _:
+            word = _unknown(text)
+    return word
+
+
+def _unknown(text: str) -> Word:
+    return Word(text, Certainty.UNKNOWN)
+
+
+def _bare(text: str) -> Word:
+    if "\\\n" in text or _BRACES.search(text) or re.search(r"(?<!\\)[$`]", text):
+        return _unknown(text)
+    if "\\" not in text:
+        # A class of characters stands for exactly one of them.
+        loose = _CLASS.sub("?", text)
+        return Word(loose, Certainty.EXPANDS if re.search(r"[*?]", loose) else Certainty.PLAIN)
+    # A wildcard beside an escape is too rare to be worth telling apart.
+    rest = _OUTSIDE.sub("", text)
+    return _unknown(text) if re.search(r"[*?\[]", rest) else Word(_OUTSIDE.sub(r"\1", text))
+
+
+def _joined(node: Node) -> Word:
+    """Join the parts of one word; quotes inside it do not matter, and braces make it unknown."""
+    parts = [word_of(child) for child in node.children]
+    text = "".join(part.text for part in parts)
+    if any(part.certainty is Certainty.UNKNOWN for part in parts):
+        return _unknown(text)
+    if _BRACES.search(text) or any(
+        child.type == "word" and set("[]") & set(source_of_node(child)) for child in node.children
+    ):
+        return _unknown(text)
+    if all(part.is_plain for part in parts):
+        return Word(text)
+    # A quoted star beside a bare one would be taken for a wildcard: too wide, which a deny can bear and an allow not.
+    return Word(text, Certainty.EXPANDS)
+
+
+WORDS = frozenset(
+    """
+    word number string raw_string ansi_c_string translated_string concatenation simple_expansion expansion
+    command_substitution process_substitution arithmetic_expansion brace_expression extglob_pattern
+    """.split()  # noqa: SIM905 -- a list of words reads best as words
+)
+"""The kinds of node that are one word of a command."""
+
+_COMMAND_PARTS = WORDS | {"command_name", "variable_assignment"}
+_CHILDREN = _COMMAND_PARTS | {"==", "file_redirect", "herestring_redirect", "heredoc_redirect"}
+_AMBIGUOUS_TEXT = re.compile(
+    rb"""
+      (?<![ \t])\\\n | \\\n(?![ \t]*[^\s\\])        # a line joined anywhere but between two words
+    | \n[ \t]*\\                                    # an escape that begins a line
+    | (?<![\w./-])\\[ \t] | \\[ \t](?![\w./-])      # an escaped space that begins or ends a word
+    | \$(?=[\s;&|)<>]|$|\(\()                        # a dollar that stands alone, or before two brackets
+    | \#[^\n]*\\\n                                  # a comment that looks as if it went on
+    | [\r\0]
+    """,
+    re.VERBOSE,
+)
+_VARIABLE = re.compile(rb"^[A-Za-z_][A-Za-z0-9_]*$")
+_DELIMITER = re.compile(rb"""^(?P<quote>["']?)\\?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P=quote)$""")
+
+
+def is_ambiguous(source: bytes, root: Node) -> bool:
+    """Tell whether a text has something outside of quotes that shells may read otherwise than it was parsed."""
+    if _AMBIGUOUS_TEXT.search(source) is None:
+        return False
+    bare = bytearray(source)
+    for node in _quoted(root):
+        bare[node.start_byte : node.end_byte] = b"x" * (node.end_byte - node.start_byte)
+    return _AMBIGUOUS_TEXT.search(bare) is not None
+
+
+def _quoted(root: Node) -> Iterator[Node]:
+    todo = [root]
+    while todo:
+        node = todo.pop()
+        is_plain = all(child.type in {'"', "string_content", "heredoc_content"} for child in node.children)
+        if node.type == "raw_string" or (node.type in {"string", "heredoc_body"} and is_plain):
+            yield node
+        else:
+            todo += node.children
+
+
+def _is_odd_command(node: Node) -> bool:
+    """Look at the parts of a command: all must be words, none may touch, and nothing else stand between them."""
+    source, start = node.text or b"", node.start_byte
+    if any(child.type not in _CHILDREN for child in node.children):
+        return True
+    for left, right in pairwise(node.children):
+        gap = source[left.end_byte - start : right.start_byte - start]
+        if gap.replace(b"\\\n", b"").strip(b" \t") or (not gap and right.type in _COMMAND_PARTS):
+            return True
+    return False
+
+
+def _touches(node: Node) -> bool:
+    """Tell whether two words after a redirection have nothing between them, so that a shell takes them for one."""
+    words = node.children_by_field_name("destination")
+    return any(left.end_byte == right.start_byte for left, right in pairwise(words))
+
+
+def _spans_lines(node: Node) -> bool:
+    """Tell whether a line ends between the parts of a node, where a shell would end the command."""
+    source, start = node.text or b"", node.start_byte
+    gaps = (source[a.end_byte - start : b.start_byte - start] for a, b in pairwise(node.children))
+    return any(b"\n" in gap.replace(b"\\\n", b"") for gap in gaps)
+
+
+def _is_odd_heredoc(node: Node) -> bool:
+    """Tell whether a text inside the text may end elsewhere than the grammar thinks, or run what it does not see."""
+    parts = {child.type: child for child in node.children}
+    start, end, operator = (parts.get(name) for name in ("heredoc_start", "heredoc_end", "<<"))
+    operator = operator or parts.get("<<-")
+    if start is None or end is None or operator is None or operator.text not in (b"<<", b"<<-"):
+        return True
+    name = _DELIMITER.match(start.text or b"")
+    touched = any(child.start_byte == start.end_byte for child in node.children)
+    after = node.next_sibling
+    goes_on = after is not None and after.is_named and after.start_byte == node.end_byte
+    ends_elsewhere = name is None or touched or goes_on or (end.text or b"").strip() != name["name"]
+    return ends_elsewhere or _runs_unseen(start, parts.get("heredoc_body"))
+
+
+def _runs_unseen(start: Node, body: Node | None) -> bool:
+    """Tell whether a shell would run something in a text that the grammar takes for nothing but text."""
+    if body is None or re.search(rb"[\"'\\]", start.text or b""):
+        return False
+    rest = bytearray(body.text or b"")
+    for seen in body.children:
+        if seen.type != "heredoc_content":
+            here = slice(seen.start_byte - body.start_byte, seen.end_byte - body.start_byte)
+            rest[here] = b"x" * (here.stop - here.start)
+    return b"`" in rest or b"$(" in rest
+
+
+def _is_odd_comment(node: Node) -> bool:
+    before = node.prev_sibling
+    return before is not None and before.is_named and before.end_byte == node.start_byte
+
+
+def _is_odd_assignment(node: Node) -> bool:
+    name = node.child_by_field_name("name")
+    if name is not None and name.type == "subscript":
+        name = name.child_by_field_name("name")
+    return name is None or not _VARIABLE.match(name.text or b"")
+
+
+def _has_gap(node: Node) -> bool:
+    return any(left.end_byte != right.start_byte for left, right in pairwise(node.children))
+
+
+def _says(pattern: bytes) -> Callable[[Node], bool]:
+    found = re.compile(pattern)
+    return lambda node: found.search(node.text or b"") is not None
+
+
+_SUBSCRIPT = re.compile(r"\[[^\]]*(?:\$\(|\$\{|`)")
+_RUNS_SUBSCRIPT = "it has a subscript that a shell may run"
+
+
+def _hides_subscript(node: Node) -> bool:
+    """Tell whether a quoted text looks like `a[$(command)]`: wherever a shell takes it for a variable, it runs that."""
+    word = word_of(node)
+    return word.is_plain and _SUBSCRIPT.search(word.text) is not None
+
+
+def _is_odd_word(node: Node) -> bool:
+    return re.search(rb"(?<!\\)\s", node.text or b"") is not None or _hides_subscript(node)
+
+
+def _is_odd_concatenation(node: Node) -> bool:
+    return _has_gap(node) or _hides_subscript(node)
+
+
+_RECKONS = "it reckons with a variable, whose value a shell may run"
+_COMPARISONS = (b"-eq", b"-ne", b"-lt", b"-le", b"-gt", b"-ge")
+_COUNTS = re.compile(rb"^for\s*\(\(\s*(\w+)\s*=\s*\d+\s*;\s*\1\s*[<>!=]=?\s*\d+\s*;\s*\1(?:\+\+|--|[+-]=\d+)\s*\)\)")
+
+
+def _is_odd_compound(node: Node) -> bool:
+    """Tell whether `((z))` reckons with what a variable holds: `a[$(command)]` is run; or a brace is no brace."""
+    return re.match(rb"\{\S|\(\((?=[^)]*[A-Za-z_$`])", node.text or b"") is not None
+
+
+def _is_odd_loop(node: Node) -> bool:
+    return _COUNTS.match(node.text or b"") is None
+
+
+def _is_odd_comparison(node: Node) -> bool:
+    """Tell whether `[[ $z -eq 1 ]]` reckons with what is no number; `[ $z -eq 1 ]` refuses to."""
+    operator = node.child_by_field_name("operator")
+    if operator is None or operator.text not in _COMPARISONS:
+        return False
+    outer = node.parent
+    while outer is not None and outer.type != "test_command":
+        outer = outer.parent
+    sides = (node.child_by_field_name(side) for side in ("left", "right"))
+    is_plain = all(side is not None and side.type == "number" for side in sides)
+    return not is_plain and outer is not None and (outer.text or b"").startswith(b"[[")
+
+
+_CHECKS: dict[str, tuple[Callable[[Node], bool], str]] = {
+    "command": (_is_odd_command, "something stands between the words of a command"),
+    "declaration_command": (_spans_lines, "a line ends in the middle of a command"),
+    "unset_command": (_spans_lines, "a line ends in the middle of a command"),
+    "test_command": (_says(rb"^\[(?!\[)[^\n&|;<>()]*[\n&|;<>()]"), "a test has more in it than a test"),
+    "file_redirect": (_touches, "two words after a redirection touch"),
+    "concatenation": (_is_odd_concatenation, "a word has a gap, or a subscript that a shell may run"),
+    "word": (_is_odd_word, "a word has a space, or a subscript that a shell may run"),
+    "raw_string": (_hides_subscript, _RUNS_SUBSCRIPT),
+    "string": (_hides_subscript, _RUNS_SUBSCRIPT),
+    "ansi_c_string": (_hides_subscript, _RUNS_SUBSCRIPT),
+    "variable_assignment": (_is_odd_assignment, "it sets what is no variable"),
+    "heredoc_redirect": (_is_odd_heredoc, "it is unclear where a text inside it ends, or what that runs"),
+    "comment": (_is_odd_comment, "a comment touches what stands before it"),
+    "file_descriptor": (_says(rb"^(?![0-9]+$|\{[A-Za-z_][A-Za-z0-9_]*\}$)"), "it redirects what is no file"),
+    "compound_statement": (_is_odd_compound, f"a brace has no space after it, or {_RECKONS}"),
+    "c_style_for_statement": (_is_odd_loop, _RECKONS),
+    "binary_expression": (_is_odd_comparison, _RECKONS),
+    "negated_command": (_says(rb"^!\S"), "an exclamation mark has no space after it"),
+    "expansion": (_says(rb"@[A-Za-z]\}$|^\$\{[^}:]+:\s*[A-Za-z_$(]"), "it runs what a variable holds"),
+    "command_substitution": (_says(rb"^`[^\\]*\\"), "it has backquotes inside backquotes"),
+}
+
+
+def ambiguity_of(node: Node) -> str | None:
+    """Say why a shell may take one node for something else; nothing if it would not."""
+    is_odd, why = _CHECKS.get(node.type, (None, None))
+    return why if is_odd is not None and is_odd(node) else None
+
+
+MAX_COMMAND = 65_536
+"""A longer text is not read; it is uncertain."""
+
+MAX_NESTING = 60
+"""How deep commands may stand inside each other."""
+
+_BASH = Language(tree_sitter_bash.language())
+
+RESERVED = frozenset(
+    "{ } ! [[ ]] if then else elif fi do done case esac while until for in function select coproc".split()  # noqa: SIM905 -- a list of words reads best as words
+)
+_PLUMBING = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"})
+_WRITE_OPERATORS = frozenset({">", ">>", ">|", "&>", "&>>", ">&", "<>"})
+# The grammar takes this argument for the operator of a test.
+_WORD_NODES = WORDS | {"command_name", "=="}
+
+_LISTED_WITH = {
+    "command": {"variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect"},
+    "declaration_command": {"variable_assignment"},
+    "variable_assignments": {"variable_assignment"},
+    "heredoc_redirect": {"file_redirect"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subcommand:
+    """One command of a line.
+
+    Attributes:
+        words: its name and arguments; empty for a redirection or an assignment that stands alone.
+        writes: files that its redirections write to.
+        reads: files that its redirections read.
+        is_wrapper: whether an allow need not name it: all it does is run commands that are listed beside it, or it is
+            only a guess at what another command may run.
+    """
+
+    words: tuple[Word, ...] = ()
+    assignments: tuple[Word, ...] = ()
+    writes: tuple[Word, ...] = ()
+    reads: tuple[Word, ...] = ()
+    is_wrapper: bool = False
+
+    @property
+    def name(self) -> str | None:
+        """The command's name, if it is known."""
+        return self.words[0].text if self.words and self.words[0].is_plain else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandLine:
+    """Everything that a text would run.
+
+    Attributes:
+        doubts: why the list may be incomplete, for people; none means that an allow may rely on it.
+        suspicions: the same about what a listed launcher may run; only a deny or an ask need mind.
+    """
+
+    subcommands: tuple[Subcommand, ...] = ()
+    doubts: tuple[str, ...] = ()
+    suspicions: tuple[str, ...] = ()
+
+
+def parse_commands(text: str) -> CommandLine:
+    """Take a text apart as a shell would, without looking into what its commands run in turn."""
+    if len(text) > MAX_COMMAND:
+        return CommandLine(doubts=(f"it is longer than {MAX_COMMAND} characters",))
+    try:
+        source = text.encode()
+    except UnicodeEncodeError:
+        return CommandLine(doubts=("it is not text in Unicode",))
+    root = Parser(_BASH).parse(source).root_node
+    reading = _CommandWalk()
+    if root.has_error:
+        reading.doubt("it does not parse")
+    if is_ambiguous(source, root):
+        reading.doubt("it is written so that shells may disagree about its words")
+    reading.walk(root, 0)
+    return CommandLine(subcommands=tuple(reading.found), doubts=tuple(reading.doubts))
+
+
+@dataclass(slots=True)
+class _CommandWalk:
+    """The commands found so far while a tree is walked."""
+
+    found: list[Subcommand] = field(default_factory=list["Subcommand"])
+    doubts: dict[str, None] = field(default_factory=dict[str, None])
+
+    def doubt(self, why: str) -> None:
+        self.doubts[why] = None
+
+    def walk(self, node: Node, depth: int) -> None:
+        """Find every command at or below a node, in the order of the text."""
+        if depth > MAX_NESTING:
+            return self.doubt(f"it is nested more than {MAX_NESTING} deep")
+        match node.type:
+            case "command" | "declaration_command" | "unset_command":
+                self._command(node, ())
+            case "variable_assignment":
+                self.found.append(Subcommand(assignments=(_assignment(node),)))
+            case "variable_assignments":
+                self.found.append(Subcommand(assignments=tuple(map(_assignment, node.named_children))))
+            case "redirected_statement":
+                return self._redirected(node, depth)
+            case "file_redirect":
+                self._alone([node])
+            case _:
+                pass
+        return self._below(node, depth)
+
+    def _below(self, node: Node, depth: int) -> None:
+        why = ambiguity_of(node)
+        if why is not None:
+            self.doubt(why)
+        listed = _LISTED_WITH.get(node.type, ())
+        for child in node.named_children:
+            # Some parts were listed with the node; only what is substituted inside them still stands by itself.
+            (self._below if child.type in listed else self.walk)(child, depth + 1)
+
+    def _command(self, node: Node, redirects: tuple[Node, ...]) -> None:
+        """List a simple command with the redirections that belong to it."""
+        own = [child for child in node.children if child.type.endswith("_redirect")]
+        words = [word_of(child) for child in node.children if child.type in _WORD_NODES]
+        assignments = [_assignment(child) for child in node.children if child.type == "variable_assignment"]
+        if node.type != "command":
+            words = [Word(source_of_node(node.children[0])), *words, *assignments]
+            assignments = []
+        found = _with_redirects(Subcommand(words=tuple(words), assignments=tuple(assignments)), [*own, *redirects])
+        if any(word.text.startswith(("/dev/tcp/", "/dev/udp/")) for word in (*found.reads, *found.writes)):
+            self.doubt("it opens a network connection by a redirection")
+        self.found.append(found)
+
+    def _redirected(self, node: Node, depth: int) -> None:
+        redirects = [child for child in node.named_children if child.type.endswith("_redirect")]
+        body = node.child_by_field_name("body")
+        if body is not None and body.type == "command":
+            self._command(body, tuple(redirects))
+            self._below(body, depth + 1)
+        else:
+            if body is not None:
+                self.walk(body, depth + 1)
+                if any(_trailing(redirect) for redirect in redirects):
+                    self.doubt("a command goes on after a redirection")
+            self._alone(redirects)
+        for redirect in redirects:
+            self._below(redirect, depth + 1)
+
+    def _alone(self, redirects: list[Node]) -> None:
+        """List redirections that belong to no simple command; what follows one is then a command."""
+        found = _with_redirects(Subcommand(), redirects)
+        if found != Subcommand():
+            self.found.append(found)
+
+
+def _assignment(node: Node) -> Word:
+    """Read `NAME=value` as one word."""
+    name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+    if node.type != "variable_assignment" or name is None or name.type != "variable_name":
+        return Word(source_of_node(node), Certainty.UNKNOWN)
+    word = Word("") if value is None else word_of(value)
+    operator = "+=" if any(child.type == "+=" for child in node.children) else "="
+    return Word(f"{source_of_node(name)}{operator}{word.text}", word.certainty)
+
+
+def _trailing(redirect: Node) -> list[Node]:
+    """Give the words that the grammar takes for further targets of a redirection, and a shell for arguments."""
+    targets = redirect.children_by_field_name("destination")[1:] if redirect.type == "file_redirect" else []
+    arguments = redirect.children_by_field_name("argument") if redirect.type == "heredoc_redirect" else []
+    return [*targets, *arguments]
+
+
+def _with_redirects(subcommand: Subcommand, redirects: list[Node]) -> Subcommand:
+    writes: list[Word] = []
+    reads: list[Word] = []
+    words: list[Word] = []
+    for redirect in redirects:
+        words += [word_of(node) for node in _trailing(redirect)]
+        inner = redirect.children_by_field_name("redirect") if redirect.type == "heredoc_redirect" else []
+        for each in [redirect, *inner]:
+            if each.type == "file_redirect":
+                _add_target(each, writes, reads)
+    return replace(
+        subcommand, words=(*subcommand.words, *words), writes=(*subcommand.writes, *writes), reads=tuple(reads)
+    )
+
+
+def _add_target(redirect: Node, writes: list[Word], reads: list[Word]) -> None:
+    targets = redirect.children_by_field_name("destination")
+    operator = next((child.type for child in redirect.children if not child.is_named), "")
+    if not targets or targets[0].type == "process_substitution":
+        return
+    target = word_of(targets[0])
+    is_copy = operator in {">&", "<&"} and (target.text.rstrip("-").isdigit() or target.text == "-")
+    if is_copy or (target.is_plain and target.text in _PLUMBING):
+        return
+    (writes if operator in _WRITE_OPERATORS else reads).append(target)

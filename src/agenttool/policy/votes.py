@@ -1,0 +1,441 @@
+"""The permission mode: what is decided when no rule speaks, and what no rule can loosen."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from agenttool.policy.fields import MatchingField
+from agenttool.policy.matching import CallTargets, RuleMatch, covers, covers_around, covers_subcommand, find_match
+from agenttool.policy.paths import is_inside
+from agenttool.policy.rules import Rule
+from agenttool.policy.subject import EffectFacts, Subject
+from agenttool.policy.verdict import BELOW_RULES, Vote, Weight
+from agenttool.records import (
+    AccessKind,
+    Behavior,
+    ClassifierAuthority,
+    ClassifierCheck,
+    ClosedEnum,
+    Json,
+    JsonObject,
+    OpenEnum,
+    Reason,
+    ReasonType,
+    RiskLevel,
+    RuleSource,
+    WriteEffect,
+)
+
+
+class PermissionMode(OpenEnum):
+    """Which calls run without a question. Whether an approver is available is a separate flag.
+
+    In every mode rules, hooks and external votes count, and a call without any vote is asked about. An unlisted mode
+    denies every call.
+    """
+
+    DEFAULT = "default"
+    """Only calls whose own records call them harmless in every respect go unasked, and only inside the workspace."""
+    ACCEPT_EDITS = "accept_edits"
+    """As the default; and changes to files of the workspace go unasked, where the tool does nothing else."""
+    READ_ONLY = "read_only"
+    """As the default; and whatever is not declared to be read-only is denied, whatever a rule says."""
+
+
+_EDITS = frozenset({AccessKind.FILE_READ, AccessKind.FILE_WRITE})
+_LOCAL = frozenset({WriteEffect.NONE, WriteEffect.LOCAL_DRAFT, WriteEffect.LOCAL_PERSISTENT})
+
+
+def mode_denies(mode: PermissionMode, facts: EffectFacts) -> str | None:
+    """Say why a mode forbids a call; nothing if it does not."""
+    if not mode.is_listed:
+        return f"the permission mode {str(mode)!r} is not known, so nothing runs in it; use one of {_listed()}"
+    if mode == PermissionMode.READ_ONLY and (facts.is_destructive or not facts.is_read_only):
+        return "the mode is read_only and the tool is not declared to be read-only; change the mode to run it"
+    return None
+
+
+def _listed() -> str:
+    return ", ".join(PermissionMode)
+
+
+def looks_at_paths(mode: PermissionMode, subject: Subject, facts: EffectFacts) -> bool:
+    """Tell whether what a mode says depends on the arguments of a call."""
+    may_touch_files = _touches_files(subject) or subject.fields.is_open
+    return (_is_harmless(subject, facts) or _is_edit(mode, subject, facts)) and may_touch_files
+
+
+def mode_allows(mode: PermissionMode, subject: Subject, facts: EffectFacts, call: CallTargets | None) -> Vote | None:
+    """Speak for a call that goes unasked in a mode, or say which path is the reason that it does not."""
+    if _is_edit(mode, subject, facts):
+        weight, why = Weight.ALLOW_EDIT, f"the mode {str(mode)!r} accepts changes to files of the workspace"
+    elif _is_harmless(subject, facts):
+        weight, why = Weight.ALLOW_HINT, "the tool is declared to be harmless: read-only, closed, low risk, no approval"
+    else:
+        return None
+    if _touches_files(subject) or (call is not None and call.paths):
+        outside = _outside(call)
+        if outside is not None:
+            path = None if subject.hides_fields else outside
+            message = f"{'a path that is sensitive' if path is None else repr(path)} is not surely inside the workspace"
+            return _mode_vote(Weight.ASK_ANYONE, ReasonType.WORKING_DIR, message, path)
+    return _mode_vote(weight, ReasonType.MODE, why)
+
+
+def _mode_vote(weight: Weight, reason: ReasonType, message: str, path: str | None = None) -> Vote:
+    return Vote(
+        weight=weight,
+        authority=(BELOW_RULES, "mode"),
+        source="mode",
+        reason=Reason(type=reason, message=message),
+        blocked_path=path,
+    )
+
+
+def _outside(call: CallTargets | None) -> str | None:
+    """Give the first path that is not surely inside the workspace; a call without a path is nowhere to be found."""
+    if call is None or not call.paths or not call.is_sure_of(MatchingField.PATH):
+        return "a path that is not given"
+    return next((place.text for place in call.paths if not is_inside(place, call.workspace)), None)
+
+
+def _is_harmless(subject: Subject, facts: EffectFacts) -> bool:
+    effects: Iterable[WriteEffect] = subject.write_effects or ()
+    access = frozenset(subject.access_kinds or ())
+    return (
+        subject.approval_required is False
+        and subject.risk == RiskLevel.LOW
+        and facts == EffectFacts(is_read_only=True, is_destructive=False, is_open_world=False)
+        and all(effect.is_harmless for effect in effects)
+        and access <= {AccessKind.FILE_READ}
+        and not subject.fields.has_commands
+    )
+
+
+def _is_edit(mode: PermissionMode, subject: Subject, facts: EffectFacts) -> bool:
+    access, effects = frozenset(subject.access_kinds or ()), frozenset(subject.write_effects or ())
+    return (
+        mode == PermissionMode.ACCEPT_EDITS
+        and AccessKind.FILE_WRITE in access
+        and access <= _EDITS
+        and bool(effects)
+        and effects <= _LOCAL
+        and not facts.is_open_world
+        and not subject.fields.has_commands
+    )
+
+
+def _touches_files(subject: Subject) -> bool:
+    return subject.fields.has(MatchingField.PATH) or bool(_EDITS & frozenset(subject.access_kinds or ()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HookVote:
+    """What a hook thinks of a call; only a vote, unless the policy layer made its allow binding (AT-HOOK-14).
+
+    Attributes:
+        hook: the hook's name, which a rule with `hook` would use.
+        hook_ref: the record of this run of it.
+    """
+
+    hook: str
+    hook_ref: str
+    behavior: Behavior
+    message: str | None = None
+
+
+class ExternalVoteKind(ClosedEnum):
+    """Who has an vote."""
+
+    CLASSIFIER = "classifier"
+    """Judges by likeness; its silence is no refusal unless it was made to refuse."""
+    ENGINE = "engine"
+    """Evaluates policy; its silence, or a policy that does not parse, is a refusal."""
+
+
+class ExternalVoteStatus(ClosedEnum):
+    """Whether an vote is there."""
+
+    PENDING = "pending"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+_UNDERSTOOD = frozenset(Behavior)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalVote:
+    """A recorded answer from outside (AT-PERM-24).
+
+    Attributes:
+        ref: who answered.
+        authority: what the answer is worth: `recommend` changes nothing, `deny` can only refuse, `approve` can also
+            allow, as a rule would. None of them beats a rule's deny or ask.
+        behavior: the answer; nothing if there is none, or none that could be understood.
+        policy_refs: the policies that an engine applied.
+    """
+
+    ref: str
+    kind: ExternalVoteKind
+    authority: ClassifierAuthority
+    status: ExternalVoteStatus = ExternalVoteStatus.COMPLETED
+    behavior: Behavior | None = None
+    confidence: float | None = None
+    reason: str | None = None
+    policy_refs: tuple[str, ...] = ()
+
+    @property
+    def effect(self) -> Behavior:
+        """What the answer does by itself; `passthrough` is nothing."""
+        if self.authority == ClassifierAuthority.RECOMMEND:
+            return Behavior.PASSTHROUGH
+        if self.status == ExternalVoteStatus.PENDING:
+            return Behavior.ASK
+        if self.behavior not in _UNDERSTOOD or self.status == ExternalVoteStatus.FAILED:
+            may_only_approve = (
+                self.kind == ExternalVoteKind.CLASSIFIER and self.authority == ClassifierAuthority.APPROVE
+            )
+            return Behavior.PASSTHROUGH if may_only_approve else Behavior.DENY
+        if self.behavior == Behavior.ALLOW and self.authority != ClassifierAuthority.APPROVE:
+            return Behavior.PASSTHROUGH
+        return Behavior(self.behavior)
+
+    @property
+    def check(self) -> ClassifierCheck:
+        """The five facts that a decision keeps of it."""
+        return ClassifierCheck(
+            classifier_ref=self.ref,
+            status=self.status,
+            confidence=self.confidence,
+            classifier_reason=self.reason,
+            authority=self.authority,
+        )
+
+
+def strongest_hook_vote(hook_votes: tuple[HookVote, ...]) -> HookVote | None:
+    """Give the vote that counts among several: deny, then ask, then passthrough, then allow (G-25)."""
+    order = (Behavior.DENY, Behavior.ASK, Behavior.PASSTHROUGH, Behavior.ALLOW)
+    return min(hook_votes, key=lambda vote: (order.index(vote.behavior), vote.hook_ref), default=None)
+
+
+def vote_details(hook_votes: tuple[HookVote, ...], external_votes: tuple[ExternalVote, ...]) -> JsonObject:
+    """List everything that was details, whether it counted or not, for the record of the decision."""
+    found: JsonObject = {}
+    if hook_votes:
+        found["hooks"] = [{"hook_ref": vote.hook_ref, "behavior": vote.behavior} for vote in hook_votes]
+    if external_votes:
+        found["opinions"] = [
+            {
+                "ref": each.ref,
+                "kind": each.kind,
+                "authority": each.authority,
+                "status": each.status,
+                "behavior": each.behavior,
+            }
+            for each in external_votes
+        ]
+    return found
+
+
+_WEIGHTS = {Behavior.DENY: Weight.DENY, Behavior.ASK: Weight.ASK, Behavior.ALLOW: Weight.ALLOW}
+_VERBS = {Behavior.DENY: "denies", Behavior.ASK: "asks about", Behavior.ALLOW: "allows"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionInput:
+    """What is to be decided, and on what.
+
+    Attributes:
+        call: the arguments; nothing while only the tool itself is judged.
+        rules: the rules that apply to the tool and are in force.
+        notes: what the record should mention besides.
+    """
+
+    subject: Subject
+    call: CallTargets | None
+    facts: EffectFacts
+    mode: PermissionMode
+    interactive: bool
+    rules: tuple[Rule, ...]
+    hook_votes: tuple[HookVote, ...] = ()
+    external_votes: tuple[ExternalVote, ...] = ()
+    notes: JsonObject = field(default_factory=dict[str, Json])
+
+
+def collect_votes(inputs: DecisionInput) -> tuple[list[Vote], list[Rule]]:
+    """Let everyone speak; give their votes, and the rules that somebody with more say has overridden."""
+    votes, overridden = _apply_binding_hooks(inputs, *_drop_settled_asks(_rule_votes(inputs)))
+    votes += [_external_vote(vote) for vote in inputs.external_votes if vote.effect in _WEIGHTS]
+    vote = strongest_hook_vote(inputs.hook_votes)
+    if vote is not None and vote.behavior in _WEIGHTS:
+        weight = Weight.ALLOW_HINT if vote.behavior == Behavior.ALLOW else _WEIGHTS[vote.behavior]
+        votes.append(_hook_vote(vote, weight))
+    votes += _mandatory_denies(inputs)
+    if not any(vote.weight <= Weight.ALLOW for vote in votes):
+        # Weaker votes are details only where it can matter.
+        votes += _tool_votes(inputs)
+    return votes, overridden
+
+
+def _rule_votes(inputs: DecisionInput) -> list[Vote]:
+    rules = [rule for rule in inputs.rules if rule.hook is None]
+    found = [_rule_vote(rule, match) for rule in rules if (match := _match(rule, inputs.call)) is not None]
+    if inputs.call is not None and not any(vote.weight is Weight.ALLOW for vote in found):
+        found += _combined_allow(rules, inputs.call)
+    return found
+
+
+def _match(rule: Rule, call: CallTargets | None) -> RuleMatch | None:
+    if not rule.reads_input:
+        return RuleMatch()
+    if call is None:
+        return None
+    if rule.behavior == Behavior.ALLOW:
+        return RuleMatch() if covers(rule, call) else None
+    return find_match(rule, call)
+
+
+def _rule_vote(rule: Rule, match: RuleMatch) -> Vote:
+    what = match.what or "this call"
+    because = "" if rule.because is None else f": {rule.because}"
+    return Vote(
+        weight=_WEIGHTS[rule.behavior],
+        authority=rule.authority,
+        source=rule.source,
+        reason=Reason(
+            type=ReasonType.RULE,
+            message=f"rule {rule.ref!r} ({rule.origin}) {_VERBS[rule.behavior]} {what}{because}",
+            rule_ref=rule.ref,
+            rule_source=rule.source,
+            policy_ref=rule.ref if rule.is_policy else None,
+        ),
+        rules=(rule,),
+        policy_refs=(rule.ref,) if rule.is_policy else (),
+        blocked_path=match.path,
+    )
+
+
+def _combined_allow(rules: Iterable[Rule], call: CallTargets) -> Iterator[Vote]:
+    """Let several allow rules cover a command line together: each of its commands by at least one of them."""
+    able = [rule for rule in rules if rule.behavior == Behavior.ALLOW and rule.commands and covers_around(rule, call)]
+    used: dict[str, Rule] = {}
+    for subcommand in call.subcommands:
+        rule = next((each for each in able if covers_subcommand(each, subcommand, call)), None)
+        if rule is None:
+            return
+        used[rule.ref] = rule
+    if used:
+        first = min(used.values(), key=lambda rule: rule.authority)
+        yield Vote(
+            weight=Weight.ALLOW,
+            authority=first.authority,
+            source=first.source,
+            reason=Reason(
+                type=ReasonType.SUBCOMMAND_RESULTS,
+                message=f"each command is allowed by one of the rules {', '.join(sorted(used))}",
+                rule_ref=first.ref,
+                rule_source=first.source,
+            ),
+            rules=tuple(used.values()),
+        )
+
+
+def _drop_settled_asks(votes: list[Vote]) -> tuple[list[Vote], list[Rule]]:
+    """Leave out the asks that a person has answered for good; one of the policy layer is never settled."""
+    settled = {
+        ref
+        for vote in votes
+        for rule in vote.rules
+        if rule.behavior == Behavior.ALLOW and rule.source == RuleSource.SESSION
+        for ref in rule.settles
+    }
+    return _override(votes, lambda rule: rule.behavior == Behavior.ASK and not rule.is_policy and rule.ref in settled)
+
+
+def _apply_binding_hooks(
+    inputs: DecisionInput, votes: list[Vote], overridden: list[Rule]
+) -> tuple[list[Vote], list[Rule]]:
+    """Let the allow of a hook stand against rules, if the policy layer said that this hook decides (AT-HOOK-15)."""
+    allowing = {vote.hook: vote for vote in inputs.hook_votes if vote.behavior == Behavior.ALLOW}
+    binding = [
+        rule
+        for rule in inputs.rules
+        if rule.hook in allowing and rule.is_policy and _match(rule, inputs.call) is not None
+    ]
+    if not binding:
+        return votes, overridden
+    rule = min(binding, key=lambda each: each.authority)
+    left, more = _override(votes, lambda each: each.behavior != Behavior.ALLOW and not each.is_policy)
+    return [*left, _hook_vote(allowing[rule.hook or ""], Weight.ALLOW, rule)], [*overridden, *more]
+
+
+def _override(votes: list[Vote], is_overridden: Callable[[Rule], bool]) -> tuple[list[Vote], list[Rule]]:
+    left = [vote for vote in votes if not any(is_overridden(rule) for rule in vote.rules)]
+    return left, [rule for vote in votes if vote not in left for rule in vote.rules]
+
+
+def _hook_vote(vote: HookVote, weight: Weight, rule: Rule | None = None) -> Vote:
+    said = vote.message or f"hook {vote.hook!r} said {vote.behavior}"
+    return Vote(
+        weight=weight,
+        authority=(BELOW_RULES + 1, vote.hook_ref),
+        source=f"hook:{vote.hook}",
+        reason=Reason(
+            type=ReasonType.HOOK,
+            message=said if rule is None else f"{said}; rule {rule.ref!r} ({rule.origin}) lets this hook decide",
+            hook_ref=vote.hook_ref,
+            policy_ref=None if rule is None else rule.ref,
+        ),
+        policy_refs=() if rule is None else (rule.ref,),
+    )
+
+
+def _external_vote(vote: ExternalVote) -> Vote:
+    is_engine = vote.kind == ExternalVoteKind.ENGINE
+    said = vote.reason or f"{vote.kind} {vote.ref!r} said {vote.behavior or vote.status}"
+    return Vote(
+        weight=_WEIGHTS[vote.effect],
+        # An engine speaks for the policy layer, so it is named right after that layer's own rules.
+        authority=(0, f"~{vote.ref}") if is_engine else (BELOW_RULES + 2, vote.ref),
+        source=f"{vote.kind}:{vote.ref}",
+        reason=Reason(
+            type=ReasonType.POLICY if is_engine else ReasonType.CLASSIFIER,
+            message=said,
+            policy_ref=vote.ref if is_engine else None,
+        ),
+        policy_refs=(vote.ref, *vote.policy_refs) if is_engine else (),
+        check=vote.check,
+    )
+
+
+def _mandatory_denies(inputs: DecisionInput) -> Iterator[Vote]:
+    """Say what no rule can loosen."""
+    why = mode_denies(inputs.mode, inputs.facts)
+    if not inputs.interactive and inputs.subject.interface.requires_user_interaction:
+        why = "the tool works only with a person present, and nobody can be asked"
+    if why is not None:
+        yield _plain_vote(Weight.DENY, "mode", ReasonType.MODE, why)
+
+
+def _tool_votes(inputs: DecisionInput) -> Iterator[Vote]:
+    """Let the tool's own records speak, and last of all the rule that a call nobody speaks for is asked about."""
+    profile = inputs.subject.profile
+    if profile is not None and profile.approval_required:
+        why = profile.approval_reason or "the tool wants an approval for each call"
+        yield _plain_vote(Weight.ASK_FOR_APPROVAL, "permission_profile", ReasonType.SAFETY_CHECK, why)
+    if inputs.facts.is_destructive:
+        why = "the call may destroy something; nobody declared that it does not"
+        yield _plain_vote(Weight.ASK_ABOUT_HARM, "permission_profile", ReasonType.SAFETY_CHECK, why)
+    allowed = mode_allows(inputs.mode, inputs.subject, inputs.facts, inputs.call)
+    if allowed is not None:
+        yield allowed
+    yield _plain_vote(Weight.ASK_ANYONE, "default", ReasonType.OTHER, "nothing speaks for or against this call")
+
+
+def _plain_vote(weight: Weight, source: str, reason: ReasonType, message: str) -> Vote:
+    return Vote(
+        weight=weight,
+        authority=(BELOW_RULES + 3, source),
+        source=source,
+        reason=Reason(type=reason, message=message),
+    )

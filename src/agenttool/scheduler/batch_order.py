@@ -1,0 +1,266 @@
+"""In which order results and progress leave a batch, whatever the order in which they came about."""
+
+import asyncio
+from collections import deque
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from graphlib import CycleError, TopologicalSorter
+from typing import Generic, Self, TypeVar
+
+from agenttool.errors import ToolFailure
+from agenttool.records import (
+    ContextModifierPolicy,
+    ErrorClass,
+    OrderingPolicy,
+    Recoverability,
+    ResultStatus,
+    RetryGuidance,
+    SchedulerPolicy,
+    SiblingFailurePolicy,
+    ToolError,
+    YieldPolicy,
+)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """What ordering and yield policy come to when read together."""
+
+    serial: bool
+    results_in_order: bool
+    progress_held: bool
+
+
+def delivery_of(policy: SchedulerPolicy) -> Delivery:
+    """Read a policy's two words on order as one; where they contradict each other the stricter wins (G-44).
+
+    Results leave unordered only if somebody says so and nobody says otherwise. So read the policy as it was written,
+    before any default fills in the word that was left out.
+    """
+    serial = policy.ordering_policy == OrderingPolicy.SERIAL
+    words = {policy.ordering_policy, policy.yield_policy}
+    allowing = {OrderingPolicy.ALLOW_UNORDERED, YieldPolicy.UNORDERED_STREAMING}
+    return Delivery(
+        serial=serial,
+        results_in_order=words == {None} or not words <= allowing | {None},
+        progress_held=policy.yield_policy == YieldPolicy.ALL_ORDERED,
+    )
+
+
+class Sequencer(Generic[T]):
+    """Holds back what may not leave yet. Calls are numbered from 0 in the order in which they were asked for.
+
+    Each method gives what leaves by it, in order.
+    """
+
+    def __init__(self, calls: int, delivery: Delivery) -> None:
+        """Take how many calls there are; each will have one result."""
+        self._calls = calls
+        self._delivery = delivery
+        self._next = 0
+        self._ended: set[int] = set()
+        self._results: dict[int, T] = {}
+        self._progress: dict[int, list[T]] = {}
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether every result has left."""
+        return len(self._ended) == self._calls and not self._results
+
+    def progress(self, call: int, item: T) -> list[T]:
+        """Take a sign of life; one that comes after its call's result is dropped (AT-PROG-07)."""
+        if call in self._ended:
+            return []
+        if self._delivery.progress_held and call != self._next:
+            self._progress.setdefault(call, []).append(item)
+            return []
+        return [item]
+
+    def result(self, call: int, item: T) -> list[T]:
+        """Take the one result of a call."""
+        if call in self._ended or not 0 <= call < self._calls:
+            raise ValueError(f"call {call} of {self._calls} cannot have this result; each call has exactly one")
+        self._ended.add(call)
+        if not self._delivery.results_in_order:
+            return [item]
+        self._results[call] = item
+        leaving: list[T] = []
+        while self._next in self._results:
+            leaving.append(self._results.pop(self._next))
+            self._next += 1
+            leaving.extend(self._progress.pop(self._next, ()))
+        return leaving
+
+
+class OrderedStream(Generic[T]):
+    """A sequencer to iterate over: what may leave is there at once, and the end comes with the last result.
+
+    Producers call `progress` and `result`; one consumer iterates.
+    """
+
+    def __init__(self, calls: int, delivery: Delivery) -> None:
+        """Take what a `Sequencer` takes."""
+        self._sequencer = Sequencer[T](calls, delivery)
+        self._leaving: deque[T] = deque()
+        self._waiting: asyncio.Future[None] | None = None
+
+    def progress(self, call: int, item: T) -> None:
+        """Take a sign of life."""
+        self._hand_out(self._sequencer.progress(call, item))
+
+    def result(self, call: int, item: T) -> list[T]:
+        """Take the one result of a call; give what leaves by that."""
+        leaving = self._sequencer.result(call, item)
+        self._hand_out(leaving)
+        return leaving
+
+    def __aiter__(self) -> Self:
+        """Iterate over what leaves."""
+        return self
+
+    async def __anext__(self) -> T:
+        """Wait for the next item."""
+        while not self._leaving:
+            if self._sequencer.is_done:
+                raise StopAsyncIteration
+            self._waiting = asyncio.get_running_loop().create_future()
+            await self._waiting
+        return self._leaving.popleft()
+
+    def _hand_out(self, items: list[T]) -> None:
+        self._leaving.extend(items)
+        if items and self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+
+K = TypeVar("K", bound=Hashable)
+
+_NO_FAILURE = frozenset({ResultStatus.CANCELED, ResultStatus.SYNTHETIC_ERROR, ResultStatus.DISCARDED})
+"""Ends that were asked for: they leave dependents without what they need, but are nobody's failure."""
+
+
+class Readiness(Enum):
+    """Whether a call may go to the gate."""
+
+    WAIT = auto()
+    GO = auto()
+    CANCEL = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings(Generic[K]):
+    """The calls of one batch, by index or id: what each depends on, and what a failure means to the rest."""
+
+    policy: SiblingFailurePolicy
+    depends_on: Mapping[K, frozenset[K]]
+
+    def readiness(self, call: K, ended: Mapping[K, ResultStatus]) -> Readiness:
+        """Tell whether a call may start, given how others ended.
+
+        It waits for all that it depends on. If one of them did not succeed it is canceled at once, except under
+        `ignore`, where it runs all the same.
+        """
+        needed = self.depends_on[call]
+        if self.policy != SiblingFailurePolicy.IGNORE and any(
+            ended[other].is_error for other in needed if other in ended
+        ):
+            return Readiness.CANCEL
+        return Readiness.GO if all(other in ended for other in needed) else Readiness.WAIT
+
+    def taken_along(self, call: K, status: ResultStatus, unfinished: Collection[K]) -> tuple[K, ...]:
+        """Give whom of the unfinished the end of one call cancels, in their order, for the reason `sibling_error`.
+
+        Dependents are canceled through any number of steps, also if the call was itself canceled. All the others
+        follow only under `cancel_siblings`, and only a failure: to have been canceled is none.
+        """
+        if not status.is_error or self.policy == SiblingFailurePolicy.IGNORE:
+            return ()
+        others = [other for other in unfinished if other != call]
+        if self.policy == SiblingFailurePolicy.CANCEL_SIBLINGS and status not in _NO_FAILURE:
+            return tuple(others)
+        dependents = set(self._dependents(call))
+        return tuple(other for other in others if other in dependents)
+
+    def _dependents(self, call: K) -> Iterator[K]:
+        reached = {call}
+        # The calls come in an order in which nobody stands before what it depends on.
+        for other in TopologicalSorter(self.depends_on).static_order():
+            if not reached.isdisjoint(self.depends_on[other]):
+                reached.add(other)
+                yield other
+
+
+def siblings_of(depends_on: Mapping[K, Collection[K]], policy: SiblingFailurePolicy | None = None) -> Siblings[K]:
+    """Take every call of a batch with what it depends on; no policy means `ignore` (G-45).
+
+    Raises:
+        ToolFailure: invalid_arguments, if a dependency is not in the batch or a call waits for itself.
+    """
+    for call, needed in depends_on.items():
+        strangers = [other for other in needed if other not in depends_on]
+        if strangers:
+            raise _refusal(
+                "unknown_dependency", f"call {call!r} depends on {strangers[0]!r}, which is not in its batch"
+            )
+    try:
+        TopologicalSorter(depends_on).prepare()
+    except CycleError as error:
+        circle = " -> ".join(repr(call) for call in error.args[1])
+        raise _refusal("circular_dependency", f"calls may not wait for each other in a circle, got {circle}") from error
+    return Siblings(policy or SiblingFailurePolicy.IGNORE, {call: frozenset(n) for call, n in depends_on.items()})
+
+
+def _refusal(code: str, message: str) -> ToolFailure:
+    return ToolFailure(
+        ToolError(
+            error_class=ErrorClass.INVALID_ARGUMENTS,
+            error_code=code,
+            message=f"{message}; correct depends_on",
+            recoverability=Recoverability.CHANGE_ARGUMENTS,
+            retry=RetryGuidance(safe=True, arguments_must_change=True),
+        )
+    )
+
+
+class ModifierOutcome(StrEnum):
+    """What the terminal event says of a context modifier (G-63)."""
+
+    APPLIED = "applied"
+    DEFERRED = "deferred"
+    REJECTED = "rejected"
+
+
+_STRICTEST_FIRST = (
+    ContextModifierPolicy.FORBID,
+    ContextModifierPolicy.ALLOW_SERIAL_ONLY,
+    ContextModifierPolicy.DEFER_UNTIL_BATCH_COMPLETE,
+)
+
+
+def strictest_modifier_policy(*policies: ContextModifierPolicy | None) -> ContextModifierPolicy:
+    """Join the words of interface, call and scheduler policy (G-19); if nobody says anything, nothing is changed."""
+    said = [policy for policy in _STRICTEST_FIRST if policy in policies]
+    return said[0] if said else ContextModifierPolicy.FORBID
+
+
+def modifier_outcome(
+    policy: ContextModifierPolicy, *, ran_alone: bool, supports_context_modifiers: bool | None
+) -> ModifierOutcome:
+    """Decide on one modifier.
+
+    A tool that did not declare that it changes context does not (AT-EXEC-13). `ran_alone` must mean by right, as
+    `Turn.alone` does: to be without company by luck would make the outcome a matter of timing.
+    """
+    if not supports_context_modifiers or policy == ContextModifierPolicy.FORBID:
+        return ModifierOutcome.REJECTED
+    if policy == ContextModifierPolicy.DEFER_UNTIL_BATCH_COMPLETE:
+        return ModifierOutcome.DEFERRED
+    return ModifierOutcome.APPLIED if ran_alone else ModifierOutcome.REJECTED
+
+
+def in_asked_order(deferred: Mapping[int, T]) -> tuple[T, ...]:
+    """Give the deferred modifiers, known by the index of their call, in the order in which they apply at the end."""
+    return tuple(deferred[call] for call in sorted(deferred))

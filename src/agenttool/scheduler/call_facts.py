@@ -1,0 +1,230 @@
+"""What a call claims so that no other touches it at the same time."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import cast
+
+from agenttool.records import (
+    UNREADABLE_FACT,
+    UNSET,
+    ContextModifierPolicy,
+    Json,
+    JsonObject,
+    Part,
+    ResourceLock,
+    SchedulingFacts,
+    ToolInterface,
+    UnsetType,
+    complete_interface,
+    replace,
+)
+
+LockRule = Callable[[JsonObject], Iterable[ResourceLock | str]]
+"""Names what a call locks, from its actual arguments; a bare string is an exclusive lock."""
+
+SHARED_MODES = frozenset({"read", "shared"})
+"""The modes that two calls may hold at once; every other word, and none at all, means exclusive."""
+
+
+Claim = tuple[str, bool]
+"""A lock as the gate reads it: the resource, and whether the call wants it for itself."""
+
+
+def claims(locks: Iterable[ResourceLock]) -> tuple[Claim, ...]:
+    """Read locks as the gate does: each resource once, and exclusive if any of its locks is."""
+    modes: dict[str, bool] = {}
+    for lock in locks:
+        if lock.resource is not None:
+            modes[lock.resource] = lock.mode not in SHARED_MODES or modes.get(lock.resource, False)
+    return tuple(modes.items())
+
+
+def locks_of(rule: LockRule, call_input: JsonObject) -> tuple[ResourceLock, ...] | None:
+    """Ask a tool what this call locks; `None` means that it could not tell, and then the call must run alone."""
+    named: list[ResourceLock] = []
+    try:
+        for lock in rule(call_input):
+            named.append(ResourceLock(resource=lock, mode="exclusive") if isinstance(lock, str) else lock)
+            if not _is_readable(named[-1]):
+                return None
+    except Exception:  # noqa: BLE001 -- a rule that fails has not told what it locks, and unknown means alone
+        return None
+    return tuple(named)
+
+
+def _is_readable(lock: object) -> bool:
+    """A rule comes from outside: what its signature promises is checked all the same."""
+    return isinstance(lock, ResourceLock) and isinstance(lock.resource, str)
+
+
+Classifier = Callable[[Json], bool]
+"""Judges one input. Anything but a plain yes or no, an exception among it, counts as unreadable."""
+
+NO_CLASSIFIERS: Mapping[str, Classifier] = MappingProxyType({})
+
+FACTS = ("is_concurrency_safe", "is_read_only", "is_destructive", "is_open_world")
+"""The facts that may be computed per input, in the order in which they travel here."""
+
+
+class CallFacts(Part, frozen=True, kw_only=True):
+    """What the gate must know of one call, beside the facts as they are recorded (AT-SCHED-07).
+
+    Attributes:
+        record: the seven facts for the invocation; an undeclared `is_destructive` is recorded as false (G-14).
+        alone: nobody may run beside this call.
+        classes: which of a policy's `parallel_classes` the call belongs to, undeclared facts read strictly.
+        locks: what it claims, each resource once.
+        claims_nothing: it runs beside others and locks nothing.
+    """
+
+    record: SchedulingFacts
+    alone: bool
+    classes: frozenset[str]
+    locks: tuple[Claim, ...]
+    claims_nothing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSafety:
+    """What is known of a tool before any input: all of its facts, or at least how to compute them."""
+
+    static: CallFacts | None
+    compute: Callable[[JsonObject], CallFacts]
+
+
+def safety_of(
+    interface: ToolInterface,
+    *,
+    classifiers: Mapping[str, Classifier] = NO_CLASSIFIERS,
+    locks: LockRule | None = None,
+    requires_exclusive_context: bool = False,
+) -> ToolSafety:
+    """Read a tool's safety facts once, so that a call costs no more than a look.
+
+    A fact that names a classifier nobody handed in, or points in a circle, is unreadable for good and takes its
+    fail-closed value here (AT-IFACE-10).
+    """
+    completed = complete_interface(interface)
+    sources = tuple(_source_of(completed, fact, classifiers) for fact in FACTS)
+    plan = _FactsPlan(
+        interface=completed,
+        sources=sources,
+        asked={source: classifiers[source] for source in sources if isinstance(source, str)},
+        locks=locks,
+        exclusive=requires_exclusive_context,
+    )
+    is_static = locks is None and not plan.asked
+    return ToolSafety(static=plan.facts_for({}) if is_static else None, compute=plan.facts_for)
+
+
+def call_facts_of(safety: ToolSafety, call_input: JsonObject) -> CallFacts:
+    """Give the facts of one call. They belong to the input that runs, so ask after its last mutation."""
+    return safety.static or safety.compute(call_input)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FactsPlan:
+    """How to come to the facts: for each a plain value, or the name of the classifier that computes it."""
+
+    interface: ToolInterface
+    sources: tuple[bool | str, ...]
+    asked: Mapping[str, Classifier]
+    locks: LockRule | None
+    exclusive: bool
+    known: dict[tuple[bool, ...], CallFacts] = field(default_factory=dict[tuple[bool, ...], CallFacts])
+
+    def facts_for(self, call_input: JsonObject) -> CallFacts:
+        values = self._values(call_input)
+        if values not in self.known:
+            self.known[values] = self._build(values)
+        return self.known[values] if self.locks is None else self._locking(self.known[values], call_input)
+
+    def _values(self, call_input: JsonObject) -> tuple[bool, ...]:
+        """Ask each classifier once, however many facts name it; a fact without an answer fails closed."""
+        subject = _subject(self.interface.classifier_input, call_input) if self.asked else UNSET
+        answers = {name: None if subject is UNSET else _ask(classify, subject) for name, classify in self.asked.items()}
+        values: list[bool] = []
+        for fact, source in zip(FACTS, self.sources, strict=True):
+            value = source if isinstance(source, bool) else answers[source]
+            values.append(UNREADABLE_FACT[fact] if value is None else value)
+        return tuple(values)
+
+    def _locking(self, facts: CallFacts, call_input: JsonObject) -> CallFacts:
+        """Add what this call locks; a rule that cannot tell costs the call its company."""
+        locks = None if self.locks is None else locks_of(self.locks, call_input)
+        if locks is None:
+            return replace(
+                facts, alone=True, claims_nothing=False, record=replace(facts.record, requires_exclusive_context=True)
+            )
+        return replace(
+            facts,
+            record=replace(facts.record, resource_locks=locks),
+            locks=claims(locks),
+            claims_nothing=facts.claims_nothing and not locks,
+        )
+
+    def _build(self, values: tuple[bool, ...]) -> CallFacts:
+        safe, read_only, destructive, open_world = values
+        # Where nobody said whether it destroys, only a call that reads is known not to.
+        unsaid = "is_destructive" in (self.interface.inferred_facts or ())
+        is_member = {
+            "read_only": read_only,
+            "write": not read_only,
+            "destructive": destructive or (unsaid and not read_only),
+            "open_world": open_world,
+        }
+        record = SchedulingFacts(
+            is_concurrency_safe=safe,
+            is_read_only=read_only,
+            is_destructive=destructive,
+            is_open_world=open_world,
+            requires_exclusive_context=self.exclusive,
+            interrupt_behavior=self.interface.interrupt_behavior,
+            context_modifier_policy=self.interface.context_modifier_policy or ContextModifierPolicy.FORBID,
+            resource_locks=(),
+        )
+        return CallFacts(
+            record=record,
+            alone=self.exclusive or not safe,
+            classes=frozenset(name for name, member in is_member.items() if member),
+            locks=(),
+            claims_nothing=safe and not self.exclusive,
+        )
+
+
+def _source_of(interface: ToolInterface, fact: str, classifiers: Mapping[str, Classifier]) -> bool | str:
+    """Follow a fact to its plain value or to the classifier that computes it."""
+    seen: set[str] = set()
+    place = fact
+    while place in FACTS and place not in seen:
+        seen.add(place)
+        declared: object = getattr(interface, place)
+        if isinstance(declared, bool):
+            return declared
+        kind, _, name = str(declared).partition(":")
+        if kind == "classifier" and name in classifiers:
+            return name
+        place = name if kind == "same_as" else ""
+    return UNREADABLE_FACT[fact]
+
+
+def _subject(path: object, call_input: JsonObject) -> Json | UnsetType:
+    """Give what classifiers judge: the place that `classifier_input` names, or else the whole input (G-17)."""
+    if not isinstance(path, str) or not path:
+        return call_input
+    steps = path.split(".")
+    value: Json = call_input
+    for step in steps[1:] if steps[0] == "input" else steps:
+        if not isinstance(value, dict) or step not in value:
+            return UNSET
+        value = value[step]
+    return value
+
+
+def _ask(classify: Classifier, subject: Json) -> bool | None:
+    try:
+        answer = cast("object", classify(subject))
+    except Exception:  # noqa: BLE001 -- a classifier that fails has not answered, and unknown means no
+        return None
+    return answer if isinstance(answer, bool) else None

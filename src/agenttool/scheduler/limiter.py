@@ -1,0 +1,419 @@
+"""Turns, and the queue before one resource in which they stand in order of arrival."""
+
+import asyncio
+from asyncio import Future
+from collections import deque
+from collections.abc import Iterator
+from heapq import heappop, heappush
+from sys import maxsize
+
+from agenttool.errors import ConfigError, ToolFailure
+from agenttool.records import (
+    AbortReason,
+    ErrorClass,
+    Live,
+    OrderingPolicy,
+    ParallelClasses,
+    Phase,
+    Recoverability,
+    RetryGuidance,
+    SchedulerPolicy,
+    ToolError,
+)
+from agenttool.scheduler.call_facts import CallFacts, Claim, claims
+
+
+class Permit(Live, eq=False):
+    """The right to run, asked for or held.
+
+    Attributes:
+        alone: nobody runs beside it, by right and not by luck.
+        locks: the resources it claims besides.
+        within: the permit of the call that made this one.
+        nested: how many calls that it made are in the gate, waiting or running.
+        busy: how many of those are running.
+        missing: in how many lines somebody still stands before it.
+    """
+
+    alone: bool = False
+    running: bool = False
+    locks: tuple[Claim, ...] = ()
+    within: "Permit | None" = None
+    nested: int = 0
+    busy: int = 0
+    over: bool = False
+    ticket: int = 0
+    missing: int = 0
+    started: "Future[None] | None" = None
+
+    def ancestors(self) -> Iterator["Permit"]:
+        """Give the permits of the calls that led to this one, nearest first."""
+        permit = self.within
+        while permit is not None:
+            yield permit
+            permit = permit.within
+
+    def is_within(self, other: "Permit") -> bool:
+        """Tell whether the other's call led to this one; such calls are never in each other's way."""
+        return any(ancestor is other for ancestor in self.ancestors())
+
+    def conflicts_with(self, other: "Permit") -> bool:
+        """Tell whether the two must not run at once."""
+        if self.alone or other.alone:
+            return True
+        theirs = dict(other.locks)
+        return any(resource in theirs and (exclusive or theirs[resource]) for resource, exclusive in self.locks)
+
+
+SHARED_PERMIT = Permit(running=True)
+"""The permit of queue who runs beside others and claims nothing: such calls are counted, not told apart."""
+
+
+class LockQueue:
+    """Everybody who wants one resource, in order of arrival; those inside are in nobody's way there.
+
+    Attributes:
+        inside: who is inside, and whether exclusively.
+        shared: how many are inside besides, each by the permit `SHARED_PERMIT`.
+    """
+
+    __slots__ = ("exclusives", "inside", "shared", "waiting")
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.inside: dict[Permit, bool] = {}
+        self.shared = 0
+        self.exclusives = 0
+        self.waiting: deque[tuple[Permit, bool]] = deque()
+
+    def admits(self, *, exclusive: bool) -> bool:
+        """Tell whether a newcomer would be inside at once."""
+        return not self.waiting and not self.bars(exclusive=exclusive)
+
+    def bars(self, *, exclusive: bool) -> bool:
+        """Tell whether those inside keep others out."""
+        return bool(self.inside) or self.shared > 0 if exclusive else self.exclusives > 0
+
+    def enter(self, permit: Permit, *, exclusive: bool) -> None:
+        """Put a permit inside, past queue who waits."""
+        self.inside[permit] = exclusive
+        self.exclusives += exclusive
+
+    def join(self, permit: Permit, *, exclusive: bool) -> bool:
+        """Stand in queue, and tell whether that already means inside."""
+        if self.admits(exclusive=exclusive):
+            self.enter(permit, exclusive=exclusive)
+            return True
+        self.waiting.append((permit, exclusive))
+        return False
+
+    def quit(self, permit: Permit) -> list[Permit]:
+        """Take a permit that is over out of the queue, and give those who came inside by that."""
+        if permit is SHARED_PERMIT:
+            self.shared -= 1
+        else:
+            self.exclusives -= self.inside.pop(permit, False)
+        entered: list[Permit] = []
+        while self.waiting:
+            first, exclusive = self.waiting[0]
+            if not first.over:
+                if self.bars(exclusive=exclusive):
+                    break
+                self.enter(first, exclusive=exclusive)
+                entered.append(first)
+            self.waiting.popleft()
+        return entered
+
+
+WOULD_DEADLOCK = ToolError(
+    error_class=ErrorClass.CANCELED,
+    error_code="would_deadlock",
+    message="this nested call and another would each wait for what the other's caller holds; try again a little later",
+    recoverability=Recoverability.RETRYABLE,
+    retry=RetryGuidance(safe=True),
+    phase=Phase.SCHEDULE,
+    abort_reason=AbortReason.FALLBACK,
+)
+
+
+class CallLimiter:
+    """Hands out permits within one event loop. Every permit that was handed out must be given back with `release`."""
+
+    def __init__(self, policy: SchedulerPolicy | None = None) -> None:
+        """Take the policy of the calls that will come; none means no limit, and only the calls' own facts count.
+
+        A policy's own `resource_locks` are claimed by each of its calls.
+
+        Raises:
+            ConfigError: `max_parallel` would let nothing run.
+        """
+        self._limit = _limit_of(policy)
+        self._solo = _solo_classes(policy.parallel_classes if policy else None)
+        self._policy_locks = (policy.resource_locks or ()) if policy else ()
+        self._is_particular = bool(self._solo or self._policy_locks)
+        self._slots_taken = 0
+        self._global = LockQueue()
+        self._queues: dict[str, LockQueue] = {}
+        self._ready: list[tuple[int, Permit]] = []
+        self._nested_count = 0
+        self._nested: dict[Permit, None] = {}
+        self._last_ticket = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nobody runs and nobody waits."""
+        queue = self._global
+        return not (queue.inside or queue.waiting or self._queues or self._nested or self._running)
+
+    @property
+    def has_waiters(self) -> bool:
+        """Tell whether somebody waits for nothing but a place."""
+        return bool(self._ready)
+
+    @property
+    def _running(self) -> int:
+        """How many places of `max_parallel` are taken: by permits, and by those who have the common one."""
+        return self._slots_taken + self._global.shared
+
+    def try_acquire(self, facts: CallFacts, within: Permit | None = None) -> Permit | None:
+        """Give a permit if there is nothing to wait for; otherwise leave no trace."""
+        if within is None and facts.claims_nothing and not self._is_particular and not self._nested:
+            # The path of nearly every call: one queue, no rules but the call's own.
+            queue = self._global
+            if queue.exclusives or queue.waiting or self._slots_taken + queue.shared >= self._limit:
+                return None
+            queue.shared += 1
+            return SHARED_PERMIT
+        return self._try(self._permit(facts, within))
+
+    def own_permit(self, permit: Permit) -> Permit:
+        """Give a permit of its own to a running call that had the common one, so that calls can be made within it."""
+        if permit is not SHARED_PERMIT:
+            return permit
+        queue = self._global
+        queue.shared -= 1
+        self._slots_taken += 1
+        own = Permit(running=True)
+        queue.enter(own, exclusive=False)
+        return own
+
+    async def acquire(self, facts: CallFacts, within: Permit | None = None) -> Permit:
+        """Wait for a permit. Whoever is canceled while waiting leaves no trace, and blocks nobody.
+
+        Raises:
+            ToolFailure: the wait of a nested call could never end.
+        """
+        at_once = self.try_acquire(facts, within)
+        if at_once is not None:
+            return at_once
+        permit = self._permit(facts, within)
+        permit.started = asyncio.get_running_loop().create_future()
+        self._queue(permit)
+        try:
+            await permit.started
+        except BaseException:
+            # The permit may have been granted in the very moment in which its owner was canceled.
+            self._end(permit)
+            raise
+        return permit
+
+    def release(self, permit: Permit) -> None:
+        """Give a permit back, and start whoever may run now."""
+        queue = self._global
+        if permit is not SHARED_PERMIT or queue.waiting or self._ready or self._nested:
+            self._end(permit)
+            return
+        queue.shared -= 1
+
+    def _permit(self, facts: CallFacts, within: Permit | None) -> Permit:
+        permit = Permit()
+        permit.alone = facts.alone or not self._solo.isdisjoint(facts.classes)
+        permit.locks = facts.locks
+        if self._policy_locks:
+            permit.locks = claims((*(facts.record.resource_locks or ()), *self._policy_locks))
+        if within is SHARED_PERMIT:
+            raise AssertionError("whoever makes calls needs a permit of its own; see `own_permit`")
+        if within is not None and within.running:
+            permit.within = within
+        return permit
+
+    def _try(self, permit: Permit) -> Permit | None:
+        caller = permit.within
+        if caller is None:
+            may_run = self._running < self._limit and self._admits(permit) and self._is_clear(permit)
+        else:
+            self._count_nested(caller, 1)
+            may_run = self._may_nest(permit) and not any(self._may_nest(earlier) for earlier in self._nested)
+            if not may_run:
+                self._count_nested(caller, -1)
+        if not may_run:
+            return None
+        self._enter_queues(permit)
+        self._run(permit)
+        return permit
+
+    def _admits(self, permit: Permit) -> bool:
+        if not self._global.admits(exclusive=permit.alone):
+            return False
+        for resource, exclusive in permit.locks:
+            queue = self._queues.get(resource)
+            if queue is not None and not queue.admits(exclusive=exclusive):
+                return False
+        return True
+
+    def _enter_queues(self, permit: Permit) -> None:
+        self._global.enter(permit, exclusive=permit.alone)
+        for resource, exclusive in permit.locks:
+            self._queue_of(resource).enter(permit, exclusive=exclusive)
+
+    def _queue_of(self, resource: str) -> LockQueue:
+        queue = self._queues.get(resource)
+        if queue is None:
+            queue = self._queues[resource] = LockQueue()
+        return queue
+
+    def _queue(self, permit: Permit) -> None:
+        self._last_ticket += 1
+        permit.ticket = self._last_ticket
+        if permit.within is not None:
+            self._count_nested(permit.within, 1)
+            if self._would_deadlock(permit):
+                self._count_nested(permit.within, -1)
+                raise ToolFailure(WOULD_DEADLOCK)
+            self._nested[permit] = None
+            # Its caller rests from now on, which may be what another one waited for.
+            self._start_ready()
+            return
+        permit.missing = not self._global.join(permit, exclusive=permit.alone)
+        for resource, exclusive in permit.locks:
+            permit.missing += not self._queue_of(resource).join(permit, exclusive=exclusive)
+        if not permit.missing:
+            heappush(self._ready, (permit.ticket, permit))
+
+    def _run(self, permit: Permit) -> None:
+        permit.running = True
+        caller = permit.within
+        if caller is None or caller.busy or not caller.running:
+            self._slots_taken += 1
+        if caller is not None:
+            caller.busy += 1
+        # Whoever was canceled a moment ago gives the permit back as soon as its task wakes up.
+        if permit.started is not None and not permit.started.done():
+            permit.started.set_result(None)
+
+    def _end(self, permit: Permit) -> None:
+        """Take a permit out, waiting or running, and let others move up."""
+        if permit is not SHARED_PERMIT:
+            if permit.running:
+                self._stop_counting(permit)
+            permit.over = True
+        if permit.within is not None:
+            self._nested.pop(permit, None)
+            self._count_nested(permit.within, -1)
+        self._quit(self._global, permit)
+        for resource, _ in permit.locks:
+            queue = self._queue_of(resource)
+            self._quit(queue, permit)
+            if not queue.inside:
+                del self._queues[resource]
+        if self._nested or self._ready:
+            self._start_ready()
+
+    def _quit(self, queue: LockQueue, permit: Permit) -> None:
+        for entered in queue.quit(permit):
+            entered.missing -= 1
+            if not entered.missing:
+                heappush(self._ready, (entered.ticket, entered))
+
+    def _stop_counting(self, permit: Permit) -> None:
+        """Give back the place in `max_parallel`, which a nested call had from its caller."""
+        permit.running = False
+        if not permit.busy:
+            self._slots_taken -= 1
+        caller = permit.within
+        if caller is not None:
+            caller.busy -= 1
+            if caller.running and not caller.busy:
+                self._slots_taken += 1
+
+    def _start_ready(self) -> None:
+        for permit in [permit for permit in self._nested if self._may_nest(permit)]:
+            # The one before may have taken what this one needs.
+            if self._may_nest(permit):
+                del self._nested[permit]
+                self._enter_queues(permit)
+                self._run(permit)
+        held_up: list[tuple[int, Permit]] = []
+        while self._ready and self._running < self._limit:
+            ticket, permit = heappop(self._ready)
+            if permit.over:
+                continue
+            if self._is_clear(permit):
+                self._run(permit)
+            else:
+                held_up.append((ticket, permit))
+        for entry in held_up:
+            heappush(self._ready, entry)
+
+    def _count_nested(self, caller: Permit, step: int) -> None:
+        caller.nested += step
+        self._nested_count += step
+
+    def _may_nest(self, permit: Permit) -> bool:
+        caller = permit.within
+        inherits_slot = caller is not None and caller.running and not caller.busy
+        return (inherits_slot or self._running < self._limit) and next(self._blockers(permit), None) is None
+
+    def _is_clear(self, permit: Permit) -> bool:
+        """Tell whether no nested call, which is in no queue before it starts, stands in the way of another."""
+        return not self._nested_count or (
+            next(self._blockers(permit), None) is None
+            and not any(permit.conflicts_with(nested) for nested in self._nested)
+        )
+
+    def _blockers(self, permit: Permit) -> Iterator[Permit]:
+        """Give the running permits that conflict with one that is not, its own callers left out."""
+        if permit.alone and self._global.shared:
+            yield SHARED_PERMIT
+        for other, exclusive in self._global.inside.items() if permit.alone or self._global.exclusives else ():
+            is_resting = other.nested and not exclusive
+            if (exclusive or (permit.alone and not is_resting)) and other.running and not permit.is_within(other):
+                yield other
+        for resource, mine in permit.locks:
+            queue = self._queues.get(resource)
+            for other, exclusive in queue.inside.items() if queue else ():
+                if (mine or exclusive) and other.running and not permit.is_within(other):
+                    yield other
+
+    def _would_deadlock(self, permit: Permit) -> bool:
+        """Tell whether those in the way of a nested call wait, through nested calls of their own, for its callers."""
+        callers = set(permit.ancestors())
+        met: set[Permit] = set()
+        ahead = list(self._blockers(permit))
+        while ahead:
+            other = ahead.pop()
+            if other in callers:
+                return True
+            if other not in met:
+                met.add(other)
+                for waiting in self._nested:
+                    if waiting.is_within(other):
+                        ahead.extend(self._blockers(waiting))
+        return False
+
+
+def _limit_of(policy: SchedulerPolicy | None) -> int:
+    if policy is None:
+        return maxsize
+    limit = maxsize if policy.max_parallel is None else policy.max_parallel
+    if limit < 1:
+        raise ConfigError(f"max_parallel must be at least 1, got {limit!r}; leave it out for no limit")
+    return 1 if policy.ordering_policy == OrderingPolicy.SERIAL else limit
+
+
+def _solo_classes(classes: ParallelClasses | None) -> frozenset[str]:
+    """Give the classes of calls that must run alone: of those a policy speaks of, all that it does not allow."""
+    if classes is None:
+        return frozenset()
+    names = ("read_only", "write", "destructive", "open_world")
+    return frozenset(name for name in names if not getattr(classes, name))

