@@ -3,8 +3,7 @@
 import pytest
 
 from agenttool.codec import to_json
-from agenttool.results.mapping import map_output
-from agenttool.results.plan import PLAIN
+from agenttool.results.mapping import PLAIN, map_output
 from agenttool.schema.compile import compile_schema
 from agenttool.schema.record_schemas import schema_of
 

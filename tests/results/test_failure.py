@@ -15,8 +15,21 @@ from agenttool.records import (
     replace,
     text_item,
 )
-from agenttool.results.failure import completed, guided, outcome_of, result_of_failure, told_to_model
-from agenttool.results.guidance import GUIDANCE, OF_CODE
+from agenttool.results.failure import (
+    GUIDANCE,
+    GUIDANCE_BY_CODE,
+    Effects,
+    canceled_by_user,
+    complete_error,
+    discarded_by_fallback,
+    effects_possible,
+    error_text,
+    guided,
+    has_started,
+    outcome_of,
+    result_of_failure,
+    stopped_by_shutdown,
+)
 
 
 def phase_of(error_class, *, ran=False):
@@ -145,7 +158,7 @@ def test_what_is_missing_once_the_tool_runs_is_a_failure_not_a_block():
 
 
 def test_what_another_room_left_out_is_filled_in_and_what_it_said_stays():
-    bare = completed(ToolError(error_class=ErrorClass.TIMEOUT))
+    bare = complete_error(ToolError(error_class=ErrorClass.TIMEOUT))
     assert bare == ToolError(
         error_class=ErrorClass.TIMEOUT,
         error_code="timeout",
@@ -162,7 +175,7 @@ def test_what_another_room_left_out_is_filled_in_and_what_it_said_stays():
         abort_reason="timeout",
     )
     said = ToolError(error_class=ErrorClass.TIMEOUT, retry=RetryGuidance(safe=True), retry_after=3.0, phase="odd")
-    assert (completed(said).retry, completed(said).retry_after) == (RetryGuidance(safe=True), 3.0)
+    assert (complete_error(said).retry, complete_error(said).retry_after) == (RetryGuidance(safe=True), 3.0)
 
 
 def test_a_class_that_nobody_listed_is_a_plain_failure():
@@ -198,9 +211,58 @@ def test_an_unlisted_abort_reason_is_kept():
     assert (failed(error).status, failed(error).abort_reason) == (ResultStatus.CANCELED, "eclipse")
 
 
-@pytest.mark.parametrize("code", OF_CODE)
+@pytest.mark.parametrize("code", GUIDANCE_BY_CODE)
 def test_what_is_known_of_an_error_goes_before_what_its_class_says(code):
     error = guided(ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message="it stopped", code=code, effects=True)
     assert (error.recoverability, error.retry.safe) == ("not_recoverable", False)
-    assert OF_CODE[code].advice in told_to_model(error)
-    assert GUIDANCE[ErrorClass.EXECUTION_FAILED].advice not in told_to_model(error)
+    assert GUIDANCE_BY_CODE[code].advice in error_text(error)
+    assert GUIDANCE[ErrorClass.EXECUTION_FAILED].advice not in error_text(error)
+
+
+def test_every_class_has_its_row_and_every_row_its_advice():
+    assert set(GUIDANCE) == set(ErrorClass)
+    assert len(GUIDANCE) == 27
+    assert all(row.advice and not row.advice.endswith(".") for row in GUIDANCE.values())
+
+
+def test_the_table_agrees_with_the_outcomes_about_what_has_run():
+    for outcome in OUTCOMES:
+        for error in outcome.error_classes:
+            if outcome.effects_happened:
+                assert GUIDANCE[error].effects is not Effects.NEVER, error
+
+
+@pytest.mark.parametrize("phase", list(Phase)[:7])
+def test_nothing_has_run_before_execute(phase):
+    assert not has_started(phase)
+    assert not effects_possible(ErrorClass.CANCELED, phase)
+
+
+@pytest.mark.parametrize("phase", [*list(Phase)[7:], None])
+def test_from_execute_on_or_where_nobody_knows_it_may_have_run(phase):
+    assert has_started(phase)
+    assert effects_possible(ErrorClass.TIMEOUT, phase)
+    assert not effects_possible(ErrorClass.RATE_LIMITED, phase)
+
+
+def test_a_class_that_nobody_listed_is_read_at_its_strictest():
+    assert effects_possible(ErrorClass("meteor_strike"), Phase.RESOLVE_TOOL)
+
+
+EVERY = {
+    "user": (canceled_by_user, ResultStatus.CANCELED, "canceled", "user_interruption"),
+    "fallback": (discarded_by_fallback, ResultStatus.DISCARDED, "streaming_fallback_discarded", "fallback"),
+    "shutdown": (stopped_by_shutdown, ResultStatus.SYNTHETIC_ERROR, "canceled", "runtime_shutdown"),
+}
+
+
+@pytest.mark.parametrize("phase", [Phase.SCHEDULE, Phase.EXECUTE])
+@pytest.mark.parametrize(("end", "status", "error_class", "abort"), EVERY.values(), ids=EVERY)
+def test_user_ask_14_a_call_that_never_answered_ends_in_a_result(end, status, error_class, abort, phase, misfits):
+    error = end(phase)
+    result = result_of_failure(error, result_id="res_1", invocation_id="inv_1", created_at="2026-05-08T00:00:01Z")
+    assert (result.status, result.is_error, result.abort_reason) == (status, True, abort)
+    assert (result.error.error_class, result.error.abort_reason) == (error_class, abort)
+    assert misfits(result) == []
+    assert error.retry.safe is (phase is Phase.SCHEDULE)
+    assert result.model_facing_content[0].text

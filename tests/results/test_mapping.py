@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.codec import to_json, write
-from agenttool.errors import ToolFailure
+from agenttool.errors import ConfigError, ToolFailure
 from agenttool.ports.output import FailedItem, Media, NativeError, NativeOutput, Partial
 from agenttool.records import (
     UNSET,
@@ -16,17 +16,18 @@ from agenttool.records import (
     ContentClass,
     ContentItem,
     ErrorClass,
+    OutputContract,
+    Phase,
     RedactionState,
     Ref,
+    Rendering,
     ResultStatus,
+    ToolInterface,
     ToolResult,
     text_item,
 )
-from agenttool.results.draft import EMPTY_TEXT
-from agenttool.results.failure import result_of_failure
-from agenttool.results.mapping import measured
-from agenttool.results.plan import EmptyResultPolicy, MappingPlan
-from agenttool.results.synthetic import unknown_after_crash
+from agenttool.results.failure import result_of_failure, stopped_by_shutdown
+from agenttool.results.mapping import EMPTY_TEXT, PLAIN, EmptyResultPolicy, MappingPlan, measured, plan_mapping
 from agenttool.schema.compile import Checker
 from agenttool.testing.strategies import json_values
 
@@ -72,10 +73,12 @@ def test_the_tool_cannot_change_its_result_afterwards(mapped):
 
 @pytest.mark.requirement("AT-PERS-14")
 @pytest.mark.parametrize("nothing", [None, "", b"", NativeOutput(), NativeOutput(content=())])
-def test_empty_is_told_and_is_not_missing(mapped, nothing):
+def test_an_empty_result_is_marked_and_is_not_missing(mapped, nothing):
     empty = mapped(nothing).result
     assert empty == result_of(content=(), model_facing_content=(text_item(EMPTY_TEXT),), empty_result=True)
-    lost = result_of_failure(unknown_after_crash(), result_id="res_1", invocation_id="inv_1", created_at="now")
+    lost = result_of_failure(
+        stopped_by_shutdown(Phase.EXECUTE), result_id="res_1", invocation_id="inv_1", created_at="now"
+    )
     assert lost.empty_result is None
     assert lost.is_error
 
@@ -141,7 +144,7 @@ def test_native_ids_are_carried_on_the_result(mapped):
 
 
 @pytest.mark.requirement("AT-RES-08")
-def test_a_part_that_failed_is_told_apart_from_the_rest(mapped):
+def test_failed_items_are_listed_apart_from_the_rest(mapped):
     parts = Partial(succeeded=("a", "c"), failed=(FailedItem(item="b", message="disk full"),))
     result = mapped(NativeOutput(value="copied", partial=parts)).result
     facts = {"succeeded": ["a", "c"], "failed": [{"item": "b", "message": "disk full"}]}
@@ -178,7 +181,7 @@ def test_a_native_error_keeps_its_words_and_its_own_code(mapped):
     assert result.error.native_error_ref == {"status": 429, "body": "native:1"}
 
 
-def test_an_error_without_words_still_tells_the_model_what_to_do(mapped):
+def test_an_error_without_a_message_still_has_advice_for_the_model(mapped):
     result = mapped(NativeOutput(is_error=True)).result
     assert result.status is ResultStatus.FAILED
     assert "execution_failed" in result.model_facing_content[0].text
@@ -250,7 +253,7 @@ def test_an_output_that_breaks_its_own_shape_is_a_failure_to_map(mapped, output)
 
 
 class Hostile:
-    """Whatever is asked of it, it fails."""
+    """Every access to it fails."""
 
     def __getattr__(self, name):
         raise ZeroDivisionError
@@ -361,8 +364,62 @@ def test_user_ask_5_bytes_never_become_base64_text(mapped, data):
         assert coded[:40] not in written
 
 
-def test_what_a_hook_changed_is_measured_anew():
+def test_a_result_that_a_hook_changed_is_measured_again():
     result = result_of(model_facing_content=(text_item("äbc"), ContentItem(type="log", data=[1, 2])))
     assert measured(result).chars == 3 + len("[1,2]")
     assert measured(result_of(structured_content={"a": "x" * 50}, model_facing_content=())).chars == 58
     assert measured(result_of()).result.structured_content is UNSET
+
+
+def interface(**members):
+    return ToolInterface(interface_id="i", tool_id="t", **members)
+
+
+def test_a_tool_that_declares_nothing_has_the_plain_plan():
+    assert plan_mapping(interface()) == PLAIN
+    assert PLAIN.is_plain
+
+
+def test_the_plan_is_read_from_the_records():
+    plan = plan_mapping(
+        interface(
+            output_schema={"type": "object"},
+            empty_result_policy="fail",
+            is_read_only=True,
+            rendering=Rendering(ui_summary="label", transcript_search_text="words"),
+        ),
+        OutputContract(
+            structured_schema={"type": "object"},
+            content_types=("text",),
+            redaction_rules=("token", {"path": "/user/pin"}),
+            fallback_summary="not shown",
+        ),
+    )
+    assert plan.check.accepts({})
+    assert not plan.check.accepts([])
+    assert plan.redactor.redact({"token": 1, "user": {"pin": 2}}) == {
+        "token": "[redacted]",
+        "user": {"pin": "[redacted]"},
+    }
+    assert (plan.content_types, plan.empty_result_policy, plan.effects) == ({"text"}, EmptyResultPolicy.FAIL, False)
+    assert (plan.ui_facing_summary, plan.transcript_search_text) == ("label", "words")
+    assert plan.fallback_summary == "not shown"
+    assert not plan.is_plain
+
+
+@pytest.mark.parametrize(
+    ("schema", "other"),
+    [({"type": "object"}, {"type": "array"}), ({"type": "nonsense"}, None), ({"$ref": "http://x/"}, None)],
+)
+def test_schemas_that_contradict_or_cannot_be_used_stop_the_deployment(schema, other):
+    with pytest.raises(ConfigError):
+        plan_mapping(interface(output_schema=schema), OutputContract(structured_schema=other))
+
+
+def test_a_redaction_rule_that_names_no_place_hides_everything():
+    plan = plan_mapping(interface(), OutputContract(redaction_rules=({"kind": "unheard of"},)))
+    assert plan.redactor.is_whole
+
+
+def test_a_schema_alone_leaves_direct_mapping_possible():
+    assert plan_mapping(interface(output_schema={"type": "object"})).is_plain

@@ -5,14 +5,12 @@ import re
 from contextlib import asynccontextmanager
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agenttool import Runtime, tool
 from agenttool.codec import digest_of_bytes
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
-from agenttool.results.stretch import MAX_CHARS, Stretch
+from agenttool.results.preview import MAX_CHARS
 
 ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 TEXT = "".join(f"line {number} ä\n" for number in range(1, 20_001))
@@ -157,7 +155,7 @@ async def test_stored_output_is_read_back_by_the_process_that_comes_after(tmp_pa
         name, arguments = named_in(told(await rt.call("dump", {}, surface=await rt.surface())))
     async with Runtime.open(store=place, thread="thr_same") as rt:
         more = await rt.call(name, {**arguments, "start_line": 500, "end_line": 501}, surface=await rt.surface())
-    assert told(more).startswith("line 500 ä\nline 501 ä\n[lines 500 to 501; to read on, call read_result with {")
+    assert told(more).startswith("line 500 ä\nline 501 ä\n[lines 500 to 501; to continue, call read_result with {")
 
 
 async def test_stored_output_is_not_read_back_in_another_conversation(tmp_path):
@@ -168,23 +166,3 @@ async def test_stored_output_is_not_read_back_in_another_conversation(tmp_path):
         refused = await stranger.call(name, arguments, surface=await stranger.surface())
         assert refused.error.error_code == "payload_gone"
         assert (await rt.call(name, arguments, surface=await rt.surface())).error is None
-
-
-@given(
-    pieces=st.lists(st.text(alphabet="ab\n", max_size=8), max_size=6),
-    first=st.integers(1, 12),
-    wanted=st.integers(1, 8),
-    in_lines=st.booleans(),
-)
-def test_a_stretch_is_the_same_however_the_text_comes_in_pieces(pieces, first, wanted, in_lines):
-    whole = "".join(pieces)
-    lines = whole.splitlines(keepends=True)
-    expected = "".join(lines[first - 1 : first - 1 + wanted]) if in_lines else whole[first : first + wanted]
-    stretch = Stretch(first=first, wanted=wanted, in_lines=in_lines)
-    for piece in [*pieces, ""]:
-        if not stretch.feed(piece):
-            break
-    taken = "".join(stretch._taken)
-    assert taken == expected
-    before = sum(len(line) for line in lines[: first - 1]) if in_lines else first
-    assert stretch.has_more == (before + len(taken) < len(whole))

@@ -15,7 +15,7 @@ from agenttool.policy.paths import Workspace
 from agenttool.policy.rule_settings import RuleSetting, read_rules
 from agenttool.policy.rules import Rule
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
-from agenttool.results.scrub import compile_scrubber
+from agenttool.results.redaction import compile_scrubber
 from agenttool.stores.places import file_of
 
 HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")

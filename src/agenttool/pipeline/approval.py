@@ -46,7 +46,7 @@ from agenttool.records import (
     SuggestedUpdate,
     replace,
 )
-from agenttool.results.redaction import refuse_misplaced, restored
+from agenttool.results.redaction import reject_moved_markers, restore_redacted
 from agenttool.scheduler.drive import Drive, Stopped
 
 
@@ -94,7 +94,7 @@ def misfit_of(core: Core, question: Question, words: Answer) -> Refused | None:
     if not isinstance(words, Edit) or not _hides(core, question):
         return None
     try:
-        refuse_misplaced(words.updated_input, question.shown)
+        reject_moved_markers(words.updated_input, question.shown)
     except RecordError as error:
         reason = RefusalReason.BAD_INPUT
         return Refused(approval_id=question.approval_id, reason=reason, message=str(error))
@@ -253,7 +253,7 @@ async def _edited(
     """
     updated = cast("JsonObject", cast("Edit", answered.answer).updated_input)
     if tool.redactor is not None:
-        updated = cast("JsonObject", restored(updated, proposed))
+        updated = cast("JsonObject", restore_redacted(updated, proposed))
         call.learn_secrets(updated)
     told = _told(call, tool, decision)
     by = Replacement(

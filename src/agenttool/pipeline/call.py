@@ -40,7 +40,7 @@ from agenttool.records import (
     ToolId,
     ToolResult,
 )
-from agenttool.results.scrub import Scrubber, compile_scrubber
+from agenttool.results.redaction import Scrubber, compile_scrubber
 from agenttool.scheduler.drive import Drive, StopSignal
 from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.timeouts import Deadline, Expiry, TimeLimit
@@ -340,7 +340,7 @@ class Call(Live, eq=False):
         if self.tool is not None and self.tool.redactor is not None:
             found = compile_scrubber(self.tool.redactor.find(value))
             if found is not None:
-                self.scrubber = found.and_also(self.scrubber)
+                self.scrubber = found.merged_with(self.scrubber)
 
     def report(
         self,

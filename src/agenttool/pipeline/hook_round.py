@@ -17,7 +17,7 @@ from agenttool.ports.hooks import HookQuestion
 from agenttool.records import Behavior, ErrorClass, HookEvent, HookId, Json, JsonObject
 from agenttool.results.failure import guided
 from agenttool.results.mapping import Mapped
-from agenttool.results.scrub import Scrubber
+from agenttool.results.redaction import Scrubber
 
 _STEPS: dict[HookEvent, tuple[Step, Step]] = {
     HookEvent.PRE_TOOL_USE: (steps.PRE_HOOKS_STARTED, steps.PRE_HOOKS_COMPLETED),

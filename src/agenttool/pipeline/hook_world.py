@@ -7,7 +7,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.tool import Tool
 from agenttool.records import AbortReason, JsonObject
-from agenttool.results.redaction import MARKER, refuse_misplaced, restored
+from agenttool.results.redaction import MARKER, reject_moved_markers, restore_redacted
 from agenttool.scheduler.drive import Drive, Stopped
 
 GRACE_S = 0.5
@@ -43,8 +43,8 @@ class HookWorld:
         """
         if self._redactor is None:
             return value
-        refuse_misplaced(value, self.shown(before))
-        return {name: restored(member, before.get(name)) for name, member in value.items()}
+        reject_moved_markers(value, self.shown(before))
+        return {name: restore_redacted(member, before.get(name)) for name, member in value.items()}
 
     async def attempt(
         self, work: Callable[[], Coroutine[object, object, object]], *, timeout_s: float

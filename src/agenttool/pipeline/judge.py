@@ -9,7 +9,7 @@ from agenttool.policy.subject import EffectFacts
 from agenttool.policy.verdict import Verdict
 from agenttool.records import Behavior, JsonObject
 from agenttool.records import replace as replace_record
-from agenttool.results.scrub import Scrubber
+from agenttool.results.redaction import Scrubber
 from agenttool.scheduler.call_facts import call_facts_of
 
 

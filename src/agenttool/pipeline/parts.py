@@ -6,9 +6,9 @@ from agenttool.pipeline.guard import guard
 from agenttool.pipeline.readers import let_read
 from agenttool.pipeline.tool import Tool
 from agenttool.records import Digest, PersistenceStrategy
-from agenttool.results.native import PARTIAL_RESULT, native_payload
-from agenttool.results.refs import Payload
-from agenttool.results.scrub import Scrubber
+from agenttool.results.payloads import Payload
+from agenttool.results.persistence import PARTIAL_RESULT, native_payloads
+from agenttool.results.redaction import Scrubber
 
 
 def keep_part(core: Core, tool: Tool | None, part: object, scrubber: Scrubber | None) -> tuple[str, ...] | None:
@@ -19,7 +19,7 @@ def keep_part(core: Core, tool: Tool | None, part: object, scrubber: Scrubber | 
     if redactor is not None and redactor.is_whole:
         return None
     try:
-        payloads = native_payload(part, redactor=redactor, scrubber=scrubber, relation=PARTIAL_RESULT)
+        payloads = native_payloads(part, redactor=redactor, scrubber=scrubber, relation=PARTIAL_RESULT)
     except ToolFailure:
         return None
     for payload in payloads:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from agenttool.pipeline.run_evidence import Progressed, counters
 from agenttool.records import Json, ProgressStatus
-from agenttool.results.scrub import Scrubber
+from agenttool.results.redaction import Scrubber
 
 
 class Update(NamedTuple):

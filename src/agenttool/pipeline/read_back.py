@@ -14,9 +14,8 @@ from agenttool.ports.stores import PayloadStore
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Digest, ErrorClass, JsonObject, Phase, Ref, ToolError, ToolKind
 from agenttool.results.failure import guided
-from agenttool.results.preview import READ_RESULT
-from agenttool.results.refs import PAYLOAD_SCHEME
-from agenttool.results.stretch import CHARS_AT_ONCE, LINES_AT_ONCE, MAX_CHARS, Stretch
+from agenttool.results.payloads import PAYLOAD_SCHEME
+from agenttool.results.preview import CHARS_AT_ONCE, LINES_AT_ONCE, MAX_CHARS, READ_RESULT, TextRange
 
 READ_BACK_ID = built_in_id(READ_RESULT)
 
@@ -98,9 +97,9 @@ class ReadBack:
         except StoreError as error:
             told = f"the stored output cannot be read now: {error}"
             raise ToolFailure(guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=Phase.EXECUTE, message=told)) from error
-        return stretch.told(payload_id, read_tool_of(cast("Call", job)))
+        return stretch.render(payload_id, read_tool_of(cast("Call", job)))
 
-    async def _read(self, digest: Digest, stretch: Stretch) -> None:
+    async def _read(self, digest: Digest, stretch: TextRange) -> None:
         decoder = getincrementaldecoder("utf-8")()
         async with aclosing(cast("AsyncGenerator[bytes]", self._payloads.stream(digest))) as pieces:
             async for piece in pieces:
@@ -109,13 +108,13 @@ class ReadBack:
         stretch.feed(decoder.decode(b"", final=True))
 
 
-def _stretch(asked: JsonObject) -> Stretch:
+def _stretch(asked: JsonObject) -> TextRange:
     given = cast("dict[str, int]", asked)
     if "start_line" in given or "end_line" in given:
         first = given.get("start_line", 1)
         last = given.get("end_line", first + LINES_AT_ONCE - 1)
-        return Stretch(first=first, wanted=last - first + 1, in_lines=True)
-    return Stretch(first=given.get("offset", 0), wanted=given.get("limit", CHARS_AT_ONCE), in_lines=False)
+        return TextRange(first=first, count=last - first + 1, in_lines=True)
+    return TextRange(first=given.get("offset", 0), count=given.get("limit", CHARS_AT_ONCE), in_lines=False)
 
 
 def _check(asked: JsonObject) -> None:

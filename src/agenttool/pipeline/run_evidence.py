@@ -32,7 +32,7 @@ from agenttool.records import (
     ToolProgress,
     ToolResult,
 )
-from agenttool.results.scrub import Scrubber
+from agenttool.results.redaction import Scrubber
 
 
 class BatchPlanned(Plain, frozen=True):

@@ -16,8 +16,7 @@ from agenttool.records import (
     ToolError,
     replace,
 )
-from agenttool.results.failure import guided
-from agenttool.results.synthetic import canceled_by_user, discarded_by_fallback, stopped_by_shutdown
+from agenttool.results.failure import canceled_by_user, discarded_by_fallback, guided, stopped_by_shutdown
 from agenttool.scheduler.drive import TOO_LATE, UNSUPPORTED, stops_on_interrupt
 
 _OVER = frozenset({Phase.MAP_RESULT, Phase.POST_HOOKS, Phase.PERSIST_RESULT, Phase.EMIT_TERMINAL})

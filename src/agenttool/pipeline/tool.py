@@ -23,8 +23,8 @@ from agenttool.records import (
     ToolId,
     complete_profile,
 )
+from agenttool.results.mapping import MappingPlan, output_checker, plan_mapping
 from agenttool.results.persistence import PersistencePolicy, policy_of
-from agenttool.results.plan import MappingPlan, check_of, plan_mapping
 from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.call_facts import ToolSafety, safety_of
 from agenttool.scheduler.rate_limits import TokenBucket
@@ -113,7 +113,7 @@ def refuse_unusable(entry: Entry) -> None:
             _refuse_unusable_schema(schema, name)
     if contract.examples:
         refuse_unfit_examples(contract.examples, compile_schema(model), name)
-    check_of(declared.interface, declared.declaration.output_contract)
+    output_checker(declared.interface, declared.declaration.output_contract)
 
 
 def _refuse_rubbish(declared: DeclaredTool, name: str) -> None:

@@ -19,8 +19,8 @@ from agenttool.codec import json_bytes
 from agenttool.errors import ToolFailure
 from agenttool.rap.keeping.calls import NewCall
 from agenttool.records import ErrorClass, Json, ToolError
-from agenttool.results.plain import to_plain
-from agenttool.results.wording import clean_message
+from agenttool.results.jsonable import to_jsonable
+from agenttool.results.redaction import clean_message
 
 
 class Declined(ToolFailure):
@@ -156,11 +156,11 @@ def plain_of(value: object) -> Json:
     Raises:
         ToolFailure: there is none for it.
     """
-    return to_plain(value, _NoBytes())
+    return to_jsonable(value, _NoBytes())
 
 
 class _NoBytes:
-    def binary(self, data: bytes, media_type: str | None = None, name: str | None = None) -> str:
+    def add_bytes(self, data: bytes, media_type: str | None = None, name: str | None = None) -> str:
         raise Declined("the result of this tool holds bytes that are no text; tell its operator")
 
 

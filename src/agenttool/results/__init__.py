@@ -1,1 +1,1 @@
-"""Results: native output mapped once, failures as results, and where the bytes of either go."""
+"""Results: conversion, mapping, redaction, previews and persistence of what tools return."""

@@ -1,4 +1,4 @@
-"""The content of one output: its items, and what a model reads of them."""
+"""Content of one output: its items, and what a model reads of each."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -7,8 +7,8 @@ from agenttool.codec import parse_value
 from agenttool.errors import RecordError
 from agenttool.ports.output import Media, NativeOutput
 from agenttool.records import UNSET, ContentClass, ContentItem, Json, replace, text_item
-from agenttool.results.lift import Lifter, describe, find_media, is_all_media, media_in
-from agenttool.results.plain import NO_MEDIA, encode, to_plain, unicode_text
+from agenttool.results.jsonable import REJECT_BYTES, encode, to_jsonable, unicode_text
+from agenttool.results.media import MediaExtractor, decode_media, describe, find_media, is_all_media
 from agenttool.results.redaction import Redactor
 
 _MEDIA = frozenset({ContentClass.IMAGE, ContentClass.AUDIO, ContentClass.VIDEO, ContentClass.FILE})
@@ -16,34 +16,34 @@ _HOLDS_MEDIA = _MEDIA | {ContentClass.EMBEDDED_RESOURCE}
 
 
 @dataclass(slots=True, kw_only=True)
-class Reader:
-    """Reads one output: what is sensitive is taken out, what is media is put aside."""
+class ContentReader:
+    """Reads one output: redacts sensitive fields, masks secrets and extracts media."""
 
-    lifter: Lifter
+    media: MediaExtractor
     redactor: Redactor | None
     has_redacted: bool = False
 
     def structured(self, value: object) -> Json:
-        """Give a value as plain JSON, exactly as the tool meant it; nothing is taken out yet."""
-        return to_plain(value, self.lifter)
+        """Return a value as plain JSON, before anything is removed from it."""
+        return to_jsonable(value, self.media)
 
     def cleaned(self, value: Json) -> Json:
-        """Take out of a plain value what must not be seen, and put its media aside."""
+        """Return a JSON value without sensitive fields, secrets and media."""
         if self.redactor is not None:
-            self.lifter.forget(self.redactor.find(value))
+            self.media.discard(self.redactor.find(value))
             redacted = self.redactor.redact(value)
             self.has_redacted = self.has_redacted or redacted is not value
             value = redacted
-        return self.lifter.value(value)
+        return self.media.value(value)
 
     def text(self, text: str) -> str:
-        """Do the same for a text; one that spells a JSON value is treated as that value."""
+        """Return a text without sensitive fields, secrets and media; text that is JSON is redacted as a value."""
         if self.redactor is not None:
             text = self._redacted_text(text, self.redactor)
-        return self.lifter.text(unicode_text(text))
+        return self.media.text(unicode_text(text))
 
     def _redacted_text(self, text: str, redactor: Redactor) -> str:
-        value = spelled_json(text)
+        value = json_in(text)
         redacted = redactor.redact(value)
         if redacted is value:
             return text
@@ -51,11 +51,11 @@ class Reader:
         return encode(redacted).decode()
 
     def item(self, item: object) -> tuple[ContentItem, ...]:
-        """Give one thing that a tool put into its content as items; text that was nothing but media gives none."""
+        """Return one entry of a tool's content as items; a text that is only media has none."""
         if isinstance(item, Media):
-            return (self.lifter.media(item),)
+            return (self.media.add_media(item),)
         if isinstance(item, bytes | bytearray | memoryview):
-            return (self.lifter.media(Media(bytes(cast("bytes", item)))),)
+            return (self.media.add_media(Media(bytes(cast("bytes", item)))),)
         if isinstance(item, ContentItem):
             return self._explicit(item)
         if isinstance(item, str):
@@ -76,44 +76,44 @@ class Reader:
         return (self._labelled(replace(item, text=text, data=data)),)
 
     def _labelled(self, item: ContentItem) -> ContentItem:
-        """Hold the labels of an item to being text, and mask secrets in them and in its ref."""
+        """Check that the labels of an item are text, and mask secrets in them and in its ref."""
         labels = {
-            label: self.lifter.text(unicode_text(said))
+            label: self.media.text(unicode_text(given))
             for label in ("name", "uri", "media_type")
-            if (said := getattr(item, label)) is not None
+            if (given := getattr(item, label)) is not None
         }
-        notes = item.annotations if item.annotations is UNSET else to_plain(item.annotations, NO_MEDIA)
-        ref = None if item.ref is None else self.lifter.part(item.ref)
-        return replace(item, annotations=notes if notes is UNSET else self.lifter.value(notes), ref=ref, **labels)
+        notes = item.annotations if item.annotations is UNSET else to_jsonable(item.annotations, REJECT_BYTES)
+        ref = None if item.ref is None else self.media.part(item.ref)
+        return replace(item, annotations=notes if notes is UNSET else self.media.value(notes), ref=ref, **labels)
 
     def _inline_media(self, item: ContentItem) -> ContentItem:
-        """Turn media that came inside of its item, as bytes or as base64, into a ref; anything else stays a value."""
+        """Replace media inside an item, as bytes or base64, by a ref; any other data stays a value."""
         carried: object = item.data
         if isinstance(carried, str):
-            media = media_in(carried, item.media_type, item.name)
+            media = decode_media(carried, item.media_type, item.name)
         elif isinstance(carried, bytes | bytearray | memoryview):
             media = Media(bytes(cast("bytes", carried)), item.media_type, item.name)
         else:
             media = None
         if media is None:
             return replace(item, data=self.cleaned(self.structured(carried)))
-        lifted = self.lifter.media(media)
-        return replace(item, data=UNSET, ref=lifted.ref, media_type=lifted.media_type)
+        stored = self.media.add_media(media)
+        return replace(item, data=UNSET, ref=stored.ref, media_type=stored.media_type)
 
     def for_model(self, item: ContentItem) -> ContentItem:
-        """Give what a model reads of an item: data as text, a file that is text as its text, media with a caption."""
+        """Return what a model reads: data as text, a text file as its text, media with a caption."""
         if item.data is not UNSET and item.text is None:
             return text_item(encode(item.data).decode())
         if item.type not in _HOLDS_MEDIA or item.text is not None or item.ref is None:
             return item
-        readable = self.lifter.readable(item)
+        readable = self.media.readable(item)
         if readable:
-            return text_item(f"{describe(item)}\n{self.lifter.text(readable)}")
+            return text_item(f"{describe(item)}\n{self.media.text(readable)}")
         return replace(item, text=describe(item))
 
 
-def spelled_json(text: str) -> Json:
-    """Give the object or array that a text spells, or nothing."""
+def json_in(text: str) -> Json:
+    """Return the object or array that a text spells, else none."""
     if text.lstrip()[:1] not in ("{", "["):
         return None
     try:
@@ -123,26 +123,26 @@ def spelled_json(text: str) -> Json:
 
 
 def is_content(value: object) -> bool:
-    """Tell whether a tool returned content rather than a value: media, bytes, an item, or a list with one of them."""
-    kinds = (Media, ContentItem, bytes, bytearray, memoryview)
+    """Return whether an output is content and not a value: media, bytes, an item, or a list with media or items."""
     if isinstance(value, list | tuple):
-        return any(isinstance(item, Media | ContentItem) for item in cast("list[object]", value))
-    return isinstance(value, kinds)
+        # A list can be long, and few types occur in it.
+        return any(issubclass(kind, Media | ContentItem) for kind in set(map(type, cast("list[object]", value))))
+    return isinstance(value, Media | ContentItem | bytes | bytearray | memoryview)
 
 
-def is_listed(value: object) -> bool:
-    """Tell whether a tool returned a list with content among its items."""
+def is_content_list(value: object) -> bool:
+    """Return whether an output is a list with media or items in it."""
     return isinstance(value, list | tuple) and is_content(cast("object", value))
 
 
-def given_items(native: NativeOutput) -> list[object] | None:
-    """List what an output itself states as content, in order; none if it has only a value to tell."""
+def content_entries(native: NativeOutput) -> list[object] | None:
+    """Return the entries that an output states as content, in order; none if it has only a value."""
     value = native.value
     if isinstance(value, str) or is_content(value):
         is_list = isinstance(value, list | tuple)
-        given = list(cast("list[object]", value)) if is_list else [value] if value not in ("", b"") else []
+        entries = list(cast("list[object]", value)) if is_list else [value] if value not in ("", b"") else []
     elif native.content is None:
         return None
     else:
-        given = []
-    return [*given, *(native.content or ())]
+        entries = []
+    return [*entries, *(native.content or ())]

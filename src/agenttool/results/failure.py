@@ -1,30 +1,186 @@
-"""Errors with their guidance, and the result that each of them becomes."""
+"""Errors with their retry guidance, and the result that each error becomes."""
 
 from agenttool.records import (
     OUTCOMES,
     UNSET,
     AbortReason,
+    ClosedEnum,
     ErrorClass,
     InvocationId,
     InvocationStatus,
-    Json,
     NextAction,
     Outcome,
+    Part,
     Phase,
+    Recoverability,
     RedactionState,
     ResultId,
+    RetryGuidance,
     Timestamp,
     ToolError,
     ToolResult,
-    UnsetType,
     replace,
     text_item,
 )
-from agenttool.results.guidance import effects_possible, guidance_of, has_started
-from agenttool.results.scrub import Scrubber
-from agenttool.results.wording import clean_message, shorten
+from agenttool.results.redaction import Scrubber, clean_message, shorten
 
-MAX_SUMMARY_CHARS = 200
+_MAX_SUMMARY_CHARS = 200
+
+
+class Effects(ClosedEnum):
+    """Whether a call that failed with a class may have had effects."""
+
+    NEVER = "never"
+    ONCE_STARTED = "once_started"
+    ALWAYS = "always"
+
+
+class Guidance(Part, frozen=True):
+    """One row of the guidance table: the defaults of a class, and the advice for a model."""
+
+    recoverability: Recoverability
+    effects: Effects
+    advice: str
+    arguments_must_change: bool = False
+    discovery_required: bool = False
+    approval_required: bool = False
+    caused_by_sibling: bool = False
+
+    def retry(self, *, safe: bool) -> RetryGuidance:
+        """Return all five retry facts, none of them unset (AT-ERR-13)."""
+        return RetryGuidance(
+            safe=safe,
+            arguments_must_change=self.arguments_must_change,
+            discovery_required=self.discovery_required,
+            approval_required=self.approval_required,
+            caused_by_sibling=self.caused_by_sibling,
+        )
+
+
+_NEVER, _ONCE_STARTED, _ALWAYS = Effects.NEVER, Effects.ONCE_STARTED, Effects.ALWAYS
+_RETRYABLE = Recoverability.RETRYABLE
+_ARGUMENTS = Recoverability.CHANGE_ARGUMENTS
+_POLICY = Recoverability.CHANGE_ARGUMENTS_OR_POLICY
+_DISCOVER = Recoverability.DISCOVER_FIRST
+_NO = Recoverability.NOT_RECOVERABLE
+
+GUIDANCE: dict[ErrorClass, Guidance] = {
+    ErrorClass.UNKNOWN_TOOL: Guidance(
+        _DISCOVER,
+        _NEVER,
+        "search for a tool that does this, or call one of the listed tools by its exact name",
+        discovery_required=True,
+    ),
+    ErrorClass.INVALID_ARGUMENTS: Guidance(
+        _ARGUMENTS, _NEVER, "correct the arguments and call again", arguments_must_change=True
+    ),
+    ErrorClass.SCHEMA_VALIDATION_FAILED: Guidance(
+        _ARGUMENTS, _NEVER, "make the arguments fit the tool's schema and call again", arguments_must_change=True
+    ),
+    ErrorClass.SCHEMA_NOT_LOADED: Guidance(
+        _DISCOVER, _NEVER, "load the tool's schema first, then call again", discovery_required=True
+    ),
+    ErrorClass.PERMISSION_DENIED: Guidance(
+        _POLICY,
+        _NEVER,
+        "do it another way, or ask for the rule to be changed; the same call will be denied again",
+        arguments_must_change=True,
+    ),
+    ErrorClass.APPROVAL_REJECTED: Guidance(
+        _POLICY,
+        _NEVER,
+        "take the refusal into account; do not repeat the call unchanged",
+        arguments_must_change=True,
+        approval_required=True,
+    ),
+    ErrorClass.POLICY_BLOCKED: Guidance(
+        _POLICY, _NEVER, "do it another way; policy forbids this call", arguments_must_change=True
+    ),
+    ErrorClass.HOOK_BLOCKED: Guidance(
+        _POLICY,
+        _ONCE_STARTED,
+        "follow the reason given; do not repeat the call unchanged",
+        arguments_must_change=True,
+    ),
+    ErrorClass.CAPABILITY_GAP: Guidance(_NO, _NEVER, "use another tool; this setup cannot do it"),
+    ErrorClass.SETUP_REQUIRED: Guidance(_NO, _NEVER, "ask for the tool to be set up, then call again"),
+    ErrorClass.CREDENTIAL_MISSING: Guidance(_NO, _NEVER, "ask for the credential to be provided, then call again"),
+    ErrorClass.SANDBOX_VIOLATION: Guidance(
+        _ARGUMENTS, _ONCE_STARTED, "stay inside the sandbox: use other arguments", arguments_must_change=True
+    ),
+    ErrorClass.TIMEOUT: Guidance(_RETRYABLE, _ONCE_STARTED, "ask for less at once, or allow more time"),
+    ErrorClass.RATE_LIMITED: Guidance(_RETRYABLE, _NEVER, "wait, then call again"),
+    ErrorClass.DEPENDENCY_UNAVAILABLE: Guidance(_RETRYABLE, _ONCE_STARTED, "try again later, or use another tool"),
+    ErrorClass.EXECUTION_FAILED: Guidance(
+        _ARGUMENTS, _ONCE_STARTED, "read the message; correct the arguments or do it another way"
+    ),
+    ErrorClass.PARTIAL_FAILURE: Guidance(
+        _ARGUMENTS, _ALWAYS, "repeat only the items that failed", arguments_must_change=True
+    ),
+    ErrorClass.RESULT_TOO_LARGE: Guidance(
+        _ARGUMENTS, _ALWAYS, "ask for less: narrow the query, or page through it", arguments_must_change=True
+    ),
+    ErrorClass.RESULT_REDACTED: Guidance(_NO, _ALWAYS, "continue without the output; it may not be shown"),
+    ErrorClass.SIBLING_CANCELED: Guidance(
+        _RETRYABLE,
+        _ONCE_STARTED,
+        "deal with the call that failed first, then repeat this one if it is still wanted",
+        caused_by_sibling=True,
+    ),
+    ErrorClass.STREAMING_FALLBACK_DISCARDED: Guidance(
+        _RETRYABLE, _ONCE_STARTED, "repeat the call if it is still wanted"
+    ),
+    ErrorClass.CANCELED: Guidance(_RETRYABLE, _ONCE_STARTED, "repeat the call only if it is still wanted"),
+    ErrorClass.BLOCKED_TOOL: Guidance(_POLICY, _NEVER, "use another tool; this one is blocked here"),
+    ErrorClass.INPUT_MUTATION_FAILED: Guidance(
+        _POLICY,
+        _NEVER,
+        "nothing was run; write the arguments in the form the tool asks for, or report the fault",
+    ),
+    ErrorClass.HOOK_FAILED: Guidance(_RETRYABLE, _NEVER, "nothing was run; try again once, then report the fault"),
+    ErrorClass.RESULT_MAPPING_FAILED: Guidance(
+        _NO, _ALWAYS, "the tool ran but its output cannot be read; report the fault"
+    ),
+    ErrorClass.POST_HOOK_FAILED: Guidance(_NO, _ALWAYS, "the tool ran but a check after it failed; report the fault"),
+}
+"""The guidance of each class (G-59). A class counts as unsafe to repeat unless its row says otherwise."""
+
+_UNLISTED = Guidance(_NO, _ALWAYS, "report the fault")
+"""The guidance of an unknown class: the most restrictive one (AT-VER-07)."""
+
+GUIDANCE_BY_CODE: dict[str | None, Guidance] = {
+    "unknown_after_crash": Guidance(_NO, _ALWAYS, "find out what the tool did, and do only what is left to do"),
+    "waits_for_answer": Guidance(
+        _NO,
+        _ALWAYS,
+        "do not repeat the call: it continues by itself once it is answered, and a second call would run, too",
+        approval_required=True,
+    ),
+}
+"""Guidance for error codes of the runtime whose class alone would mislead."""
+
+_WAIT_ADVICE = "wait until its provider has listed its tools, then search for the tool and call it if it is there"
+_PHASE_ORDER = {phase: place for place, phase in enumerate(Phase)}
+_OUTCOMES_OF = {
+    error_class: [row for row in OUTCOMES if error_class in row.error_classes] for error_class in ErrorClass
+}
+_PLAIN_FAILURE = _OUTCOMES_OF[ErrorClass.EXECUTION_FAILED][0]
+
+
+def guidance_of(error_class: ErrorClass, code: str | None) -> Guidance:
+    """Return the guidance of an error code, else that of its class."""
+    return GUIDANCE_BY_CODE.get(code) or GUIDANCE.get(error_class, _UNLISTED)
+
+
+def has_started(phase: Phase | None) -> bool:
+    """Return whether the tool may have run in this phase; true for an unknown phase."""
+    return phase is None or _PHASE_ORDER[phase] >= _PHASE_ORDER[Phase.EXECUTE]
+
+
+def effects_possible(error_class: ErrorClass, phase: Phase | None) -> bool:
+    """Return whether a call that failed with this class in this phase may have had effects."""
+    effects = GUIDANCE.get(error_class, _UNLISTED).effects
+    return effects is Effects.ALWAYS or (effects is Effects.ONCE_STARTED and has_started(phase))
 
 
 def guided(
@@ -36,11 +192,11 @@ def guided(
     abort_reason: AbortReason | None = None,
     effects: bool | None = None,
 ) -> ToolError:
-    """Make an error with everything its class says about trying again.
+    """Return an error with the retry guidance of its class.
 
-    `effects` is for a caller who knows better than class and phase do: false for a tool that only reads or was never
-    reached, true for one that surely ran. Further members, such as `retry_after`, are added with `replace`. The words
-    stay as they are until `completed`: what is cut before it is scrubbed may keep half of a secret.
+    `effects` overrides class and phase: false for a tool that only reads or was never reached, true for one that
+    ran. Other members, such as `retry_after`, are added with `replace`. The message stays as it is until
+    `complete_error`: a message that is cut before it is scrubbed could show half of a secret.
     """
     guidance = guidance_of(error_class, code)
     ran = effects_possible(error_class, phase) if effects is None else effects
@@ -56,19 +212,52 @@ def guided(
     )
 
 
-def completed(error: ToolError, scrubber: Scrubber | None = None) -> ToolError:
-    """Fill in what whoever made an error left out; nothing they said is changed but the hygiene of its words.
+def canceled_by_user(phase: Phase, *, effects: bool | None = None) -> ToolError:
+    """Return the error of a call that its user canceled."""
+    return guided(
+        ErrorClass.CANCELED,
+        phase=phase,
+        message="the call was canceled by its user",
+        abort_reason=AbortReason.USER_INTERRUPTION,
+        effects=effects,
+    )
 
-    Secrets go first, while they are still whole; and once more at the end, for those that only the cleaning joined.
+
+def stopped_by_shutdown(phase: Phase, *, effects: bool | None = None) -> ToolError:
+    """Return the error of a call that an orderly shutdown of the runtime stopped."""
+    return guided(
+        ErrorClass.CANCELED,
+        phase=phase,
+        message="the runtime shut down before the call was over",
+        code="runtime_shutdown",
+        abort_reason=AbortReason.RUNTIME_SHUTDOWN,
+        effects=effects,
+    )
+
+
+def discarded_by_fallback(phase: Phase, *, effects: bool | None = None) -> ToolError:
+    """Return the error of a call whose streamed request was discarded and sent again."""
+    return guided(
+        ErrorClass.STREAMING_FALLBACK_DISCARDED,
+        phase=phase,
+        message="the request that made this call was discarded and sent again",
+        abort_reason=AbortReason.FALLBACK,
+        effects=effects,
+    )
+
+
+def complete_error(error: ToolError, scrubber: Scrubber | None = None) -> ToolError:
+    """Return the error with its unset members filled in and its message cleaned.
+
+    Secrets are masked first, while they are whole, and again at the end, because cleaning can join two halves.
     """
     filled = _filled(error if scrubber is None else scrubber.part(error))
     return filled if scrubber is None else scrubber.part(filled)
 
 
 def _filled(error: ToolError) -> ToolError:
-    known_phase = _phase_of(error)
     guidance = guidance_of(error.error_class, error.error_code)
-    default_retry = guidance.retry(safe=not effects_possible(error.error_class, known_phase))
+    default_retry = guidance.retry(safe=not effects_possible(error.error_class, _phase_of(error)))
     return replace(
         error,
         error_code=error.error_code or str(error.error_class),
@@ -81,11 +270,11 @@ def _filled(error: ToolError) -> ToolError:
 
 
 def outcome_of(error: ToolError) -> Outcome:
-    """Find the row of the outcome table that an error ends in.
+    """Return the row of the outcome table that an error leads to.
 
-    The class alone does not say it for two of them: a hook's stop is a refusal before the tool ran and a failure after
-    (G-27), and a cancellation tells who wanted it. What is missing once the tool has started is a plain failure,
-    because a call that ran was not blocked. A class that nobody listed is a plain failure, too.
+    Two classes have several rows: a hook's stop is a refusal before the tool ran and a failure after it (G-27), and a
+    cancellation depends on its abort reason. An error that would block a call is a plain failure once the tool has
+    started. An unknown class is a plain failure, too.
     """
     started = error.phase is not None and has_started(_phase_of(error))
     rows = _OUTCOMES_OF.get(error.error_class, [_PLAIN_FAILURE])
@@ -93,6 +282,10 @@ def outcome_of(error: ToolError) -> Outcome:
         rows = [row for row in rows if row.effects_happened == started]
     found = next((row for row in rows if row.abort_reason == error.abort_reason), rows[0])
     return _PLAIN_FAILURE if started and found.invocation_status is InvocationStatus.BLOCKED else found
+
+
+def _phase_of(error: ToolError) -> Phase | None:
+    return Phase(error.phase) if error.phase in _PHASE_ORDER else None
 
 
 def result_of_failure(
@@ -103,14 +296,11 @@ def result_of_failure(
     created_at: Timestamp,
     scrubber: Scrubber | None = None,
 ) -> ToolResult:
-    """Make the one result of a call that failed, whoever failed it and wherever.
-
-    What the model reads says what went wrong and what to do next, and nothing of how we are built.
-    """
-    said, error = error, completed(error, scrubber)
-    is_scrubbed = scrubber is not None and scrubber.part(said) is not said
+    """Return the one result of a call that failed; its content is `error_text`."""
+    is_scrubbed = scrubber is not None and scrubber.part(error) is not error
+    error = complete_error(error, scrubber)
     outcome = outcome_of(error)
-    content = (text_item(told_to_model(error)),)
+    content = (text_item(error_text(error)),)
     return ToolResult(
         result_id=result_id,
         invocation_id=invocation_id,
@@ -128,39 +318,20 @@ def result_of_failure(
     )
 
 
-def told_to_model(error: ToolError) -> str:
-    """Say in a few lines what went wrong, whether it may have taken effect, and what to do next."""
+def error_text(error: ToolError) -> str:
+    """Return what a model reads: what went wrong, whether it may have had effects, and what to do next."""
     guidance = guidance_of(error.error_class, error.error_code)
     lines = [f"{error.error_class}: {error.message or error.error_class}"]
     if error.retry is not None and error.retry.safe is False:
         lines.append("The call may have taken effect: check before you repeat it.")
-    is_awaited = error.next_action == NextAction.WAIT_FOR_PROVIDER
-    advice = f"Next: {_WAIT if is_awaited else guidance.advice}."
+    waits_for_provider = error.next_action == NextAction.WAIT_FOR_PROVIDER
+    advice = f"Next: {_WAIT_ADVICE if waits_for_provider else guidance.advice}."
     if isinstance(error.retry_after, int | float):
         advice += f" Wait {error.retry_after:g} seconds first."
     return "\n".join([*lines, advice])
 
 
-_WAIT = "wait until its provider has said what it offers, then search for the tool and call it if it is there"
-
-
 def summary_of(error: ToolError) -> str:
-    """Give one short line for lists of calls."""
+    """Return one short line for lists of calls."""
     first_line = (error.message or "").partition("\n")[0]
-    return shorten(f"{error.error_class}: {first_line}", MAX_SUMMARY_CHARS)
-
-
-def with_native_error(error: ToolError, native_error_ref: Json | UnsetType, retry_after: float | None) -> ToolError:
-    """Add what the native side said: its own error, and how long it wants us to wait."""
-    return replace(error, native_error_ref=native_error_ref, retry_after=retry_after)
-
-
-def _phase_of(error: ToolError) -> Phase | None:
-    return Phase(error.phase) if error.phase in _PHASES else None
-
-
-_PHASES = frozenset(Phase)
-_OUTCOMES_OF = {
-    error_class: [row for row in OUTCOMES if error_class in row.error_classes] for error_class in ErrorClass
-}
-_PLAIN_FAILURE = _OUTCOMES_OF[ErrorClass.EXECUTION_FAILED][0]
+    return shorten(f"{error.error_class}: {first_line}", _MAX_SUMMARY_CHARS)

@@ -1,33 +1,185 @@
-"""Native output to result, exactly once; what nearly every tool returns takes the short way."""
+"""Mapping of a tool's output to its result, exactly once per call.
 
+`map_output` returns small plain outputs directly. Every other output takes the general path: media, models, schema,
+redaction, errors and partial failures.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from agenttool.codec import read, write
+from agenttool.errors import ConfigError, RecordError
+from agenttool.ports.output import NativeError, NativeOutput, Partial
 from agenttool.records import (
     UNSET,
+    ClosedEnum,
+    ContentClass,
+    ContentItem,
+    ErrorClass,
     InvocationId,
     Json,
+    OutputContract,
     Part,
+    Phase,
     RedactionState,
     ResultId,
     ResultStatus,
     Timestamp,
+    ToolError,
+    ToolInterface,
     ToolResult,
     UnsetType,
     plain_result,
+    replace,
     text_item,
 )
-from agenttool.results.draft import EMPTY_TEXT, CallIds, draft
-from agenttool.results.lift import find_media, may_hold_media
-from agenttool.results.plain import encode, is_unicode, quick_plain
-from agenttool.results.plan import MappingPlan
-from agenttool.results.refs import Payload
-from agenttool.results.scrub import Scrubber
+from agenttool.results.content import ContentReader, content_entries, is_content, is_content_list, json_in
+from agenttool.results.failure import complete_error, error_text, guided, outcome_of
+from agenttool.results.jsonable import REJECT_BYTES, copy_json, encode, mapping_failure, run_tool_code, to_jsonable
+from agenttool.results.media import MediaExtractor, find_media, may_hold_media
+from agenttool.results.payloads import Payload
+from agenttool.results.redaction import (
+    MARKER,
+    Redactor,
+    Scrubber,
+    clean_message,
+    compile_redactor,
+    compile_scrubber,
+    is_unicode,
+)
+from agenttool.schema.compile import Checker, compile_schema
+
+EMPTY_TEXT = "The tool succeeded and returned no output."
+"""What a model reads of an empty result: empty is not missing (AT-PERS-14)."""
+
+_MAX_REPORTED_MISFITS = 5
+_EXACT = 2**53
+"""Integers below this are exact for every reader of JSON."""
+_SUCCEEDED = ResultStatus.SUCCEEDED
+_NOT_REDACTED = RedactionState.NONE
+_EMPTY_CONTENT = (text_item(EMPTY_TEXT),)
+_RULE_PLACES = ("path", "pointer", "field")
+
+
+class EmptyResultPolicy(ClosedEnum):
+    """What a success without output becomes (G-56)."""
+
+    MARKER = "marker"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappingPlan:
+    """How the outputs of one tool are mapped; read from its records once.
+
+    Attributes:
+        has_artifacts: the tool declares artifacts.
+        effects: false if the tool only reads, so that errors can say so.
+        is_plain: at most a schema applies, so a plain output can be mapped directly.
+        is_bare: nothing applies, not even a schema.
+        may_be_empty: an output of none can be mapped directly.
+    """
+
+    check: Checker | None = None
+    content_types: frozenset[ContentClass] | None = None
+    mapper: Callable[[object], object] | None = None
+    redactor: Redactor | None = None
+    empty_result_policy: EmptyResultPolicy = EmptyResultPolicy.MARKER
+    fallback_summary: str | None = None
+    ui_facing_summary: str | None = None
+    transcript_search_text: str | None = None
+    has_artifacts: bool = False
+    effects: bool | None = None
+    is_plain: bool = field(init=False, default=False)
+    is_bare: bool = field(init=False, default=False)
+    may_be_empty: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        """Compute once which outputs can be mapped directly."""
+        special = (
+            self.content_types,
+            self.mapper,
+            self.redactor,
+            self.ui_facing_summary,
+            self.transcript_search_text,
+        )
+        object.__setattr__(self, "is_plain", all(each is None for each in special))
+        object.__setattr__(self, "is_bare", self.is_plain and self.check is None)
+        has_marker = self.empty_result_policy is EmptyResultPolicy.MARKER
+        object.__setattr__(self, "may_be_empty", self.is_bare and has_marker)
+
+
+PLAIN = MappingPlan()
+"""The plan of a tool that declares nothing about its output."""
+
+
+def plan_mapping(
+    interface: ToolInterface,
+    contract: OutputContract | None = None,
+    *,
+    mapper: Callable[[object], object] | None = None,
+    supports_artifacts: bool = False,
+) -> MappingPlan:
+    """Return the plan of a tool; `mapper` is the code behind `result_mapper`, if the tool has one.
+
+    A contract that expects artifacts declares them, too.
+
+    Raises:
+        ConfigError: the records contradict each other, or a schema is invalid.
+    """
+    contract = contract or OutputContract()
+    rendering = interface.rendering
+    can_fail_empty = interface.empty_result_policy == EmptyResultPolicy.FAIL
+    return MappingPlan(
+        check=output_checker(interface, contract),
+        content_types=None if contract.content_types is None else frozenset(contract.content_types),
+        mapper=mapper,
+        redactor=compile_redactor(_paths_of(contract.redaction_rules or ())),
+        empty_result_policy=EmptyResultPolicy.FAIL if can_fail_empty else EmptyResultPolicy.MARKER,
+        fallback_summary=contract.fallback_summary,
+        ui_facing_summary=rendering and rendering.ui_summary,
+        transcript_search_text=rendering and rendering.transcript_search_text,
+        has_artifacts=supports_artifacts or bool(contract.artifact_expectations),
+        effects=False if interface.is_read_only is True else None,
+    )
+
+
+def output_checker(interface: ToolInterface, contract: OutputContract | None) -> Checker | None:
+    """Compile the schema of a tool's output; if two records declare one, they must be equal (G-19).
+
+    Raises:
+        ConfigError: they differ, or the schema is invalid.
+    """
+    first, second = interface.output_schema, None if contract is None else contract.structured_schema
+    if first is not None and second is not None and first != second:
+        raise ConfigError("output_schema and structured_schema must be equal; remove one of them")
+    schema = first if first is not None else second
+    try:
+        return None if schema is None else compile_schema(schema)
+    except RecordError as error:
+        raise ConfigError(f"output_schema cannot be used: {error}") from error
+
+
+def _paths_of(rules: Iterable[Json]) -> list[str]:
+    """Return the path of each redaction rule: the text itself, or its `path`, `pointer` or `field`.
+
+    A rule without a path redacts everything: that is its strictest reading.
+    """
+    paths: list[str] = []
+    for rule in rules:
+        places = [rule.get(name) for name in _RULE_PLACES] if isinstance(rule, dict) else [rule]
+        paths += [each for each in places if isinstance(each, str)] or [""]
+    return paths
 
 
 class Mapped(Part, frozen=True, kw_only=True):
-    """A result before it is stored: the draft, the bytes that its refs promise, and how much it would inline.
+    """A result before it is stored.
 
-    `chars` counts the code points that a model would read, or those of the structured value if there are more;
-    `needs_decision` says that somebody must decide about it even if that is little, `is_plain` that it is a
-    `plain_result`.
+    Attributes:
+        payloads: the bytes that the refs of the result name.
+        chars: the code points that a model would read, or those of the structured value if there are more.
+        needs_decision: a persistence decision is needed even if the result is small.
+        is_plain: it was made by `plain_result`.
     """
 
     result: ToolResult
@@ -35,6 +187,21 @@ class Mapped(Part, frozen=True, kw_only=True):
     chars: int = 0
     needs_decision: bool = False
     is_plain: bool = False
+
+
+class _CallIds(Part, frozen=True, kw_only=True):
+    result_id: ResultId
+    invocation_id: InvocationId
+    created_at: Timestamp
+
+
+class _OutputContent(Part, frozen=True, kw_only=True):
+    """The items of an output, what a model reads of them, and the structured value."""
+
+    content: tuple[ContentItem, ...] = ()
+    for_model: tuple[ContentItem, ...] = ()
+    structured: Json | UnsetType = UNSET
+    state: RedactionState = RedactionState.NONE
 
 
 def map_output(
@@ -45,30 +212,30 @@ def map_output(
     created_at: Timestamp,
     scrubber: Scrubber | None = None,
 ) -> Mapped:
-    """Turn what a tool returned into the draft of its result.
+    """Map the output of a tool to its result.
 
-    The same output gives the same bytes, today and when the call is replayed (AT-PIPE-20). The payloads must be stored
-    before the result is told to anyone.
+    The same output gives the same bytes, also when the call is replayed (AT-PIPE-20). The payloads must be stored
+    before the result is delivered.
 
     Raises:
-        ToolFailure: result_mapping_failed; the tool ran, so that trying again is not safe.
+        ToolFailure: result_mapping_failed; the tool ran, so a retry is not safe.
     """
     if type(output) is int and -_EXACT < output < _EXACT and plan.is_bare:
-        told = str(output), output
+        plain = str(output), output
     else:
-        told = _told_plainly(output, plan) if plan.is_plain else None
-    if told is None or (scrubber is not None and scrubber.text(told[0]) is not told[0]):
-        ids = CallIds(result_id=result_id, invocation_id=invocation_id, created_at=created_at)
-        if output is None and plan.is_plain and plan.may_be_empty:
+        plain = _plain_output(output, plan) if plan.is_plain else None
+    if plain is None or (scrubber is not None and scrubber.text(plain[0]) is not plain[0]):
+        ids = _CallIds(result_id=result_id, invocation_id=invocation_id, created_at=created_at)
+        if output is None and plan.may_be_empty:
             return _empty(ids)
-        return measured(*draft(output, plan, ids, scrubber))
-    text, structured = told
+        return measured(*_map_any(output, plan, ids, scrubber))
+    text, structured = plain
     result = plain_result(text, structured, invocation_id=invocation_id, result_id=result_id, created_at=created_at)
     return Mapped(result=result, chars=len(text), is_plain=True)
 
 
-def _empty(ids: CallIds) -> Mapped:
-    """Give at once what `draft` would: many tools act and return nothing."""
+def _empty(ids: _CallIds) -> Mapped:
+    """Return what `_map_any` would return for none; many tools return nothing."""
     result = ToolResult(
         result_id=ids.result_id,
         invocation_id=ids.invocation_id,
@@ -83,22 +250,15 @@ def _empty(ids: CallIds) -> Mapped:
     return Mapped(result=result, chars=len(EMPTY_TEXT))
 
 
-_EMPTY_CONTENT = (text_item(EMPTY_TEXT),)
-_EXACT = 2**53
-"""Integers below this are the same for everyone who reads JSON."""
-_SUCCEEDED = ResultStatus.SUCCEEDED
-_NOT_REDACTED = RedactionState.NONE
-
-
-def _told_plainly(output: object, plan: MappingPlan) -> tuple[str, Json | UnsetType] | None:
-    """Give the text and the structured value of a plain output; nothing for one that needs a closer look."""
+def _plain_output(output: object, plan: MappingPlan) -> tuple[str, Json | UnsetType] | None:
+    """Return the text and the structured value of a plain output; none if it needs the general path."""
     structured: Json | UnsetType = UNSET
     if type(output) is str:
         text = output
         if not text or not is_unicode(text) or find_media(text):
             return None
     else:
-        found = quick_plain(output)
+        found = copy_json(output)
         if found is None or may_hold_media(found[1]):
             return None
         structured = found[0]
@@ -111,12 +271,253 @@ def _told_plainly(output: object, plan: MappingPlan) -> tuple[str, Json | UnsetT
 
 
 def measured(result: ToolResult, payloads: tuple[Payload, ...] = ()) -> Mapped:
-    """Count what a result that was made some other way, or changed by a hook, would inline."""
-    model_chars = sum(len(item.text or "") + _spelled(item.data) for item in result.model_facing_content or ())
-    chars = max(model_chars, _spelled(result.structured_content))
+    """Return a result with the count of its characters."""
+    model_chars = sum(len(item.text or "") + _json_chars(item.data) for item in result.model_facing_content or ())
+    chars = max(model_chars, _json_chars(result.structured_content))
     needs_decision = bool(payloads) or result.redaction_state is not _NOT_REDACTED
     return Mapped(result=result, payloads=payloads, chars=chars, needs_decision=needs_decision)
 
 
-def _spelled(value: Json | UnsetType) -> int:
+def _json_chars(value: Json | UnsetType) -> int:
     return 0 if value is UNSET else len(encode(value).decode())
+
+
+def _map_any(
+    output: object, plan: MappingPlan, ids: _CallIds, scrubber: Scrubber | None
+) -> tuple[ToolResult, tuple[Payload, ...]]:
+    """Map any output.
+
+    The finished record is written and read back. This validates the members that the tool filled in, and the result
+    shares no object with the tool.
+
+    Raises:
+        ToolFailure: result_mapping_failed.
+    """
+    native = run_tool_code(lambda each: _native(each, plan), output)
+    redactor = plan.redactor
+    if redactor is not None and redactor.is_whole:
+        return _fully_redacted(native, plan, ids), ()
+    if redactor is not None:
+        found = run_tool_code(lambda each: _sensitive_values(each, redactor), native)
+        own = compile_scrubber(found)
+        scrubber = own.merged_with(scrubber) if own is not None else scrubber
+    media = MediaExtractor(scrubber)
+    content = run_tool_code(lambda each: _read_content(each, plan, media), native)
+    if not plan.has_artifacts:
+        _reject_artifacts(native, content.content)
+    result = run_tool_code(lambda each: _result(each, plan, ids, content, scrubber), native)
+    if scrubber is not None:
+        result = _without_secrets(result, scrubber)
+    try:
+        return read(write(result), ToolResult), media.payloads
+    except (RecordError, TypeError, ValueError, RecursionError) as error:
+        raise mapping_failure(f"output is not a valid result: {error}; fill NativeOutput as it is declared") from error
+
+
+def _native(output: object, plan: MappingPlan) -> NativeOutput:
+    mapped = output if plan.mapper is None else plan.mapper(output)
+    if isinstance(mapped, NativeOutput):
+        return mapped
+    # A subclass of str, such as the safe string of a template library, is text.
+    return NativeOutput(value=str.__str__(mapped) if isinstance(mapped, str) else mapped)
+
+
+def _fully_redacted(native: NativeOutput, plan: MappingPlan, ids: _CallIds) -> ToolResult:
+    content = _OutputContent(for_model=(text_item(plan.fallback_summary or MARKER),), state=RedactionState.FULL)
+    return _result(NativeOutput(is_error=native.is_error, value=MARKER), plan, ids, content)
+
+
+def _sensitive_values(native: NativeOutput, redactor: Redactor) -> list[Json]:
+    """Return the values at the sensitive places of an output, so that its other texts can be scrubbed of them."""
+    reader = ContentReader(media=MediaExtractor(), redactor=None)
+    values = [reader.structured(each) for each in (native.structured_content, native.value) if _is_value(each)]
+    for item in content_entries(native) or ():
+        text = item.text if isinstance(item, ContentItem) else item
+        values.append(json_in(text) if isinstance(text, str) else None)
+        if isinstance(item, ContentItem) and item.data is not UNSET:
+            values.append(reader.structured(item.data))
+    return [secret for value in values for secret in redactor.find(value)]
+
+
+def _is_value(value: object) -> bool:
+    return not (value is UNSET or value is None or isinstance(value, str) or is_content(value))
+
+
+def _read_content(native: NativeOutput, plan: MappingPlan, media: MediaExtractor) -> _OutputContent:
+    """Read the content and the structured value of an output.
+
+    The schema checks the value as the tool returned it, before media and secrets are removed.
+    """
+    reader = ContentReader(media=media, redactor=plan.redactor)
+    raw = _structured_value(native, reader, has_schema=plan.check is not None)
+    if plan.check is not None and not _is_failure(native):
+        _check_schema(raw, plan.check)
+    structured = raw if raw is UNSET else reader.cleaned(raw)
+    items = _items_of(native, reader, structured)
+    if plan.content_types is not None:
+        _check_content_types(items, plan.content_types, has_structured=structured is not UNSET)
+    facts = UNSET if native.partial is None else reader.cleaned(reader.structured(_facts(native.partial)))
+    if facts is not UNSET:
+        items = (*items, ContentItem(type=ContentClass.STRUCTURED_CONTENT, name="partial", data=facts))
+    for_model = [reader.for_model(item) for item in items]
+    # `for_model` can find more media, so the extracted items come last.
+    for_model += [reader.for_model(item) for item in media.items]
+    is_redacted = reader.has_redacted or media.has_scrubbed
+    return _OutputContent(
+        content=(*items, *media.items),
+        for_model=tuple(for_model),
+        structured=facts if structured is UNSET and plan.check is None else structured,
+        state=RedactionState.PARTIAL if is_redacted else RedactionState.NONE,
+    )
+
+
+def _structured_value(native: NativeOutput, reader: ContentReader, *, has_schema: bool) -> Json | UnsetType:
+    if native.structured_content is not UNSET:
+        return reader.structured(native.structured_content)
+    if native.value is None or isinstance(native.value, str):
+        return native.value if has_schema else UNSET
+    if has_schema and is_content_list(native.value):
+        # Its media are content; in the value that the schema checks, payload ids replace them.
+        return to_jsonable(native.value, MediaExtractor())
+    return reader.structured(native.value) if _is_value(native.value) else UNSET
+
+
+def _items_of(native: NativeOutput, reader: ContentReader, structured: Json | UnsetType) -> tuple[ContentItem, ...]:
+    entries = content_entries(native)
+    if entries is not None:
+        return tuple(item for entry in entries for item in reader.item(entry))
+    if structured is UNSET or structured is None:
+        return ()
+    return (text_item(structured if isinstance(structured, str) else encode(structured).decode()),)
+
+
+def _is_failure(native: NativeOutput) -> bool:
+    return native.is_error or native.error is not None
+
+
+def _check_schema(value: Json | UnsetType, check: Checker) -> None:
+    if value is UNSET:
+        raise mapping_failure(
+            "output has no structured content, but the tool declares output_schema; return a value for it"
+        )
+    if check.accepts(value):
+        return
+    misfits = check.misfits(value)[:_MAX_REPORTED_MISFITS]
+    listed = "; ".join(f"{each.pointer or 'the value'} must be {each.expected}" for each in misfits)
+    raise mapping_failure(
+        f"output does not fit output_schema: {listed}; correct the tool or its schema", code="schema_misfit"
+    )
+
+
+def _check_content_types(
+    items: tuple[ContentItem, ...], allowed: frozenset[ContentClass], *, has_structured: bool
+) -> None:
+    implied = has_structured and ContentClass.STRUCTURED_CONTENT in allowed
+    also = {ContentClass.TEXT} if implied else set[ContentClass]()
+    undeclared = sorted({str(item.type) for item in items} - {*allowed, *also})
+    if undeclared:
+        declared = ", ".join(sorted(allowed))
+        raise mapping_failure(
+            f"output has content of class {', '.join(undeclared)}, but the tool declares {declared}; declare it, too",
+            code="content_type_not_declared",
+        )
+
+
+def _reject_artifacts(native: NativeOutput, items: tuple[ContentItem, ...]) -> None:
+    if native.artifact_refs or any(item.type is ContentClass.ARTIFACT_REF for item in items):
+        raise mapping_failure(
+            "output has artifacts, but the tool declares none; set supports_artifacts in its profile",
+            code="artifacts_not_declared",
+        )
+
+
+def _facts(partial: Partial) -> object:
+    return {"succeeded": partial.succeeded, "failed": [{"item": e.item, "message": e.message} for e in partial.failed]}
+
+
+def _error_of(native: NativeOutput, plan: MappingPlan, for_model: tuple[ContentItem, ...]) -> ToolError | None:
+    if _is_failure(native):
+        reported = native.error or NativeError()
+        first_text = next((item.text for item in for_model if item.text), "the tool reported an error")
+        error = guided(
+            reported.error_class,
+            phase=Phase.EXECUTE,
+            message=reported.message or first_text,
+            code=reported.error_code,
+            effects=plan.effects,
+        )
+        native_error_ref = _plain_or_unset(reported.native_error_ref)
+        return replace(error, native_error_ref=native_error_ref, retry_after=reported.retry_after)
+    partial = native.partial
+    if partial is None or not partial.failed:
+        return None
+    error_class = ErrorClass.PARTIAL_FAILURE if partial.succeeded else ErrorClass.EXECUTION_FAILED
+    count = len(partial.failed) + len(partial.succeeded)
+    first = partial.failed[0]
+    message = f"{len(partial.failed)} of {count} items failed; the first: {first.message}"
+    return guided(error_class, phase=Phase.EXECUTE, message=message, effects=plan.effects)
+
+
+def _result(
+    native: NativeOutput, plan: MappingPlan, ids: _CallIds, found: _OutputContent, scrubber: Scrubber | None = None
+) -> ToolResult:
+    error = _error_of(native, plan, found.for_model)
+    if error is not None:
+        error = complete_error(error, scrubber)
+    status = _SUCCEEDED if error is None else outcome_of(error).result_status
+    is_empty = not found.for_model and error is None
+    if is_empty and plan.empty_result_policy is EmptyResultPolicy.FAIL:
+        raise mapping_failure(
+            "output is empty, and the tool declares that it never is; report the fault", code="empty_result"
+        )
+    content, for_model = found.content, found.for_model
+    if is_empty:
+        for_model = _EMPTY_CONTENT
+    elif error is not None and not for_model:
+        content = for_model = (text_item(error_text(error)),)
+    return ToolResult(
+        result_id=ids.result_id,
+        invocation_id=ids.invocation_id,
+        status=status,
+        is_error=status.is_error,
+        content=content,
+        structured_content=found.structured,
+        model_facing_content=for_model,
+        empty_result=True if is_empty else None,
+        ui_facing_summary=_hint(native.ui_facing_summary, plan.ui_facing_summary),
+        ui_facing_rendering=_plain_or_unset(native.ui_facing_rendering),
+        transcript_search_text=_hint(native.transcript_search_text, plan.transcript_search_text),
+        resource_refs=native.resource_refs,
+        artifact_refs=native.artifact_refs,
+        evidence_refs=native.evidence_refs,
+        telemetry_refs=native.telemetry_refs,
+        summary=_hint(native.summary, None),
+        redaction_state=found.state,
+        error=error,
+        external_mappings=native.external_mappings,
+        created_at=ids.created_at,
+    )
+
+
+def _plain_or_unset(value: Json | UnsetType) -> Json | UnsetType:
+    return value if value is UNSET else to_jsonable(value, REJECT_BYTES)
+
+
+def _hint(given: str | None, declared: str | None) -> str | None:
+    text = declared if given is None else given
+    return None if text is None else clean_message(text)
+
+
+def _without_secrets(result: ToolResult, scrubber: Scrubber) -> ToolResult:
+    """Mask secrets in all members but the content, which is masked already and names payloads."""
+    bare = replace(result, content=None, model_facing_content=None, structured_content=UNSET)
+    scrubbed = scrubber.part(bare)
+    if scrubbed is bare:
+        return result
+    return replace(
+        scrubbed,
+        content=result.content,
+        model_facing_content=result.model_facing_content,
+        structured_content=result.structured_content,
+        redaction_state=RedactionState.PARTIAL,
+    )

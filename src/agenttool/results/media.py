@@ -1,66 +1,234 @@
-"""What bytes are: their media type by their first bytes, and the content class of a media type."""
+"""Media in outputs: data URLs, long base64 and bytes become stored payloads, so that no model reads them as text."""
 
-from agenttool.records import ContentClass
+import base64
+import binascii
+import re
+from typing import TypeVar
 
-OCTETS = "application/octet-stream"
-PLAIN_TEXT = "text/plain; charset=utf-8"
+from agenttool.ports.output import Media
+from agenttool.records import ContentClass, ContentItem, Json, Part, RedactionState
+from agenttool.results.payloads import OCTETS, Payload, class_of, media_type_of, payload_of, readable_text, sniff
+from agenttool.results.redaction import Scrubber
 
-_FIRST_BYTES: tuple[tuple[bytes, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"BM", "image/bmp"),
-    (b"II*\x00", "image/tiff"),
-    (b"MM\x00*", "image/tiff"),
-    (b"\x00\x00\x01\x00", "image/x-icon"),
-    (b"%PDF-", "application/pdf"),
-    (b"ID3", "audio/mpeg"),
-    (b"\xff\xfb", "audio/mpeg"),
-    (b"\xff\xf3", "audio/mpeg"),
-    (b"fLaC", "audio/flac"),
-    (b"OggS", "audio/ogg"),
-    (b"\x1aE\xdf\xa3", "video/webm"),
-    (b"PK\x03\x04", "application/zip"),
-    (b"\x1f\x8b", "application/gzip"),
-    (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
+_MEDIA_RELATION = "media_of_result"
+_MIN_TEXT_CHARS = 64
+_MIN_BASE64_CHARS = 512
+_WINDOW = _MIN_BASE64_CHARS // 2
+_WINDOW_OF_BASE64 = re.compile(rf"[A-Za-z0-9+/_\-\r\n=]{{{_WINDOW}}}")
+# The lookbehind lets a match start only where a run starts; without it, many short runs would be read repeatedly.
+_LONG_BASE64 = re.compile(
+    r"(?<![A-Za-z0-9+/_\-])(?:"
+    rf"[A-Za-z0-9+/]{{{_MIN_BASE64_CHARS},}}={{0,2}}"
+    rf"|[A-Za-z0-9_\-]{{{_MIN_BASE64_CHARS},}}={{0,2}}"
+    r"|(?:[A-Za-z0-9+/]{60,128}\r?\n){7,}[A-Za-z0-9+/]+={0,2})"
 )
-_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
-_BOXES = {b"avif": "image/avif", b"heic": "image/heic", b"M4A ": "audio/mp4", b"qt  ": "video/quicktime"}
-_AMBIGUOUS = (b"BM", b"\xff\xfb", b"\xff\xf3")
-_BY_FAMILY = {"image": ContentClass.IMAGE, "audio": ContentClass.AUDIO, "video": ContentClass.VIDEO}
+_LONG_STRING = re.compile(rb'"[^"]{%d}' % _MIN_BASE64_CHARS)
+_DATA_URL = re.compile(
+    r"data:(?P<type>[A-Za-z0-9.+\-]+/[A-Za-z0-9.+\-]+)?(?:;[A-Za-z0-9.+\-]+=[^;,\s]*)*;base64,(?P<data>[A-Za-z0-9+/_\-=%]{32,})"
+)
+# Random bytes use nearly all of the 64 characters; DNA, a hexadecimal dump or one long word does not.
+_MIN_DISTINCT = 40
+_ARMOR = "-----"
+_TYPE_NAMES = ("mimeType", "mime_type", "media_type", "mediaType", "content_type", "contentType")
+_T = TypeVar("_T")
+_P = TypeVar("_P", bound=Part)
 
 
-def sniff(data: bytes) -> str | None:
-    """Name the media type that the first bytes give away; none if they say nothing."""
-    if data[:4] == b"RIFF":
-        return _RIFF.get(data[8:12])
-    if data[4:8] == b"ftyp":
-        return _BOXES.get(data[8:12], "video/mp4")
-    found = next((entry for entry in _FIRST_BYTES if data.startswith(entry[0])), None)
-    if found is None or (found[0] in _AMBIGUOUS and readable_text(data[:64]) is not None):
-        return None
-    return found[1]
+class EmbeddedMedia(Part, frozen=True, kw_only=True):
+    """Media found inside a text: its place and its bytes."""
+
+    start: int
+    end: int
+    data: bytes
+    media_type: str | None
 
 
-def media_type_of(data: bytes, declared: str | None = None) -> str:
-    """Settle on a media type: the declared one, what the bytes give away, text, or just bytes."""
-    return declared or sniff(data) or (OCTETS if readable_text(data) is None else PLAIN_TEXT)
+class MediaExtractor:
+    """Collects the media of one output; the texts that it returns hold neither media nor secrets of the call."""
+
+    def __init__(self, scrubber: Scrubber | None = None) -> None:
+        """Use the scrubber of the call, if it has one."""
+        self._scrubber = scrubber
+        self._payloads: dict[str, Payload] = {}
+        self._items: dict[str, ContentItem] = {}
+        self.has_scrubbed = False
+
+    @property
+    def payloads(self) -> tuple[Payload, ...]:
+        """The payloads to store, each once, in the order in which they were found."""
+        return tuple(self._payloads.values())
+
+    @property
+    def items(self) -> tuple[ContentItem, ...]:
+        """One item for each payload that was found inside a text or a value."""
+        return tuple(self._items.values())
+
+    def add_media(self, media: Media) -> ContentItem:
+        """Add explicit media and return its item."""
+        payload = self._add(media.data, media.media_type, media.name)
+        return _item_of(payload, media.name)
+
+    def add_bytes(self, data: bytes, media_type: str | None = None, name: str | None = None) -> str:
+        """Add bytes and return the payload id that replaces them."""
+        payload = self._add(data, media_type, name)
+        payload_id = payload.ref.id or ""
+        self._items.setdefault(payload_id, _item_of(payload, name))
+        return payload_id
+
+    def discard(self, value: Json) -> None:
+        """Remove the payloads that a sensitive value refers to; they must not be stored."""
+        if isinstance(value, str):
+            self._payloads.pop(value, None)
+            self._items.pop(value, None)
+        elif isinstance(value, dict | list):
+            for inner in value.values() if isinstance(value, dict) else value:
+                self.discard(inner)
+
+    def text(self, text: str, media_type: str | None = None) -> str:
+        """Return a text with its media replaced by payload ids and its secrets masked."""
+        found = find_media(text, media_type)
+        if not found:
+            return self._scrubbed(text)
+        if is_all_media(text, found):
+            return self.add_bytes(found[0].data, found[0].media_type)
+        pieces: list[str] = []
+        at = 0
+        for each in found:
+            payload_id = self.add_bytes(each.data, each.media_type)
+            kind = media_type_of(each.data, each.media_type)
+            pieces += [self._scrubbed(text[at : each.start]), f"[{kind}, {len(each.data)} bytes, {payload_id}]"]
+            at = each.end
+        return "".join([*pieces, self._scrubbed(text[at:])])
+
+    def value(self, value: Json, media_type: str | None = None) -> Json:
+        """Apply `text` to every text in a JSON value; return the same object if nothing changes."""
+        if isinstance(value, str):
+            return self.text(value, media_type)
+        if isinstance(value, list):
+            items = [self.value(item, media_type) for item in value]
+            return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
+        if isinstance(value, dict):
+            hint = next((each for name in _TYPE_NAMES if isinstance(each := value.get(name), str)), None)
+            members = [(self._scrubbed(key), self.value(item, hint)) for key, item in value.items()]
+            pairs = zip(members, value.items(), strict=True)
+            is_clean = all(new[0] is old[0] and new[1] is old[1] for new, old in pairs)
+            return value if is_clean else dict(members)
+        return value if self._scrubber is None else self._note(value, self._scrubber.value(value))
+
+    def part(self, part: _P) -> _P:
+        """Mask the secrets of the call in a record that a tool filled in."""
+        return part if self._scrubber is None else self._note(part, self._scrubber.part(part))
+
+    def readable(self, item: ContentItem) -> str | None:
+        """Return the text of a file that is text, so that a model need not fetch it."""
+        payload = self._payloads.get(item.ref.id or "") if item.ref is not None else None
+        if payload is None or class_of(item.media_type or "") is not ContentClass.FILE:
+            return None
+        return None if sniff(payload.data) is not None else readable_text(payload.data)  # a PDF may be all letters
+
+    def _scrubbed(self, text: str) -> str:
+        return text if self._scrubber is None else self._note(text, self._scrubber.text(text))
+
+    def _note(self, before: _T, after: _T) -> _T:
+        self.has_scrubbed = self.has_scrubbed or after is not before
+        return after
+
+    def _add(self, data: bytes, media_type: str | None, name: str | None) -> Payload:
+        masked = data if self._scrubber is None else self._scrubber.data(data)
+        title = name if name is None else self._scrubbed(name)
+        state = RedactionState.NONE if self._note(data, masked) is data else RedactionState.PARTIAL
+        payload = payload_of(
+            masked,
+            media_type=media_type_of(masked, media_type),
+            relation=_MEDIA_RELATION,
+            title=title,
+            redaction_state=state,
+        )
+        return self._payloads.setdefault(payload.ref.id or "", payload)
 
 
-def class_of(media_type: str) -> ContentClass:
-    """Give the content class of a media type; whatever is no image, sound or film is a file."""
-    return _BY_FAMILY.get(media_type.partition("/")[0].strip().lower(), ContentClass.FILE)
+def describe(item: ContentItem) -> str:
+    """Return a caption of media for a reader who cannot see it."""
+    ref = item.ref
+    if ref is None:
+        return item.uri or item.name or str(item.type)
+    name = f"{item.name!r}, " if item.name else ""
+    return f"[{item.type}: {name}{ref.media_type}, {ref.size_bytes} bytes, {ref.id}]"
 
 
-def readable_text(data: bytes) -> str | None:
-    """Give bytes as text if they are text that people could read."""
+def find_media(text: str, media_type: str | None = None) -> list[EmbeddedMedia]:
+    """Find data URLs and long base64 in a text, in order and without overlaps."""
+    if len(text) < _MIN_TEXT_CHARS:
+        return []
+    found = _data_urls(text) if "base64," in text else []
+    if len(text) >= _MIN_BASE64_CHARS and _may_hold_base64(text):
+        found += _bare_base64(text, media_type, found)
+    return sorted(found, key=lambda each: each.start)
+
+
+def is_all_media(text: str, found: list[EmbeddedMedia]) -> bool:
+    """Return whether a text is one piece of media and nothing else."""
+    return len(found) == 1 and not (text[: found[0].start] + text[found[0].end :]).strip()
+
+
+def decode_media(coded: str, media_type: str | None, name: str | None) -> Media | None:
+    """Decode base64 or a data URL that a protocol declares as media; none if it is neither."""
+    head, is_url, rest = coded.partition(";base64,")
+    data = _decoded(rest if is_url else coded)
+    named = head.removeprefix("data:").partition(";")[0] if is_url else None
+    return None if data is None else Media(data, media_type or named or None, name)
+
+
+def may_hold_media(written: bytes) -> bool:
+    """Return whether encoded JSON has a text that `find_media` must search; cheap enough for every call."""
+    return len(written) >= _MIN_TEXT_CHARS and (b"base64," in written or _LONG_STRING.search(written) is not None)
+
+
+def _may_hold_base64(text: str) -> bool:
+    """Return whether a long run is possible; such a run fills at least one of the windows."""
+    match = _WINDOW_OF_BASE64.match
+    return any(match(text, at) for at in range(0, len(text) - _WINDOW + 1, _WINDOW))
+
+
+def _data_urls(text: str) -> list[EmbeddedMedia]:
+    found: list[EmbeddedMedia] = []
+    for match in _DATA_URL.finditer(text):
+        data = _decoded(match["data"])
+        if data is not None:
+            found.append(EmbeddedMedia(start=match.start(), end=match.end(), data=data, media_type=match["type"]))
+    return found
+
+
+def _bare_base64(text: str, media_type: str | None, data_urls: list[EmbeddedMedia]) -> list[EmbeddedMedia]:
+    found: list[EmbeddedMedia] = []
+    for match in _LONG_BASE64.finditer(text):
+        inside = any(each.start < match.end() and match.start() < each.end for each in data_urls)
+        armored = text[: match.start()].rstrip("\r\n").endswith(_ARMOR)
+        data = None if inside or armored else _decoded(match[0])
+        if data is None:
+            continue
+        known = sniff(data)
+        if known is not None or len(set(match[0])) >= _MIN_DISTINCT:
+            kind = known or media_type or media_type_of(data)
+            found.append(EmbeddedMedia(start=match.start(), end=match.end(), data=data, media_type=kind))
+    return found
+
+
+def _decoded(coded: str) -> bytes | None:
+    plain = re.sub(r"[\r\n]|%0[AaDd]", "", coded).replace("%2B", "+").replace("%2F", "/").replace("%3D", "=")
+    plain = plain.replace("-", "+").replace("_", "/").rstrip("=")
     try:
-        text = data.decode()
-    except UnicodeDecodeError:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error:
         return None
-    return text if text.isprintable() or not any(_is_control(each) for each in text) else None
 
 
-def _is_control(character: str) -> bool:
-    return (character < " " and character not in "\t\n\r\f\x1b") or character == "\x7f"
+def _item_of(payload: Payload, name: str | None) -> ContentItem:
+    media_type = payload.ref.media_type or OCTETS
+    return ContentItem(
+        type=class_of(media_type),
+        ref=payload.ref,
+        name=payload.ref.title if name else None,
+        media_type=media_type,
+        redaction_state=payload.ref.redaction_state,
+    )

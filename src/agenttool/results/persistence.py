@@ -1,39 +1,59 @@
-"""Where the bytes of a result go: inline, previewed, by ref, redacted, dropped or never kept. Decided, not done."""
+"""Persistence of results: which bytes are inlined, previewed, stored, redacted or dropped.
+
+`decide_persistence` makes a plan, the pipeline stores the payloads, and `apply_plan` returns the delivered result and
+the record of the decision. Nothing here does I/O.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from agenttool.codec import to_json
+from agenttool.ports.output import NativeOutput
 from agenttool.records import (
+    UNSET,
+    ContentClass,
+    ContentItem,
     ErrorClass,
+    Json,
     JsonObject,
     OutputContract,
     Part,
+    PersistenceId,
     PersistenceStrategy,
     Phase,
     RedactionState,
+    Ref,
+    ResultPersistence,
+    Timestamp,
     ToolError,
     ToolInterface,
+    ToolResult,
+    replace,
+    text_item,
 )
-from agenttool.results.bulk import Bulk, bulk_of
-from agenttool.results.failure import guided
+from agenttool.results.failure import error_text, guided, outcome_of, summary_of
+from agenttool.results.jsonable import encode, to_jsonable_leniently
 from agenttool.results.mapping import Mapped
+from agenttool.results.media import MediaExtractor
+from agenttool.results.payloads import JSON, PLAIN_TEXT, Payload, payload_of
 from agenttool.results.preview import READ_RESULT, ReadHint, preview
-from agenttool.results.refs import Payload, payload_of
+from agenttool.results.redaction import Redactor, Scrubber
 
 DEFAULT_INLINE_CHARS = 30_000
-"""How many code points a model is given at once unless the tool says otherwise (G-53)."""
+"""How many code points a result may inline unless the tool declares another limit (G-53)."""
 
 DEFAULT_PREVIEW_CHARS = 4_000
 
 SELF_BOUNDED_CHARS = 1_000_000
-"""What even a tool that bounds itself may not exceed: beyond this its promise is broken."""
+"""The limit for a tool that declares that it bounds its own output."""
 
-FULL_OUTPUT = "full_output_of_result"
-"""The relation to a result of what was stored in its place."""
+PARTIAL_RESULT = "partial_result_of_call"
+"""The relation of a payload that a tool reported before its result."""
 
-OVER_LIMIT = "result_exceeded_inline_limit"
-"""The reason token of whatever was too large to inline (AT-PERS-13)."""
-
+_NATIVE_OUTPUT = "native_output_of_call"
+_FULL_OUTPUT = "full_output_of_result"
+_OVER_LIMIT = "result_exceeded_inline_limit"  # AT-PERS-13
+_MAX_CAPTION_CHARS = 500
 _LEAST_PREVIEW_CHARS = 400
 _MAX_UTF8_BYTES = 4
 _Strategy = PersistenceStrategy
@@ -42,10 +62,13 @@ _STORING = (_Strategy.PREVIEW_AND_PERSIST, _Strategy.REF_ONLY)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistencePolicy:
-    """What one tool wants done with its results: read from its records once.
+    """How the results of one tool are stored; read from its records once.
 
-    `over_limit` is for results that are too large to inline, `always` for every result whatever its size. A tool that
-    bounds itself, above all one that reads stored output back, is never stored again (AT-PERS-15).
+    Attributes:
+        over_limit: the strategy for results that are too large to inline.
+        always: the strategy for every result, whatever its size.
+        self_bounding: results are never stored; this holds for the tool that reads stored output (AT-PERS-15).
+        inline_below: a result with at most this many characters is inlined without further checks.
     """
 
     max_inline_chars: int = DEFAULT_INLINE_CHARS
@@ -59,7 +82,7 @@ class PersistencePolicy:
     inline_below: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        """Work out once below which size nothing needs to be asked: no code point takes more than four bytes."""
+        """Compute `inline_below` once: no code point takes more than four bytes."""
         limits = [self.max_inline_chars]
         if self.max_inline_bytes is not None:
             limits.append(self.max_inline_bytes // _MAX_UTF8_BYTES)
@@ -71,10 +94,10 @@ DEFAULT_POLICY = PersistencePolicy()
 
 
 def policy_of(interface: ToolInterface, contract: OutputContract | None = None) -> PersistencePolicy:
-    """Read the policy of a tool from its records; of two limits the smaller counts (G-19).
+    """Return the policy of a tool; of two limits the smaller one counts (G-19).
 
-    `persistence_policy_ref` is opaque (G-55), but for the names of the strategies, which mean themselves, and
-    `self_bounding`, which like `inline` opts out of being stored.
+    `persistence_policy_ref` is opaque (G-55), except for the names of the strategies and `self_bounding`. Both
+    `self_bounding` and `inline` opt out of storing.
     """
     contract = contract or OutputContract()
     limits = [each for each in (interface.max_inline_chars, contract.max_inline_chars) if each is not None]
@@ -97,10 +120,10 @@ _OPTS_OUT = ("self_bounding", str(_Strategy.INLINE))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersistencePlan:
-    """What shall be done with one result.
+    """What is done with one result.
 
-    Before a plan is applied, its `payload` must be stored, and the media of the result unless `stores_media` forbids
-    it. A plan with an error delivers nothing but the error.
+    Before a plan is applied, its `payload` must be stored, and so must the media of the result if `stores_media` is
+    set. A plan with an error delivers only the error.
     """
 
     strategy: PersistenceStrategy
@@ -114,37 +137,81 @@ class PersistencePlan:
 
 
 INLINE = PersistencePlan(strategy=_Strategy.INLINE)
-"""The plan of nearly every result: it is small, nothing was taken out of it, and it stays as it is."""
+"""The plan of a small result without redactions: it is delivered unchanged."""
+
+
+class ResultDocument(Part, frozen=True, kw_only=True):
+    """The text of a result as one document, and the items that stay beside a preview of it.
+
+    Attributes:
+        refs: the items of the content that only point to something.
+        model_refs: the same of the model-facing content.
+    """
+
+    text: str
+    media_type: str
+    size_bytes: int
+    refs: tuple[ContentItem, ...]
+    model_refs: tuple[ContentItem, ...]
+
+
+def document_of(result: ToolResult) -> ResultDocument:
+    """Return a result as one document: JSON if it is one value, text if it is text, or JSON with both."""
+    for_model = result.model_facing_content or ()
+    items = [item for item in for_model if not _is_pointer(item)]
+    structured = result.structured_content
+    texts = [item.text or "" for item in items]
+    written = "" if structured is UNSET else encode(structured).decode()
+    if structured is not UNSET and (not items or texts == [written]):
+        text, media_type = written, JSON
+    elif structured is UNSET or texts == [structured]:
+        text, media_type = "\n".join(texts), (items[0].media_type if len(items) == 1 else None) or PLAIN_TEXT
+    else:
+        both: Json = {"content": [to_json(item) for item in items], "structured_content": structured}
+        text, media_type = encode(both).decode(), JSON
+    return ResultDocument(
+        text=text,
+        media_type=media_type,
+        size_bytes=len(text.encode()),
+        refs=tuple(item for item in result.content or () if _is_pointer(item)),
+        model_refs=tuple(item for item in for_model if _is_pointer(item)),
+    )
+
+
+def _is_pointer(item: ContentItem) -> bool:
+    """Return whether an item is a ref or a URI with at most a caption."""
+    has_target = item.ref is not None or item.uri is not None
+    return has_target and item.data is UNSET and len(item.text or "") <= _MAX_CAPTION_CHARS
 
 
 def decide_persistence(
     mapped: Mapped, policy: PersistencePolicy, read_tool: Callable[[], str] = lambda: READ_RESULT
 ) -> PersistencePlan:
-    """Decide where the bytes of one result go.
+    """Return the plan for one result.
 
-    Nothing to deliver is the only way to fail here (G-12): all of it was redacted, or it may neither be inlined nor
-    stored. A preview or a ref is a success, and names the tool by which the rest is read.
+    The plan has an error only if nothing can be delivered (G-12): all of it is redacted, or it may be neither inlined
+    nor stored. A preview or a ref is a success, and names the tool that reads the rest.
     """
     state = mapped.result.redaction_state
     if mapped.chars <= policy.inline_below and state is RedactionState.NONE:
         return INLINE
     if state is RedactionState.FULL:
-        return _withheld(policy, _REDACTED, _Strategy.REDACT)
+        return _nothing_delivered(policy, _REDACTED, _Strategy.REDACT)
     if mapped.payloads and policy.over_limit is _Strategy.NEVER_PERSIST:
-        return _withheld(policy, _UNSTORABLE_MEDIA, _Strategy.NEVER_PERSIST)
-    bulk = bulk_of(mapped.result)
-    threshold = _exceeded(bulk, mapped.chars, policy)
-    is_stored = threshold is not None or (policy.always is _Strategy.REF_ONLY and bool(bulk.text))
+        return _nothing_delivered(policy, _UNSTORABLE_MEDIA, _Strategy.NEVER_PERSIST)
+    document = document_of(mapped.result)
+    threshold = _exceeded(document, mapped.chars, policy)
+    is_stored = threshold is not None or (policy.always is _Strategy.REF_ONLY and bool(document.text))
     if is_stored and not policy.self_bounding and policy.over_limit in _STORING:
-        return _stored(bulk, policy, threshold, state, read_tool())
-    return _within_limit(policy, state) if threshold is None else _over_limit(bulk, policy, threshold)
+        return _stored(document, policy, threshold, state, read_tool())
+    return _within_limit(policy, state) if threshold is None else _over_limit(document, policy, threshold)
 
 
-def _exceeded(bulk: Bulk, chars: int, policy: PersistencePolicy) -> JsonObject | None:
-    """Name the limit that counts: the first that is exceeded, and at the limit is not over it."""
+def _exceeded(document: ResultDocument, chars: int, policy: PersistencePolicy) -> JsonObject | None:
+    """Return the first limit that is exceeded, or none; a result at the limit does not exceed it."""
     if chars > policy.max_inline_chars:
         return {"max_inline_chars": policy.max_inline_chars}
-    if policy.max_inline_bytes is not None and bulk.size_bytes > policy.max_inline_bytes:
+    if policy.max_inline_bytes is not None and document.size_bytes > policy.max_inline_bytes:
         return {"max_inline_bytes": policy.max_inline_bytes}
     return None
 
@@ -157,34 +224,39 @@ def _within_limit(policy: PersistencePolicy, state: RedactionState | None) -> Pe
     return INLINE
 
 
-def _over_limit(bulk: Bulk, policy: PersistencePolicy, threshold: JsonObject) -> PersistencePlan:
-    if policy.self_bounding and len(bulk.text) <= SELF_BOUNDED_CHARS:
+def _over_limit(document: ResultDocument, policy: PersistencePolicy, threshold: JsonObject) -> PersistencePlan:
+    if policy.self_bounding and len(document.text) <= SELF_BOUNDED_CHARS:
         return PersistencePlan(strategy=_Strategy.INLINE, reason="self_bounding_tool", threshold=threshold)
     if policy.self_bounding:
-        broken: JsonObject = {"self_bounded_chars": SELF_BOUNDED_CHARS}
-        return _withheld(policy, _too_large(broken), _Strategy.DROP_WITH_REASON, broken)
-    return _withheld(policy, _too_large(threshold), policy.over_limit, threshold)
+        exceeded: JsonObject = {"self_bounded_chars": SELF_BOUNDED_CHARS}
+        return _nothing_delivered(policy, _too_large(exceeded), _Strategy.DROP_WITH_REASON, exceeded)
+    return _nothing_delivered(policy, _too_large(threshold), policy.over_limit, threshold)
 
 
 def _stored(
-    bulk: Bulk, policy: PersistencePolicy, threshold: JsonObject | None, state: RedactionState | None, read_tool: str
+    document: ResultDocument,
+    policy: PersistencePolicy,
+    threshold: JsonObject | None,
+    state: RedactionState | None,
+    read_tool: str,
 ) -> PersistencePlan:
     payload = payload_of(
-        bulk.text.encode(),
-        media_type=bulk.media_type,
-        relation=FULL_OUTPUT,
+        document.text.encode(),
+        media_type=document.media_type,
+        relation=_FULL_OUTPUT,
         redaction_state=state or RedactionState.NONE,
     )
     hint = ReadHint(payload_id=payload.ref.id or "", tool=read_tool)
     if policy.over_limit is _Strategy.REF_ONLY:
-        told = f"The output ({bulk.size_bytes} bytes, {bulk.media_type}) is stored and not shown. {hint.whole()}"
-        shown = told if policy.fallback_summary is None else f"{policy.fallback_summary}\n{told}"
+        notice = f"The output ({document.size_bytes} bytes, {document.media_type}) is stored and not shown."
+        lines = [policy.fallback_summary, f"{notice} {hint.first_call()}"]
+        shown = "\n".join(each for each in lines if each is not None)
     else:
         budget = max(min(policy.preview_chars, policy.max_inline_chars), _LEAST_PREVIEW_CHARS)
-        shown = preview(bulk.text, budget=budget, hint=hint, kind=bulk.kind, value=bulk.value)
+        shown = preview(document.text, budget=budget, hint=hint)
     return PersistencePlan(
         strategy=policy.over_limit,
-        reason="policy_ref_only" if threshold is None else OVER_LIMIT,
+        reason="policy_ref_only" if threshold is None else _OVER_LIMIT,
         threshold=threshold,
         payload=payload,
         preview=shown,
@@ -192,7 +264,7 @@ def _stored(
 
 
 class _Withholding(Part, frozen=True, kw_only=True):
-    """Why nothing can be delivered."""
+    """The reason why nothing can be delivered."""
 
     error_class: ErrorClass
     message: str
@@ -204,7 +276,7 @@ _REDACTED = _Withholding(
 )
 _UNSTORABLE_MEDIA = _Withholding(
     error_class=ErrorClass.RESULT_TOO_LARGE,
-    message="the output is media, which has to be stored, and this tool forbids storing",
+    message="the output is media, which must be stored, and this tool forbids storing",
     reason="media_never_persisted",
 )
 
@@ -214,11 +286,11 @@ def _too_large(threshold: JsonObject) -> _Withholding:
     return _Withholding(
         error_class=ErrorClass.RESULT_TOO_LARGE,
         message=f"the output is larger than its limit ({name} {limit}) and may not be stored",
-        reason=OVER_LIMIT,
+        reason=_OVER_LIMIT,
     )
 
 
-def _withheld(
+def _nothing_delivered(
     policy: PersistencePolicy,
     why: _Withholding,
     strategy: PersistenceStrategy,
@@ -232,3 +304,139 @@ def _withheld(
         fallback_summary=policy.fallback_summary,
         error=guided(why.error_class, phase=Phase.PERSIST_RESULT, message=why.message, effects=policy.effects),
     )
+
+
+def apply_plan(
+    plan: PersistencePlan,
+    result: ToolResult,
+    stored_ref: Ref | None,
+    *,
+    decision_id: PersistenceId,
+    created_at: Timestamp,
+) -> tuple[ToolResult, ResultPersistence]:
+    """Return the result as it is delivered, and the record of the decision.
+
+    `stored_ref` names the stored payload of the plan. If the plan has a payload and `stored_ref` is none, storing
+    failed, and the delivered result is an error.
+    """
+    document = document_of(result)
+    error = plan.error
+    if plan.payload is not None and stored_ref is None:
+        error = _not_persistable(document)
+    shown: str | None = None
+    if error is not None:
+        delivered = _with_error(result, error, plan.fallback_summary)
+    elif plan.payload is not None and stored_ref is not None:
+        shown = plan.preview or ""
+        delivered = _with_preview(result, document, shown, stored_ref)
+    else:
+        delivered = result
+    decision = ResultPersistence(
+        decision_id=decision_id,
+        invocation_id=result.invocation_id,
+        result_id=result.result_id,
+        strategy=plan.strategy if error is plan.error else PersistenceStrategy.DROP_WITH_REASON,
+        threshold=plan.threshold,
+        original_size_bytes=document.size_bytes,
+        preview_size_bytes=None if shown is None else len(shown.encode()),
+        persisted_ref=stored_ref if shown is not None else None,
+        redaction_state=result.redaction_state,
+        reason=plan.reason if error is plan.error else "not_persistable",
+        created_at=created_at,
+    )
+    return replace(delivered, persistence_refs=(*(result.persistence_refs or ()), decision_id)), decision
+
+
+def _with_preview(result: ToolResult, document: ResultDocument, shown: str, ref: Ref) -> ToolResult:
+    """Replace the text of a result by a preview; items that only point to something stay."""
+    stored = ContentItem(type=ContentClass.PERSISTED_OUTPUT_REF, ref=ref, media_type=ref.media_type)
+    return replace(
+        result,
+        content=(stored, *document.refs),
+        structured_content=UNSET,
+        model_facing_content=(text_item(shown), *document.model_refs),
+        native_output_ref=result.native_output_ref or ref.id,
+    )
+
+
+def _with_error(result: ToolResult, error: ToolError, fallback_summary: str | None) -> ToolResult:
+    """Replace the content of a result by an error; a call that failed before keeps its own error."""
+    if result.is_error and result.error is not None:
+        error = result.error
+    status = outcome_of(error).result_status
+    text = error_text(error)
+    return replace(
+        result,
+        status=status,
+        is_error=status.is_error,
+        content=(),
+        structured_content=UNSET,
+        model_facing_content=(text_item(text if fallback_summary is None else f"{fallback_summary}\n{text}"),),
+        empty_result=None,
+        ui_facing_rendering=UNSET,
+        transcript_search_text=None,
+        summary=summary_of(error),
+        error=error,
+    )
+
+
+def _not_persistable(document: ResultDocument) -> ToolError:
+    return guided(
+        ErrorClass.RESULT_TOO_LARGE,
+        phase=Phase.PERSIST_RESULT,
+        message=f"the output has {document.size_bytes} bytes, which is too much to inline, and could not be stored",
+        code="not_persistable",
+    )
+
+
+def with_stored_output(failure: Mapped, payloads: tuple[Payload, ...]) -> Mapped:
+    """Return a failed result that names the output of the call, which is the first of the payloads."""
+    if not payloads:
+        return failure
+    result = replace(failure.result, native_output_ref=payloads[0].ref.id)
+    return replace(failure, result=result, payloads=payloads, needs_decision=True)
+
+
+def mapped_payloads(mapped: Mapped) -> tuple[Payload, ...]:
+    """Return a mapped output as payloads, its text first; a fully redacted output has no text."""
+    state = mapped.result.redaction_state or RedactionState.NONE
+    document = document_of(mapped.result)
+    if state is RedactionState.FULL or not document.text:
+        return mapped.payloads
+    data = document.text.encode()
+    text = payload_of(data, media_type=document.media_type, relation=_NATIVE_OUTPUT, redaction_state=state)
+    return text, *mapped.payloads
+
+
+def native_payloads(
+    output: object,
+    *,
+    redactor: Redactor | None = None,
+    scrubber: Scrubber | None = None,
+    relation: str = _NATIVE_OUTPUT,
+) -> tuple[Payload, ...]:
+    """Return native output as a JSON payload, followed by its media; it is redacted and scrubbed like a result.
+
+    A value without a JSON form is replaced by the name of its type.
+
+    Raises:
+        ToolFailure: result_mapping_failed; the output cannot be read, or has too many values.
+    """
+    media = MediaExtractor(scrubber)
+
+    def cleaned(part: object) -> Json:
+        plain = to_jsonable_leniently(part, media)
+        if redactor is not None:
+            media.discard(redactor.find(plain))
+            plain = redactor.redact(plain)
+        return media.value(plain)
+
+    if isinstance(output, NativeOutput):
+        # Sensitive paths start at the root of a value. Content has no such root, so it is left out.
+        parts = {"value": output.value, "structured_content": output.structured_content}
+        parts |= {"content": output.content or UNSET} if redactor is None else {}
+        document: Json = {name: cleaned(part) for name, part in parts.items() if part is not UNSET}
+    else:
+        document = cleaned(output)
+    payload = payload_of(encode(document), media_type=JSON, relation=relation)
+    return payload, *media.payloads

@@ -1,128 +1,228 @@
-"""Previews that help a model: what there is, what is where, head and tail, and exactly how to read more."""
+"""Preview of text that is too large to inline: its head, its tail, and the call that reads the rest."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
-from agenttool.records import UNSET, ClosedEnum, ContentClass, Json, UnsetType
-from agenttool.results.excerpt import Excerpt, count_lines, excerpt
-from agenttool.results.outline import (
-    outline_diff,
-    outline_members,
-    outline_table,
-    outline_troubles,
-    shape_of,
-)
-from agenttool.results.plain import encode
-from agenttool.results.wording import shorten
+from agenttool.records import Json, Part
+from agenttool.results.jsonable import encode
 
 READ_RESULT = "read_result"
-"""The tool that reads stored output back, unless a deployment names another."""
+"""The default name of the tool that reads stored output."""
 
-_LINES_AT_ONCE = 200
-_CHARS_AT_ONCE = 4000
-_DELIMITERS = ("\t", ",", ";", "|")
-_ROWS_LOOKED_AT = 5
+MAX_CHARS = 20_000
+"""How many characters one call of that tool returns at most."""
+
+LINES_AT_ONCE = 200
+CHARS_AT_ONCE = 4_000
+
+_MAX_LINE_CHARS = 300
+_MEAN_LINE_CHARS = 1000
+_GAP_CHARS = 80
 
 
-class PreviewKind(ClosedEnum):
-    """What a text is, for whoever has to show a part of it."""
+class Excerpt(Part, frozen=True, kw_only=True):
+    """The visible part of a text, and the range that is missing from it.
 
-    TEXT = "text"
-    LOG = "log"
-    JSON = "JSON"
-    TABLE = "table"
-    DIFF = "diff"
+    The range is half open. It counts lines from 1 if `in_lines` is set, and characters from 0 otherwise.
+    """
+
+    text: str
+    missing_from: int
+    missing_to: int
+    in_lines: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadHint:
-    """How whoever reads a preview can read more: the name of the tool, and what to ask it for."""
+    """Names the tool and the stored payload with which a model can read the rest."""
 
     payload_id: str
     tool: str = READ_RESULT
 
-    def sentence(self, part: Excerpt) -> str:
-        """Spell one call that gives the first part that is not shown."""
+    def next_call(self, part: Excerpt) -> str:
+        """Return a sentence with the call that reads the first missing part."""
         if part.in_lines:
-            end = min(part.missing_from + _LINES_AT_ONCE, part.missing_to) - 1
-            stretch: dict[str, Json] = {"start_line": part.missing_from, "end_line": end}
-        else:
-            stretch = {"offset": part.missing_from, "limit": _CHARS_AT_ONCE}
-        arguments = encode({"payload_id": self.payload_id, **stretch}).decode()
-        return f"To read more, call {self.tool} with {arguments}"
+            end = min(part.missing_from + LINES_AT_ONCE, part.missing_to) - 1
+            return f"To read more, {self._call(start_line=part.missing_from, end_line=end)}"
+        return f"To read more, {self._call(offset=part.missing_from, limit=CHARS_AT_ONCE)}"
 
-    def whole(self) -> str:
-        """Spell one call that reads from the beginning."""
-        arguments = encode({"payload_id": self.payload_id, "offset": 0, "limit": _CHARS_AT_ONCE}).decode()
-        return f"To read it, call {self.tool} with {arguments}"
+    def first_call(self) -> str:
+        """Return a sentence with the call that reads from the beginning."""
+        return f"To read it, {self._call(offset=0, limit=CHARS_AT_ONCE)}"
 
-
-def kind_of(text: str, *, content_class: ContentClass = ContentClass.TEXT, media_type: str = "") -> PreviewKind:
-    """Tell what a text is by what it was declared as, or by how it begins."""
-    is_diff = text.startswith(("diff --git ", "Index: ")) or (text.startswith("--- ") and "\n+++ " in text[:2000])
-    if content_class is ContentClass.DIFF or is_diff:
-        return PreviewKind.DIFF
-    if content_class is ContentClass.LOG:
-        return PreviewKind.LOG
-    is_table = media_type.startswith(("text/csv", "text/tab-separated")) or delimiter_of(text) is not None
-    return PreviewKind.TABLE if is_table else PreviewKind.TEXT
+    def _call(self, **numbers: int) -> str:
+        return f"call {self.tool} with {_spell({'payload_id': self.payload_id, **numbers})}"
 
 
-def delimiter_of(text: str) -> str | None:
-    """Find what separates the columns of a table: it stands equally often, twice at least, in each first row."""
-    rows = text[:10_000].split("\n")[:_ROWS_LOOKED_AT]
-    for delimiter in _DELIMITERS:
-        counts = {row.count(delimiter) for row in rows}
-        if len(rows) == _ROWS_LOOKED_AT and len(counts) == 1 and min(counts) > 1:
-            return delimiter
-    return None
+def preview(text: str, *, budget: int, hint: ReadHint | None = None) -> str:
+    """Return a title, the head and the tail of a text, and the hint, in at most `budget` characters."""
+    title = f"[{count_lines(text)} lines, {len(text)} characters; this is a preview]"
+    longest = Excerpt(text="", missing_from=len(text), missing_to=2 * len(text), in_lines=True)
+    reserved = len(title) + (len(hint.next_call(longest)) if hint else 0) + 3
+    part = head_and_tail(text, max(budget - reserved, 0))
+    last = [hint.next_call(part)] if hint and part.missing_from < part.missing_to else []
+    shown = "\n".join(each for each in [title, part.text, *last] if each)
+    if len(shown) <= budget:
+        return shown
+    # The hint is worth more than the title: with it, a model can still read the text.
+    return "".join(last)[:budget] or title[:budget]
 
 
-def preview(
-    text: str,
-    *,
-    budget: int,
-    hint: ReadHint | None = None,
-    kind: PreviewKind = PreviewKind.TEXT,
-    value: Json | UnsetType = UNSET,
-) -> str:
-    """Show the most useful part of a text in at most `budget` characters.
+def count_lines(text: str) -> int:
+    """Count lines as an editor does: a line end at the end of the text starts no further line."""
+    return text.count("\n") + (0 if text.endswith("\n") else 1) if text else 0
 
-    `value` is the JSON value that the text spells, if it spells one: it is then shown by its shape and its members.
+
+def head_and_tail(text: str, room: int) -> Excerpt:
+    """Return head and tail in `room` characters: numbered lines, or bare characters if lines are very long."""
+    lines = count_lines(text)
+    has_lines = lines > 1 and len(text) <= lines * _MEAN_LINE_CHARS
+    return _by_lines(text, lines, room) if has_lines else _by_characters(text, room)
+
+
+def _by_lines(text: str, total: int, room: int) -> Excerpt:
+    width = len(str(total))
+    everything = _numbered(enumerate(_lines_forward(text), 1), width, room + 1)
+    if len(everything) == total:
+        return Excerpt(text="\n".join(everything), missing_from=total + 1, missing_to=total + 1, in_lines=True)
+    usable = max(room - _GAP_CHARS, 0)
+    head = _numbered(enumerate(_lines_forward(text), 1), width, usable * 2 // 3)
+    left = usable - sum(len(line) + 1 for line in head)
+    tail = _numbered(((total - at, line) for at, line in enumerate(_lines_backward(text))), width, left)[::-1]
+    start, end = len(head) + 1, total - len(tail) + 1
+    gap = f"… lines {start} to {end - 1} of {total} are left out …"
+    shown = "\n".join([*head, gap, *tail])
+    return Excerpt(text=shown[: max(room, 0)], missing_from=start, missing_to=end, in_lines=True)
+
+
+def _lines_forward(text: str) -> Iterator[str]:
+    """Yield lines from the first without splitting the whole text: few of them are used."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end + 1
+
+
+def _lines_backward(text: str) -> Iterator[str]:
+    """Yield lines from the last without splitting the whole text."""
+    end = len(text) - text.endswith("\n")
+    while end >= 0:
+        start = text.rfind("\n", 0, end)
+        yield text[start + 1 : end]
+        end = start
+
+
+def _numbered(lines: Iterable[tuple[int, str]], width: int, room: int) -> list[str]:
+    """Return as many numbered lines as fit, in the given order."""
+    fitting: list[str] = []
+    for number, line in lines:
+        shown = f"{number:>{width}}| {_cut(line.removesuffix(chr(13)))}"
+        room -= len(shown) + 1
+        if room < 0:
+            break
+        fitting.append(shown)
+    return fitting
+
+
+def _cut(line: str) -> str:
+    more = len(line) - _MAX_LINE_CHARS
+    return line if more <= 0 else f"{line[:_MAX_LINE_CHARS]}… ({more} more characters)"
+
+
+def _by_characters(text: str, room: int) -> Excerpt:
+    if len(text) <= room:
+        return Excerpt(text=text, missing_from=len(text), missing_to=len(text), in_lines=False)
+    visible = max(room - _GAP_CHARS, 0)
+    start, end = visible - visible // 3, len(text) - visible // 3
+    gap = f"\n… characters {start} to {end} of {len(text)} are left out …\n"
+    shown = (text[:start] + gap + text[end:])[: max(room, 0)]
+    return Excerpt(text=shown, missing_from=start, missing_to=end, in_lines=False)
+
+
+@dataclass(slots=True, kw_only=True)
+class TextRange:
+    """Collects one range of a text that arrives in pieces: lines counted from 1, or characters from 0.
+
+    Attributes:
+        first: the first line or character.
+        count: how many of them are wanted.
+        has_more: the text continues after the range.
     """
-    if value is not UNSET:
-        kind = PreviewKind.JSON
-    title = f"[{kind}, {count_lines(text)} lines, {len(text)} characters; this is a preview]"
-    worst = Excerpt(text="", missing_from=len(text), missing_to=2 * len(text), in_lines=True)
-    reserved = len(title) + (len(hint.sentence(worst)) if hint else 0) + 3
-    room = max(budget - reserved, 0)
-    outline = shorten(_outline(text, kind, value), room * 2 // 5)
-    part = _body(text, value, room - len(outline))
-    last = [hint.sentence(part)] if hint and part.missing_from < part.missing_to else []
-    shown = "\n".join(each for each in [title, outline, part.text, *last] if each)
-    return shown if len(shown) <= budget else _squeezed(title, last, budget)
+
+    first: int
+    count: int
+    in_lines: bool
+    has_more: bool = False
+    _to_skip: int = field(init=False)
+    _taken: list[str] = field(default_factory=list[str])
+    _chars: int = 0
+    _line_ends: int = 0
+
+    def __post_init__(self) -> None:
+        """Compute how many lines or characters precede the range."""
+        self._to_skip = self.first - 1 if self.in_lines else self.first
+
+    def feed(self, piece: str) -> bool:
+        """Collect what belongs to the range; return whether another piece is needed."""
+        piece = self._after_skipped(piece)
+        room = min(MAX_CHARS - self._chars, self._wanted_length(piece))
+        part = piece[:room]
+        self._taken.append(part)
+        self._chars += len(part)
+        self._line_ends += part.count("\n")
+        self.has_more = len(piece) > len(part)
+        return not self.has_more
+
+    def _after_skipped(self, piece: str) -> str:
+        if not self.in_lines:
+            skipped = min(self._to_skip, len(piece))
+            self._to_skip -= skipped
+            return piece[skipped:]
+        line_ends = piece.count("\n")
+        if line_ends < self._to_skip:
+            self._to_skip -= line_ends
+            return ""
+        at = _after_line_ends(piece, self._to_skip)
+        self._to_skip = 0
+        return piece[at:]
+
+    def _wanted_length(self, piece: str) -> int:
+        if not self.in_lines:
+            return self.count - self._chars
+        missing = self.count - self._line_ends
+        return _after_line_ends(piece, missing) if piece.count("\n") >= missing else len(piece)
+
+    def render(self, payload_id: str, tool: str) -> str:
+        """Return the text with a last line that names the range and the call for the next one."""
+        text = "".join(self._taken)
+        unit = "line" if self.in_lines else "character"
+        if not text:
+            return f"[the stored output ends before {unit} {self.first}]"
+        whole_lines = self._line_ends + (not text.endswith("\n"))
+        last = self.first + (whole_lines if self.in_lines else self._chars) - 1
+        shown = f"{text}{'' if text.endswith(chr(10)) else chr(10)}[{unit}s {self.first} to {last}"
+        if not self.has_more:
+            return f"{shown}, the end]"
+        if self.in_lines and self._line_ends == 0:
+            return f"{shown}: a line of more than {MAX_CHARS} characters; read it by offset and limit]"
+        return f"{shown}; to continue, call {tool} with {_spell(self._next(payload_id))}]"
+
+    def _next(self, payload_id: str) -> dict[str, Json]:
+        if not self.in_lines:
+            return {"payload_id": payload_id, "offset": self.first + self._chars, "limit": self.count}
+        start = self.first + self._line_ends
+        return {"payload_id": payload_id, "start_line": start, "end_line": start + self.count - 1}
 
 
-def _squeezed(title: str, last: list[str], budget: int) -> str:
-    """Give up what is shown before how to read it."""
-    told = "\n".join([title, *last])
-    return told if len(told) <= budget else "".join(last)[:budget] or title[:budget]
+def _after_line_ends(text: str, count: int) -> int:
+    """Return the offset after the first `count` line ends, which the text must have."""
+    at = 0
+    for _ in range(count):
+        at = text.index("\n", at) + 1
+    return at
 
 
-def _outline(text: str, kind: PreviewKind, value: Json | UnsetType) -> str:
-    match kind:
-        case PreviewKind.JSON:
-            return "" if value is UNSET else f"shape: {shape_of(value)}"
-        case PreviewKind.TABLE:
-            return outline_table(text, delimiter_of(text) or ",")
-        case PreviewKind.DIFF:
-            return outline_diff(text)
-        case PreviewKind.TEXT | PreviewKind.LOG:
-            return outline_troubles(text)
-
-
-def _body(text: str, value: Json | UnsetType, room: int) -> Excerpt:
-    if value is UNSET:
-        return excerpt(text, room)
-    shown = outline_members(value, room)
-    missing = 0 if shown != text else len(text)
-    return Excerpt(text=shown, missing_from=missing, missing_to=len(text), in_lines=False)
+def _spell(arguments: dict[str, Json]) -> str:
+    return encode(arguments).decode()

@@ -1,76 +1,105 @@
-"""Sensitive fields: compiled once per tool, taken out of whatever leaves the call."""
+"""Removal of sensitive fields, secret values and stack traces from everything that leaves a call."""
 
+import base64
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeVar, cast
+from urllib.parse import quote, quote_plus
 
-from agenttool.codec import json_bytes, parse_object
+from agenttool.codec import json_bytes, parse_object, sorted_json
 from agenttool.errors import RecordError
-from agenttool.records import Json
+from agenttool.records import Json, Part, replace
+from agenttool.results.payloads import PAYLOAD_SCHEME
 from agenttool.schema.explain import pointer_of
 
 MARKER = "[redacted]"
-"""What stands where something was taken out. It says nothing of what stood there, not even a digest: that of a short
-secret can be guessed."""
+"""Replaces a removed value. It holds no digest: a short secret could be guessed from one."""
+
+MAX_MESSAGE_CHARS = 2000
+"""How many characters of a message are passed on."""
 
 _INDEX = re.compile(r"\[([^\[\]]*)\]")
 _WHOLE = ("", "$", "*", "/*")
 
+# Shorter values occur in too many ordinary words.
+_MIN_SECRET_CHARS = 4
+_MIN_BASE64_CORE = 8
+_OWN_FIELDS = frozenset({"result_id", "invocation_id", "schema_version", "created_at", "digest", "media_type", "phase"})
+
+# A trace can be long and its last line short, so more text is read than is returned.
+_READ_PER_CHAR = 10
+_READ_AT_LEAST = 1000
+_INDENTS = frozenset(" \t+|")
+_TERMINAL_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|.)")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_TRACE = re.compile(r"[ \t+|]*(?:Exception Group )?Traceback \(most recent call last\):")
+_FRAME = re.compile(r"at \S+:\d+(?::\d+)?$|File \".*\", line \d+|goroutine \d+ \[")
+_CHAINS = (
+    "During handling of the above exception, another exception occurred:",
+    "The above exception was the direct cause of the following exception:",
+)
+_BLANK_LINES = re.compile(r"\n{3,}")
+
+_P = TypeVar("_P", bound=Part)
+
 
 @dataclass(slots=True)
-class _Place:
-    """Where some paths go on: by member or item, by any of them, or not at all because one ends here."""
+class _PathNode:
+    """One node of the tree of sensitive paths; `ends` means that a path ends here."""
 
-    steps: "dict[str, _Place]" = field(default_factory=dict[str, "_Place"])
+    steps: "dict[str, _PathNode]" = field(default_factory=dict[str, "_PathNode"])
     ends: bool = False
 
-    def grow(self, steps: list[str]) -> None:
-        place = self
+    def add(self, steps: list[str]) -> None:
+        node = self
         for step in steps:
-            place = place.steps.setdefault(step, _Place())
-        place.ends = True
+            node = node.steps.setdefault(step, _PathNode())
+        node.ends = True
 
-    def after(self, step: str) -> "list[_Place]":
+    def after(self, step: str) -> "list[_PathNode]":
         return [self.steps[each] for each in (step, "*") if each in self.steps]
 
 
-_Places = tuple[_Place, ...]
+_PathNodes = tuple[_PathNode, ...]
 
 
 class Redactor:
-    """Takes the values at sensitive places out of JSON values; what it does not touch is shared, not copied."""
+    """Replaces the values at sensitive places of JSON values; the rest is shared with the input, not copied."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         """Compile paths; see `compile_redactor`."""
         self._paths = tuple(paths)
-        self._root = _Place()
+        self._root = _PathNode()
         self._names: set[str] = set()
         self.is_whole = False
         for path in self._paths:
             self._add(path)
-        self._start: _Places = (self._root,) if self._root.steps else ()
+        self._start: _PathNodes = (self._root,) if self._root.steps else ()
 
     def _add(self, path: str) -> None:
         if path in _WHOLE:
             self.is_whole = True
         elif path.startswith("/"):
-            self._root.grow([step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/")])
+            self._root.add([step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/")])
         else:
             self._names.add(path)
             steps = [step for step in _INDEX.sub(r".\1", path).removeprefix("$").split(".") if step]
             if len(steps) > 1:
-                self._root.grow(steps)
+                self._root.add(steps)
             else:
                 self._names.update(steps)
 
-    def and_also(self, paths: Iterable[str]) -> "Redactor":
-        """Give one that takes out more."""
+    def with_paths(self, paths: Iterable[str]) -> "Redactor":
+        """Return a redactor for these paths and its own."""
         return Redactor((*self._paths, *paths))
 
     def redact(self, value: Json) -> Json:
-        """Give the value with the marker at every sensitive place, or the very same value if there was none.
+        """Return the value with the marker at every sensitive place, or the same object if there is none.
 
-        A value too deep to be looked through is taken out as a whole.
+        A value that is nested too deeply to be searched is replaced as a whole.
         """
         if self.is_whole:
             return MARKER
@@ -80,24 +109,24 @@ class Redactor:
             return MARKER
 
     def find(self, value: Json) -> list[Json]:
-        """Collect the values at sensitive places, as they are: what must be seen nowhere else."""
+        """Return the values at sensitive places, unchanged."""
         found: list[Json] = [value] if self.is_whole else []
-        rest: list[tuple[Json, _Places]] = [] if self.is_whole else [(value, self._start)]
+        rest: list[tuple[Json, _PathNodes]] = [] if self.is_whole else [(value, self._start)]
         while rest:
-            outer, places = rest.pop()
+            outer, nodes = rest.pop()
             for step, item in _members(outer):
-                inner = self._inner(step, places, through=isinstance(outer, list))
+                inner = self._inner(step, nodes, through=isinstance(outer, list))
                 if inner is None:
                     found.append(item)
                 else:
                     rest.append((item, inner))
         return found
 
-    def _redacted(self, value: Json, places: _Places) -> Json:
+    def _redacted(self, value: Json, nodes: _PathNodes) -> Json:
         if isinstance(value, dict):
             changed: dict[str, Json] = {}
             for key, item in value.items():
-                inner = self._inner(key, places, through=False)
+                inner = self._inner(key, nodes, through=False)
                 new = MARKER if inner is None else self._redacted(item, inner)
                 if new is not item:
                     changed[key] = new
@@ -105,7 +134,7 @@ class Redactor:
         if isinstance(value, list):
             items = value
             for at, item in enumerate(value):
-                inner = self._inner(str(at), places, through=True) if places else places
+                inner = self._inner(str(at), nodes, through=True) if nodes else nodes
                 new = MARKER if inner is None else self._redacted(item, inner)
                 if new is not item:
                     items = list(value) if items is value else items
@@ -113,16 +142,16 @@ class Redactor:
             return items
         return value
 
-    def _inner(self, step: str, places: _Places, *, through: bool) -> _Places | None:
-        """Go one step down; nothing comes back where a path ends. A path goes through lists that it does not name."""
+    def _inner(self, step: str, nodes: _PathNodes, *, through: bool) -> _PathNodes | None:
+        """Return the nodes one step down, or none where a path ends; a path passes through lists it does not name."""
         if not through and step in self._names:
             return None
-        if not places:
-            return places
-        inner = tuple(found for place in places for found in place.after(step))
-        if any(place.ends for place in inner):
+        if not nodes:
+            return nodes
+        inner = tuple(found for node in nodes for found in node.after(step))
+        if any(node.ends for node in inner):
             return None
-        return (*inner, *places) if through else inner
+        return (*inner, *nodes) if through else inner
 
 
 def _members(value: Json) -> Iterable[tuple[str, Json]]:
@@ -132,31 +161,31 @@ def _members(value: Json) -> Iterable[tuple[str, Json]]:
 
 
 def compile_redactor(paths: Iterable[str] | None) -> Redactor | None:
-    """Compile the sensitive places of one tool; a tool without any gets none, and pays nothing.
+    """Compile the sensitive places of one tool; return none if there are none.
 
     A place is a name (`password`, on any level), a dotted path (`user.token`, `keys[*].secret`) or a JSON pointer
-    (`/user/token`), both from the root; `*` is any item or member, and the empty path is everything. A name with a dot
-    in it is read both ways: what could be meant is hidden.
+    (`/user/token`), both from the root. `*` is any item or member, and the empty path is everything. A name with a
+    dot is read both as a name and as a path.
     """
     listed = list(paths or ())
     return Redactor(listed) if listed else None
 
 
-def restored(after: Json, before: Json) -> Json:
-    """Put back what someone was not shown: a marker that they left standing means the value that was there."""
+def restore_redacted(after: Json, before: Json) -> Json:
+    """Return an edited value in which each marker is replaced by the original value at its place."""
     if after == MARKER:
         return before
     if isinstance(after, dict) and isinstance(before, dict):
-        return {name: restored(value, before.get(name)) for name, value in after.items()}
+        return {name: restore_redacted(value, before.get(name)) for name, value in after.items()}
     if isinstance(after, list) and isinstance(before, list) and len(after) == len(before):
-        return [restored(value, before[place]) for place, value in enumerate(after)]
+        return [restore_redacted(value, before[place]) for place, value in enumerate(after)]
     return after
 
 
-def refuse_misplaced(after: Json, shown: Json) -> None:
-    """Refuse a changed value with a marker where none was shown: nobody knows what it would mean.
+def reject_moved_markers(after: Json, shown: Json) -> None:
+    """Reject an edited value with a marker at a place where the shown value had none.
 
-    What is no JSON has no such place; whoever reads it will say what is wrong with it.
+    A value that is not JSON is ignored here; the code that reads it reports the error.
 
     Raises:
         RecordError: names the first such place.
@@ -165,21 +194,222 @@ def refuse_misplaced(after: Json, shown: Json) -> None:
         own = parse_object(json_bytes(after))
     except RecordError:
         return
-    for steps in _misplaced(own, shown, ()):
-        told = "what was redacted cannot be moved; leave it where it was shown, or write a value there"
-        raise RecordError(told, pointer=pointer_of(steps))
+    for steps in _moved_markers(own, shown, ()):
+        message = "a redacted value cannot be moved; leave the marker where it was shown, or write a value there"
+        raise RecordError(message, pointer=pointer_of(steps))
 
 
-def _misplaced(after: Json, shown: Json, steps: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+def _moved_markers(after: Json, shown: Json, steps: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
     if after == MARKER:
         if shown != MARKER:
             yield steps
     elif isinstance(after, dict):
         known = shown if isinstance(shown, dict) else {}
         for name, value in after.items():
-            yield from _misplaced(value, known.get(name), (*steps, name))
+            yield from _moved_markers(value, known.get(name), (*steps, name))
     elif isinstance(after, list):
-        # Of a list that grew or shrank nobody can tell which item is which.
+        # The items of a list that grew or shrank cannot be matched with the original items.
         known = shown if isinstance(shown, list) and len(shown) == len(after) else [None] * len(after)
         for place, value in enumerate(after):
-            yield from _misplaced(value, known[place], (*steps, place))
+            yield from _moved_markers(value, known[place], (*steps, place))
+
+
+class Scrubber:
+    """Masks the secrets of one call, in clear and as written in URLs, JSON, base64 and Python."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        """Compile the secrets; see `compile_scrubber`."""
+        self.secrets = frozenset(secrets)
+        spellings = {each for secret in self.secrets for each in _spellings(secret)}
+        # The longest first, so that no part of a longer spelling remains.
+        self._spellings = sorted(spellings, key=lambda each: (-len(each), each))
+        self._masks = [(each.encode(), b"*" * len(each.encode())) for each in self._spellings]
+
+    def merged_with(self, other: "Scrubber | None") -> "Scrubber":
+        """Return a scrubber for the secrets of both."""
+        return self if other is None else Scrubber(self.secrets | other.secrets)
+
+    def text(self, text: str) -> str:
+        """Mask every secret in a text; return the same object if there is none."""
+        for spelling in self._spellings:
+            if spelling in text:
+                text = text.replace(spelling, MARKER)
+        return text
+
+    def data(self, data: bytes) -> bytes:
+        """Mask every secret in bytes without moving any other byte."""
+        for spelling, mask in self._masks:
+            if spelling in data:
+                data = data.replace(spelling, mask)
+        return data
+
+    def value(self, value: Json) -> Json:
+        """Mask every secret in a JSON value, names and numbers included; return the same object if there is none.
+
+        A value that is nested too deeply to be searched is masked as a whole.
+        """
+        try:
+            return self._value(value)
+        except RecursionError:
+            return MARKER
+
+    def _value(self, value: Json) -> Json:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            items = [self._value(item) for item in value]
+            return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
+        if isinstance(value, dict):
+            members = [(self.text(key), self._value(item)) for key, item in value.items()]
+            pairs = zip(members, value.items(), strict=True)
+            is_clean = all(new[0] is old[0] and new[1] is old[1] for new, old in pairs)
+            return value if is_clean else dict(members)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            spelled = repr(value)
+            return value if self.text(spelled) is spelled else MARKER
+        return value
+
+    def part(self, part: _P) -> _P:
+        """Mask every secret in the free text of a record; ids, times, digests and enum values stay."""
+        changed: dict[str, object] = {}
+        for name in part.__struct_fields__:
+            before = cast("object", getattr(part, name))
+            after = before if name in _OWN_FIELDS else self._member(before)
+            if after is not before:
+                changed[name] = after
+        return replace(part, **changed) if changed else part
+
+    def _member(self, member: object) -> object:
+        if isinstance(member, str):
+            is_own = isinstance(member, Enum) or member.startswith(PAYLOAD_SCHEME)
+            return member if is_own else self.text(member)
+        if isinstance(member, Part):
+            return self.part(member)
+        if isinstance(member, tuple):
+            items = cast("tuple[object, ...]", member)
+            scrubbed = tuple(self._member(item) for item in items)
+            return scrubbed if any(new is not item for new, item in zip(scrubbed, items, strict=True)) else items
+        if isinstance(member, dict | list):
+            return self.value(cast("Json", member))
+        return member
+
+
+def compile_scrubber(secrets: Iterable[Json]) -> Scrubber | None:
+    """Compile the values of sensitive fields; return none if no value is long enough to search for."""
+    texts = {text for secret in secrets for text in _leaves(secret) if _is_searchable(text)}
+    return Scrubber(texts) if texts else None
+
+
+def _is_searchable(text: str) -> bool:
+    # A part of the marker occurs in every marker.
+    return len(text) >= _MIN_SECRET_CHARS and text not in MARKER and not text.isspace()
+
+
+def _leaves(secret: Json) -> list[str]:
+    """Return every text and number inside a sensitive value, and each text as `clean_message` writes it."""
+    found: list[str] = []
+    rest: list[Json] = [secret]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict):
+            rest.extend(value.values())
+        elif isinstance(value, list):
+            rest.extend(value)
+        elif isinstance(value, str):
+            found += [value, clean_message(value, limit=len(value) + 1)]
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found.append(repr(value))
+    return found
+
+
+def _spellings(secret: str) -> set[str]:
+    data = secret.encode("utf-8", "surrogatepass")
+    escaped = {json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    if is_unicode(secret):
+        escaped.add(sorted_json(secret).decode()[1:-1])
+    quoted = {quote(data, safe=""), quote(data), quote_plus(data)}
+    spellings = {
+        secret,
+        *escaped,
+        *(json.dumps(each)[1:-1] for each in escaped),
+        *quoted,
+        *(_lower_hex(each) for each in quoted),
+        repr(secret)[1:-1],
+        *_base64_cores(data),
+    }
+    return {each for each in spellings if _is_searchable(each) and is_unicode(each)}
+
+
+def _lower_hex(quoted: str) -> str:
+    head, *parts = quoted.split("%")
+    return "%".join([head, *(part[:2].lower() + part[2:] for part in parts)])
+
+
+def _base64_cores(data: bytes) -> set[str]:
+    """Return the base64 text of a secret, alone and as part of longer data at any of the three offsets."""
+    alone = base64.b64encode(data).decode().rstrip("=")
+    cores = {alone}
+    for offset in range(3):
+        coded = base64.b64encode(bytes(offset) + data).decode().rstrip("=")
+        first = (0, 2, 3)[offset]
+        # The last character shares its bits with the next byte, unless the bytes end on a group.
+        last = len(coded) if (offset + len(data)) % 3 == 0 else len(coded) - 1
+        core = coded[first:last]
+        if len(core) >= _MIN_BASE64_CORE:
+            cores.add(core)
+    return cores | {core.replace("+", "-").replace("/", "_") for core in cores}
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether a text can be encoded: a lone surrogate cannot."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def clean_message(text: str, *, limit: int = MAX_MESSAGE_CHARS) -> str:
+    """Return a message without stack traces and control characters, in at most `limit` characters (AT-ERR-15).
+
+    A lone surrogate becomes a question mark, so that the message can be encoded.
+    """
+    text = shorten(text, _READ_PER_CHAR * limit + _READ_AT_LEAST)
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()
+    if "\x1b" in text:
+        text = _TERMINAL_CODES.sub("", text)
+    text = _CONTROLS.sub("", text.replace("\r\n", "\n"))
+    if "\n" in text:
+        text = _BLANK_LINES.sub("\n\n", "\n".join(_without_traces(text.split("\n"))))
+    return shorten(text.strip(), limit)
+
+
+def _without_traces(lines: list[str]) -> Iterator[str]:
+    """Skip stack traces: every indented line after the head of a trace belongs to it."""
+    in_trace = False
+    for line in lines:
+        if _TRACE.match(line):
+            in_trace = True
+        elif not (in_trace and line[:1] in _INDENTS) and not _is_frame(line.strip()):
+            in_trace = False
+            yield line
+
+
+def _is_frame(line: str) -> bool:
+    is_call = line.startswith("at ") and line.endswith(")") and "(" in line
+    return is_call or line in _CHAINS or _FRAME.match(line) is not None
+
+
+def shorten(text: str, limit: int) -> str:
+    """Cut the middle out of a text and write how much is missing; return at most `limit` characters."""
+    if len(text) <= limit:
+        return text
+    note = f" … ({len(text) - limit} or more characters left out) … "
+    room = limit - len(note)
+    if room <= 0:
+        return text[:limit]
+    tail = room // 4
+    return text[: room - tail] + note + text[len(text) - tail :]

@@ -13,7 +13,7 @@ from agenttool.pipeline.started import ENDED_EARLY, carry, end_early, pause
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
-from agenttool.results.failure import completed
+from agenttool.results.failure import complete_error
 from agenttool.scheduler.retry import Attempt, Repeatability, RetryRefusal, next_attempt
 
 _PHASE = Phase.EXECUTE
@@ -123,7 +123,7 @@ def _wait(call: Call, tool: Repeatability, error: ToolError, number: int) -> flo
     core = call.core
     left = call.cap_at - core.deadlines.now() if call.cap_at else call.timeout_s
     attempt = Attempt(number=number, effects_possible=True, seconds_left=left)
-    found = next_attempt(completed(error), attempt, tool=tool, policy=core.retry, random=core.random)
+    found = next_attempt(complete_error(error), attempt, tool=tool, policy=core.retry, random=core.random)
     return None if isinstance(found, RetryRefusal) or call.abort_reason is not None else found
 
 

@@ -5,10 +5,9 @@ from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.failed import failed
 from agenttool.records import Phase, ResultId
-from agenttool.results.mapping import Mapped, map_output
-from agenttool.results.native import keeping, native_payload
-from agenttool.results.plan import PLAIN, MappingPlan
-from agenttool.results.refs import Payload
+from agenttool.results.mapping import PLAIN, Mapped, MappingPlan, map_output
+from agenttool.results.payloads import Payload
+from agenttool.results.persistence import native_payloads, with_stored_output
 
 _PHASE = Phase.MAP_RESULT
 
@@ -21,7 +20,7 @@ def map_result(call: Call, output: object) -> Mapped:
     try:
         return map_output(output, plan, call.invocation_id, result_id, timestamp(call.core.now_ns()), call.scrubber)
     except ToolFailure as failure:
-        return keeping(failed(call, failure.error), _readable(call, plan, output))
+        return with_stored_output(failed(call, failure.error), _readable(call, plan, output))
 
 
 def _readable(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, ...]:
@@ -29,6 +28,6 @@ def _readable(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, .
     if plan.redactor is not None and plan.redactor.is_whole:
         return ()
     try:
-        return native_payload(output, redactor=plan.redactor, scrubber=call.scrubber)
+        return native_payloads(output, redactor=plan.redactor, scrubber=call.scrubber)
     except ToolFailure:
         return ()

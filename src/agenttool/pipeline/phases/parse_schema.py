@@ -66,7 +66,7 @@ def _unfit(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailure:
     misfits = tool.check_model.misfits(parsed)
     if tool.redactor is not None:
         more = [place for each in misfits for place in each.values] if len(misfits) < MAX_MISFITS else [""]
-        call.request = replace(call.request, redactor=tool.redactor.and_also(more))
+        call.request = replace(call.request, redactor=tool.redactor.with_paths(more))
     return misfit(call, told_misfits(misfits))
 
 

@@ -26,10 +26,9 @@ from agenttool.records import (
     ToolResult,
     replace,
 )
-from agenttool.results.delivery import apply_plan
 from agenttool.results.mapping import Mapped
-from agenttool.results.persistence import INLINE, PersistencePlan, decide_persistence
-from agenttool.results.refs import Payload, expire_payload, stored_at
+from agenttool.results.payloads import Payload, expire_payload, stored_at
+from agenttool.results.persistence import INLINE, PersistencePlan, apply_plan, decide_persistence
 
 _PHASE = Phase.PERSIST_RESULT
 _EVENT = HookEvent.RESULT_PERSISTENCE

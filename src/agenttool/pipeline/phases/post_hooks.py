@@ -9,7 +9,7 @@ from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.run_evidence import OutputReplaced
 from agenttool.records import UNSET, ErrorClass, HookEvent, Phase
 from agenttool.results.mapping import Mapped
-from agenttool.results.native import keeping, mapped_payloads
+from agenttool.results.persistence import mapped_payloads, with_stored_output
 
 _PHASE = Phase.POST_HOOKS
 
@@ -28,7 +28,7 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
     except ToolFailure as failure:
         kept = () if mapped.result.is_error else mapped_payloads(mapped)
-        return keeping(failed(call, failure.error), kept)
+        return with_stored_output(failed(call, failure.error), kept)
     update = next((run for run in reversed(rounds.runs) if run.reply.updated_output is not UNSET), None)
     if update is None:
         return mapped

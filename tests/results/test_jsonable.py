@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections import UserDict, deque
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import PurePosixPath
@@ -18,12 +19,12 @@ import pytest
 from hypothesis import given
 
 from agenttool.errors import ToolFailure
-from agenttool.results.lift import Lifter
-from agenttool.results.plain import MAX_DEPTH, quick_plain, to_plain, to_plain_roughly
+from agenttool.results.jsonable import MAX_DEPTH, MAX_VALUES, copy_json, to_jsonable, to_jsonable_leniently
+from agenttool.results.media import MediaExtractor
 from agenttool.testing.strategies import json_values
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(200)
-PNG_ID = Lifter().binary(PNG)
+PNG_ID = MediaExtractor().add_bytes(PNG)
 
 
 class Color(enum.Enum):
@@ -111,18 +112,22 @@ class Array:
     ],
 )
 def test_a_value_with_an_obvious_form_takes_it(value, plain):
-    assert to_plain(value, Lifter()) == plain
+    assert to_jsonable(value, MediaExtractor()) == plain
 
 
-def test_a_model_is_written_as_its_own_serializer_says_and_its_bytes_are_lifted():
-    assert to_plain(Person(name="Ada"), Lifter()) == {"fullName": "Ada", "photo": "", "password": "**********"}
-    lifter = Lifter()
-    assert to_plain(Person(name="Ada", photo=PNG), lifter)["photo"] == PNG_ID
-    assert [payload.data for payload in lifter.payloads] == [PNG]
+def test_a_model_is_written_by_its_own_serializer_and_its_bytes_are_stored():
+    assert to_jsonable(Person(name="Ada"), MediaExtractor()) == {
+        "fullName": "Ada",
+        "photo": "",
+        "password": "**********",
+    }
+    extractor = MediaExtractor()
+    assert to_jsonable(Person(name="Ada", photo=PNG), extractor)["photo"] == PNG_ID
+    assert [payload.data for payload in extractor.payloads] == [PNG]
 
 
-def test_a_secret_that_knows_that_it_is_one_is_never_written():
-    assert to_plain({"key": pydantic.SecretStr("hunter2-hunter2")}, Lifter()) == {"key": "[redacted]"}
+def test_a_secret_type_is_never_written():
+    assert to_jsonable({"key": pydantic.SecretStr("hunter2-hunter2")}, MediaExtractor()) == {"key": "[redacted]"}
 
 
 def nested(depth):
@@ -155,40 +160,89 @@ def endless():
         ([10**5000], "result_mapping_failed", "/0"),
     ],
 )
-def test_what_has_no_form_is_refused_with_its_place_and_a_way_out(value, code, where):
+def test_a_value_without_json_form_is_rejected_with_its_place_and_advice(value, code, where):
     with pytest.raises(ToolFailure) as caught:
-        to_plain(value, Lifter())
+        to_jsonable(value, MediaExtractor())
     error = caught.value.error
     assert error.error_code == code
     assert where in error.message
     assert "; " in error.message
 
 
-def test_the_quick_way_and_the_long_way_agree_about_depth():
-    assert quick_plain(nested(MAX_DEPTH - 1)) is not None
-    assert quick_plain(nested(MAX_DEPTH + 2)) is None
+def test_copying_and_conversion_agree_about_depth():
+    assert copy_json(nested(MAX_DEPTH - 1)) is not None
+    assert copy_json(nested(MAX_DEPTH + 2)) is None
 
 
 @given(json_values(max_leaves=30))
-def test_the_quick_way_gives_equal_values_that_are_not_the_same(value):
-    found = quick_plain(value)
+def test_a_copy_is_equal_and_not_the_same_object(value):
+    found = copy_json(value)
     if isinstance(value, dict | list):
         assert found[0] == value
         assert found[0] is not value
 
 
 @pytest.mark.parametrize("value", [{"a": b"x"}, {"a": {1}}, {"a": (1,)}, {1: 2}, {"a": float("nan")}, "text", None])
-def test_what_is_not_json_already_does_not_take_the_quick_way(value):
-    assert quick_plain(value) is None
+def test_a_value_that_is_not_json_is_not_copied(value):
+    assert copy_json(value) is None
 
 
-def test_as_much_as_can_be_told_is_told_roughly():
+def test_lenient_conversion_names_the_type_of_what_has_no_json_form():
     value = {"ok": 1, "lock": threading.Lock(), "nan": [float("nan")], "deep": nested(200)}
-    rough = to_plain_roughly(value, Lifter())
+    rough = to_jsonable_leniently(value, MediaExtractor())
     assert (rough["ok"], rough["lock"], rough["nan"]) == (1, "[lock, not readable]", ["[float, not readable]"])
 
 
-def test_nothing_here_loads_the_libraries_whose_objects_it_reads():
+def test_mapping_does_not_import_the_libraries_whose_objects_it_reads():
     script = "import sys, agenttool.results.mapping; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pydantic", "attrs", "attr", "numpy"} & set(loaded)
+
+
+class Guarded(list):
+    """Fails when its items are read."""
+
+    def __iter__(self):
+        yield pytest.fail("the items were read")
+
+
+@dataclasses.dataclass
+class Page:
+    rows: object
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [0] * (MAX_VALUES + 1),
+        (0,) * (MAX_VALUES + 1),
+        [[0] * 3000 for _ in range(1000)],
+        [(0,) * 3000 for _ in range(1000)],
+        Guarded([0] * (MAX_VALUES + 1)),
+        Page(Guarded([0] * (MAX_VALUES + 1))),
+    ],
+    ids=["list", "tuple", "nested lists", "nested tuples", "sequence", "dataclass"],
+)
+@pytest.mark.parametrize("convert", [to_jsonable, to_jsonable_leniently])
+def test_a_value_over_the_limit_is_rejected_by_its_size(convert, value):
+    with pytest.raises(ToolFailure) as caught:
+        convert(value, MediaExtractor())
+    assert caught.value.error.error_code == "too_many_values"
+
+
+class Endless(Sequence):
+    """Claims to be empty and never ends."""
+
+    def __len__(self):
+        return 0
+
+    def __getitem__(self, index):
+        return index
+
+
+@pytest.mark.parametrize("convert", [to_jsonable, to_jsonable_leniently])
+def test_an_endless_sequence_is_rejected_at_the_limit(convert, monkeypatch):
+    monkeypatch.setattr("agenttool.results.jsonable.MAX_VALUES", 1000)
+    with pytest.raises(ToolFailure) as caught:
+        convert(Endless(), MediaExtractor())
+    assert caught.value.error.error_code == "too_many_values"

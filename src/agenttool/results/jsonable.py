@@ -1,0 +1,388 @@
+"""Conversion of any Python value to plain JSON, or a failure that names the place.
+
+Most outputs are JSON already: msgspec encodes, decodes and compares them. Any other value is walked step by step, which
+is slower, but converts common types and reports where a value has no JSON form. `pydantic_core.to_jsonable_python`
+reports no place, merges equal keys and turns bytes into text, so it cannot do this walk.
+"""
+
+import dataclasses
+import ipaddress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
+from itertools import chain
+from math import isfinite
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
+from uuid import UUID
+
+import msgspec
+
+from agenttool.errors import ToolFailure
+from agenttool.ports.output import Media
+from agenttool.records import ErrorClass, Json, Phase
+from agenttool.results.failure import guided
+from agenttool.results.payloads import readable_text
+from agenttool.results.redaction import MARKER, is_unicode
+from agenttool.schema.explain import pointer_of
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+MAX_DEPTH = 100
+"""How deeply a result may be nested; many readers of records reject deeper JSON."""
+
+MAX_VALUES = 2_000_000
+"""How many values a result may hold."""
+
+_LONE_SURROGATE = "text with a lone surrogate"
+_REPLACE_IT = "decode it with errors='replace'"
+_MAX_DIGITS = 4000
+_JSON_CONTAINERS = frozenset({dict, list})
+_CONTAINERS = _JSON_CONTAINERS | {tuple, set, frozenset}
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_JSON_TYPES = frozenset({dict, list, int, float, bool})
+_T = TypeVar("_T")
+_V = TypeVar("_V")
+
+encode: Callable[[object], bytes] = msgspec.json.Encoder().encode
+_decode: Callable[[bytes], Json] = msgspec.json.Decoder().decode
+
+
+class BytesSink(Protocol):
+    """Stores bytes that occur inside a value."""
+
+    def add_bytes(self, data: bytes, media_type: str | None = None, name: str | None = None) -> str:
+        """Store bytes and return the id that replaces them in the value."""
+        ...
+
+
+class _RejectBytes:
+    def add_bytes(self, data: bytes, media_type: str | None = None, name: str | None = None) -> str:
+        raise mapping_failure(
+            f"output has {len(data)} bytes where only JSON is allowed; return them as Media in the content"
+        )
+
+
+REJECT_BYTES: BytesSink = _RejectBytes()
+"""For places that hold plain JSON only."""
+
+
+def mapping_failure(message: str, *, code: str | None = None) -> ToolFailure:
+    """Return the failure of a call that ran and whose output cannot be mapped."""
+    return ToolFailure(guided(ErrorClass.RESULT_MAPPING_FAILED, phase=Phase.MAP_RESULT, message=message, code=code))
+
+
+def run_tool_code(function: Callable[[_V], _T], value: _V) -> _T:
+    """Run code that calls into objects of a tool; turn any exception into a mapping failure.
+
+    Raises:
+        ToolFailure: result_mapping_failed.
+    """
+    try:
+        return function(value)
+    except ToolFailure:
+        raise
+    except RecursionError:
+        raise mapping_failure(
+            "output is nested too deeply or holds itself; return a flat copy", code="too_deep"
+        ) from None
+    except Exception as error:
+        # Serializers, properties and iterators of a tool can raise anything.
+        raise mapping_failure(
+            f"output of type {_type_name(value)} could not be read: {type(error).__name__}; return plain values instead"
+        ) from error
+
+
+def copy_json(value: object) -> tuple[Json, bytes] | None:
+    """Return a copy of a value that already is JSON, and its encoding; none if it must be converted.
+
+    msgspec writes bytes, dates, sets and NaN as something that does not read back as the same value, so the comparison
+    finds them.
+
+    Raises:
+        ToolFailure: result_mapping_failed; it holds more than `MAX_VALUES` values.
+    """
+    if type(value) not in _JSON_TYPES or not _is_plain_json(value):
+        return None
+    try:
+        written = encode(value)
+        plain = _decode(written)
+    except Exception:  # noqa: BLE001 -- the conversion reports what is wrong
+        return None
+    return (plain, written) if plain == value else None
+
+
+def to_jsonable(value: object, sink: BytesSink) -> Json:
+    """Return any value as plain JSON that shares nothing with it.
+
+    Raises:
+        ToolFailure: result_mapping_failed; the message names the place and what to return instead.
+    """
+    copied = copy_json(value)
+    return run_tool_code(_Conversion(sink).convert, value) if copied is None else copied[0]
+
+
+def to_jsonable_leniently(value: object, sink: BytesSink) -> Json:
+    """Return as much of any value as has a JSON form; the rest is replaced by the name of its type.
+
+    Raises:
+        ToolFailure: result_mapping_failed; it holds more than `MAX_VALUES` values.
+    """
+    _is_plain_json(value)
+    conversion = _Conversion(sink, is_lenient=True)
+    return run_tool_code(lambda each: conversion.convert_member("", each), value)
+
+
+def unicode_text(text: object) -> str:
+    """Return the text if it is one and can be encoded.
+
+    Raises:
+        ToolFailure: result_mapping_failed; it is not a text, or has a lone surrogate.
+    """
+    if not isinstance(text, str):
+        raise mapping_failure(
+            f"output has {_type_name(text)} where text is expected; return bytes as Media, other values as a value"
+        )
+    if not is_unicode(text):
+        raise mapping_failure(f"output is {_LONE_SURROGATE}; {_REPLACE_IT}", code="not_unicode")
+    return text
+
+
+def _is_plain_json(value: object) -> bool:
+    """Return whether a value is made of JSON types and at most `MAX_DEPTH` deep.
+
+    Sizes are added up level by level before a level is entered. So a value over the limit is rejected without walking
+    it, and so is a list that holds another list twice, forty times over.
+
+    Raises:
+        ToolFailure: result_mapping_failed; it holds more than `MAX_VALUES` values.
+    """
+    level, count, is_json = ([value] if type(value) in _CONTAINERS else []), 0, True
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return is_json
+        outers = cast("list[dict[str, object] | list[object]]", level)
+        count += sum(map(len, outers))
+        if count > MAX_VALUES:
+            raise mapping_failure(
+                f"output is more than {MAX_VALUES} values; return fewer, or a file", code="too_many_values"
+            )
+        inners = chain.from_iterable(outer.values() if type(outer) is dict else outer for outer in outers)
+        level = [inner for inner in inners if type(inner) not in _SCALARS]
+        if not _JSON_CONTAINERS.issuperset(map(type, level)):
+            is_json = False
+            level = [inner for inner in level if type(inner) in _CONTAINERS]
+    return is_json and not level
+
+
+class _Conversion:
+    """Converts one value and tracks the path to the current place."""
+
+    def __init__(self, sink: BytesSink, *, is_lenient: bool = False) -> None:
+        self._sink = sink
+        self._is_lenient = is_lenient
+        self._path: list[str | int] = []
+        self._values = 0
+
+    def _failure(self, problem: str, advice: str, *, code: str | None = None) -> ToolFailure:
+        place = f" at {shown}" if (shown := pointer_of(self._path[:12])) else ""
+        return mapping_failure(f"output{place} is {problem}; {advice}", code=code)
+
+    def convert(self, value: object) -> Json:
+        if len(self._path) > MAX_DEPTH:
+            raise self._failure(
+                f"nested deeper than {MAX_DEPTH} levels, or holds itself", "return a flat copy", code="too_deep"
+            )
+        return _converter_of(type(value))(self, value)
+
+    def convert_member(self, step: str | int, item: object) -> Json:
+        depth = len(self._path)
+        self._path.append(step)
+        try:
+            plain = self.convert(item)
+        except ToolFailure as failure:
+            if not self._is_lenient or failure.error.error_code == "too_many_values":
+                raise
+            plain = f"[{_type_name(item)}, not readable]"
+        del self._path[depth:]
+        return plain
+
+    def _count(self, values: int) -> None:
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise self._failure(f"more than {MAX_VALUES} values", "return fewer, or a file", code="too_many_values")
+
+    def _counted(self, size: int, items: Iterable[_T]) -> Iterator[_T]:
+        """Count the items of a container before yielding them; one with more items than its length may be endless."""
+        self._count(size)
+        for index, item in enumerate(items):
+            if index >= size:
+                self._count(1)
+            yield item
+
+    def constant(self, value: object) -> Json:
+        return cast("bool | None", value)
+
+    def text(self, value: object) -> str:
+        text = str.__str__(cast("str", value))
+        if not is_unicode(text):
+            raise self._failure(_LONE_SURROGATE, _REPLACE_IT, code="not_unicode")
+        return text
+
+    def integer(self, value: object) -> int:
+        number = int.__int__(cast("int", value))
+        if number.bit_length() > _MAX_DIGITS * 3:
+            raise self._failure("an integer with thousands of digits", "return it as text")
+        return number
+
+    def number(self, value: object) -> float:
+        number = float.__float__(cast("float", value))
+        if not isfinite(number):
+            raise self._failure(f"the number {number}, which JSON does not have", "return None or text", code="nan")
+        return number
+
+    def enum_member(self, value: object) -> Json:
+        return self.convert(cast("Enum", value).value)
+
+    def moment(self, value: object) -> Json:
+        written = cast("datetime | date | time", value).isoformat()
+        return written.removesuffix("+00:00") + "Z" if written.endswith("+00:00") else written
+
+    def duration(self, value: object) -> Json:
+        return cast("Json", msgspec.to_builtins(value))
+
+    def as_text(self, value: object) -> Json:
+        return self.text(str(value))
+
+    def octets(self, value: object) -> Json:
+        data = bytes(cast("bytes", value))
+        readable = readable_text(data)
+        return self._sink.add_bytes(data) if readable is None else readable
+
+    def media(self, value: object) -> Json:
+        media = cast("Media", value)
+        return self._sink.add_bytes(bytes(media.data), media.media_type, media.name)
+
+    def mapping(self, value: object) -> Json:
+        members = cast("Mapping[object, object]", value)
+        found: dict[str, Json] = {}
+        for key, item in self._counted(len(members), members.items()):
+            name = self._key(key)
+            if name in found:
+                raise self._failure(f"an object with two keys spelled {name!r}", "use keys that are different as text")
+            found[name] = self.convert_member(name, item)
+        return found
+
+    def sequence(self, value: object) -> Json:
+        items = cast("Sequence[object]", value)
+        return [self.convert_member(*each) for each in self._counted(len(items), enumerate(items))]
+
+    def unordered(self, value: object) -> Json:
+        # The order of a set differs between processes; a replay must produce the same bytes.
+        return sorted(cast("list[Json]", self.sequence(value)), key=encode)
+
+    def _key(self, key: object) -> str:
+        plain = key if isinstance(key, str) else self.convert_member("(key)", key)
+        if isinstance(plain, str):
+            return self.text(plain)
+        if plain is None or isinstance(plain, bool | int | float):
+            return encode(plain).decode()
+        raise self._failure(f"an object with a key of type {_type_name(key)}", "use text as keys")
+
+    def declared_fields(self, value: object) -> Json:
+        """Convert an object by the fields that its class declares."""
+        kind = type(value)
+        if hasattr(kind, "get_secret_value"):
+            return MARKER
+        read_fields = next((read for mark, read in _FIELD_READERS.items() if hasattr(kind, mark)), None)
+        if read_fields is None:
+            raise self._failure(
+                f"of type {_type_name(value)}, which has no JSON form",
+                "return text, numbers, lists, dicts, dataclasses, models or Media",
+                code="not_serializable",
+            )
+        return self.convert(read_fields(value))
+
+
+def _fields_of_model(value: object) -> object:
+    """Serialize a pydantic model; in Python mode if it has bytes that are not text."""
+    serializer = cast("_Serializer", getattr(type(value), "__pydantic_serializer__", None))
+    try:
+        return serializer.to_python(value, mode="json", by_alias=True, warnings=False)
+    except ValueError:
+        return serializer.to_python(value, mode="python", by_alias=True, warnings=False)
+
+
+def _fields_of_struct(value: object) -> object:
+    struct = cast("msgspec.Struct", value)
+    config = struct.__struct_config__
+    fields = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
+    tag = {config.tag_field: config.tag} if config.tag_field else {}
+    values = {name: getattr(struct, field) for name, field in fields if getattr(struct, field) is not msgspec.UNSET}
+    return {**tag, **values}
+
+
+def _fields_of_dataclass(value: object) -> object:
+    return {each.name: getattr(value, each.name) for each in dataclasses.fields(cast("DataclassInstance", value))}
+
+
+def _fields_of_attrs(value: object) -> object:
+    declared = cast("Iterable[_NamedField]", getattr(type(value), "__attrs_attrs__", ()))
+    return {each.name: getattr(value, each.name) for each in declared}
+
+
+def _items_of_array(value: object) -> object:
+    return cast("memoryview", value).tolist()
+
+
+_FIELD_READERS: dict[str, Callable[[object], object]] = {
+    "__pydantic_serializer__": _fields_of_model,
+    "__struct_fields__": _fields_of_struct,
+    "__dataclass_fields__": _fields_of_dataclass,
+    "__attrs_attrs__": _fields_of_attrs,
+    "__array_interface__": _items_of_array,
+}
+"""The class attribute by which each library is recognized, without importing it."""
+
+
+class _Serializer(Protocol):
+    def to_python(self, value: object, /, *, mode: str, by_alias: bool, warnings: bool) -> object: ...
+
+
+class _NamedField(Protocol):
+    name: str
+
+
+def _type_name(value: object) -> str:
+    return type(value).__name__
+
+
+_CONVERTERS: dict[type | tuple[type, ...], Callable[[_Conversion, object], Json]] = {
+    # The first match counts: an enum of texts is an enum, and a text is not a sequence.
+    (type(None), bool): _Conversion.constant,
+    Enum: _Conversion.enum_member,
+    str: _Conversion.text,
+    int: _Conversion.integer,
+    float: _Conversion.number,
+    (bytes, bytearray, memoryview): _Conversion.octets,
+    Media: _Conversion.media,
+    Mapping: _Conversion.mapping,
+    (list, tuple): _Conversion.sequence,
+    AbstractSet: _Conversion.unordered,
+    (datetime, date, time): _Conversion.moment,
+    timedelta: _Conversion.duration,
+    (UUID, Decimal, Fraction, PurePath): _Conversion.as_text,
+    (ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network): _Conversion.as_text,
+    Sequence: _Conversion.sequence,
+}
+
+
+@lru_cache(maxsize=1024)
+def _converter_of(kind: type) -> Callable[[_Conversion, object], Json]:
+    found = (convert for kinds, convert in _CONVERTERS.items() if issubclass(kind, kinds))
+    return next(found, _Conversion.declared_fields)
