@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 WORKERS ?= auto
 say = @printf '\033[36m==>\033[0m %s\n'
 
-.PHONY: help run demo test fast check conformance bench docs schemas clean
+.PHONY: help run demo test soak fast check conformance bench docs schemas clean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | while IFS= read -r line; do printf '  %-12s %s\n' "$${line%%:*}" "$${line##*## }"; done
@@ -40,18 +40,24 @@ run: $(VENV)/.installed ## serve agenttool here, its calls kept in agenttool.db
 demo: $(VENV)/.installed ## run governed calls, an approval and a crash, and check what happens
 	@$(BIN)/agenttool demo
 
-test: $(VENV)/.developing ## run every test
-	$(say) "running every test"
+test: $(VENV)/.developing ## run the tests
+	$(say) "running the tests"
 	@$(BIN)/python -m pytest -n $(WORKERS) -q
+
+soak: $(VENV)/.developing ## run the long crash, fuzz and property rounds
+	$(say) "running the long rounds; this takes a while"
+	@$(BIN)/python -m pytest -n $(WORKERS) -q -m 'soak or property' --hypothesis-profile soak
 
 fast: $(VENV)/.developing ## run the tests that take no time
 	$(say) "running the fast half of the tests"
-	@$(BIN)/python -m pytest -n $(WORKERS) -q -m 'not slow'
+	@$(BIN)/python -m pytest -n $(WORKERS) -q -m 'not slow and not soak'
 
-check: $(VENV)/.developing ## format, lint, types, layers
+check: $(VENV)/.developing ## format, lint, words, layers, types
 	$(say) "format and lint"
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
+	$(say) "words"
+	@$(BIN)/python tools/check_words.py
 	$(say) "layers"
 	@$(BIN)/lint-imports --no-cache | tail -n 8
 	$(say) "types"

@@ -20,7 +20,11 @@ from agenttool.schema.compile import Checker
 from agenttool.schema.record_schemas import SCHEMA_FILES
 
 # A busy machine is no reason to fail: properties are about what happens, never about how long it took.
-settings.register_profile("project", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+# `make soak` runs the same properties with many more examples.
+for profile, examples in (("project", 50), ("soak", 1000)):
+    settings.register_profile(
+        profile, deadline=None, max_examples=examples, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    )
 settings.load_profile("project")
 
 # Programs under test write as they do for everybody else, whatever the shell of whoever tests asks for.
@@ -44,7 +48,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def _bound_of(item: pytest.Item) -> int:
-    return BOUND_S * (10 if item.get_closest_marker("slow") else 1)
+    is_long = any(item.get_closest_marker(name) for name in ("slow", "soak", "property"))
+    return BOUND_S * (10 if is_long else 1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the property tests, so that `make soak` finds them."""
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("property")
 
 
 @pytest.fixture(autouse=True)

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,24 @@ def test_no_module_is_a_junk_drawer():
 def test_no_module_is_longer_than_one_concept_needs():
     long = {path.relative_to(ROOT).as_posix(): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
     assert {path: lines for path, lines in long.items() if lines > 600} == {}
+
+
+# Class names that two modules have. Rename one of each pair and delete the name here; add none.
+SHARED_CLASS_NAMES = """
+Answer Asked Batch Call Completed Desk Edit Ended Facts Fields Finding Flaw Gatherer Inputs Kept Launched
+Ledger Limits Line Live Named Names Outcome Place Placed Reply Run Runtime Shelf Standing Subscriptions Tally
+Told ToolOptions Tools Turn Views Voice Waiting Wishes World _Plan _Reader _Reading _Said _Walk
+"""
+
+
+def test_no_two_classes_have_one_name():
+    names = Counter(
+        node.name
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert {name for name, count in names.items() if count > 1} <= set(SHARED_CLASS_NAMES.split())
 
 
 def test_every_module_says_what_it_is_for():

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 
 import pytest
@@ -319,20 +318,18 @@ def peak_memory(feed):
     return process.returncode, json.loads(last), int(peak) / 1024
 
 
-@pytest.mark.slow
-def test_a_gigabyte_takes_little_memory_and_little_time():
+@pytest.mark.soak
+def test_a_gigabyte_takes_little_memory():
     record = json.dumps(GOOD | {"data": {"lines": ["x" * 1000] * 500, "n": "%07d"}}).encode() + b"\n"
     count = (1 << 30) // len(record) + 1
-    began = time.monotonic()
     feed = (record.replace(b"%07d", b"%07d" % n).replace(b"evt_1", b"evt_%d" % n) for n in range(count))
     code, summary, mebibytes = peak_memory(feed)
     assert (code, summary["records"]) == (0, {"tool_event": count})
     assert summary["bytes"] > 1 << 30
     assert mebibytes < 200
-    assert time.monotonic() - began < 60
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.parametrize("byte", [b"\x00", b" ", b"[", b'"'])
 def test_one_endless_line_of_anything_takes_little_memory(byte):
     piece = byte * (1 << 20)

@@ -8,7 +8,6 @@ import json
 import resource
 import sqlite3
 import sys
-import time
 from contextlib import closing
 
 import living
@@ -46,7 +45,7 @@ def peak():
 
 async def main(folder):
     approval_id, size = fill(folder)
-    before, start = peak(), time.monotonic()
+    before = peak()
     async with living.open_runtime(folder) as rt:
         first = await rt.approvals(limit=10)
         await rt.resume()
@@ -54,8 +53,7 @@ async def main(folder):
         await rt.resume()
         while not living.ledger_of(folder):
             await asyncio.sleep(0.01)
-        seconds = time.monotonic() - start
-    told = {"size": size, "grown": peak() - before, "seconds": round(seconds, 2), "listed": len(first)}
+    told = {"size": size, "grown": peak() - before, "listed": len(first)}
     print(json.dumps({**told, "effects": len(living.ledger_of(folder))}))
 
 

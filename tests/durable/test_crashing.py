@@ -26,7 +26,7 @@ def test_ten_rounds_of_killing_break_no_promise(tmp_path):
     assert seen["answers"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.requirement("AT-INV-13")
 @pytest.mark.requirement("AT-EVT-12")
 @pytest.mark.parametrize("_half", [1, 2])

@@ -10,7 +10,7 @@ import pytest
 PROGRAM = Path(__file__).parent / "parking.py"
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_hundred_thousand_questions_are_not_read_to_start_or_to_answer_one(asking, tmp_path):
     with asking(1) as (child, _):
         child.kill()

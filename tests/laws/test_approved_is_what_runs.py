@@ -4,7 +4,7 @@ import asyncio
 import copy
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from agenttool.codec import digest_of, json_bytes
@@ -70,7 +70,6 @@ def probing(behavior):
 
 @pytest.mark.requirement("AT-HOOK-11", "AT-IO-13", "AT-IO-15", "AT-PERM-15")
 @pytest.mark.slow
-@settings(max_examples=100)
 @given(sent=inputs, by_hooks=st.lists(st.none() | inputs, max_size=2), edit=edits)
 def test_the_tool_gets_the_very_input_that_the_last_decision_allowed(
     run, opened, hook, sound_export, *, sent, by_hooks, edit

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.errors import ToolFailure
@@ -107,7 +107,6 @@ class Play:
 
 
 @given(steps, limits)
-@settings(max_examples=60)
 def test_whoever_comes_leaves_or_gives_up_the_gate_keeps_its_rule(steps, limit):
     async def run():
         play = Play(limit)
@@ -147,7 +146,6 @@ def may_be_together(one, other):
 
 
 @given(st.lists(programs, min_size=1, max_size=4), limits)
-@settings(max_examples=60)
 def test_calls_within_calls_all_end_and_unsafe_ones_never_overlap(batch, limit):
     async def run():
         gate = gate_for(limit)

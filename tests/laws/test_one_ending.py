@@ -6,7 +6,7 @@ from asyncio import CancelledError
 from itertools import pairwise
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from agenttool import ToolResult
@@ -131,7 +131,6 @@ situations = st.fixed_dictionaries(
 
 @pytest.mark.requirement("AT-RES-11", "AT-EVT-12", "AT-INV-08", "AT-INV-13", "AT-PIPE-02")
 @pytest.mark.slow
-@settings(max_examples=150)
 @given(situation=situations, hooks=hooks, script=script)
 def test_every_call_ends_once_and_came_there_by_a_legal_way(
     run, opened, hook, sound_export, *, situation, hooks, script

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool import ToolCall
@@ -77,7 +77,6 @@ class Floor:
 
 @pytest.mark.requirement("AT-SCHED-02", "AT-SCHED-12", "AT-SCHED-20", "AT-IFACE-18", "AT-RES-11")
 @pytest.mark.slow
-@settings(max_examples=80)
 @given(calls=batches(), policy=policies)
 def test_every_call_of_a_batch_has_one_result_and_they_leave_in_the_order_that_was_promised(
     run, opened, sound_export, *, calls, policy

@@ -4,7 +4,7 @@ import asyncio
 from typing import Annotated
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool import CommandArg, PathArg, UrlArg, tool
@@ -142,7 +142,6 @@ def book_of(written, situation):
 
 @pytest.mark.requirement("AT-HOOK-14", "AT-PERM-17")
 @pytest.mark.slow
-@settings(max_examples=150)
 @given(book=rules_of(STRICTNESS), denials=rules_of(("deny",)).filter(bool), call=calls, situation=situations)
 def test_a_deny_rule_more_never_lets_more_through(verdicts, book, denials, call, situation):
     rules = book_of(book, situation)
@@ -152,7 +151,6 @@ def test_a_deny_rule_more_never_lets_more_through(verdicts, book, denials, call,
 
 
 @pytest.mark.requirement("AT-HOOK-14", "AT-PERM-17")
-@settings(max_examples=60)
 @given(book=rules_of(STRICTNESS), call=calls, situation=situations)
 def test_a_deny_of_the_policy_layer_stands_against_everything(verdicts, book, call, situation):
     house_rule = ("deny", {"tool": call[0]}, RuleSource.POLICY_SETTINGS)

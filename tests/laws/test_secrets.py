@@ -6,7 +6,7 @@ import json
 from typing import Annotated
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool import PathArg, Sensitive, ToolFailure, tool
@@ -192,7 +192,6 @@ def everything_told(run, opened, hook, sound_export):
 
 @pytest.mark.requirement("AT-IO-06", "AT-RES-13")
 @pytest.mark.slow
-@settings(max_examples=100)
 @given(story=stories())
 def test_a_sensitive_value_is_in_no_record_no_event_and_no_error(everything_told, *, story):
     assert told_of(story["secret"], everything_told(story)) == []

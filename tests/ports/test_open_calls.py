@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.errors import StoreError
@@ -100,7 +100,6 @@ async def in_a_file(script):
 
 @pytest.mark.slow
 @given(st.lists(deeds, max_size=25))
-@settings(max_examples=100)
 def test_the_file_answers_as_the_reference_does(script):
     table, script = CallTable(), [*OPENING, *script]
     reference = asyncio.run(story({owner: MemoryOpenCalls(owner, table) for owner in OWNERS}, script))

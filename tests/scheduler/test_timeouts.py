@@ -1,7 +1,7 @@
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.scheduler.timeouts import STALE_ALLOWED, Deadlines, Expiry, TimeLimit
@@ -130,7 +130,6 @@ steps = st.lists(
 
 
 @given(steps)
-@settings(max_examples=150)
 def test_whatever_is_armed_moved_and_canceled_rings_once_and_in_time(steps):
     loop, rang, due = Loop(), [], {}
     deadlines = Deadlines(loop)

@@ -267,15 +267,14 @@ async def test_a_server_that_posts_a_result_is_asked_at_once_though_its_turn_is_
 
 
 async def test_signs_of_life_do_not_make_a_runtime_hammer_on_a_server(taken_up, monkeypatch):
-    monkeypatch.setattr(discovery, "FIRST_DELAY_S", 0.3)
+    monkeypatch.setattr(discovery, "FIRST_DELAY_S", 1000.0)
     monkeypatch.setattr(discovery, "LONGEST_DELAY_S", 1000.0)
     choice = {"prompt": "Open it?", "choices": ["Yes", "No"], "default": 1}
     async with taken_up() as (_, server, _, invocation):
-        before, began = len(asked(server)), asyncio.get_running_loop().time()
+        before = len(asked(server))
         for _ in range(20):
             assert await server.post(invocation, "user_choice", response_url=f"{server.url}/picked", **choice) == 200
-        took_s = asyncio.get_running_loop().time() - began
-        assert len(asked(server)) - before <= took_s / 0.3 + 1
+        assert len(asked(server)) - before <= 1
 
 
 async def test_a_choice_that_was_made_while_its_server_was_away_is_brought_when_it_comes(taken_up):

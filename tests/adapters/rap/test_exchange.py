@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.adapters.rap.exchange import MOST_AROUND, Answer, Connection, spell
@@ -193,7 +193,6 @@ async def heard(answer, cuts, most, *, ends):
     return type(asked.exception()) if asked.exception() else asked.result()
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=9)), max_size=9).map(b"".join),
     st.lists(st.integers(0, 300), max_size=8),

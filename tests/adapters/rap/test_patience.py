@@ -226,7 +226,7 @@ PIECES = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_whatever_comes_is_answered_or_hung_up_on_and_the_next_is_served():
     async def served(connect, pieces):
         reader, writer = await connect()

@@ -5,7 +5,7 @@ from collections import Counter
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.adapters.rap import turns
@@ -176,7 +176,6 @@ async def made(limits, asked):
     assert not any(shared._resting.values())
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(_ASKED, max_size=40), st.integers(1, 5), st.integers(1, 4), st.integers(1, 3))
 def test_however_requests_end_no_more_have_turns_than_may_and_each_ends_and_no_turn_is_lost(asked, most, each, alike):
     with pytest.MonkeyPatch.context() as hurry:

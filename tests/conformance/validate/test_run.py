@@ -103,7 +103,7 @@ def test_no_two_questions_are_asked_twice_as_long_for_twice_as_many(record, line
 ANY_FIXTURE = [*settings.default.suppress_health_check, HealthCheck.function_scoped_fixture]
 
 
-@settings(max_examples=60, suppress_health_check=ANY_FIXTURE)
+@settings(suppress_health_check=ANY_FIXTURE)
 @given(st.binary(max_size=200) | st.text(st.sampled_from('{}[]",:\\n0123 \n\tatuef-+.')).map(str.encode))
 def test_no_bytes_raise_and_every_requirement_that_is_cited_exists(validated, data):
     for finding in validated(data):
@@ -117,7 +117,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=ANY_FIXTURE)
+@settings(suppress_health_check=ANY_FIXTURE)
 @given(st.sampled_from(sorted(RECORD_TYPES)), st.data())
 def test_a_record_that_was_changed_anywhere_never_raises(validated, record, kind, data):
     members = list(RECORD_TYPES[kind].__struct_encode_fields__)

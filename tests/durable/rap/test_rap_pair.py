@@ -115,7 +115,7 @@ def run(folder, rounds, lives_of, free_port, module):
     print("calls", sum(ends.values()), dict(ends), "events", len(events), "faults", dict(harm))
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.requirement("RAP-400", "RAP-401", "RAP-404", "RAP-128", "RAP-095", "RAP-098", "RAP-402")
 def test_either_dies_a_hundred_times_and_nothing_is_lost_and_nothing_happens_twice(
     tmp_path, lives_of, free_port, module

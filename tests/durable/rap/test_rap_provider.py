@@ -159,7 +159,7 @@ def test_a_provider_that_is_killed_a_few_times_loses_nothing_and_does_nothing_tw
     run(tmp_path, random.randrange(10**6), 3, lives_of, free_port())
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_provider_that_is_killed_hundreds_of_times_loses_nothing_and_does_nothing_twice(
     tmp_path, lives_of, free_port
 ):

@@ -108,7 +108,7 @@ def test_every_call_ends_once_whatever_the_runtime_does(pair, fault):
     provider.exactly(7, event="run")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_everything_at_once_changes_no_result(pair):
     provider, runtime = pair(
         ["--faults", "duplicate,contradict,delay,reorder,garbage,strangers,lose-ack"],

@@ -15,7 +15,7 @@ from agenttool.testing.contracts.story import TOOL, invocation_number, story_of
 CALLS = 40_000
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 async def test_a_long_log_is_opened_tailed_and_looked_up_without_reading_the_rest(open_store, tamper):
     store = open_store()
     first, lines = invocation_number(1), [tell(fact) for fact in story_of(1)]
@@ -103,7 +103,7 @@ async def test_a_fact_that_no_row_can_hold_fails_who_brings_it_and_nobody_else(o
     await store.close()
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 async def test_a_gigabyte_at_once_spoils_nothing_for_those_who_come_after(open_store, write):
     store = open_store()
     words = {"words": 110_000_000 * "x"}

@@ -96,7 +96,7 @@ async def test_processes_that_want_the_same_calls_take_each_once_and_answer_each
     assert all(one["taken"] for one in said)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort):
     store = open_store("a")
     for number in range(WAITING):

@@ -28,7 +28,7 @@ def run(program, *arguments, before=()):
     return json.loads(summary), wrong
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_process_that_is_killed_at_any_moment_loses_nothing_it_has_settled(tmp_path):
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)
@@ -106,7 +106,7 @@ def test_a_disk_that_cannot_sync_is_believed_and_tried_again(tmp_path):
     assert (seen["last"], seen["flaws"]) == (50, [])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_process_that_is_killed_while_it_brings_a_file_up_to_date_leaves_it_old_or_new(tmp_path):
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)
