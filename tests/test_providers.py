@@ -83,10 +83,10 @@ def test_parallel_calls_come_back_each_under_its_own_id(provider):
     asked = [Asked(name="stock", arguments={"article": word}, call_id=f"call_{word}") for word in ("soap", "salt")]
     taken, _, invocations = turn(provider, *asked)
     assert len({each.surface_id for each in invocations}) == 1
-    assert ids_answered(provider, taken.answers) == ["call_soap", "call_salt"]
+    assert ids_answered(provider, taken.result_messages) == ["call_soap", "call_salt"]
     assert [each.model_facing_content[0].text for each in taken.results] == ["soap: 7, None, 0", "salt: 7, None, 0"]
     assert [each.native_call_id for each in invocations] == ["call_soap", "call_salt"]
-    assert taken.messages == [*taken.said, *taken.answers]
+    assert taken.messages == [*taken.reply_messages, *taken.result_messages]
     assert not taken.is_final
 
 
@@ -123,15 +123,15 @@ def test_an_invocation_keeps_the_six_words_of_its_provider(provider, choice, str
 def test_a_model_that_asks_for_nothing_is_done(provider):
     taken, _, _ = turn(provider, reply={"text": "Seven."})
     assert taken.is_final
-    assert taken.calls == taken.results == taken.answers == ()
-    assert "Seven." in json.dumps(taken.said)
+    assert taken.calls == taken.results == taken.result_messages == ()
+    assert "Seven." in json.dumps(taken.reply_messages)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_an_unknown_name_is_a_result(provider):
     taken, _, _ = turn(provider, Asked(name="no such tool", arguments={}, call_id="call_1"))
     assert taken.results[0].error.error_class is ErrorClass.UNKNOWN_TOOL
-    assert ids_answered(provider, taken.answers) == ["call_1"]
+    assert ids_answered(provider, taken.result_messages) == ["call_1"]
 
 
 @pytest.mark.parametrize("provider", ["openai", "openai_responses"])
@@ -139,7 +139,7 @@ def test_an_unknown_name_is_a_result(provider):
 def test_arguments_that_are_no_object_are_a_result(provider, arguments):
     taken, _, _ = turn(provider, Asked(name="stock", arguments=arguments, call_id="call_1"))
     assert taken.results[0].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED
-    assert ids_answered(provider, taken.answers) == ["call_1"]
+    assert ids_answered(provider, taken.result_messages) == ["call_1"]
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "gemini"])
@@ -147,7 +147,7 @@ def test_arguments_that_are_no_object_are_a_result(provider, arguments):
 def test_an_input_that_is_no_object_is_a_result_and_is_not_repeated(provider, arguments):
     taken, _, _ = turn(provider, Asked(name="stock", arguments=arguments, call_id="call_1"))
     assert taken.results[0].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED
-    written = taken.said[0]
+    written = taken.reply_messages[0]
     block = written["content"][0]["input"] if provider == "anthropic" else written["parts"][0]["function_call"]["args"]
     assert block == {}
 
@@ -159,10 +159,10 @@ def test_calls_with_missing_or_repeated_ids_are_told_apart(provider):
     taken, _, invocations = turn(provider, *asked)
     assert [each.is_error for each in taken.results] == [False] * 3
     assert len({each.native_call_id for each in invocations}) == 3
-    answered = ids_answered(provider, taken.answers)
+    answered = ids_answered(provider, taken.result_messages)
     assert answered[0] == "call_1"
     assert len(set(answered)) == 3
-    repeated = json.dumps(taken.said)
+    repeated = json.dumps(taken.reply_messages)
     assert all(json.dumps(each) in repeated for each in answered if each is not None)
     assert (answered[2] is None) == (provider == "gemini")
 
@@ -182,7 +182,7 @@ def test_a_call_that_was_cut_off_does_not_run_and_the_ones_before_it_do(provider
     taken, _, _ = turn(provider, whole, cut, reply={"cut_off": True})
     assert not taken.results[0].is_error
     assert taken.results[1].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED
-    assert ids_answered(provider, taken.answers) == ["call_1", "call_2"]
+    assert ids_answered(provider, taken.result_messages) == ["call_1", "call_2"]
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -192,14 +192,14 @@ def test_an_image_reaches_the_model_as_an_image(provider):
     url = f"data:image/png;base64,{spelled}"
     match provider:
         case "openai":
-            assert taken.answers[1]["content"][1] == {"type": "image_url", "image_url": {"url": url}}
+            assert taken.result_messages[1]["content"][1] == {"type": "image_url", "image_url": {"url": url}}
         case "openai_responses":
-            assert {"type": "input_image", "image_url": url, "detail": "auto"} in taken.answers[0]["output"]
+            assert {"type": "input_image", "image_url": url, "detail": "auto"} in taken.result_messages[0]["output"]
         case "anthropic":
             source = {"type": "base64", "media_type": "image/png", "data": spelled}
-            assert {"type": "image", "source": source} in taken.answers[0]["content"][0]["content"]
+            assert {"type": "image", "source": source} in taken.result_messages[0]["content"][0]["content"]
         case "gemini":
-            (blob,) = taken.answers[0]["parts"][0]["function_response"]["parts"]
+            (blob,) = taken.result_messages[0]["parts"][0]["function_response"]["parts"]
             assert blob == {"inline_data": {"mime_type": "image/png", "data": PNG}}
 
 
@@ -217,7 +217,7 @@ def test_a_document_reaches_the_model_as_a_document_and_not_as_its_bytes(provide
         return ["see page 2", Media(data, "application/pdf", "manual.pdf")]
 
     taken, _, _ = turn(provider, Asked(name="manual", arguments={}, call_id="call_1"), tools=[manual])
-    written = str(taken.answers)
+    written = str(taken.result_messages)
     assert "see page 2" in written
     assert (str(data) if provider == "gemini" else base64.b64encode(data).decode()) in written
     assert provider == "gemini" or "all letters" not in written
@@ -311,7 +311,7 @@ def test_a_tool_that_went_while_the_providers_search_found_it_is_refused_by_a_re
 
     taken = asyncio.run(run())
     assert [result.error.error_class for result in taken.results] == ["blocked_tool"]
-    assert len(taken.answers) == 1
+    assert len(taken.result_messages) == 1
 
 
 async def _until_now(rt):

@@ -67,7 +67,7 @@ def test_a_model_is_given_its_tools_and_answered_without_a_loop():
         tools = rt.tools_for("openai", tool_choice="double")
         assert tools.request()["tool_choice"] == {"type": "function", "function": {"name": "double"}}
         turn = tools.answer(reply("openai", Asked(name="double", arguments={"number": 21}, call_id="call_1")))
-    assert turn.answers == ({"role": "tool", "tool_call_id": "call_1", "content": "42"},)
+    assert turn.result_messages == ({"role": "tool", "tool_call_id": "call_1", "content": "42"},)
 
 
 def test_tools_that_wait_are_found_loaded_and_called_without_a_loop():

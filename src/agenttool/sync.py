@@ -25,7 +25,7 @@ from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.rules import Rule
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
-from agenttool.providers import ModelTools, Turn
+from agenttool.providers import ModelTools, ModelTurn
 from agenttool.records import (
     ApprovalId,
     InvocationId,
@@ -160,7 +160,7 @@ class SyncModelTools:
         """Give the part of a request that is about tools."""
         return asyncio.run_coroutine_threadsafe(self._requested(), self._loop).result()
 
-    def answer(self, reply: object) -> Turn:
+    def answer(self, reply: object) -> ModelTurn:
         """Run what a model asks for, and give what to send back."""
         return asyncio.run_coroutine_threadsafe(self.tools.answer(reply), self._loop).result()
 

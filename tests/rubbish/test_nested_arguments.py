@@ -37,4 +37,4 @@ def test_arguments_that_are_nested_deeply_cost_no_other_call(provider, levels):
 
     taken = asyncio.run(run())
     assert [each.is_error for each in taken.results] == [True, False]
-    assert "7 of soap" in str(taken.answers)
+    assert "7 of soap" in str(taken.result_messages)

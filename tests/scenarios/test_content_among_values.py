@@ -40,7 +40,7 @@ async def test_such_a_list_reaches_a_model_as_words_and_pictures(provider):
     async with Runtime.open(tools=[album(list, ["before", Media(PNG)])]) as rt:
         model = await rt.tools_for(provider)
         turn = await model.answer(reply(provider, Asked(name="look", arguments={}, call_id="c1")))
-    written = repr(turn.answers)
+    written = repr(turn.result_messages)
     assert "before" in written
     assert "iVBORw0KGgo" in written or repr(PNG) in written
 

@@ -7,7 +7,7 @@ from random import random
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, cast
 
-from agenttool.adapters.function_calling.menu import Wishes
+from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.assemble.given import Tool, all_of, declared, listed, one, refuse_without_loop
 from agenttool.assemble.settings import (
@@ -270,13 +270,13 @@ class Runtime(_Runtime):
         """
         chosen = await self.surface("session") if surface is None else surface
         default = chosen.default_tool_choice if isinstance(chosen.default_tool_choice, str) else None
-        wishes = Wishes(
+        options = ToolRequestOptions(
             tool_choice=tool_choice or default,
             parallel_tool_calls=parallel_tool_calls,
             strict=strict,
             native_search=native_search,
         )
-        return ModelTools(self, chosen, provider, wishes)
+        return ModelTools(self, chosen, provider, options)
 
 
 def _closing(close: Closing | None, meaning: Meaning | None) -> Closing:

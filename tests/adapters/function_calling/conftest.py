@@ -1,4 +1,4 @@
-"""Holding what we send to the types that the providers' own SDKs declare for it."""
+"""Checks of payloads against the types of the providers' SDKs."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def fits():
-    """Check a payload against a type of an SDK: every member known, every value of its kind."""
+    """Check a payload against a type of an SDK: every member is known, and every value has its type."""
     from pydantic import TypeAdapter  # noqa: PLC0415 -- costs a second, and only these tests need it
 
     def spelled_out(value):
@@ -16,8 +16,8 @@ def fits():
         return [*map(spelled_out, value)] if isinstance(value, list | tuple | Iterator) else value
 
     def check(kind, payload):
-        """A typed dict drops members that it does not know, so that what comes back must be what went in."""
-        adapter = TypeAdapter(kind)  # held, because lists of an SDK are read only when somebody goes through them
+        """A typed dict drops unknown members, so the validated value must equal the payload."""
+        adapter = TypeAdapter(kind)  # referenced, because SDK lists are validated only when iterated
         assert spelled_out(adapter.validate_python(payload)) == spelled_out(payload)
 
     return check

@@ -1,4 +1,4 @@
-"""What the Messages API refuses is not in a conversation with it, though a model or a tool said it."""
+"""Conversations hold nothing that the Messages API rejects."""
 
 import pytest
 
@@ -11,7 +11,7 @@ ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, too
 
 
 def texts(value):
-    """Go through all texts of blocks, however deep."""
+    """Yield all texts of blocks at any depth."""
     if isinstance(value, dict):
         yield from (value["text"],) if value.get("type") == "text" else ()
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
@@ -20,12 +20,12 @@ def texts(value):
 
 @pytest.mark.parametrize("blank", ["", " ", "\n"])
 async def test_a_conversation_with_anthropic_holds_no_blank_text(blank):
-    """The API refuses a whole request for one, be it the model's own."""
+    """The API rejects a whole request for one, even if its model wrote it."""
 
-    async def say_nothing(job):
+    async def no_output(job):
         return blank
 
-    said = {
+    message = {
         "role": "assistant",
         "stop_reason": "tool_use",
         "content": [
@@ -33,12 +33,12 @@ async def test_a_conversation_with_anthropic_holds_no_blank_text(blank):
             {"type": "tool_use", "id": "call_1", "name": "quiet", "input": {}},
         ],
     }
-    async with Runtime.open(tools=[scripted_tool("quiet", say_nothing)], rules=ALLOW) as rt:
+    async with Runtime.open(tools=[scripted_tool("quiet", no_output)], rules=ALLOW) as rt:
         model = await rt.tools_for("anthropic")
-        turn = await model.answer(said)
-        last = await model.answer({"role": "assistant", "stop_reason": "end_turn", "content": said["content"][:1]})
+        turn = await model.answer(message)
+        last = await model.answer({"role": "assistant", "stop_reason": "end_turn", "content": message["content"][:1]})
     assert [each.status for each in turn.results] == ["succeeded"]
     assert [each["type"] for each in turn.messages[0]["content"]] == ["tool_use"]
-    (told,) = texts(turn.messages)
-    assert "no output" in told
+    (text,) = texts(turn.messages)
+    assert "no output" in text
     assert (last.messages, last.is_final) == ([], True)

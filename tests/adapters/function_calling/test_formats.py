@@ -109,10 +109,10 @@ def test_a_turn_with_words_images_files_and_failures_fits_the_types_of_the_sdk(p
     _, taken = turn(provider, reply(provider, *ASKED, text="Let me look."))
     if provider == "gemini":
         genai = importlib.import_module("google.genai.types")
-        for message in taken.answers:
+        for message in taken.result_messages:
             read = genai.Content.model_validate(message)
             assert read.model_dump(exclude_unset=True, mode="python") == message
-        genai.Content.model_validate(taken.said[0])
+        genai.Content.model_validate(taken.reply_messages[0])
     else:
         fits(types_of(provider)[2], taken.messages)
 
@@ -120,13 +120,13 @@ def test_a_turn_with_words_images_files_and_failures_fits_the_types_of_the_sdk(p
 @pytest.mark.parametrize("provider", FORMATS)
 def test_a_settled_conversation_fits_the_types_of_the_sdk(provider, fits):
     _, taken = turn(provider, reply(provider, *ASKED))
-    settled = FORMATS[provider].settle(taken.said)
-    assert len(str(settled).split("the turn was interrupted")) == 1 + len(ASKED)
+    repaired = FORMATS[provider].repair(taken.reply_messages)
+    assert len(str(repaired).split("the turn was interrupted")) == 1 + len(ASKED)
     if provider == "gemini":
         genai = importlib.import_module("google.genai.types")
-        assert [genai.Content.model_validate(each).role for each in settled] == ["model", "user"]
+        assert [genai.Content.model_validate(each).role for each in repaired] == ["model", "user"]
     else:
-        fits(types_of(provider)[2], settled)
+        fits(types_of(provider)[2], repaired)
 
 
 @pytest.mark.parametrize("provider", FORMATS)
@@ -135,7 +135,7 @@ def test_an_object_of_the_sdk_is_read_like_the_json_it_came_as(provider, fits):
     read = types_of(provider)[3].model_validate(said)
     (_, one), (_, other) = turn(provider, said), turn(provider, read)
     assert one.calls == other.calls
-    assert one.answers == other.answers
+    assert one.result_messages == other.result_messages
     if provider != "gemini":
         fits(types_of(provider)[2], other.messages)
 
@@ -148,7 +148,7 @@ def test_a_thought_signature_goes_back_as_it_came():
     content = genai.Content(role="model", parts=[part])
     said = genai.GenerateContentResponse(candidates=[genai.Candidate(content=content)])
     _, taken = turn("gemini", said)
-    assert genai.Content.model_validate(taken.said[0]) == content
+    assert genai.Content.model_validate(taken.reply_messages[0]) == content
 
 
 def test_a_member_that_the_sdk_does_not_know_would_be_noticed(fits):

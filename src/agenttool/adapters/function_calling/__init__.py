@@ -1,1 +1,1 @@
-"""Tools in the formats of model providers: a surface out, calls in, results out. Does no input or output of its own."""
+"""Provider formats: a surface becomes a request, a reply becomes calls, results become messages. Does no I/O."""

@@ -3,24 +3,37 @@
 import re
 from collections.abc import Sequence
 
-from agenttool.adapters.function_calling.choice import as_sent, chosen_name
-from agenttool.adapters.function_calling.content import INTERRUPTED, NOTHING, Answer, base64_of
-from agenttool.adapters.function_calling.dialect import ANTHROPIC
-from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
-from agenttool.adapters.function_calling.reply import (
+from agenttool.adapters.function_calling.call_output import (
+    IMAGES,
+    INTERRUPTED,
+    NO_OUTPUT,
+    PDF,
+    CallOutput,
+    base64_of,
+)
+from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key, repair_parts
+from agenttool.adapters.function_calling.model_reply import (
     CUT_OFF,
     CallReader,
-    Reply,
+    ModelReply,
+    function_name_or_unknown,
     object_in,
     objects_at,
 )
-from agenttool.adapters.function_calling.settling import Shape, known_by, settle_parts
+from agenttool.adapters.function_calling.strict_schema import ANTHROPIC
+from agenttool.adapters.function_calling.tool_payload import (
+    PayloadTool,
+    ProviderLimits,
+    ToolPayload,
+    chosen_name,
+    recorded_choice,
+)
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
 SEARCH = "tool_search_tool_bm25"
 
-LIMITS = Limits(
+LIMITS = ProviderLimits(
     dialect=ANTHROPIC,
     max_tools=10_000,
     max_strict_tools=20,
@@ -34,33 +47,31 @@ LIMITS = Limits(
 )
 
 MAX_IMAGE_BYTES = 3_900_000
-"""Five megabytes is the most that an image may have once it is spelled in base64."""
-
-_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""The API takes five megabytes of base64 per image."""
 
 
-def request(menu: Menu) -> JsonObject:
-    """Give the arguments of `messages.create` that are about tools."""
-    tools: list[Json] = [_tool(each) for each in menu.shown.values()]
-    if menu.has_deferred:
+def request(payload: ToolPayload) -> JsonObject:
+    """Return the arguments of `messages.create` that are about tools."""
+    tools: list[Json] = [_tool(each) for each in payload.tools.values()]
+    if payload.has_deferred:
         tools.insert(0, {"type": f"{SEARCH}_20251119", "name": SEARCH})
     if not tools:
         return {}
-    choice = tool_choice(menu)
+    choice = tool_choice(payload)
     return {"tools": tools} if choice is None else {"tools": tools, "tool_choice": choice}
 
 
-def tool_choice(menu: Menu) -> JsonObject | None:
-    """Spell the choice; here it is also what says that calls come one at a time.
+def tool_choice(payload: ToolPayload) -> JsonObject | None:
+    """Return the tool choice, which also carries whether calls may be parallel.
 
     Raises:
         ConfigError: it names no tool that is sent, or several.
     """
-    wish, is_serial = menu.wishes.tool_choice, menu.wishes.parallel_tool_calls is False
-    if wish is None and not is_serial:
+    choice, is_serial = payload.options.tool_choice, payload.options.parallel_tool_calls is False
+    if choice is None and not is_serial:
         return None
     serial: JsonObject = {"disable_parallel_tool_use": True} if is_serial else {}
-    match wish:
+    match choice:
         case "none":
             return {"type": "none"}
         case "auto" | None:
@@ -68,14 +79,14 @@ def tool_choice(menu: Menu) -> JsonObject | None:
         case "required":
             return {"type": "any"} | serial
         case _:
-            return {"type": "tool", "name": chosen_name(menu)} | serial
+            return {"type": "tool", "name": chosen_name(payload)} | serial
 
 
-def read(reply: object, menu: Menu) -> Reply:
+def read(reply: object, payload: ToolPayload) -> ModelReply:
     """Read a message."""
     message = object_in(reply)
     blocks = objects_at(message, "content")
-    reader = CallReader(menu, "anthropic", message, as_sent(tool_choice, menu))
+    reader = CallReader(payload, "anthropic", message, recorded_choice(tool_choice, payload))
     is_cut = message.get("stop_reason") in ("max_tokens", "model_context_window_exceeded")
     last = blocks[-1] if blocks else None
     calls = [
@@ -87,9 +98,11 @@ def read(reply: object, menu: Menu) -> Reply:
     ]
     ids = iter(calls)
     echo = [
-        _echo(each, next(ids).call_id) if each.get("type") == "tool_use" else each for each in blocks if _says(each)
+        _echo(each, next(ids).call_id) if each.get("type") == "tool_use" else each
+        for each in blocks
+        if not _is_blank_text(each)
     ]
-    return Reply(
+    return ModelReply(
         echo=({"role": "assistant", "content": [*echo]},) if echo else (),
         calls=tuple(calls),
         found=tuple(_found(blocks)),
@@ -97,56 +110,52 @@ def read(reply: object, menu: Menu) -> Reply:
     )
 
 
-def write(answers: Sequence[Answer]) -> list[JsonObject]:
-    """Put all results into one message, as the API wants them: of failures it takes text only, so media follow."""
-    apart: list[Json] = []
-    for answer in answers:
-        shown = [block for media in answer.media for block in (_block(media),) if block is not None]
-        if answer.is_error and shown:
-            apart.append({"type": "text", "text": f"Output of call {answer.asked.call_id}:"})
-            apart.extend(shown)
-    return _as_message([*map(_result, answers), *apart])
+def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
+    """Return one message with all results. The API takes only text in a failed result, so its media follow."""
+    following: list[Json] = []
+    for output in outputs:
+        shown = [block for media in output.media for block in (_block(media),) if block is not None]
+        if output.is_error and shown:
+            following.append({"type": "text", "text": f"Output of call {output.requested.call_id}:"})
+            following.extend(shown)
+    results: list[Json] = [*map(_result, outputs), *following]
+    return [{"role": "user", "content": results}] if results else []
 
 
-def settle(messages: Sequence[object]) -> list[object]:
-    """Give a conversation in which every call has a result; those that had none were interrupted."""
-    return settle_parts(messages, _SHAPE)
+def repair(messages: Sequence[object]) -> list[object]:
+    """Return a conversation in which every call has a result; a missing one says that the turn was interrupted."""
+    return repair_parts(messages, _PARTS)
 
 
 def _blocks(message: object) -> list[JsonObject]:
     found = object_in(message)
-    said = found.get("content")
-    return [{"type": "text", "text": said}] if isinstance(said, str) else objects_at(found, "content")
+    content = found.get("content")
+    return [{"type": "text", "text": content}] if isinstance(content, str) else objects_at(found, "content")
 
 
-def _as_message(results: list[Json]) -> list[JsonObject]:
-    return [{"role": "user", "content": results}] if results else []
-
-
-def _tool(shown: ShownTool) -> JsonObject:
-    tool: JsonObject = {"name": shown.name, "description": shown.description, "input_schema": shown.schema}
-    if shown.is_strict:
+def _tool(sent: PayloadTool) -> JsonObject:
+    tool: JsonObject = {"name": sent.name, "description": sent.description, "input_schema": sent.schema}
+    if sent.is_strict:
         tool["strict"] = True
-    if shown.tool.is_deferred:
+    if sent.tool.is_deferred:
         tool["defer_loading"] = True
     return tool
 
 
 def _echo(block: JsonObject, call_id: str) -> JsonObject:
-    """Repeat a call so that the API takes it, whatever the model made of it."""
-    written = block.get("input")
-    name = block.get("name")
+    """Repeat a call in a form that the API accepts, even if the model wrote it wrong."""
+    arguments = block.get("input")
     return {
         **block,
         "id": call_id,
-        "name": name if isinstance(name, str) and name else "unknown",
-        "input": written if isinstance(written, dict) else {},
+        "name": function_name_or_unknown(block.get("name")),
+        "input": arguments if isinstance(arguments, dict) else {},
     }
 
 
-def _says(block: JsonObject) -> bool:
-    """Tell whether a block can be repeated: models write blank texts, and the API refuses whatever has one for good."""
-    return block.get("type") != "text" or bool(str(block.get("text") or "").strip())
+def _is_blank_text(block: JsonObject) -> bool:
+    """Return whether a block is a blank text: models write them, and the API rejects a conversation with one."""
+    return block.get("type") == "text" and not str(block.get("text") or "").strip()
 
 
 def _found(blocks: Sequence[JsonObject]) -> list[str]:
@@ -155,42 +164,42 @@ def _found(blocks: Sequence[JsonObject]) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def _result(answer: Answer) -> JsonObject:
-    inside = [piece for piece in answer.pieces if isinstance(piece, str) or not answer.is_error]
+def _result(output: CallOutput) -> JsonObject:
+    inside = [piece for piece in output.pieces if isinstance(piece, str) or not output.is_error]
     result: JsonObject = {
         "type": "tool_result",
-        "tool_use_id": answer.asked.call_id,
+        "tool_use_id": output.requested.call_id,
         "content": [each for piece in inside for each in (_block(piece),) if each is not None]
-        or [{"type": "text", "text": answer.text.strip() or NOTHING}],
+        or [{"type": "text", "text": output.text.strip() or NO_OUTPUT}],
     }
-    return result | ({"is_error": True} if answer.is_error else {})
+    return result | ({"is_error": True} if output.is_error else {})
 
 
 def _block(piece: str | Media) -> JsonObject | None:
     if isinstance(piece, str):
         return {"type": "text", "text": piece} if piece.strip() else None
     source: JsonObject = {"type": "base64", "media_type": piece.media_type, "data": base64_of(piece)}
-    if piece.media_type in _IMAGES and len(piece.data) <= MAX_IMAGE_BYTES:
+    if piece.media_type in IMAGES and len(piece.data) <= MAX_IMAGE_BYTES:
         return {"type": "image", "source": source}
-    if piece.media_type == "application/pdf":
+    if piece.media_type == PDF:
         return {"type": "document", "source": source, "title": piece.name or "output.pdf"}
     return None
 
 
-_SHAPE = Shape(
+_PARTS = MessageParts(
     parts=_blocks,
-    call=lambda block: known_by(block.get("id")) if block.get("type") == "tool_use" else None,
-    result=lambda block: known_by(block.get("tool_use_id")) if block.get("type") == "tool_result" else None,
+    call_key=lambda block: match_key(block.get("id")) if block.get("type") == "tool_use" else None,
+    result_key=lambda block: match_key(block.get("tool_use_id")) if block.get("type") == "tool_result" else None,
     id_of=lambda block: block.get("id"),
-    mended=_echo,
-    answering=lambda result, call: {**result, "tool_use_id": call["id"]},
+    with_id=_echo,
+    result_for=lambda result, call: {**result, "tool_use_id": call["id"]},
     interrupted=lambda call: {
         "type": "tool_result",
         "tool_use_id": call["id"],
         "content": INTERRUPTED,
         "is_error": True,
     },
-    is_reply=lambda message: object_in(message).get("role") == "user",
-    rewritten=lambda message, blocks: {**object_in(message), "content": blocks},
-    reply=lambda results: {"role": "user", "content": results},
+    holds_results=lambda message: object_in(message).get("role") == "user",
+    with_parts=lambda message, blocks: {**object_in(message), "content": blocks},
+    result_messages=lambda results: [{"role": "user", "content": results}],
 )

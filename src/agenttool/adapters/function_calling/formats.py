@@ -1,39 +1,39 @@
-"""The formats by name, and what each of them can do."""
+"""The provider formats by name."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from agenttool.adapters.function_calling import anthropic, gemini, openai_chat, openai_responses
-from agenttool.adapters.function_calling.content import Answer
-from agenttool.adapters.function_calling.menu import Limits, Menu
-from agenttool.adapters.function_calling.reply import Reply
+from agenttool.adapters.function_calling.call_output import CallOutput
+from agenttool.adapters.function_calling.model_reply import ModelReply
+from agenttool.adapters.function_calling.tool_payload import ProviderLimits, ToolPayload
 from agenttool.errors import ConfigError
 from agenttool.records import JsonObject
 
 
-class Format(Protocol):
-    """How one API of a provider wants its tools, its calls and its results; a module of this folder is one."""
+class ProviderFormat(Protocol):
+    """The tools, calls and results of one provider API. Each provider module of this folder implements it."""
 
-    LIMITS: Limits
+    LIMITS: ProviderLimits
 
-    def request(self, menu: Menu) -> JsonObject:
-        """Turn a menu into the arguments of a request."""
+    def request(self, payload: ToolPayload) -> JsonObject:
+        """Return the arguments of a request that are about tools."""
         ...
 
-    def read(self, reply: object, menu: Menu) -> Reply:
-        """Turn what the API answered into what the model asked for."""
+    def read(self, reply: object, payload: ToolPayload) -> ModelReply:
+        """Read the reply of the API."""
         ...
 
-    def write(self, answers: Sequence[Answer]) -> list[JsonObject]:
-        """Turn answers into the messages that carry them."""
+    def write(self, outputs: Sequence[CallOutput]) -> list[JsonObject]:
+        """Return the messages that carry the outputs."""
         ...
 
-    def settle(self, conversation: Sequence[object], /) -> list[object]:
-        """Turn a conversation into one in which no call is without a result."""
+    def repair(self, conversation: Sequence[object], /) -> list[object]:
+        """Return the conversation with a result for every call."""
         ...
 
 
-FORMATS: dict[str, Format] = {
+FORMATS: dict[str, ProviderFormat] = {
     "anthropic": anthropic,
     "gemini": gemini,
     "openai": openai_chat,
@@ -41,13 +41,13 @@ FORMATS: dict[str, Format] = {
 }
 
 
-def format_named(name: str) -> Format:
-    """Find a format.
+def find_format(name: str) -> ProviderFormat:
+    """Return a format by its name.
 
     Raises:
         ConfigError: there is none of that name.
     """
     found = FORMATS.get(name)
     if found is None:
-        raise ConfigError(f"no format is called {name!r}; use one of {', '.join(FORMATS)}")
+        raise ConfigError(f"unknown provider format {name!r}; use one of {', '.join(FORMATS)}")
     return found

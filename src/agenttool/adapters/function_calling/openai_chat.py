@@ -1,131 +1,121 @@
-"""The Chat Completions API of OpenAI, which many other servers speak, too."""
+"""The Chat Completions API of OpenAI, which many other servers implement."""
 
 from collections.abc import Sequence
 
-from agenttool.adapters.function_calling.choice import as_sent, chosen_name
-from agenttool.adapters.function_calling.content import INTERRUPTED, Answer, base64_of, data_url
-from agenttool.adapters.function_calling.dialect import OPENAI
-from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
-from agenttool.adapters.function_calling.reply import CUT_OFF, CallReader, Reply, object_in, objects_at
-from agenttool.adapters.function_calling.settling import known_by, own_ids, pair
+from agenttool.adapters.function_calling.call_output import IMAGES, INTERRUPTED, PDF, CallOutput, base64_of, data_url
+from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key, repair_parts
+from agenttool.adapters.function_calling.model_reply import (
+    CUT_OFF,
+    CallReader,
+    ModelReply,
+    function_name_or_unknown,
+    object_in,
+    objects_at,
+)
+from agenttool.adapters.function_calling.strict_schema import OPENAI
+from agenttool.adapters.function_calling.tool_payload import (
+    PayloadTool,
+    ProviderLimits,
+    ToolPayload,
+    chosen_name,
+    recorded_choice,
+)
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
-LIMITS = Limits(dialect=OPENAI, max_tools=128, max_description=1024)
+LIMITS = ProviderLimits(dialect=OPENAI, max_tools=128, max_description=1024)
 
-IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-_SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 _CUT = ("length", "content_filter")
 _ONLY_IN_REPLIES = ("annotations", "parsed", "function_call", "audio", "tool_calls")
 
 
-def request(menu: Menu) -> JsonObject:
-    """Give the arguments of `chat.completions.create` that are about tools."""
-    tools: list[Json] = [_tool(each) for each in menu.shown.values()]
-    return {"tools": tools, **choices(menu, tool_choice(menu))} if tools else {}
+def request(payload: ToolPayload) -> JsonObject:
+    """Return the arguments of `chat.completions.create` that are about tools."""
+    tools: list[Json] = [_tool(each) for each in payload.tools.values()]
+    return {"tools": tools, **choice_arguments(payload, tool_choice(payload))} if tools else {}
 
 
-def choices(menu: Menu, choice: Json) -> JsonObject:
-    """Give what a request says about its tools, if it says anything."""
-    said: JsonObject = {} if choice is None else {"tool_choice": choice}
-    parallel = menu.wishes.parallel_tool_calls
-    return said if parallel is None else {**said, "parallel_tool_calls": parallel}
+def choice_arguments(payload: ToolPayload, choice: Json) -> JsonObject:
+    """Return the tool choice and whether calls may be parallel, as far as the options set them."""
+    arguments: JsonObject = {} if choice is None else {"tool_choice": choice}
+    parallel = payload.options.parallel_tool_calls
+    return arguments if parallel is None else {**arguments, "parallel_tool_calls": parallel}
 
 
-def tool_choice(menu: Menu) -> Json:
-    """Spell the choice.
+def tool_choice(payload: ToolPayload) -> Json:
+    """Return the tool choice.
 
     Raises:
         ConfigError: it names no tool that is sent, or several.
     """
-    name = chosen_name(menu)
-    return menu.wishes.tool_choice if name is None else {"type": "function", "function": {"name": name}}
+    name = chosen_name(payload)
+    return payload.options.tool_choice if name is None else {"type": "function", "function": {"name": name}}
 
 
-def read(reply: object, menu: Menu) -> Reply:
+def read(reply: object, payload: ToolPayload) -> ModelReply:
     """Read a completion, or the message of one."""
     whole = object_in(reply)
     options = objects_at(whole, "choices")
     message = object_in(options[0].get("message")) if options else whole
-    reader = CallReader(menu, "openai", whole, as_sent(tool_choice, menu))
+    reader = CallReader(payload, "openai", whole, recorded_choice(tool_choice, payload))
     written = objects_at(message, "tool_calls")
     is_cut = bool(options) and options[0].get("finish_reason") in _CUT
     calls = [
-        reader.read(*_asked(each), each.get("id"), fault=CUT_OFF if is_cut and each is written[-1] else None)
+        reader.read(
+            *_name_and_arguments(each), each.get("id"), fault=CUT_OFF if is_cut and each is written[-1] else None
+        )
         for each in written
     ]
-    echo: list[Json] = [_echo(each, asked.call_id) for each, asked in zip(written, calls, strict=True)]
-    said: JsonObject = {key: value for key, value in message.items() if key not in _ONLY_IN_REPLIES}
+    echo: list[Json] = [_echo(each, call.call_id) for each, call in zip(written, calls, strict=True)]
+    repeated: JsonObject = {key: value for key, value in message.items() if key not in _ONLY_IN_REPLIES}
     audio = object_in(message.get("audio")).get("id")
-    said |= {"role": "assistant", "content": message.get("content")}
+    repeated |= {"role": "assistant", "content": message.get("content")}
     if echo:
-        said["tool_calls"] = echo
+        repeated["tool_calls"] = echo
     if audio:
-        said["audio"] = {"id": audio}
-    is_silent = not echo and not audio and said["content"] is None and said.get("refusal") is None
-    return Reply(echo=() if is_silent else (said,), calls=tuple(calls), is_final=not calls)
+        repeated["audio"] = {"id": audio}
+    is_empty = not echo and not audio and repeated["content"] is None and repeated.get("refusal") is None
+    return ModelReply(echo=() if is_empty else (repeated,), calls=tuple(calls), is_final=not calls)
 
 
-def write(answers: Sequence[Answer]) -> list[JsonObject]:
-    """Give one message per result, and a last one with what these cannot hold: anything but text."""
+def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
+    """Return one message per result, which holds only text, and a last one with all media."""
     messages: list[JsonObject] = [
-        {"role": "tool", "tool_call_id": each.asked.call_id, "content": each.text} for each in answers
+        {"role": "tool", "tool_call_id": each.requested.call_id, "content": each.text} for each in outputs
     ]
-    shown: list[Json] = []
-    for answer in answers:
-        parts = [part for media in answer.media for part in (_part(media),) if part is not None]
+    media_parts: list[Json] = []
+    for output in outputs:
+        parts = [part for media in output.media for part in (_part(media),) if part is not None]
         if parts:
-            shown.append({"type": "text", "text": f"Output of call {answer.asked.call_id}:"})
-            shown.extend(parts)
-    return [*messages, {"role": "user", "content": shown}] if shown else messages
+            media_parts.append({"type": "text", "text": f"Output of call {output.requested.call_id}:"})
+            media_parts.extend(parts)
+    return [*messages, {"role": "user", "content": media_parts}] if media_parts else messages
 
 
-def settle(messages: Sequence[object]) -> list[object]:
-    """Give a conversation in which every call has a result; those that had none were interrupted.
+def repair(messages: Sequence[object]) -> list[object]:
+    """Return a conversation in which every call has a result; a missing one says that the turn was interrupted.
 
-    Results come right after their calls, where the API wants them; one without a call goes.
+    Results come right after their calls, where the API wants them. A result without a call is dropped.
     """
-    found = [object_in(each) for each in messages]
-    asked = [objects_at(each, "tool_calls") for each in found]
-    answers = pair(
-        (((turn, at), known_by(call.get("id"))) for turn, each in enumerate(asked) for at, call in enumerate(each)),
-        (
-            ((turn, 0), known_by(each.get("tool_call_id")))
-            for turn, each in enumerate(found)
-            if each.get("role") == "tool"
-        ),
-    )
-    unused = iter(own_ids([call.get("id") for each in asked for call in each]))
-    settled: list[object] = []
-    for turn, message in enumerate(messages):
-        if found[turn].get("role") == "tool":
-            continue
-        ids = [next(unused) for _ in asked[turn]]
-        echo: list[Json] = [_echo(call, call_id) for call, call_id in zip(asked[turn], ids, strict=True)]
-        others = {key: value for key, value in found[turn].items() if key != "tool_calls"}
-        is_whole = echo == found[turn].get("tool_calls", [])
-        settled.append(message if is_whole else {**others, "tool_calls": echo} if echo else others)
-        for place, call_id in enumerate(ids):
-            answer = answers.get((turn, place))
-            settled.append(_interrupted(call_id) if answer is None else {**found[answer[0]], "tool_call_id": call_id})
-    return settled
+    return repair_parts(messages, _PARTS)
 
 
-def _tool(shown: ShownTool) -> JsonObject:
-    function: JsonObject = {"name": shown.name, "description": shown.description, "parameters": shown.schema}
-    return {"type": "function", "function": {**function, "strict": shown.is_strict}}
+def _tool(sent: PayloadTool) -> JsonObject:
+    function: JsonObject = {"name": sent.name, "description": sent.description, "parameters": sent.schema}
+    return {"type": "function", "function": {**function, "strict": sent.is_strict}}
 
 
-def _asked(written: JsonObject) -> tuple[Json, Json]:
-    """Give the name and the arguments of a call, of whichever type the model took it to be."""
+def _name_and_arguments(written: JsonObject) -> tuple[Json, Json]:
+    """Return the name and the arguments of a call, whether the model wrote it as a function or a custom tool."""
     function, custom = object_in(written.get("function")), object_in(written.get("custom"))
     return function.get("name", custom.get("name")), function.get("arguments", custom.get("input", ""))
 
 
 def _echo(written: JsonObject, call_id: str) -> JsonObject:
-    name, arguments = _asked(written)
+    name, arguments = _name_and_arguments(written)
     function: JsonObject = {
-        "name": name if isinstance(name, str) and name else "unknown",
+        "name": function_name_or_unknown(name),
         "arguments": arguments if isinstance(arguments, str) else "",
     }
     return {"id": call_id, "type": "function", "function": function}
@@ -134,13 +124,32 @@ def _echo(written: JsonObject, call_id: str) -> JsonObject:
 def _part(media: Media) -> JsonObject | None:
     if media.media_type in IMAGES:
         return {"type": "image_url", "image_url": {"url": data_url(media)}}
-    if media.media_type in _SOUNDS:
-        sound: JsonObject = {"data": base64_of(media), "format": _SOUNDS[media.media_type]}
-        return {"type": "input_audio", "input_audio": sound}
-    if media.media_type == "application/pdf":
+    if media.media_type in _AUDIO:
+        audio: JsonObject = {"data": base64_of(media), "format": _AUDIO[media.media_type]}
+        return {"type": "input_audio", "input_audio": audio}
+    if media.media_type == PDF:
         return {"type": "file", "file": {"filename": media.name or "output.pdf", "file_data": data_url(media)}}
     return None
 
 
-def _interrupted(call_id: Json) -> JsonObject:
-    return {"role": "tool", "tool_call_id": call_id, "content": INTERRUPTED}
+def _calls_or_result(message: object) -> list[JsonObject]:
+    found = object_in(message)
+    return [found] if found.get("role") == "tool" else objects_at(found, "tool_calls")
+
+
+def _is_result(part: JsonObject) -> bool:
+    return part.get("role") == "tool"
+
+
+_PARTS = MessageParts(
+    parts=_calls_or_result,
+    call_key=lambda part: None if _is_result(part) else match_key(part.get("id")),
+    result_key=lambda part: match_key(part.get("tool_call_id")) if _is_result(part) else None,
+    id_of=lambda call: call.get("id"),
+    with_id=_echo,
+    result_for=lambda result, call: {**result, "tool_call_id": call["id"]},
+    interrupted=lambda call: {"role": "tool", "tool_call_id": call["id"], "content": INTERRUPTED},
+    holds_results=lambda _: False,
+    with_parts=lambda message, calls: {**object_in(message), "tool_calls": calls},
+    result_messages=lambda results: [object_in(each) for each in results],
+)

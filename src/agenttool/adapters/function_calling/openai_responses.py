@@ -2,45 +2,57 @@
 
 from collections.abc import Iterator, Sequence
 
-from agenttool.adapters.function_calling.choice import as_sent, chosen_name
-from agenttool.adapters.function_calling.content import INTERRUPTED, Answer, data_url
-from agenttool.adapters.function_calling.dialect import OPENAI
-from agenttool.adapters.function_calling.menu import Limits, Menu, ShownTool
-from agenttool.adapters.function_calling.openai_chat import IMAGES, choices
-from agenttool.adapters.function_calling.reply import CUT_OFF, CallReader, Reply, object_in, objects_at
-from agenttool.adapters.function_calling.settling import Place, known_by, own_ids, pair
+from agenttool.adapters.function_calling.call_output import IMAGES, INTERRUPTED, PDF, CallOutput, data_url
+from agenttool.adapters.function_calling.conversation_repair import Position, match_key, match_results, unique_ids
+from agenttool.adapters.function_calling.model_reply import (
+    CUT_OFF,
+    CallReader,
+    ModelReply,
+    function_name_or_unknown,
+    object_in,
+    objects_at,
+)
+from agenttool.adapters.function_calling.openai_chat import choice_arguments
+from agenttool.adapters.function_calling.strict_schema import OPENAI
+from agenttool.adapters.function_calling.tool_payload import (
+    PayloadTool,
+    ProviderLimits,
+    ToolPayload,
+    chosen_name,
+    recorded_choice,
+)
 from agenttool.ports.output import Media
 from agenttool.records import Json, JsonObject
 
-LIMITS = Limits(dialect=OPENAI, max_tools=128, max_description=1024, has_search=True, search_name="tool_search")
+LIMITS = ProviderLimits(dialect=OPENAI, max_tools=128, max_description=1024, has_search=True, search_name="tool_search")
 
 _CALL, _RESULT = "function_call", "function_call_output"
 _ONLY_IN_REPLIES = ("parsed_arguments", "created_by")
 
 
-def request(menu: Menu) -> JsonObject:
-    """Give the arguments of `responses.create` that are about tools."""
-    tools: list[Json] = [_tool(each) for each in menu.shown.values()]
-    if menu.has_deferred:
+def request(payload: ToolPayload) -> JsonObject:
+    """Return the arguments of `responses.create` that are about tools."""
+    tools: list[Json] = [_tool(each) for each in payload.tools.values()]
+    if payload.has_deferred:
         tools.append({"type": "tool_search"})
-    return {"tools": tools, **choices(menu, tool_choice(menu))} if tools else {}
+    return {"tools": tools, **choice_arguments(payload, tool_choice(payload))} if tools else {}
 
 
-def tool_choice(menu: Menu) -> Json:
-    """Spell the choice.
+def tool_choice(payload: ToolPayload) -> Json:
+    """Return the tool choice.
 
     Raises:
         ConfigError: it names no tool that is sent, or several.
     """
-    name = chosen_name(menu)
-    return menu.wishes.tool_choice if name is None else {"type": "function", "name": name}
+    name = chosen_name(payload)
+    return payload.options.tool_choice if name is None else {"type": "function", "name": name}
 
 
-def read(reply: object, menu: Menu) -> Reply:
+def read(reply: object, payload: ToolPayload) -> ModelReply:
     """Read a response."""
     response = object_in(reply)
     items = objects_at(response, "output")
-    reader = CallReader(menu, "openai", response, as_sent(tool_choice, menu))
+    reader = CallReader(payload, "openai", response, recorded_choice(tool_choice, payload))
     is_cut = response.get("status") == "incomplete"
     calls = [
         reader.read(
@@ -53,89 +65,89 @@ def read(reply: object, menu: Menu) -> Reply:
         if each.get("type") == _CALL
     ]
     ids = iter(calls)
-    echo = [_echo(each, next(ids).call_id) if each.get("type") == _CALL else _repeated(each) for each in items]
-    return Reply(echo=tuple(echo), calls=tuple(calls), found=tuple(_found(items)), is_final=not calls)
+    echo = [_echo(each, next(ids).call_id) if each.get("type") == _CALL else _repeat(each) for each in items]
+    return ModelReply(echo=tuple(echo), calls=tuple(calls), found=tuple(_found(items)), is_final=not calls)
 
 
-def write(answers: Sequence[Answer]) -> list[JsonObject]:
-    """Give one item per result; a result with nothing but text is plain text."""
-    return [{"type": _RESULT, "call_id": each.asked.call_id, "output": _output(each)} for each in answers]
+def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
+    """Return one item per result; a result without media is plain text."""
+    return [{"type": _RESULT, "call_id": each.requested.call_id, "output": _output(each)} for each in outputs]
 
 
-def settle(items: Sequence[object]) -> list[object]:
-    """Give a conversation in which every call has a result; those that had none were interrupted.
+def repair(items: Sequence[object]) -> list[object]:
+    """Return a conversation in which every call has a result; a missing one says that the turn was interrupted.
 
-    A result without a call stays: the call may be in an earlier response, which the request refers to.
+    A result without a call stays: the call may be in an earlier response that the request refers to.
     """
     found = [object_in(each) for each in items]
     turns = _turns(found)
-    answers = pair(_keys(found, turns, _CALL), _keys(found, turns, _RESULT))
+    matches = match_results(_keyed(found, turns, _CALL), _keyed(found, turns, _RESULT))
     ends = {turn: place for place, turn in enumerate(turns)}
     places = [place for place, each in enumerate(found) if each.get("type") == _CALL]
     whole, missing = dict(enumerate(found)), dict[int, list[JsonObject]]()
-    for place, call_id in zip(places, own_ids([found[each].get("call_id") for each in places]), strict=True):
+    for place, call_id in zip(places, unique_ids([found[each].get("call_id") for each in places]), strict=True):
         whole[place] = _echo(found[place], call_id)
-        answer = answers.get((turns[place], place))
-        if answer is None:
+        result = matches.get((turns[place], place))
+        if result is None:
             missing.setdefault(ends[turns[place]], []).append(_interrupted(call_id))
         else:
-            whole[answer[1]] = {**found[answer[1]], "call_id": call_id}
-    settled: list[object] = []
+            whole[result[1]] = {**found[result[1]], "call_id": call_id}
+    repaired: list[object] = []
     for place, item in enumerate(items):
-        settled += [item if whole[place] == found[place] else whole[place], *missing.get(place, ())]
-    return settled
+        repaired += [item if whole[place] == found[place] else whole[place], *missing.get(place, ())]
+    return repaired
 
 
-def _keys(items: Sequence[JsonObject], turns: Sequence[int], kind: str) -> Iterator[tuple[Place, str]]:
+def _keyed(items: Sequence[JsonObject], turns: Sequence[int], item_type: str) -> Iterator[tuple[Position, str]]:
     for place, item in enumerate(items):
-        if item.get("type") == kind:
-            yield (turns[place], place), known_by(item.get("call_id"))
+        if item.get("type") == item_type:
+            yield (turns[place], place), match_key(item.get("call_id"))
 
 
 def _turns(items: Sequence[JsonObject]) -> list[int]:
-    """Number the turns: one ends where results end, or where anybody says something."""
+    """Number the turn of each item: a turn ends where its results end, and at every message."""
     turns: list[int] = []
     turn, is_answered = 0, False
     for item in items:
-        kind = item.get("type")
-        is_said = kind not in (_CALL, _RESULT, "reasoning")
-        turn += is_said or (is_answered and kind != _RESULT)
-        is_answered = kind == _RESULT
+        item_type = item.get("type")
+        is_message = item_type not in (_CALL, _RESULT, "reasoning")
+        turn += is_message or (is_answered and item_type != _RESULT)
+        is_answered = item_type == _RESULT
         turns.append(turn)
     return turns
 
 
-def _tool(shown: ShownTool) -> JsonObject:
-    tool: JsonObject = {"type": "function", "name": shown.name, "description": shown.description}
-    tool |= {"parameters": shown.schema, "strict": shown.is_strict}
-    return {**tool, "defer_loading": True} if shown.tool.is_deferred else tool
+def _tool(sent: PayloadTool) -> JsonObject:
+    tool: JsonObject = {"type": "function", "name": sent.name, "description": sent.description}
+    tool |= {"parameters": sent.schema, "strict": sent.is_strict}
+    return {**tool, "defer_loading": True} if sent.tool.is_deferred else tool
 
 
 def _echo(item: JsonObject, call_id: str) -> JsonObject:
-    name, arguments = item.get("name"), item.get("arguments")
+    arguments = item.get("arguments")
     return {
-        **_repeated(item),
+        **_repeat(item),
         "call_id": call_id,
-        "name": name if isinstance(name, str) and name else "unknown",
+        "name": function_name_or_unknown(item.get("name")),
         "arguments": arguments if isinstance(arguments, str) else "",
     }
 
 
-def _repeated(item: JsonObject) -> JsonObject:
+def _repeat(item: JsonObject) -> JsonObject:
     return {key: value for key, value in item.items() if key not in _ONLY_IN_REPLIES}
 
 
 def _found(items: Sequence[JsonObject]) -> list[str]:
-    """List the functions that a search has loaded, those inside of namespaces included."""
+    """Return the functions that a search has loaded, those in namespaces included."""
     outputs = [tool for each in items if each.get("type") == "tool_search_output" for tool in objects_at(each, "tools")]
     inner = [tool for each in outputs for tool in objects_at(each, "tools")]
     names = [each.get("name") for each in (*outputs, *inner) if each.get("type") == "function"]
     return [name for name in names if isinstance(name, str)]
 
 
-def _output(answer: Answer) -> Json:
-    parts: list[Json] = [part for piece in answer.pieces for part in (_part(piece),) if part is not None]
-    return parts if answer.media and parts else answer.text
+def _output(output: CallOutput) -> Json:
+    parts: list[Json] = [part for piece in output.pieces for part in (_part(piece),) if part is not None]
+    return parts if output.media and parts else output.text
 
 
 def _part(piece: str | Media) -> JsonObject | None:
@@ -143,7 +155,7 @@ def _part(piece: str | Media) -> JsonObject | None:
         return {"type": "input_text", "text": piece}
     if piece.media_type in IMAGES:
         return {"type": "input_image", "image_url": data_url(piece), "detail": "auto"}
-    if piece.media_type == "application/pdf":
+    if piece.media_type == PDF:
         return {"type": "input_file", "filename": piece.name or "output.pdf", "file_data": data_url(piece)}
     return None
 

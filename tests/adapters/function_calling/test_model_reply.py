@@ -1,4 +1,4 @@
-"""What a model wrote, as it is meant."""
+"""Calls as models write them."""
 
 import pytest
 

@@ -1,13 +1,18 @@
-"""The law of strict schemas: what they accept, spelled back, is exactly what the schema itself accepts."""
+"""Strict schemas accept exactly what the original schema accepts, within the size limits of a provider."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.adapters.function_calling.branches import branches_of, could_be, resolved
-from agenttool.adapters.function_calling.dialect import ANTHROPIC, OPENAI
-from agenttool.adapters.function_calling.restore import restored
-from agenttool.adapters.function_calling.strict import NotStrict, strict_form
+from agenttool.adapters.function_calling.schema_analysis import matches_branch, resolve, union_branches
+from agenttool.adapters.function_calling.strict_schema import (
+    ANTHROPIC,
+    OPENAI,
+    NotStrict,
+    exceeded_limit,
+    remove_placeholder_nulls,
+    strict_schema,
+)
 from agenttool.schema.compile import compile_schema
 
 NAMES = ["a", "b", "kind", "next"]
@@ -76,9 +81,9 @@ values = st.recursive(
 
 @st.composite
 def fitting(draw, schema, root, depth=0):
-    """Draw a value that is meant to fit a schema, with nulls where something may be left out; it need not fit."""
-    node = resolved(schema, root) if isinstance(schema, dict) else {}
-    branches = branches_of(node)
+    """Draw a value that probably fits a schema, with nulls for optional members."""
+    node = resolve(schema, root) if isinstance(schema, dict) else {}
+    branches = union_branches(node)
     if branches:
         return draw(fitting(draw(st.sampled_from(branches)), root, depth))
     if "const" in node or "enum" in node:
@@ -103,9 +108,9 @@ def fitting(draw, schema, root, depth=0):
 
 
 def filled(value, schema, root):
-    """Spell what is left out as null, the way a model must under OpenAI's strict mode."""
-    node = resolved(schema, root) if isinstance(schema, dict) else {}
-    branch = next((each for each in branches_of(node) if could_be(value, each, root)), None)
+    """Write absent members as null, as a model must in OpenAI's strict mode."""
+    node = resolve(schema, root) if isinstance(schema, dict) else {}
+    branch = next((each for each in union_branches(node) if matches_branch(value, each, root)), None)
     if branch is not None:
         return filled(value, branch, root)
     if isinstance(value, dict):
@@ -115,40 +120,42 @@ def filled(value, schema, root):
     return [filled(each, node.get("items"), root) for each in value] if isinstance(value, list) else value
 
 
-def in_short(value, schema, root):
-    """Leave out the nulls that mean the same as nothing, because the schema says that null is the default."""
-    node = resolved(schema, root) if isinstance(schema, dict) else {}
-    branch = next((each for each in branches_of(node) if could_be(value, each, root)), None)
+def without_default_nulls(value, schema, root):
+    """Remove the nulls of members whose default is null."""
+    node = resolve(schema, root) if isinstance(schema, dict) else {}
+    branch = next((each for each in union_branches(node) if matches_branch(value, each, root)), None)
     if branch is not None:
-        return in_short(value, branch, root)
+        return without_default_nulls(value, branch, root)
     if isinstance(value, dict):
         properties, required = node.get("properties", {}), node.get("required", ())
         same = {name for name, inner in properties.items() if name not in required and inner.get("default", 0) is None}
         kept = {name: inner for name, inner in value.items() if inner is not None or name not in same}
-        return {name: in_short(inner, properties.get(name), root) for name, inner in kept.items()}
-    return [in_short(each, node.get("items"), root) for each in value] if isinstance(value, list) else value
+        return {name: without_default_nulls(inner, properties.get(name), root) for name, inner in kept.items()}
+    return (
+        [without_default_nulls(each, node.get("items"), root) for each in value] if isinstance(value, list) else value
+    )
 
 
 @given(st.data())
 def test_what_openais_strict_form_accepts_is_exactly_what_the_schema_accepts(data):
     schema = data.draw(roots)
-    strict = strict_form(schema, OPENAI)
+    strict = strict_schema(schema, OPENAI)
     if isinstance(strict, NotStrict):
         return
     fits, fits_strict = compile_schema(schema).accepts, compile_schema(strict).accepts
     value = data.draw(st.one_of(fitting(schema, schema), values))
     if fits_strict(value):
-        assert fits(restored(value, schema, schema))
+        assert fits(remove_placeholder_nulls(value, schema, schema))
     if fits(value) and isinstance(value, dict):
         written = filled(value, schema, schema)
         assert fits_strict(written)
-        assert restored(written, schema, schema) == in_short(value, schema, schema)
+        assert remove_placeholder_nulls(written, schema, schema) == without_default_nulls(value, schema, schema)
 
 
 @given(st.data())
 def test_anthropics_strict_form_accepts_the_very_same_values(data):
     schema = data.draw(roots)
-    strict = strict_form(schema, ANTHROPIC)
+    strict = strict_schema(schema, ANTHROPIC)
     if isinstance(strict, NotStrict):
         return
     value = data.draw(st.one_of(fitting(schema, schema), values))
@@ -158,7 +165,7 @@ def test_anthropics_strict_form_accepts_the_very_same_values(data):
 
 @given(roots)
 def test_a_strict_form_closes_every_object_and_names_every_member(schema):
-    strict = strict_form(schema, OPENAI)
+    strict = strict_schema(schema, OPENAI)
     pending = [] if isinstance(strict, NotStrict) else [strict]
     while pending:
         node = pending.pop()
@@ -182,7 +189,7 @@ def test_a_strict_form_closes_every_object_and_names_every_member(schema):
 def test_a_definition_that_leads_back_to_itself_without_a_member_has_no_strict_form(node):
     definitions = {"D": node, "E": {"oneOf": [{"$ref": "#/$defs/D"}]}}
     for dialect in (OPENAI, ANTHROPIC):
-        found = strict_form({**an_object({"a": {"$ref": "#/$defs/D"}}, ["a"]), "$defs": definitions}, dialect)
+        found = strict_schema({**an_object({"a": {"$ref": "#/$defs/D"}}, ["a"]), "$defs": definitions}, dialect)
         assert isinstance(found, NotStrict)
         assert "only refers to itself" in found.reason
 
@@ -191,27 +198,59 @@ def test_a_definition_that_leads_back_to_itself_without_a_member_has_no_strict_f
     ("node", "why"),
     [
         ({"type": "string", "minLength": 1}, "uses minLength"),
-        ({}, "does not say its type"),
-        (True, "lets any value through"),
-        ({"type": "object", "properties": {}}, "takes members that it does not name"),
-        ({"type": "array"}, "does not say what its items are"),
-        ({"enum": [{"a": 1}]}, "no plain values"),
-        ({"oneOf": [{"type": "string"}, {"enum": ["a"]}]}, "cannot be told apart"),
+        ({}, "has no type"),
+        (True, "accepts any value"),
+        ({"type": "object", "properties": {}}, "accepts members that it does not name"),
+        ({"type": "array"}, "has no schema for its items"),
+        ({"enum": [{"a": 1}]}, "objects or arrays"),
+        ({"oneOf": [{"type": "string"}, {"enum": ["a"]}]}, "branches overlap"),
         ({"$ref": "#/properties/a"}, "other than a definition"),
         ({"allOf": [{"type": "string"}, {"type": "string"}]}, "uses allOf"),
     ],
 )
-def test_a_schema_without_a_strict_form_says_what_stands_in_the_way(node, why):
-    found = strict_form(an_object({"a": node}, ["a"]), OPENAI)
+def test_a_schema_without_a_strict_form_has_a_reason(node, why):
+    found = strict_schema(an_object({"a": node}, ["a"]), OPENAI)
     assert isinstance(found, NotStrict)
     assert why in found.reason
     assert "/properties/a" in found.reason
 
 
-def test_what_may_be_left_out_and_may_be_null_is_strict_only_if_that_is_the_same():
+def test_an_optional_nullable_member_is_strict_only_if_null_is_its_default():
     nullable = {"type": ["string", "null"]}
-    told_apart = strict_form(an_object({"a": nullable}, []), OPENAI)
-    assert "does not say that this is the same" in told_apart.reason
-    same = strict_form(an_object({"a": {**nullable, "default": None}}, []), OPENAI)
+    different = strict_schema(an_object({"a": nullable}, []), OPENAI)
+    assert "null is not its default" in different.reason
+    same = strict_schema(an_object({"a": {**nullable, "default": None}}, []), OPENAI)
     assert same["properties"]["a"] == nullable
-    assert strict_form(an_object({"a": nullable}, []), ANTHROPIC)["required"] == []
+    assert strict_schema(an_object({"a": nullable}, []), ANTHROPIC)["required"] == []
+
+
+def sized(properties):
+    return {"type": "object", "properties": properties, "additionalProperties": False}
+
+
+def members(count):
+    return sized({str(number): {} for number in range(count)})
+
+
+def nested(levels):
+    return sized({"a": nested(levels - 1)}) if levels > 1 else sized({})
+
+
+def choices(count, length):
+    return sized({"a": {"enum": [f"{number:0{length}}" for number in range(count)]}})
+
+
+@pytest.mark.parametrize(
+    ("within", "beyond", "message"),
+    [
+        (nested(10), nested(11), "nested more than 10 levels"),
+        (choices(1000, 4), choices(1001, 4), "more than 1000 choices"),
+        (choices(250, 100), choices(251, 100), "250 choices and more are longer than 15000"),
+        (members(5000), members(5001), "more than 5000 properties"),
+        (sized({"a" * 119_999: {}}), sized({"a" * 120_001: {}}), "longer than 120000"),
+        (choices(1, 119_000), {**choices(1, 119_000), "$defs": {"d" * 1001: {}}}, "longer than 120000"),
+    ],
+)
+def test_a_schema_that_exceeds_a_limit_is_rejected(within, beyond, message):
+    assert exceeded_limit(within, OPENAI) is None
+    assert message in exceeded_limit(beyond, OPENAI)

@@ -1,0 +1,102 @@
+"""Function names that every provider accepts, assigned to the tools of a surface.
+
+Providers differ in length, dots and first characters of names. One common spelling lets a transcript move between them.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from agenttool.ports.offer import OfferedTool
+
+MAX_CHARS = 64
+_ACCEPTED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+_MIN_DIGITS = 8
+
+
+class QualifiedTool(Protocol):
+    """A tool with its two names: one that is offered, or a reference to a deferred one."""
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace of the name."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name within its namespace."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NameCounts:
+    """How many tools of a surface have each name, counted over all of them, so that loading one renames none.
+
+    Attributes:
+        bare: counts of names without namespaces.
+        preferred: counts of preferred function names.
+    """
+
+    bare: Counter[str]
+    preferred: Counter[str]
+
+
+def count_names(tools: Iterable[QualifiedTool]) -> NameCounts:
+    """Count the names of all tools of a surface, deferred ones included."""
+    names = [(each.namespace, each.name) for each in tools]
+    bare = Counter(name for _, name in names)
+    return NameCounts(bare, Counter(_preferred(namespace, name, bare) for namespace, name in names))
+
+
+def assign_names(
+    tools: Iterable[OfferedTool], reserved: Iterable[str] = (), *, counts: NameCounts | None = None
+) -> dict[str, OfferedTool]:
+    """Return the tools by unique function names.
+
+    An accepted name that only one tool prefers stays as it is. Tools that share a bare name get their namespace as a
+    prefix. Names that still collide end in a digest of the qualified name. The order of the tools does not matter.
+
+    Args:
+        tools: those that need a name.
+        reserved: names that no tool may have.
+        counts: counts over all tools of the surface, if it has more than need a name now.
+    """
+    chosen = list(tools)
+    counts = count_names(chosen) if counts is None else counts
+    preferred = {tool.qualified_name: _preferred(tool.namespace, tool.name, counts.bare) for tool in chosen}
+    forbidden = frozenset(reserved)
+    names: dict[str, str] = {}
+    for tool in chosen:
+        name = preferred[tool.qualified_name]
+        is_free = name not in forbidden and (counts.preferred[name] == 1 or name == tool.name)
+        if is_free and _ACCEPTED.fullmatch(name):
+            names[tool.qualified_name] = name
+    assigned: set[str] = set()
+    for qualified_name in sorted(preferred.keys() - names.keys()):
+        name = _with_digest(preferred[qualified_name], qualified_name, (forbidden, counts.preferred, assigned))
+        names[qualified_name] = name
+        assigned.add(name)
+    return {names[tool.qualified_name]: tool for tool in chosen}
+
+
+def _preferred(namespace: str | None, name: str, bare: Mapping[str, int]) -> str:
+    """Return the preferred function name of a tool, of any length."""
+    whole = f"{namespace}__{name}" if bare[name] > 1 else name
+    if _ACCEPTED.fullmatch(whole):
+        return whole
+    replaced = _FORBIDDEN.sub("_", whole)
+    return replaced if replaced[:1].isalpha() or replaced[:1] == "_" else f"_{replaced}"
+
+
+def _with_digest(name: str, qualified_name: str, taken: Iterable[Container[str]]) -> str:
+    """Shorten a name and append as many digits of a digest as make it unique."""
+    digest = hashlib.sha256(qualified_name.encode(errors="surrogatepass")).hexdigest()
+    for digits in range(_MIN_DIGITS, MAX_CHARS - 1):
+        candidate = f"{name[: MAX_CHARS - 1 - digits]}_{digest[:digits]}"
+        if not any(candidate in each for each in taken):
+            return candidate
+    raise AssertionError("two qualified names have the same digest")

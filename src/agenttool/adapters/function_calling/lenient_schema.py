@@ -1,0 +1,232 @@
+"""Tool schemas without strict mode: every provider reads them, and they exclude no input that the tool accepts.
+
+A provider that rejects one schema rejects the whole request. What a provider cannot read moves into a description.
+The runtime checks the input against the original schema in any case.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from agenttool.adapters.function_calling.schema_analysis import (
+    are_disjoint,
+    definition,
+    is_portable_pattern,
+    is_reference_cycle,
+    resolve,
+    resolve_root,
+    unescape_pointer,
+)
+from agenttool.codec import json_bytes
+from agenttool.records import Json, JsonObject
+from agenttool.schema.drafts import modern
+from agenttool.schema.traverse import members, objects_in, rebuild, subschemas
+
+_NOT_AT_ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const")
+_DEFINITIONS = ("$defs", "definitions")
+_DEFS_PREFIX = "#/$defs/"
+
+_GEMINI_KEYWORDS = frozenset(
+    [
+        *("$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum"),
+        *("items", "prefixItems", "minItems", "maxItems", "minimum", "maximum", "anyOf"),
+        *("properties", "additionalProperties", "required"),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LenientSchema:
+    """A schema that every provider takes, and a remark for the tool's description about what it leaves out."""
+
+    schema: JsonObject
+    remark: str | None = None
+
+
+def lenient_schema(schema: JsonObject) -> LenientSchema:
+    """Rewrite a schema for any provider; members of root branches are shown, and the branches go into the remark."""
+    schema = modern(schema)
+    whole = {**{key: schema[key] for key in _DEFINITIONS if key in schema}, **resolve_root(schema)}
+    moved: JsonObject = {key: whole.pop(key) for key in _NOT_AT_ROOT if key in whole}
+    whole.pop("$schema", None)
+    root = rebuild({**whole, "type": "object"}, _PortableEdit(schema))
+    if not moved:
+        return LenientSchema(root)
+    root["properties"] = _with_branch_members(members(root, "properties"), moved, schema)
+    _allow_more_members(root)
+    return LenientSchema(root, f"The arguments must also fit this JSON Schema: {json_bytes(moved).decode()}")
+
+
+def argument_names(schema: JsonObject) -> Iterable[str]:
+    """Return the argument names of a schema, those of its root branches included."""
+    schema = modern(schema)
+    whole = resolve_root(schema)
+    return _with_branch_members(members(whole, "properties"), whole, schema)
+
+
+def gemini_schema(schema: JsonObject) -> JsonObject:
+    """Rewrite a lenient schema in the subset of JSON Schema that the Gemini API documents."""
+    whole = rebuild(schema, _GeminiEdit(schema))
+    definitions = members(whole, "$defs")
+    references = {name: _referenced(each) for name, each in definitions.items()}
+    remover = _RecursionRemover({name: _reachable(name, references) for name in references}, whole)
+    rewritten = remover.rewrite(whole, None, optional=False)
+    if isinstance(rewritten, dict) and definitions:
+        rewritten["$defs"] = {name: remover.rewrite(each, name, optional=False) for name, each in definitions.items()}
+    return rewritten if isinstance(rewritten, dict) else {}
+
+
+def _describe(node: JsonObject, sentence: str) -> None:
+    """Append a sentence to the description of a schema."""
+    before = node.get("description")
+    node["description"] = f"{before} {sentence}" if isinstance(before, str) else sentence
+
+
+def _allow_more_members(node: JsonObject) -> None:
+    """Allow members that are not named."""
+    if node.get("additionalProperties") is False or "unevaluatedProperties" in node:
+        node.pop("additionalProperties", None)
+        node.pop("unevaluatedProperties", None)
+
+
+def _with_branch_members(own: JsonObject, moved: JsonObject, root: JsonObject) -> JsonObject:
+    """Add the members that the branches of a root name, so that a model sees them."""
+    found: dict[str, list[Json]] = {name: [inner] for name, inner in own.items()}
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        for branch in objects_in(moved.get(keyword)):
+            for name, inner in members(resolve(branch, root), "properties").items():
+                known = found.setdefault(name, [])
+                if inner not in known:
+                    known.append(inner)
+    return {name: schemas[0] if len(schemas) == 1 else {"anyOf": schemas} for name, schemas in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _PortableEdit:
+    """Removes from each schema what some provider rejects, and describes it in words."""
+
+    root: JsonObject
+
+    def __call__(self, node: JsonObject, /, *, alone: bool) -> None:
+        """Change one schema in place."""
+        if node.get("type") == "array":
+            node.setdefault("items", {})  # some providers require the keyword
+        if node.get("type") == "object":
+            node.setdefault("properties", {})
+        if is_reference_cycle(node, self.root):
+            del node["$ref"]
+        if "pattern" in node and not is_portable_pattern(node["pattern"]):
+            _describe(node, f"It matches the pattern {node.pop('pattern')}")
+        patterns = members(node, "patternProperties")
+        for pattern in [each for each in patterns if not is_portable_pattern(each)]:
+            fitting = json_bytes(patterns.pop(pattern)).decode()
+            _describe(node, f"A member whose name matches {pattern} fits {fitting}")
+            _allow_more_members(node)
+
+
+@dataclass(frozen=True, slots=True)
+class _GeminiEdit:
+    """Reduces each schema to the keywords that the Gemini API knows, and describes combinations in words."""
+
+    root: JsonObject
+
+    def __call__(self, node: JsonObject, /, *, alone: bool) -> None:
+        """Change one schema in place."""
+        branches = node.get("oneOf")
+        if isinstance(branches, list):
+            # The API reads it as anyOf at best; the runtime enforces it in any case.
+            self._join(node, branches, "exactly one of", is_same=are_disjoint(branches, self.root))
+        parts = node.get("allOf")
+        if isinstance(parts, list):
+            self._join(node, parts, "all of", is_same=len(parts) == 1)
+        _keep_gemini_keywords(node)
+
+    def _join(self, node: JsonObject, schemas: list[Json], how_many: str, *, is_same: bool) -> None:
+        """Write schemas as a union where that is possible, and describe what a union does not express."""
+        is_free = schemas and not {"anyOf", "$ref"} & node.keys()
+        if is_free and (is_same or how_many != "all of"):
+            node["anyOf"] = schemas
+            if not is_same:
+                _describe(node, f"It fits {how_many} these.")
+        elif schemas:
+            _describe(node, f"It also fits {how_many} these: {json_bytes(schemas).decode()}")
+
+
+def _keep_gemini_keywords(node: JsonObject) -> None:
+    """Keep known keywords; definitions move to `$defs`, and a reference stands alone."""
+    if "const" in node:
+        node["enum"] = [node["const"]]
+    choices = node.get("enum")
+    if isinstance(choices, list) and not all(type(each) in (str, int, float) for each in choices):
+        del node["enum"]
+    if "definitions" in node:
+        node["$defs"] = {**members(node, "definitions"), **members(node, "$defs")}
+    if "patternProperties" in node:
+        node.pop("additionalProperties", None)  # else it would exclude what the patterns allow
+    for keyword in [each for each in node if each not in _GEMINI_KEYWORDS]:
+        del node[keyword]
+    target = node.get("$ref")
+    if isinstance(target, str):
+        reference: JsonObject = {"$ref": target.replace("#/definitions/", _DEFS_PREFIX, 1)}
+        del node["$ref"]
+        node |= {"anyOf": [reference]} if node else reference
+
+
+@dataclass(frozen=True, slots=True)
+class _RecursionRemover:
+    """Removes recursive references outside of optional members, because the Gemini API takes them nowhere else.
+
+    Attributes:
+        reachable: for each definition, those that it leads to by any number of references.
+    """
+
+    reachable: dict[str, frozenset[str]]
+    root: JsonObject
+
+    def rewrite(self, node: Json, within: str | None, *, optional: bool) -> Json:
+        """Copy a part of the definition named `within`, or of the root if that is None."""
+        if isinstance(node, list):
+            return [self.rewrite(each, within, optional=optional) for each in node]
+        if not isinstance(node, dict):
+            return node
+        target = node.get("$ref")
+        if isinstance(target, str):
+            return self._reference(target, within, optional=optional)
+        required = node.get("required")
+        needed = frozenset(map(str, required)) if isinstance(required, list) else frozenset[str]()
+        copy: JsonObject = {}
+        for keyword, value in node.items():
+            if keyword == "properties" and isinstance(value, dict):
+                copy[keyword] = {
+                    name: self.rewrite(inner, within, optional=optional or name not in needed)
+                    for name, inner in value.items()
+                }
+            elif keyword != "$defs":
+                copy[keyword] = self.rewrite(value, within, optional=optional)
+        return copy
+
+    def _reference(self, target: str, within: str | None, *, optional: bool) -> JsonObject:
+        name = _definition_name(target)
+        if not target.startswith(_DEFS_PREFIX) or definition(target, self.root) is None:
+            return {}
+        is_recursive = within is not None and within in self.reachable.get(name, ())
+        return {"description": f"Again as {name}."} if is_recursive and not optional else {"$ref": target}
+
+
+def _referenced(node: Json) -> frozenset[str]:
+    targets = (each.get("$ref") for each in subschemas(node)) if isinstance(node, dict) else ()
+    return frozenset(_definition_name(each) for each in targets if isinstance(each, str))
+
+
+def _definition_name(target: str) -> str:
+    return unescape_pointer(target.removeprefix(_DEFS_PREFIX))
+
+
+def _reachable(name: str, references: dict[str, frozenset[str]]) -> frozenset[str]:
+    found: set[str] = set()
+    pending = [name]
+    while pending:
+        for each in references.get(pending.pop(), frozenset()):
+            if each not in found:
+                found.add(each)
+                pending.append(each)
+    return frozenset(found)

@@ -1,0 +1,134 @@
+"""A model's reply, read from a provider's SDK objects or from plain JSON."""
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+from agenttool.adapters.function_calling.strict_schema import remove_placeholder_nulls
+from agenttool.adapters.function_calling.tool_payload import ToolPayload
+from agenttool.codec import json_bytes, parse_object
+from agenttool.errors import RecordError
+from agenttool.ports.calls import ToolCall
+from agenttool.records import UNSET, FunctionMapping, Json, JsonObject, UnsetType
+
+CUT_OFF = "the reply was cut off before this call was complete, and it was not run; ask again, with shorter arguments"
+UNKNOWN_FUNCTION = "unknown"
+"""The name of a call without a name where the conversation must repeat it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestedCall:
+    """A call that a model requested: the provider's id and function name, and the call for the runtime.
+
+    Attributes:
+        came_with_id: the model's reply had an id for it, unique or not.
+    """
+
+    call_id: str
+    came_with_id: bool
+    function_name: str
+    call: ToolCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """The content of a model's reply.
+
+    Attributes:
+        echo: the reply as the next request must repeat it.
+        found: function names of deferred tools that the provider's native search has found.
+        is_final: the reply has no calls, and the model does not expect to continue.
+    """
+
+    echo: tuple[JsonObject, ...]
+    calls: tuple[RequestedCall, ...]
+    found: tuple[str, ...] = ()
+    is_final: bool = True
+
+
+def plain(value: object, *, as_json: bool = True) -> object:
+    """Convert an SDK object into plain data; any other value is returned unchanged."""
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump):
+        return value
+    dumped: object = dump(mode="json" if as_json else "python", exclude_none=True, by_alias=as_json, warnings=False)
+    return dumped
+
+
+def object_in(value: object) -> JsonObject:
+    """Convert an SDK object or mapping into a JSON object; an empty one for anything else."""
+    found = plain(value)
+    return dict(cast("Mapping[str, Json]", found)) if isinstance(found, Mapping) else {}
+
+
+def objects_at(value: JsonObject, key: str) -> list[JsonObject]:
+    """Return the non-empty objects of the list at a key."""
+    found = value.get(key)
+    objects = map(object_in, found) if isinstance(found, list | tuple) else ()
+    return [each for each in objects if each]
+
+
+def function_name_or_unknown(name: Json) -> str:
+    """Return a function name that an API accepts in a repeated call."""
+    return name if isinstance(name, str) and name else UNKNOWN_FUNCTION
+
+
+@dataclass(slots=True)
+class CallReader:
+    """Reads the calls of one reply. Every call gets a unique id, and a malformed one affects no other."""
+
+    payload: ToolPayload
+    provider: str
+    reply: JsonObject
+    tool_choice: Json | UnsetType = UNSET
+    seen: set[str] = field(default_factory=set[str])
+
+    def read(self, name: Json, arguments: Json, call_id: Json, *, fault: str | None = None) -> RequestedCall:
+        """Return the call that a model wrote; a malformed one is returned too, so that it gets a result."""
+        own_id, called = self._unique_id(call_id), name if isinstance(name, str) else ""
+        sent = self.payload.tools.get(called)
+        mapping = FunctionMapping(
+            provider=self.provider,
+            tool_call_id=own_id,
+            function_name=called,
+            tool_choice=self.tool_choice,
+            parallel_tool_calls=self.payload.options.parallel_tool_calls,
+            strict=sent is not None and sent.is_strict,
+            defer_loading=sent is not None and sent.tool.is_deferred,
+        )
+        given = {} if isinstance(arguments, str) and not arguments.strip() else arguments  # a blank means no arguments
+        if sent is not None and sent.null_is_absent:
+            with suppress(RecursionError):  # nested too deeply; the runtime reports it
+                given = _without_nulls(given, sent.tool.input_schema)
+        call = ToolCall(
+            name=called if sent is None else sent.tool.qualified_name,
+            arguments=cast("JsonObject | str", given),
+            native_call_id=own_id,
+            mapping=mapping,
+            fault=fault,
+            shown=self.payload.shown,
+        )
+        return RequestedCall(call_id=own_id, came_with_id=bool(call_id), function_name=called, call=call)
+
+    def _unique_id(self, given: Json) -> str:
+        """Return the provider's id; replace one that is missing or already used in this reply."""
+        call_id = given if isinstance(given, str) and given else ""
+        if not call_id or call_id in self.seen:
+            written = repr(sorted(self.reply.items(), key=str)).encode(errors="replace")
+            call_id = f"call_{hashlib.sha256(written).hexdigest()[:16]}_{len(self.seen)}"
+        self.seen.add(call_id)
+        return call_id
+
+
+def _without_nulls(arguments: Json, schema: JsonObject) -> Json:
+    """Remove the placeholder nulls of strict mode; text that is no JSON object is returned unchanged."""
+    if not isinstance(arguments, str):
+        return remove_placeholder_nulls(arguments, schema, schema)
+    try:
+        read = parse_object(arguments.encode(), what="arguments")
+    except (RecordError, UnicodeError):
+        return arguments
+    whole = remove_placeholder_nulls(read, schema, schema)
+    return arguments if whole is read else json_bytes(cast("JsonObject", whole)).decode()

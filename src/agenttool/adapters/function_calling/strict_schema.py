@@ -1,0 +1,366 @@
+"""Tool schemas for strict modes, equivalent to the original schema, or the reason why there is none.
+
+In strict mode a provider lets a model write only input that fits, and supports a subset of JSON Schema. A schema is
+rewritten in that subset without dropping a constraint or closing an open object. Where every property must be required,
+null stands for an optional one, and `remove_placeholder_nulls` removes it from the model's input again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from agenttool.adapters.function_calling.schema_analysis import (
+    SHAPE_KEYWORDS,
+    are_disjoint,
+    constraints_in,
+    definition,
+    is_infinite_definition,
+    is_portable_pattern,
+    matches_branch,
+    resolve,
+    resolve_root,
+    unescape_pointer,
+    union_branches,
+)
+from agenttool.errors import RecordError
+from agenttool.records import Json, JsonObject
+from agenttool.schema.compile import compile_schema
+from agenttool.schema.drafts import modern
+from agenttool.schema.traverse import members, subschemas
+
+_FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
+_ANNOTATIONS = ("title", "description")
+_NULL: JsonObject = {"type": "null"}
+_NAMED_BY = ("properties", "$defs", "definitions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrictDialect:
+    """The subset of JSON Schema that a provider's strict mode documents, with its size limits per schema.
+
+    Attributes:
+        constraints: supported keywords besides those of the shape.
+        formats: supported values of `format`.
+        all_required: every property must be required, so that an optional one is sent as null.
+        is_recursive: a schema may refer to itself.
+        max_min_items: the highest supported `minItems`; None for any.
+        max_text: characters of all names and choices together.
+        max_choices_text: characters of one list of more than `many_choices` choices.
+    """
+
+    constraints: frozenset[str]
+    formats: frozenset[str]
+    all_required: bool
+    is_recursive: bool
+    max_min_items: int | None = None
+    max_depth: int = 10
+    max_properties: int = 5000
+    max_choices: int = 1000
+    max_text: int = 120_000
+    many_choices: int = 250
+    max_choices_text: int = 15_000
+
+
+OPENAI = StrictDialect(
+    constraints=frozenset(
+        [
+            *("pattern", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+            *("minItems", "maxItems"),
+        ]
+    ),
+    formats=_FORMATS,
+    all_required=True,
+    is_recursive=True,
+)
+
+ANTHROPIC = StrictDialect(
+    constraints=frozenset({"minItems"}),
+    formats=_FORMATS | {"uri"},
+    all_required=False,
+    is_recursive=False,
+    max_min_items=1,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NotStrict:
+    """The reason why a schema has no strict form."""
+
+    reason: str
+
+
+@dataclass(slots=True)
+class StrictBudget:
+    """What one request has left of a provider's limits on all its strict schemas together; None for no limit."""
+
+    tools: int | None
+    optionals: int | None
+    unions: int | None
+
+    def take(self, schema: JsonObject) -> bool:
+        """Subtract the cost of a strict schema, unless a limit would be exceeded; return whether it was subtracted."""
+        parts = list(subschemas(schema))
+        optionals = sum(len(_optional_members(each)) for each in parts)
+        unions = sum("anyOf" in each or isinstance(each.get("type"), list) for each in parts)
+        left = (_minus(self.tools, 1), _minus(self.optionals, optionals), _minus(self.unions, unions))
+        if any(each is not None and each < 0 for each in left):
+            return False
+        self.tools, self.optionals, self.unions = left
+        return True
+
+
+class _NoStrictFormError(Exception):
+    """A part of a schema has no strict form."""
+
+
+def strict_schema(schema: JsonObject, dialect: StrictDialect) -> JsonObject | NotStrict:
+    """Return an equivalent schema for a strict mode, or the reason why there is none."""
+    try:
+        strict = _StrictRewriter(modern(schema), dialect).rewrite_root()
+    except _NoStrictFormError as error:
+        return NotStrict(str(error))
+    exceeded = exceeded_limit(strict, dialect)
+    return strict if exceeded is None else NotStrict(exceeded)
+
+
+def exceeded_limit(schema: JsonObject, dialect: StrictDialect) -> str | None:
+    """Return which size limit of a dialect a strict schema exceeds; None if none."""
+    parts = list(subschemas(schema))
+    choices = [listed for each in parts if isinstance(listed := each.get("enum"), list)]
+    names = [name for each in parts for keyword in _NAMED_BY for name in members(each, keyword)]
+    long = [each for each in choices if len(each) > dialect.many_choices and _length(each) > dialect.max_choices_text]
+    counts = (
+        (
+            sum(len(members(each, "properties")) for each in parts),
+            dialect.max_properties,
+            "it has more than {} properties",
+        ),
+        (sum(map(len, choices)), dialect.max_choices, "it has more than {} choices"),
+        (_length(names) + sum(map(_length, choices)), dialect.max_text, "its names and choices are longer than {}"),
+        (len(long), 0, f"{dialect.many_choices} choices and more are longer than {dialect.max_choices_text}"),
+        (_depth(schema), dialect.max_depth, "it is nested more than {} levels deep"),
+    )
+    return next((message.format(limit) for count, limit, message in counts if count > limit), None)
+
+
+def remove_placeholder_nulls(value: Json, schema: Json, root: JsonObject) -> Json:
+    """Remove the nulls that stand for absent optional members; return the same object if there are none."""
+    node = resolve(schema, root)
+    branches = union_branches(node)
+    if branches:
+        branch = next((each for each in branches if matches_branch(value, each, root)), None)
+        return value if branch is None else remove_placeholder_nulls(value, branch, root)
+    if isinstance(value, dict):
+        optional, properties = _optional_members(node), members(node, "properties")
+        present = {name: inner for name, inner in value.items() if inner is not None or name not in optional}
+        whole = {name: remove_placeholder_nulls(inner, properties.get(name), root) for name, inner in present.items()}
+        is_same = len(whole) == len(value) and all(whole[name] is value[name] for name in whole)
+        return value if is_same else whole
+    if isinstance(value, list):
+        items = [remove_placeholder_nulls(each, node.get("items"), root) for each in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    return value
+
+
+@dataclass(slots=True)
+class _StrictRewriter:
+    """Rewrites one schema and the definitions that it uses."""
+
+    root: JsonObject
+    dialect: StrictDialect
+    used: dict[str, JsonObject] = field(default_factory=dict[str, JsonObject])
+    inside: list[str] = field(default_factory=list[str])
+
+    def rewrite_root(self) -> JsonObject:
+        """Rewrite the whole schema. Its type is `object`, because arguments always are an object.
+
+        Raises:
+            _NoStrictFormError: it has no strict form.
+        """
+        node = {**resolve_root(self.root), "type": "object"}
+        if union_branches(node) or "allOf" in node or "$ref" in node:
+            raise _NoStrictFormError("a union or a combination stands at its root")
+        strict = self.rewrite({key: value for key, value in node.items() if key not in ("$defs", "definitions")}, "")
+        for keyword in ("$defs", "definitions"):
+            prefix = f"#/{keyword}/"
+            found = {name.removeprefix(prefix): each for name, each in self.used.items() if name.startswith(prefix)}
+            if found:
+                strict[keyword] = {unescape_pointer(name): each for name, each in found.items()}
+        return strict
+
+    def rewrite(self, node: Json, at: str) -> JsonObject:
+        """Rewrite the schema at a JSON Pointer.
+
+        Raises:
+            _NoStrictFormError: it has no strict form.
+        """
+        if not isinstance(node, dict):
+            raise _NoStrictFormError(f"{at or '/'} accepts any value, or none")
+        annotations: JsonObject = {key: node[key] for key in _ANNOTATIONS if isinstance(node.get(key), str)}
+        constraints = constraints_in(node)
+        if constraints == {"$ref"}:
+            reference = self._reference(node["$ref"], at)
+            return {**annotations, "anyOf": [reference]} if annotations else reference
+        if constraints == {"allOf"} and isinstance(node["allOf"], list) and len(node["allOf"]) == 1:
+            return {**self.rewrite(node["allOf"][0], at), **annotations}
+        if constraints in ({"anyOf"}, {"oneOf"}):
+            return {**annotations, "anyOf": self._union(union_branches(node), at, is_exclusive="oneOf" in node)}
+        unsupported = constraints.difference(SHAPE_KEYWORDS, self.dialect.constraints)
+        if unsupported:
+            raise _NoStrictFormError(f"{at or '/'} uses {min(unsupported)}")
+        return {**annotations, **self._simple(node, at)}
+
+    def _simple(self, node: JsonObject, at: str) -> JsonObject:
+        strict: JsonObject = {key: node[key] for key in sorted(self.dialect.constraints & node.keys())}
+        least = node.get("minItems")
+        if self.dialect.max_min_items is not None and isinstance(least, int) and least > self.dialect.max_min_items:
+            raise _NoStrictFormError(f"{at or '/'} requires {least} items")
+        if "pattern" in strict and not is_portable_pattern(strict["pattern"]):
+            raise _NoStrictFormError(f"{at or '/'} has a pattern that strict modes do not read")
+        if node.get("format") in self.dialect.formats:
+            strict["format"] = node["format"]
+        choices = _choices(node, at)
+        if choices is not None:
+            strict["enum"] = choices
+        declared = node.get("type")
+        types: list[Json] = (
+            declared if isinstance(declared, list) else [declared] if isinstance(declared, str) else _types_of(choices)
+        )
+        if not types:
+            raise _NoStrictFormError(f"{at or '/'} has no type")
+        strict["type"] = types if len(types) > 1 else types[0]
+        if "object" in types:
+            strict |= self._object(node, at)
+        if "array" in types:
+            if not isinstance(node.get("items"), dict):
+                raise _NoStrictFormError(f"{at or '/'} has no schema for its items")
+            strict["items"] = self.rewrite(node["items"], f"{at}/items")
+        return strict
+
+    def _object(self, node: JsonObject, at: str) -> JsonObject:
+        properties, listed = members(node, "properties"), node.get("required")
+        required = frozenset(map(str, listed)) if isinstance(listed, list) else frozenset[str]()
+        if node.get("additionalProperties") is not False:
+            raise _NoStrictFormError(f"{at or '/'} accepts members that it does not name")
+        if required - properties.keys():
+            undefined = min(required - properties.keys())
+            raise _NoStrictFormError(f"{at or '/'} requires {undefined!r}, which it does not allow")
+        strict: JsonObject = {}
+        for name, inner in properties.items():
+            place = f"{at}/properties/{name}"
+            whole = self.rewrite(inner, place)
+            if self.dialect.all_required and name not in required and isinstance(inner, dict):
+                whole = self._nullable(whole, inner, place)
+            strict[name] = whole
+        listed_names = (
+            list(properties) if self.dialect.all_required else [each for each in properties if each in required]
+        )
+        return {"properties": strict, "required": [*listed_names], "additionalProperties": False}
+
+    def _nullable(self, strict: JsonObject, inner: JsonObject, at: str) -> JsonObject:
+        """Allow null for an absent member; impossible where null has a meaning of its own."""
+        if self._accepts_null(inner):
+            if "default" in inner and inner["default"] is None:
+                return strict
+            raise _NoStrictFormError(f"{at} may be absent and may be null, and null is not its default")
+        annotations: JsonObject = {key: strict[key] for key in _ANNOTATIONS if key in strict}
+        description = f"{annotations.get('description', '')} Null leaves it out{_default_text(inner)}.".strip()
+        bare = {key: value for key, value in strict.items() if key not in _ANNOTATIONS}
+        branches = bare["anyOf"] if set(bare) == {"anyOf"} and isinstance(bare["anyOf"], list) else [bare]
+        return {**annotations, "description": description, "anyOf": [*branches, _NULL]}
+
+    def _accepts_null(self, inner: JsonObject) -> bool:
+        definitions = {key: self.root[key] for key in ("$defs", "definitions") if key in self.root}
+        try:
+            return compile_schema({**definitions, **inner}).accepts(None)
+        except RecordError as error:
+            raise _NoStrictFormError("it has a reference to a missing definition") from error
+
+    def _union(self, branches: list[Json], at: str, *, is_exclusive: bool) -> list[Json]:
+        strict = [self.rewrite(branch, f"{at}/anyOf/{place}") for place, branch in enumerate(branches)]
+        has_nulls = self.dialect.all_required and any(_has_optional_members(each, self.root) for each in branches)
+        if not branches or ((is_exclusive or has_nulls) and not are_disjoint(branches, self.root)):
+            raise _NoStrictFormError(f"{at or '/'} is a union whose branches overlap")
+        return [*strict]
+
+    def _reference(self, target: Json, at: str) -> JsonObject:
+        if not isinstance(target, str) or target == "#" or not isinstance(definition(target, self.root), dict):
+            raise _NoStrictFormError(f"{at or '/'} refers to something other than a definition")
+        if is_infinite_definition(target, self.root):
+            raise _NoStrictFormError(f"{at or '/'} refers to something that only refers to itself")
+        if target in self.inside and not self.dialect.is_recursive:
+            raise _NoStrictFormError(f"{at or '/'} refers to itself")
+        if target not in self.used:
+            self.used[target] = {}
+            self.inside.append(target)
+            self.used[target] = self.rewrite(definition(target, self.root), target)
+            self.inside.pop()
+        return {"$ref": target}
+
+
+def _choices(node: JsonObject, at: str) -> list[Json] | None:
+    """Return the listed values of a schema; None if it lists none.
+
+    Raises:
+        _NoStrictFormError: strict modes do not take such values.
+    """
+    choices = [node["const"]] if "const" in node else node.get("enum")
+    if not isinstance(choices, list):
+        return None
+    if "const" in node and "enum" in node:
+        raise _NoStrictFormError(f"{at or '/'} has both const and enum")
+    if not choices or any(isinstance(each, dict | list) for each in choices):
+        raise _NoStrictFormError(f"{at or '/'} has an empty list of choices, or one with objects or arrays")
+    return choices
+
+
+_TYPE_OF: dict[object, Json] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    type(None): "null",
+}
+
+
+def _types_of(choices: list[Json] | None) -> list[Json]:
+    return [*dict.fromkeys(_TYPE_OF[type(each)] for each in choices or ())]
+
+
+def _default_text(inner: JsonObject) -> str:
+    default = inner.get("default")
+    return f", which means {default!r}" if isinstance(default, str | int | float) else ""
+
+
+def _optional_members(node: JsonObject) -> frozenset[str]:
+    required = node.get("required")
+    properties = members(node, "properties").keys()
+    return frozenset(properties) - frozenset(map(str, required) if isinstance(required, list) else ())
+
+
+def _has_optional_members(schema: Json, root: JsonObject, seen: set[int] | None = None) -> bool:
+    """Return whether any object in a schema has an optional member."""
+    node, seen = resolve(schema, root), set[int]() if seen is None else seen
+    if id(node) in seen:
+        return False
+    seen.add(id(node))
+    if _optional_members(node):
+        return True
+    inner = [*members(node, "properties").values(), node.get("items"), *union_branches(node)]
+    return any(_has_optional_members(each, root, seen) for each in inner if isinstance(each, dict))
+
+
+def _minus(left: int | None, cost: int) -> int | None:
+    return None if left is None else left - cost
+
+
+def _length(texts: Iterable[Json]) -> int:
+    return sum(len(each) for each in texts if isinstance(each, str))
+
+
+def _depth(node: Json) -> int:
+    """Return how deep objects are nested."""
+    if isinstance(node, list):
+        return max(map(_depth, node), default=0)
+    if not isinstance(node, dict):
+        return 0
+    return max(map(_depth, node.values()), default=0) + (1 if "additionalProperties" in node else 0)
