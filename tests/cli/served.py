@@ -81,9 +81,9 @@ tool = "greenhouse.*"
 IMPATIENT = """
 import sys
 from agenttool.adapters.rap import listen, patience
-from agenttool.cli import main, serving
+from agenttool.cli import http_server, main
 listen.SLOWEST_S = patience.HEAD_S = patience.WHOLE_S = 3600.0
-serving.GRACE_S = float(sys.argv.pop(1))
+http_server.GRACE_S = float(sys.argv.pop(1))
 main.main()
 """
 """The command, but for how long it waits for the rest of a request: always, and so long once it is to stop."""

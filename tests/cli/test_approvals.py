@@ -1,4 +1,4 @@
-"""Questions are listed and answered from the terminal, whichever process asked them."""
+"""Approval requests of any process are listed and answered from the terminal."""
 
 import json
 import os
@@ -84,18 +84,20 @@ def at_terminal(folder, words, script):
         os.close(master)
 
 
-def test_a_question_says_what_will_run_and_why_it_asks_and_what_would_allow_it(folder):
+def test_a_question_shows_the_input_the_reason_and_a_rule_that_would_allow_it(folder):
     question = asked(folder)
     shown = command(folder, "approvals").stdout
-    assert 'bank.transfer wants to run with\n  {\n    "to": "ada",\n    "amount": 5\n  }\n' in shown
-    assert "It asks because the tool wants an approval for each call." in shown
+    assert (
+        'bank.transfer needs approval to run with this input:\n  {\n    "to": "ada",\n    "amount": 5\n  }\n' in shown
+    )
+    assert "Reason: the tool wants an approval for each call." in shown
     assert '  [[rules]]\n  behavior = "allow"\n  tool = "bank.transfer"\n' in shown
     assert f"{question['approval_id']} · asked" in shown
     assert "expires in 24 h" in shown
     assert question["input"] == {"to": "ada", "amount": 5}
 
 
-def test_an_answer_goes_on_with_a_call_whose_process_is_gone_and_shows_its_result(folder):
+def test_an_answer_recovers_a_call_whose_process_is_gone_and_prints_its_result(folder):
     question = asked(folder)
     answered = command(folder, "approvals", "answer", question["approval_id"], "allow", "--from", "bank")
     assert (answered.returncode, answered.stdout) == (0, "sent 5 to ada\n")
@@ -103,7 +105,7 @@ def test_an_answer_goes_on_with_a_call_whose_process_is_gone_and_shows_its_resul
     assert command(folder, "approvals").stdout == "nothing waits for an answer\n"
 
 
-def test_an_answer_without_the_tool_is_kept_until_somebody_has_it(folder):
+def test_an_answer_without_the_tool_is_stored_until_a_process_has_the_tool(folder):
     question = asked(folder)
     answered = command(folder, "approvals", "answer", question["approval_id"], "allow")
     assert answered.returncode == 0
@@ -146,28 +148,28 @@ def test_a_call_can_be_refused_edited_or_remembered_by_a_program(folder):
     assert ledger(folder) == ["9 to eve", "3 to ada"]
 
 
-def test_a_late_or_lost_answer_is_refused_in_words(folder):
+def test_a_late_or_unknown_answer_is_rejected_with_the_reason(folder):
     question = asked(folder)["approval_id"]
     lost = command(folder, "approvals", "answer", "apr_0-1", "allow")
     assert (lost.returncode, "there is no such question; list the open ones" in lost.stderr) == (1, True)
     command(folder, "approvals", "answer", question, "deny")
     again = command(folder, "approvals", "answer", question, "allow")
-    assert (again.returncode, "it was answered already; the first answer stands" in again.stderr) == (1, True)
+    assert (again.returncode, "it was answered already; the first answer counts" in again.stderr) == (1, True)
     command(folder, "approvals", "--from", "bank")
     ended = command(folder, "approvals", "answer", question, "allow")
-    assert (ended.returncode, "its call has ended (rejected); look: agenttool show inv_" in ended.stderr) == (1, True)
+    assert (ended.returncode, "its call has ended (rejected); see: agenttool show inv_" in ended.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["answer", "apr_1"], "an answer is written `answer APR_ID allow`"),
-        (["answer", "apr_1", "maybe"], "an answer is written `answer APR_ID allow`"),
-        (["--message", "x"], "go with an answer"),
+        (["answer", "apr_1"], "an answer is `answer APR_ID allow`"),
+        (["answer", "apr_1", "maybe"], "an answer is `answer APR_ID allow`"),
+        (["--message", "x"], "need an answer"),
         (["answer", "apr_1", "deny", "--remember", "1"], "a deny takes a --message"),
         (["answer", "apr_1", "allow", "--input", "[1]"], "JSON object"),
-        (["--store", "gone.db"], "no store lies at 'gone.db'"),
-        (["--store", "memory:"], "so nothing waits in a file"),
+        (["--store", "gone.db"], "there is no store at 'gone.db'"),
+        (["--store", "memory:"], "so no stored question waits"),
     ],
 )
 def test_a_wrong_word_is_refused_in_words(folder, words, told):
@@ -178,7 +180,7 @@ def test_a_wrong_word_is_refused_in_words(folder, words, told):
     assert not (folder / "gone.db").exists()
 
 
-def test_a_program_hears_what_came_of_its_answer(folder):
+def test_an_answer_as_json_contains_the_result(folder):
     question = asked(folder)
     kept = json.loads(command(folder, "approvals", "answer", question["approval_id"], "allow", "--json").stdout)
     assert kept == {
@@ -211,10 +213,10 @@ def test_one_of_many_questions_is_found_by_its_tool_its_input_and_its_age(folder
     page = command(folder, "approvals", "--limit", "1")
     assert first in page.stdout
     assert second not in page.stdout
-    assert "there may be more: --after APR_ID goes on" in page.stderr
+    assert "there may be more: --after APR_ID continues" in page.stderr
 
 
-def test_the_usual_file_is_found_without_settings(folder):
+def test_the_default_file_is_found_without_settings(folder):
     (folder / "agenttool.toml").unlink()
     command(folder, "call", "transfer", "to=ada", "amount=5", "--from", "bank", "--store", "agenttool.db")
     listed = command(folder, "approvals")
@@ -223,7 +225,7 @@ def test_the_usual_file_is_found_without_settings(folder):
     assert "to answer: agenttool approvals answer APR_ID allow --store agenttool.db\n" in named.stderr
 
 
-def test_every_command_that_is_named_as_the_next_one_finds_the_same_calls(folder):
+def test_every_suggested_command_finds_the_same_calls(folder):
     settings = folder / "agenttool.toml"
     settings.rename(folder / "the bank.toml")
     named = ("--settings", "the bank.toml")
@@ -235,13 +237,13 @@ def test_every_command_that_is_named_as_the_next_one_finds_the_same_calls(folder
     ended = command(folder, *answer, "--from", "bank")
     assert (ended.returncode, "sent 5 to ada" in ended.stdout) == (0, True)
     again = command(folder, *answer)
-    look = shlex.split(again.stderr.partition("look: agenttool ")[2])
+    look = shlex.split(again.stderr.partition("see: agenttool ")[2])
     assert command(folder, *look).stdout.startswith("bank.transfer  succeeded")
     called = command(folder, "call", "transfer", "to=x", "--from", "bank", *named)  # it does not fit, and so it ends
     assert command(folder, *shlex.split(called.stderr.partition("agenttool ")[2])).stdout.startswith("bank.transfer")
 
 
-def test_settings_that_keep_nothing_lead_to_the_usual_file_in_the_next_command_too(folder):
+def test_settings_without_a_store_lead_to_the_default_file_in_suggested_commands(folder):
     settings = folder / "agenttool.toml"
     (folder / "quiet.toml").write_text(settings.read_text().partition("[store]")[0])
     named = ("--settings", "quiet.toml")
@@ -249,7 +251,7 @@ def test_settings_that_keep_nothing_lead_to_the_usual_file_in_the_next_command_t
     question = json.loads(command(folder, "approvals", "--json", *named).stdout)["approval_id"]
     command(folder, "approvals", "answer", question, "deny", *named, "--from", "bank")
     again = command(folder, "approvals", "answer", question, "deny", *named)
-    look = shlex.split(again.stderr.partition("look: agenttool ")[2])
+    look = shlex.split(again.stderr.partition("see: agenttool ")[2])
     assert command(folder, *look).stdout.startswith("bank.transfer  denied")
 
 
@@ -260,10 +262,10 @@ def test_a_suggestion_that_is_not_there_cannot_be_remembered(folder):
     assert len(open_questions(folder)) == 1
 
 
-def test_a_person_is_asked_one_question_after_the_other(folder):
+def test_a_user_is_asked_one_question_after_the_other(folder):
     asked(folder, 1)
     asked(folder, 2)
-    script = [("Run it?", "what?\n"), ("n refuses", "n not today\n"), ("not today", ""), ("Run it?", "e\n"),
+    script = [("Run it?", "what?\n"), ("n denies", "n not today\n"), ("not today", ""), ("Run it?", "e\n"),
               ("as JSON", '{"to": "eve", "amount": 7}\n')]  # fmt: skip
     status, shown = at_terminal(folder, ["approvals", "--from", "bank"], script)
     assert status == 0
@@ -272,7 +274,7 @@ def test_a_person_is_asked_one_question_after_the_other(folder):
     assert ledger(folder) == ["7 to eve"]
 
 
-def test_a_person_who_skips_leaves_the_call_to_others(folder):
+def test_a_skipped_question_stays_open_for_other_processes(folder):
     words = ["call", "transfer", "to=ada", "amount=4", "--from", "bank"]
     status, shown = at_terminal(folder, words, [("Run it?", "s\n")])
     assert (status, "waits for an answer" in shown) == (3, True)
@@ -282,9 +284,9 @@ def test_a_person_who_skips_leaves_the_call_to_others(folder):
 
 
 @pytest.mark.parametrize("store", ["sqlite:calls.db", "memory:"])
-def test_ctrl_c_at_the_prompt_cancels_the_call_and_says_that_nothing_ran(folder, store):
+def test_ctrl_c_at_the_prompt_cancels_the_call_before_the_tool_starts(folder, store):
     words = ["call", "transfer", "to=ada", "amount=4", "--from", "bank", "--store", store]
     status, shown = at_terminal(folder, words, [("Run it?", signal.SIGINT)])
     assert status == 130
-    assert "canceled before anything had run" in shown
+    assert "canceled before the tool started" in shown
     assert [each for each in open_questions(folder) if "error" not in each] == []  # in memory there is nobody to ask

@@ -7,7 +7,7 @@ TEXT = {"type": "string"}
 
 def read(word, wanted=None):
     schema = {} if wanted is None else {"properties": {"x": wanted}}
-    return read_arguments([f"x={word}"], None, None).by(schema)["x"]
+    return read_arguments([f"x={word}"], None, None).for_schema(schema)["x"]
 
 
 @pytest.mark.parametrize("text", ['1, "b": 2', '1,"value":2', "{a", "two words", '"quoted" twice'])
@@ -47,11 +47,11 @@ def test_a_word_is_json_where_the_tool_may_take_that(word, wanted, value):
     ("ref", "value"),
     [("#/$defs/A", "1"), ("#/$defs/B", 1), ("#/$defs/C", "1"), ("#/$defs/D~1E", "1"), ("#/x/y", 1), ("https://x", 1)],
 )
-def test_what_a_schema_refers_to_within_itself_counts_and_a_circle_ends(ref, value):
+def test_references_within_a_schema_are_followed_and_cycles_end(ref, value):
     defs = {"A": TEXT, "B": {"$ref": "#/$defs/B"}, "C": {"anyOf": [{"$ref": "#/$defs/A"}]}, "D/E": TEXT}
     schema = {"properties": {"x": {"$ref": ref}}, "$defs": defs}
-    assert read_arguments(["x=1"], None, None).by(schema) == {"x": value}
+    assert read_arguments(["x=1"], None, None).for_schema(schema) == {"x": value}
 
 
-def test_single_values_count_for_more_than_what_was_given_as_json():
-    assert read_arguments(["x=1"], '{"x": 2, "y": 3}', None).by({}) == {"x": 1, "y": 3}
+def test_words_override_arguments_given_as_json():
+    assert read_arguments(["x=1"], '{"x": 2, "y": 3}', None).for_schema({}) == {"x": 1, "y": 3}

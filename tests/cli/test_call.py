@@ -79,13 +79,13 @@ def test_arguments_may_come_from_a_file(folder):
     assert json.loads(done.stdout)["structured_content"] == 42
 
 
-def test_a_failed_call_is_told_and_fails_the_command(folder):
+def test_a_failed_call_is_printed_and_fails_the_command(folder):
     done = command(folder, "call", "add", "a=four", "--from", "pantry")
     assert done.returncode == 1
     assert "expected integer" in done.stdout
 
 
-def test_where_nobody_can_be_asked_a_risky_call_is_denied_and_a_rule_allows_it(folder):
+def test_without_a_user_a_risky_call_is_denied_unless_a_rule_allows_it(folder):
     denied = command(folder, "call", "bake", "loaves=2", "--from", "pantry")
     assert denied.returncode == 1
     assert "nobody can be asked" in denied.stdout
@@ -103,7 +103,7 @@ def test_where_nobody_can_be_asked_a_risky_call_is_denied_and_a_rule_allows_it(f
         (["add", "a", "--from", "pantry"], "KEY=VALUE"),
         (["add", "--args", "[1]", "--from", "pantry"], "--args must be a JSON object, got list"),
         (["add", "--args", "{bad", "--from", "pantry"], "--args must be JSON"),
-        (["add", "--args-file", "pantry.py", "--from", "pantry"], "what 'pantry.py' holds must be JSON"),
+        (["add", "--args-file", "pantry.py", "--from", "pantry"], "the content of 'pantry.py' must be JSON"),
         (["add", "--args-file", "gone.json", "--from", "pantry"], "gone.json"),
         (["add", "--settings", "gone.toml", "--from", "pantry"], "gone.toml"),
     ],
@@ -115,14 +115,14 @@ def test_a_wrong_word_is_refused_in_words(folder, words, told):
     assert "Traceback" not in done.stderr
 
 
-def test_a_wrong_rule_is_told_with_its_file_and_line(folder):
+def test_a_wrong_rule_is_reported_with_its_file_and_line(folder):
     (folder / "agenttool.toml").write_text('\n\n[[rules]]\nbehaviour = "allow"\n')
     done = command(folder, "call", "add", "a=1", "--from", "pantry")
     assert done.returncode == 2
     assert "agenttool.toml:3: a rule has no 'behaviour'; did you mean 'behavior'?" in done.stderr
 
 
-def test_hooks_of_the_settings_are_asked_and_told(folder):
+def test_hooks_of_the_settings_run_and_their_outputs_are_printed(folder):
     (folder / "friday.sh").write_text('echo \'{"progress": "looking at the calendar", "stop": "not on fridays"}\'\n')
     (folder / "agenttool.toml").write_text(
         '[[hooks]]\nname = "friday"\nevent = "pre_tool_use"\ncommand = ["sh", "friday.sh"]\ntool = "math.*"\n'
@@ -133,7 +133,7 @@ def test_hooks_of_the_settings_are_asked_and_told(folder):
     assert "looking at the calendar" in done.stderr
 
 
-def test_a_wrong_hook_is_told_with_its_file_and_line(folder):
+def test_a_wrong_hook_is_reported_with_its_file_and_line(folder):
     (folder / "hooks.toml").write_text('\n[[hooks]]\nname = "friday"\nevent = "pre_tool_use"\ncommand = "./gone.sh"\n')
     done = command(folder, "call", "add", "a=1", "--from", "pantry", "--settings", "hooks.toml")
     assert done.returncode == 2
@@ -155,12 +155,12 @@ def test_ctrl_c_cancels_the_call_and_says_so(folder):
     assert process.returncode == 130
     assert "canceled" in out
     assert "stopping" in err
-    assert "the tool stopped where it was" in err
+    assert "the tool stopped; effects until then remain" in err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("times", "status", "told"), [(1, 0, "could not be stopped"), (2, 130, "left without waiting")]
+    ("times", "status", "told"), [(1, 0, "cannot be canceled"), (2, 130, "exited without waiting")]
 )
 def test_a_tool_that_cannot_be_stopped_is_waited_for_unless_ctrl_c_comes_twice(folder, times, status, told):
     (folder / "agenttool.toml").write_text(ALLOW)
@@ -184,19 +184,19 @@ def test_a_tool_that_cannot_be_stopped_is_waited_for_unless_ctrl_c_comes_twice(f
     assert told in err
 
 
-def test_a_call_that_is_kept_says_how_to_look_at_it(folder):
+def test_a_stored_call_prints_the_command_that_shows_it(folder):
     done = command(folder, "call", "add", "a=1", "--from", "pantry", "--store", "calls.db")
     assert done.stdout == "2\n"
     assert re.fullmatch(r"agenttool show inv_[0-9a-f]+ --store calls\.db\n", done.stderr)
     assert "show" not in command(folder, "call", "add", "a=1", "--from", "pantry").stderr
 
 
-def test_a_tool_that_nobody_described_is_listed_as_one_that_destroys(folder):
+def test_a_tool_without_declared_facts_is_listed_as_destructive(folder):
     line = next(line for line in command(folder, "tools", "pantry").stdout.splitlines() if "kitchen.bake" in line)
     assert "writes, destroys" in line
 
 
-def test_what_an_author_wrote_commands_no_terminal(folder):
+def test_a_description_cannot_control_the_terminal(folder):
     (folder / "loud.py").write_text(
         "from agenttool import tool\n\n@tool\ndef shout() -> str:\n"
         "    'Shout \\x1b]0;owned\\x07 [/nope]. Not for whispers.'\n    return ''\n"
@@ -207,7 +207,7 @@ def test_what_an_author_wrote_commands_no_terminal(folder):
     assert "\x1b" not in listed.stdout
 
 
-def test_what_a_tool_prints_is_no_part_of_the_json(folder):
+def test_what_a_tool_prints_is_not_part_of_the_json(folder):
     (folder / "chatty.py").write_text(
         "from agenttool import tool\n\nprint('loading')\n\n@tool(read_only=True, open_world=False)\n"
         "def chat() -> str:\n    'Chat. Not for work.'\n    print('noise')\n    return 'done'\n"
@@ -231,7 +231,7 @@ def test_bytes_that_are_no_text_end_in_a_result(folder):
         ("leaver", "module 'leaver' cannot be imported: SystemExit: 0; correct it"),
     ],
 )
-def test_a_module_that_cannot_be_used_is_told_with_what_to_do(folder, place, told):
+def test_a_module_that_cannot_be_imported_is_reported_with_advice(folder, place, told):
     (folder / "leaver.py").write_text("import sys\n\nsys.exit(0)\n")
     refused = command(folder, "tools", place)
     assert refused.returncode == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agenttool.cli.conformance import app
+from agenttool.cli.main import load_command
 from agenttool.conformance.coverage import Outcome, Proof, measure_coverage
 from agenttool.conformance.ledger import load_areas
 from agenttool.conformance.report import encode_document, report_of
@@ -16,7 +16,7 @@ FAILED = Proof("tests/test_a.py::test_two[red]", Outcome.FAILED)
 
 
 def run(*arguments: str | Path):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return CliRunner().invoke(load_command("conformance"), [str(argument) for argument in arguments])
 
 
 def write_report(folder: Path, evidence: dict[str, list[Proof]]) -> Path:
@@ -58,7 +58,7 @@ def test_one_area_can_be_chosen(tmp_path: Path):
     assert "Agent Tool" not in result.stdout
 
 
-def test_missing_lists_what_is_not_proved_in_its_own_words(tmp_path: Path):
+def test_missing_lists_the_text_of_unproved_requirements(tmp_path: Path):
     result = run(write_report(tmp_path, {"RAP-001": [PASSED]}), "--area", "TRANSPORT", "--missing")
     assert "RAP-001" not in result.stdout
     assert "RAP-010 SHOULD Use HTTPS in production." in " ".join(result.stdout.split())
@@ -100,7 +100,7 @@ def test_a_report_that_is_none_gives_exit_code_two_and_advice(tmp_path: Path, ga
     path.write_bytes(garbage)
     result = run(path, "--json")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "make one with `make conformance`" in result.stderr
+    assert "one with `make conformance`" in result.stderr
 
 
 def test_a_report_that_is_not_there_gives_exit_code_two(tmp_path: Path):
@@ -113,4 +113,4 @@ def test_a_report_that_is_not_there_gives_exit_code_two(tmp_path: Path):
 def test_an_unknown_area_gives_exit_code_two_and_the_known_ones():
     result = run("--area", "nowhere")
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "got 'nowhere'; use one of MODEL, " in result.stderr
+    assert "unknown area 'nowhere'; use one of MODEL, " in result.stderr

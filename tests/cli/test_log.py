@@ -1,4 +1,4 @@
-"""`agenttool log`: a line per event, from any point, and on while others write."""
+"""`agenttool log`: a line per event, from any position, and while others write."""
 
 import asyncio
 import json
@@ -39,7 +39,7 @@ def test_every_event_is_one_line_in_order_of_position(run):
 
 
 @pytest.mark.usefixtures("journal")
-def test_reading_on_from_any_event_tells_all_that_came_after_it(run):
+def test_after_a_position_all_later_events_are_printed(run):
     whole = events(run("log", "--json"))
     for place, told in enumerate(whole):
         rest = events(run("log", "--json", "--after", told["position"]))
@@ -48,7 +48,7 @@ def test_reading_on_from_any_event_tells_all_that_came_after_it(run):
 
 
 @pytest.mark.usefixtures("journal")
-def test_small_steps_get_through_the_whole_log(run):
+def test_a_limit_of_one_pages_through_the_whole_log(run):
     after, seen = 0, []
     for _ in range(200):
         step = events(run("log", "--json", "--after", after, "--limit", 1))
@@ -85,14 +85,14 @@ def test_calls_can_be_picked_by_status_and_by_id(run, journal):
 @pytest.mark.parametrize(
     ("words", "told"), [(["--status", "sleepy"], "sleepy"), (["--call", "zz"], "zz"), (["--call", "inv_"], "several")]
 )
-def test_a_word_that_fits_nothing_is_told(run, words, told):
+def test_an_option_that_matches_nothing_is_rejected(run, words, told):
     outcome = run("log", *words)
     assert outcome.exit_code == 2
     assert told in outcome.stderr
 
 
 @pytest.mark.parametrize("command", [["show"], ["log"], ["export"], ["verify"], ["backup", "copy.db"]])
-def test_without_a_file_nothing_is_made_and_it_is_named(run, tmp_path, monkeypatch, command):
+def test_a_missing_journal_is_named_and_not_created(run, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     outcome = run(*command)
     assert outcome.exit_code == 2
@@ -100,7 +100,7 @@ def test_without_a_file_nothing_is_made_and_it_is_named(run, tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_settings_that_lie_here_name_the_file(run, journal, tmp_path):
+def test_settings_in_the_working_directory_name_the_file(run, journal, tmp_path):
     (tmp_path / "kept").mkdir()
     (tmp_path / "agenttool.db").rename(tmp_path / "kept" / "calls.db")
     (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:kept/calls.db"\n')
@@ -135,7 +135,7 @@ def _positions(follower, count):
 
 
 @pytest.mark.slow
-def test_a_follower_hears_of_what_another_process_writes_and_leaves_at_ctrl_c(tmp_path):
+def test_a_follower_prints_events_of_another_process_and_ends_at_ctrl_c(tmp_path):
     path = tmp_path / "agenttool.db"
     asyncio.run(_write(path, 1))
     with _following(path, "--after", "4") as follower:
@@ -159,7 +159,7 @@ def _moved_over(copy, path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("restore", [_copied_over, _moved_over])
-def test_a_follower_of_a_journal_that_is_put_back_says_so_and_goes_on(tmp_path, restore):
+def test_a_follower_detects_a_replaced_journal_and_continues(tmp_path, restore):
     path, copy = tmp_path / "agenttool.db", tmp_path / "copy.db"
     asyncio.run(_write(path, 1))
     shutil.copyfile(path, copy)
@@ -171,7 +171,7 @@ def test_a_follower_of_a_journal_that_is_put_back_says_so_and_goes_on(tmp_path, 
         assert _positions(follower, 11)[-1] == 10
         os.kill(follower.pid, signal.SIGINT)
         _, said = follower.communicate(timeout=BOUND_S)
-    assert "the journal was replaced: it is not the one that was read up to 15; going on after 5," in said
+    assert "the journal was replaced: it is not the one that was read up to 15; continuing after 5," in said
     with SqliteReader.open(path, steps=STEPS) as reader:
         assert list(reader.verify()) == []
 
@@ -189,7 +189,7 @@ def test_the_log_of_one_call_reads_no_other(run, journal, monkeypatch, more):
 
 
 @pytest.mark.usefixtures("journal")
-def test_what_fills_the_journal_is_told_tool_by_tool(run, tmp_path):
+def test_sizes_are_printed_tool_by_tool(run, tmp_path):
     told = [json.loads(line) for line in run("log", "--sizes", "--json").stdout.splitlines()]
     verified = json.loads(run("verify", "--json").stdout.splitlines()[-1])
     assert sum(each["facts"] for each in told) == verified["facts"]
@@ -201,6 +201,6 @@ def test_what_fills_the_journal_is_told_tool_by_tool(run, tmp_path):
     largest = max(told, key=lambda each: each["largest_bytes"])
     assert largest["about"].split(".")[-1] in run("show", largest["largest"]).stdout
     *_, total = run("log", "--sizes").stdout.splitlines()
-    assert total.split() == [f"{held:,}", f"{verified['calls']:,}", f"{verified['facts']:,}", "in", "all"]
+    assert total.split() == [f"{held:,}", f"{verified['calls']:,}", f"{verified['facts']:,}", "total"]
     assert run("log", "--sizes", "--after", verified["facts"], "--json").stdout == ""
     assert run("log", "--sizes", "--follow").exit_code == 2

@@ -1,4 +1,4 @@
-"""`agenttool policy replay`: other rules before the same calls, and an honest word where nobody can know."""
+"""`agenttool policy replay`: other rules for recorded calls, and `unknown` where the journal is not enough."""
 
 import json
 import sys
@@ -52,21 +52,21 @@ def outcomes(run, journal, tmp_path):
     return replay
 
 
-def test_the_rules_of_then_decide_as_they_did_then(outcomes):
+def test_the_recorded_rules_decide_as_recorded(outcomes):
     calls, summary = outcomes(NOTHING_NEW)
     assert {what: (each["was"], each["would"]) for what, each in calls.items() if each["differs"]} == {}
     assert (summary["calls"], summary["differ"], summary["unknown"], summary["not_judged"]) == (11, 0, 0, 2)
     assert calls["edited"]["answer"] == "allow"
 
 
-def test_a_rule_more_shows_where_it_would_have_decided(outcomes):
+def test_an_added_rule_shows_where_it_would_have_decided(outcomes):
     calls, summary = outcomes(NOTHING_NEW + rule("no-bread", behavior="deny", tool="kitchen.bake"))
     assert {what for what, each in calls.items() if each["differs"]} == {"hooked"}
     assert calls["hooked"]["rule_refs"] == ["project_settings:no-bread"]
     assert summary["was_would"]["allow"]["deny"] == 1
 
 
-def test_what_was_judged_is_what_a_hook_made_of_it(outcomes):
+def test_the_input_is_replayed_as_a_hook_changed_it(outcomes):
     text = NOTHING_NEW + rule("few", behavior="ask", tool="kitchen.bake", argument='{ "/loaves" = { min = 3 } }')
     assert not outcomes(text)[0]["hooked"]["differs"]
 
@@ -75,7 +75,7 @@ def test_what_was_judged_is_what_a_hook_made_of_it(outcomes):
     ("behavior", "would"),
     [("deny", "unknown"), ("allow", "ask")],
 )
-def test_a_rule_that_looks_at_a_secret_cannot_be_replayed_unless_it_does_not_matter(outcomes, behavior, would):
+def test_a_rule_on_a_redacted_value_is_unknown_unless_it_cannot_matter(outcomes, behavior, would):
     text = NOTHING_NEW + rule("pins", behavior=behavior, tool="bank.transfer", argument='{ "/pin" = { prefix = "0" } }')
     call = outcomes(text)[0]["edited"]
     assert call["would"] == would
@@ -83,14 +83,14 @@ def test_a_rule_that_looks_at_a_secret_cannot_be_replayed_unless_it_does_not_mat
         assert call["because"] == "project_settings:pins looks at /pin, which is redacted"
 
 
-def test_a_rule_about_what_the_journal_does_not_hold_is_in_doubt_only_where_the_rest_of_it_fits(outcomes):
+def test_a_rule_on_unrecorded_facts_is_unknown_only_where_its_other_conditions_match(outcomes):
     text = NOTHING_NEW + rule("shells", behavior="deny", kind="shell_command", namespace="kitchen")
     calls, summary = outcomes(text)
     assert {each["tool"].partition(".")[0] for each in calls.values() if each["would"] == "unknown"} == {"kitchen"}
     assert summary["unknown"] == 5
 
 
-def test_without_a_rule_only_what_was_recorded_of_the_call_decides(outcomes):
+def test_without_rules_the_recorded_facts_decide(outcomes):
     calls, _ = outcomes("")
     assert calls["plain"]["would"] == "allow"
     assert calls["deleted"]["would"] == "ask"
@@ -98,7 +98,7 @@ def test_without_a_rule_only_what_was_recorded_of_the_call_decides(outcomes):
     assert "--from" in calls["denied"]["because"]
 
 
-def test_tools_whose_records_are_at_hand_leave_no_doubt(outcomes, tmp_path, monkeypatch):
+def test_declared_tools_leave_no_decision_unknown(outcomes, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "shelf.py").write_text(
         "from agenttool import tool\n"
@@ -121,12 +121,12 @@ def test_a_stricter_mode_is_replayed_too(outcomes):
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("columns", [80, 120])
-def test_a_person_sees_sorts_of_differences_and_totals(run, tmp_path, columns):
+def test_differences_are_grouped_and_totaled(run, tmp_path, columns):
     (tmp_path / "new.toml").write_text(NOTHING_NEW + rule("no-more", behavior="ask", tool="kitchen.*"))
     outcome = run("policy", "replay", "new.toml", COLUMNS=str(columns))
     assert outcome.exit_code == 0
     assert "kitchen.bake    allow  ask       project_settings:no-more" in outcome.stdout
-    assert "not judged" in outcome.stdout
+    assert "no decision" in outcome.stdout
     assert max(map(len, outcome.stdout.splitlines())) <= columns
 
 
@@ -139,7 +139,7 @@ def test_a_person_sees_sorts_of_differences_and_totals(run, tmp_path, columns):
         (None, "new.toml"),
     ],
 )
-def test_rules_that_cannot_be_read_are_told(run, tmp_path, text, told):
+def test_rules_that_cannot_be_read_are_reported(run, tmp_path, text, told):
     if text is not None:
         (tmp_path / "new.toml").write_text(text)
     outcome = run("policy", "replay", "new.toml")

@@ -1,4 +1,4 @@
-"""The bar: seen by people who wait, and by nobody else."""
+"""Progress bars: drawn for long work on a terminal only."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from agenttool.cli.progress import ByteBar, CountBar
 @pytest.fixture
 def terminal(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setattr(progress, "A_MOMENT", -1)
+    monkeypatch.setattr(progress, "DELAY_S", -1)
 
 
 def drawn(capsys, total):
@@ -27,18 +27,18 @@ def test_long_work_draws_a_bar_on_the_error_stream(capsys, total):
     assert "kB" in drawn(capsys, total)
 
 
-def test_nothing_is_drawn_where_no_terminal_is(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "A_MOMENT", -1)
+def test_nothing_is_drawn_without_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "DELAY_S", -1)
     assert drawn(capsys, 3000) == ""
 
 
-def test_work_of_a_moment_draws_nothing(capsys, monkeypatch):
+def test_short_work_draws_nothing(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert drawn(capsys, 3000) == ""
 
 
 @pytest.mark.usefixtures("terminal")
-def test_the_bar_makes_room_and_comes_back(capsys):
+def test_a_hidden_bar_is_shown_again(capsys):
     with ByteBar(3000) as bar:
         bar.advance(1000)
         bar.hide()
@@ -50,10 +50,10 @@ def test_the_bar_makes_room_and_comes_back(capsys):
 
 
 @pytest.mark.usefixtures("terminal")
-def test_things_that_are_counted_are_drawn_now_and_then(capsys):
-    with CountBar(2 * CountBar.EVERY) as bar:
-        for _ in range(CountBar.EVERY - 1):
+def test_a_count_bar_is_updated_in_batches(capsys):
+    with CountBar(2 * CountBar.BATCH) as bar:
+        for _ in range(CountBar.BATCH - 1):
             bar.advance()
         assert capsys.readouterr().err == ""
         bar.advance()
-        assert f"{CountBar.EVERY}/{2 * CountBar.EVERY}" in capsys.readouterr().err
+        assert f"{CountBar.BATCH}/{2 * CountBar.BATCH}" in capsys.readouterr().err

@@ -42,7 +42,7 @@ def serve(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
-def test_it_says_where_it_listens_and_stops_when_it_is_asked_to(serve, by):
+def test_it_prints_its_port_and_stops_on_a_signal(serve, by):
     with serve("bells:provider", "--port", "0", "--json", "--store", "kept.db") as server:
         port = json.loads(server.stdout.readline())["port"]
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/.well-known/rap-toolset", timeout=60) as reply:
@@ -59,12 +59,12 @@ def test_it_says_where_it_listens_and_stops_when_it_is_asked_to(serve, by):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["bells:nothing"], "names no Provider"),
+        (["bells:nothing"], "is not a Provider"),
         (["nowhere:provider"], "cannot be imported"),
         (["bells", "--store", "no/such/folder/kept.db"], "make its folder first"),
     ],
 )
-def test_what_cannot_be_served_is_told_in_a_line(serve, words, told):
+def test_a_provider_that_cannot_be_served_is_reported(serve, words, told):
     with serve(*words) as server:
         _, err = server.communicate(timeout=90)
     assert server.returncode == 2
@@ -74,7 +74,7 @@ def test_what_cannot_be_served_is_told_in_a_line(serve, words, told):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["rap", "serve", "bells:provider"], ["serve", "--store", "calls.db"]])
-def test_half_a_request_is_not_waited_for(tmp_path, words):
+def test_an_incomplete_request_is_dropped(tmp_path, words):
     (tmp_path / "bells.py").write_text(MODULE)
     program = [sys.executable, "-m", "agenttool", *words, "--port", "0", "--json"]
     with subprocess.Popen(program, cwd=tmp_path, text=True, stdout=subprocess.PIPE) as server:
@@ -90,7 +90,7 @@ def test_half_a_request_is_not_waited_for(tmp_path, words):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_a_provider_may_be_looked_at_from_outside(serve, tmp_path, form):
+def test_a_provider_can_be_checked_from_outside(serve, tmp_path, form):
     words = ["--json"] if form == "json" else []
     with serve("bells:provider", "--port", "0", "--json") as server:
         port = json.loads(server.stdout.readline())["port"]
@@ -110,39 +110,39 @@ def test_a_provider_may_be_looked_at_from_outside(serve, tmp_path, form):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("host", "auth"), [(EVERYWHERE, ""), (EVERYWHERE, "set"), ("127.0.0.1", "")])
-def test_whoever_serves_beyond_this_machine_without_saying_for_whom_is_warned(serving, tmp_path, host, auth):
+def test_serving_other_machines_without_credentials_prints_a_warning(serving, tmp_path, host, auth):
     given = MODULE.replace("Provider(", 'Provider(auth=Bearer({"s3cret" * 6: "a"}), url="https://gh.example", name=')
     text = given.replace("import Provider", "import Bearer, Provider") if auth else MODULE
     (tmp_path / "bells.py").write_text(text)
     with serving("rap", "serve", "bells:provider", "--host", host, "--port", "0") as (child, _):
         child.send_signal(signal.SIGINT)
         _, said = child.communicate(timeout=90)
-    assert ("whoever reaches this port may call" in said, "give the provider its url=" in said) == (
+    assert ("every client that reaches this port may call" in said, "set url= of the provider" in said) == (
         (True, True) if host == EVERYWHERE and not auth else (False, False)
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_a_look_that_has_not_seen_everything_says_so_by_its_status(serving, tmp_path, words):
+def test_a_check_that_is_incomplete_has_its_own_exit_code(serving, tmp_path, words):
     (tmp_path / "bells.py").write_text(SHY)
     with serving("rap", "serve", "bells:provider", "--port", "0") as (_, line):
         program = [sys.executable, "-m", "agenttool", "rap", "check", f"http://127.0.0.1:{line['port']}", *words]
         checked = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
     assert checked.returncode == 3
-    assert ('"is_kept":null' if words else "not seen") in checked.stdout
+    assert ('"is_kept":null' if words else "not checked") in checked.stdout
     assert ('"is_kept":false' if words else "broken") not in checked.stdout
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [[], ["--json"]])
-def test_a_look_at_a_port_where_nobody_is_has_seen_nothing_and_found_nothing_broken(tmp_path, words):
+def test_a_check_of_a_closed_port_is_incomplete_and_finds_nothing_broken(tmp_path, words):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     program = [sys.executable, "-m", "agenttool", "rap", "check", url, *words]
     checked = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
     assert checked.returncode == 3
-    assert ('"is_kept":null' if words else "not seen") in checked.stdout
+    assert ('"is_kept":null' if words else "not checked") in checked.stdout
     assert "connection failed" in checked.stdout
 
 
@@ -155,7 +155,7 @@ def test_a_look_at_a_port_where_nobody_is_has_seen_nothing_and_found_nothing_bro
         (["--secret-env", "A", "--token-env", "B"], "leave one of them out"),
     ],
 )
-def test_a_look_whose_secret_is_not_there_is_not_begun(tmp_path, words, why):
+def test_a_check_whose_secret_is_not_set_is_rejected(tmp_path, words, why):
     program = [sys.executable, "-m", "agenttool", "rap", "check", "http://127.0.0.1:1", *words]
     checked = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
     assert checked.returncode == 2
@@ -187,7 +187,7 @@ tool = "*"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["weather.say", "say"])
-def test_the_words_of_a_call_are_read_by_the_schema_that_a_server_declares(serving, tmp_path, name):
+def test_arguments_are_read_by_the_schema_that_a_server_declares(serving, tmp_path, name):
     (tmp_path / "bells.py").write_text(SAYING)
     with serving("rap", "serve", "bells:provider", "--port", "0") as (_, line):
         (tmp_path / "agenttool.toml").write_text(SOURCE.format(url=f"http://127.0.0.1:{line['port']}"))
@@ -197,7 +197,7 @@ def test_the_words_of_a_call_are_read_by_the_schema_that_a_server_declares(servi
 
 
 @pytest.mark.slow
-def test_a_call_of_a_tool_of_a_server_that_is_down_says_so_in_its_result(tmp_path):
+def test_a_call_to_a_server_that_is_down_fails_with_that_reason(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     (tmp_path / "agenttool.toml").write_text(SOURCE.format(url=url))
@@ -223,7 +223,7 @@ async def burn(bed: int) -> str:
 
 
 @pytest.mark.requirement("RAP-344")
-def test_a_provider_is_described_in_words_that_command_nothing(run, tmp_path, monkeypatch):
+def test_a_description_of_a_provider_cannot_control_the_terminal(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "burning.py").write_text(BURNING)
     page = run("rap", "describe", "burning:provider").stdout
@@ -234,6 +234,6 @@ def test_a_provider_is_described_in_words_that_command_nothing(run, tmp_path, mo
     assert (told["toolset"], told["page"]) == ("greenhouse", page)
 
 
-def test_a_provider_that_is_not_there_is_told(run, tmp_path, monkeypatch):
+def test_an_unknown_provider_is_rejected(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run("rap", "describe", "nowhere:provider").exit_code == 2

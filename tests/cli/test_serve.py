@@ -1,4 +1,4 @@
-"""`agenttool serve` with things that wait: calls, a choice, an authorization, a subscription and a view."""
+"""`agenttool serve` with waiting calls, a choice, an authorization, a subscription and a view."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def came_of(garden, calls):
 
 
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT])
-def test_whoever_stops_it_while_things_wait_finds_all_of_it_in_the_next_one_and_nothing_twice(garden, by):
+def test_waiting_calls_continue_in_the_next_process_and_run_once(garden, by):
     with garden.served() as child:
         calls, _, _ = asyncio.run(start_all(garden))
         before = garden.has(waiting=3, prompts=2, subscriptions=1, views=1)
@@ -81,7 +81,7 @@ def half_sent(callback_url, thread):
         yield sender, body[10:]
 
 
-def test_a_callback_under_way_is_answered_and_kept_while_nobody_new_is_let_in(garden):
+def test_a_received_callback_is_stored_while_new_connections_are_refused(garden):
     with garden.served(grace_s=3600) as child:
         _, url, thread = asyncio.run(start_all(garden))
         garden.has(waiting=3, views=1)
@@ -97,7 +97,7 @@ def test_a_callback_under_way_is_answered_and_kept_while_nobody_new_is_let_in(ga
         assert {each["view_type"] for each in garden.page()["views"]} == {"growth", "harvest"}
 
 
-def test_a_callback_of_which_the_rest_does_not_come_holds_up_a_stop_no_longer_than_it_may(garden):
+def test_an_incomplete_callback_delays_a_stop_only_up_to_the_grace_period(garden):
     with garden.served(grace_s=0.5) as child:
         _, url, thread = asyncio.run(start_all(garden))
         with half_sent(url, thread) as (sender, _):
@@ -106,7 +106,7 @@ def test_a_callback_of_which_the_rest_does_not_come_holds_up_a_stop_no_longer_th
             assert sender.recv(1000) == b""
 
 
-def test_a_second_signal_waits_for_nobody_and_still_ends_in_order(garden):
+def test_a_second_signal_stops_without_waiting_and_with_status_0(garden):
     with garden.served(grace_s=3600) as child:
         _, url, thread = asyncio.run(start_all(garden))
         with half_sent(url, thread):
@@ -117,7 +117,7 @@ def test_a_second_signal_waits_for_nobody_and_still_ends_in_order(garden):
             assert garden.stop(child, signal.SIGTERM) == IN_ORDER
 
 
-def test_a_store_that_cannot_be_used_is_told_in_a_line(garden):
+def test_an_unusable_store_is_reported_without_a_traceback(garden):
     (garden.folder / "calls.db").write_text("this is no database, and was none before; not even nearly")
     done = garden.run("serve", "--json")
     assert done.returncode == 2
@@ -128,17 +128,15 @@ def test_a_store_that_cannot_be_used_is_told_in_a_line(garden):
 @pytest.mark.parametrize(
     ("words", "told", "reached"),
     [
-        (["--host", EVERYWHERE], ["others than this machine", "set --url"], "http://127.0.0.1:"),
-        (["--host", EVERYWHERE, "--url", "https://a.example/x/"], ["let only your proxy"], "https://a.example/x"),
+        (["--host", EVERYWHERE], ["other machines reach this port", "set --url"], "http://127.0.0.1:"),
+        (["--host", EVERYWHERE, "--url", "https://a.example/x/"], ["allow only your proxy"], "https://a.example/x"),
         (["--url", "http://localhost:1/x"], ["this serves http://127.0.0.1:", "the same port"], "http://localhost:1/x"),
         (["--url", "https://localhost:1"], [], "https://localhost:1"),
         (["--host", "::1"], [], "http://[::1]:"),
         ([], [], "http://127.0.0.1:"),
     ],
 )
-def test_whoever_listens_where_tools_do_not_call_or_others_do_is_warned_and_told_what_is_missing(
-    serving, words, told, reached
-):
+def test_a_public_address_or_a_different_callback_port_prints_a_warning(serving, words, told, reached):
     """Every word of the warning counts, and there is none where nothing is wrong."""
     with serving("serve", "--port", "0", *words) as (child, line):
         assert line["callback_url"].startswith(reached)
@@ -158,21 +156,21 @@ def test_whoever_listens_where_tools_do_not_call_or_others_do_is_warned_and_told
         "http://a.example:99999",
     ],
 )
-def test_a_url_that_nobody_could_call_is_refused(run, url, tmp_path, monkeypatch):
+def test_an_unusable_url_is_rejected(run, url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run("serve", "--port", "0", "--url", url)
     assert done.exit_code == 2
     assert "https://agents.example" in done.output
 
 
-def test_a_host_that_is_none_is_told(run, tmp_path, monkeypatch):
+def test_an_unknown_host_is_reported(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = run("serve", "--host", "no.such.host.invalid")
     assert done.exit_code == 2
     assert "cannot listen on no.such.host.invalid:8642" in done.output
 
 
-def test_who_allows_a_call_of_a_server_is_told_what_brings_its_end(garden):
+def test_allowing_a_remote_call_prints_the_command_that_shows_its_result(garden):
     settings = garden.folder / "agenttool.toml"
     settings.write_text(settings.read_text().partition("[[rules]]")[0])
     assert garden.run("call", "water", "bed=3").returncode == 3
@@ -186,7 +184,7 @@ def test_who_allows_a_call_of_a_server_is_told_what_brings_its_end(garden):
         garden.has(waiting=1, prompts=1)
 
 
-def test_whoever_calls_is_told_that_a_server_asks_something_though_another_process_heard_it(garden):
+def test_a_caller_sees_a_prompt_that_another_process_received(garden):
     with garden.served():
         words = [sys.executable, "-m", "agenttool", "call", "water", "bed=3"]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -206,7 +204,7 @@ def on_port(garden, port, *words):
 
 
 @pytest.mark.parametrize("words", [[], ["--url", "http://127.0.0.1:1/elsewhere"]])
-def test_a_second_one_that_would_have_tools_call_back_elsewhere_is_refused(garden, words):
+def test_a_second_process_with_another_callback_address_is_rejected(garden, words):
     """Else a call that the first one sent, and the second sends again after a crash, would be another call."""
     with garden.served() as child:
         settings = garden.folder / "agenttool.toml"
@@ -222,7 +220,7 @@ def test_a_second_one_that_would_have_tools_call_back_elsewhere_is_refused(garde
         assert garden.stop(child, signal.SIGTERM) == IN_ORDER
 
 
-def test_programs_that_only_call_go_by_the_address_at_which_another_is_served(garden):
+def test_callers_use_the_callback_address_of_the_serving_process(garden):
     """Whatever their settings say: what they send is answered, and sent again word for word."""
     settings = garden.folder / "agenttool.toml"
     with garden.served() as child:
@@ -235,7 +233,7 @@ def test_programs_that_only_call_go_by_the_address_at_which_another_is_served(ga
     assert len(calls) == 4
 
 
-def test_one_that_is_served_elsewhere_after_a_stop_says_where_answers_still_go(garden, serving):
+def test_a_changed_callback_address_prints_a_warning_while_calls_wait(garden, serving):
     with garden.served() as child:
         asyncio.run(start_all(garden))
         garden.has(waiting=3)
@@ -243,4 +241,4 @@ def test_one_that_is_served_elsewhere_after_a_stop_says_where_answers_still_go(g
     moved = ("serve", "--port", "0", "--url", "http://127.0.0.1:1")
     with serving(*moved) as (child, _):
         _, told = garden.stop(child, signal.SIGTERM)
-    assert f"tools called back at {garden.url}, and its answers go there" in " ".join(told.split())
+    assert f"the callback address {garden.url}, and their results go there" in " ".join(told.split())

@@ -1,4 +1,4 @@
-"""`agenttool show`: one call drawn for a person, in eighty columns, and without a secret."""
+"""`agenttool show`: one call, in eighty columns, and without a secret."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ def section(drawn, title):
 
 
 @pytest.mark.usefixtures("journal")
-def test_the_newest_call_is_drawn_if_none_is_named(run):
+def test_the_newest_call_is_shown_by_default(run):
     drawn = run("show")
     assert drawn.exit_code == 0
     assert drawn.stdout.startswith("kitchen.wait  canceled after ")
@@ -53,7 +53,7 @@ def test_a_beginning_that_several_calls_share_lists_them(run, journal):
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("part", ["inv_ff", "zz", "%", "dec_zz-1"])
-def test_an_id_of_nobody_is_told(run, part):
+def test_an_unknown_id_is_rejected(run, part):
     told = run("show", part)
     assert told.exit_code == 2
     assert "agenttool.db" in told.stderr
@@ -72,7 +72,7 @@ def test_what_a_hook_changed_is_marked_with_its_name(run, journal):
     assert "loaf 2 is done  (100 %)" in section(drawn, "Timeline")
 
 
-def test_what_a_person_changed_is_marked_with_their_name(run, journal):
+def test_an_approver_s_change_is_marked_with_their_name(run, journal):
     drawn = run("show", journal["edited"]).stdout
     assert '~ /to  "mallory" → "ada"' in drawn
     assert "~ /amount  9000 → 90" in drawn
@@ -80,17 +80,17 @@ def test_what_a_person_changed_is_marked_with_their_name(run, journal):
     assert "pat approved the call with edits" in section(drawn, "Decisions")
 
 
-def test_the_rules_behind_a_decision_are_named_with_those_they_beat(run, journal):
+def test_a_decision_names_its_rules_and_the_overridden_rules(run, journal):
     told = section(run("show", journal["denied"]).stdout, "Decisions")
-    assert "rules   project_settings:keep-keys" in told
-    assert "beaten  project_settings:tidy" in told
+    assert "rules       project_settings:keep-keys" in told
+    assert "overridden  project_settings:tidy" in told
     assert "keys stay here" in told
 
 
-def test_an_input_that_a_call_never_came_to_is_not_called_the_same(run, journal):
+def test_an_input_that_a_call_did_not_reach_is_not_shown_as_equal(run, journal):
     lines = section(run("show", journal["denied"]).stdout, "Inputs").splitlines()
     assert "as above" in lines[3]
-    assert "did not get so far" in lines[4]
+    assert "the call ended before this input" in lines[4]
 
 
 def test_calls_name_those_they_made_and_those_that_made_them(run, journal):
@@ -99,7 +99,7 @@ def test_calls_name_those_they_made_and_those_that_made_them(run, journal):
     assert f"made by   {journal['parent']}" in run("show", child).stdout
 
 
-def test_a_cancellation_is_told_by_its_facts(run, journal):
+def test_a_cancellation_shows_its_members(run, journal):
     told = section(run("show", journal["canceled"]).stdout, "Cancellation")
     assert [line.split()[0] for line in told.splitlines()] == [
         "cancel_requested",
@@ -109,7 +109,7 @@ def test_a_cancellation_is_told_by_its_facts(run, journal):
     ]
 
 
-def test_where_the_bytes_went_is_told(run, journal):
+def test_the_persistence_of_a_result_is_shown(run, journal):
     drawn = run("show", journal["large"]).stdout
     assert "this is a preview" in section(drawn, "Result")
     told = section(drawn, "Persistence")
@@ -132,7 +132,7 @@ def test_every_call_fits_the_columns_there_are(run, journal, columns):
         assert all(line == line.rstrip() for line in lines)
 
 
-def test_a_program_gets_every_record_of_the_call(run, journal):
+def test_json_contains_every_record_of_the_call(run, journal):
     told = json.loads(run("show", journal["hooked"], "--json").stdout)
     assert told["invocation"]["invocation_id"] == journal["hooked"]
     assert {each["record_type"] for each in told["records"]} == {
@@ -168,7 +168,7 @@ async def _come_to(rt, step, name, arguments):
     return calling
 
 
-async def test_who_has_a_call_in_hand_is_told_until_it_ends(run, tmp_path):
+async def test_the_owner_of_a_call_is_shown_until_it_ends(run, tmp_path):
     file = tmp_path / "calls.db"
 
     async def shown():
@@ -186,7 +186,7 @@ async def test_who_has_a_call_in_hand_is_told_until_it_ends(run, tmp_path):
     async with Runtime.open(store=f"sqlite:{file}") as rt:  # without the tool
         await rt.decide(question.approval_id, "allow")
     told, held = await shown()
-    assert told.startswith("its answer is there; a process that has its tool")
+    assert told.startswith("its answer is recorded; a process that has its tool")
     assert told.endswith(f"`agenttool approvals --from MODULE --store {file}`")
     assert (held["is_alive"], held["is_answered"]) == (False, True)
     async with Runtime.open(store=f"sqlite:{file}", tools=[transfer]) as rt:
@@ -194,15 +194,15 @@ async def test_who_has_a_call_in_hand_is_told_until_it_ends(run, tmp_path):
     assert (await shown())[1] is None
 
 
-async def test_a_call_whose_process_is_gone_says_so(run, tmp_path):
+async def test_a_call_whose_process_is_gone_shows_that(run, tmp_path):
     file = tmp_path / "calls.db"
     async with Runtime.open(store=f"sqlite:{file}", tools=[look_up]) as rt:
         calling = await _come_to(rt, EventType.STARTED, "look_up", {"account": 5})
         shown = await asyncio.to_thread(run, "show", "--store", file)
-        assert "a process that lives has it in hand" in shown.stdout
+        assert "a live process runs it" in shown.stdout
         with closing(sqlite3.connect(file)) as other:  # as it is after its lease has passed
             other.execute("UPDATE processes SET alive_until_ns = 0, steady_until_ns = 0")
             other.commit()
         shown = await asyncio.to_thread(run, "show", "--store", file)
-        assert "its process is gone; a process that has its tool takes it up" in " ".join(shown.stdout.split())
+        assert "its process is gone; a process that has its tool recovers it" in " ".join(shown.stdout.split())
         calling.cancel()

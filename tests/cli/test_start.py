@@ -21,11 +21,11 @@ def start(first=""):
     return subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
 
 
-def test_whoever_interrupts_the_start_hears_nothing_more():
+def test_an_interrupt_while_loading_prints_nothing():
     ended = start()
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, "", "")
 
 
-def test_an_interruption_that_is_ignored_stays_so():
+def test_an_ignored_interrupt_stays_ignored():
     ended = start("signal.signal(signal.SIGINT, signal.SIG_IGN)")
     assert (ended.returncode, ended.stdout.startswith("agenttool ")) == (0, True)

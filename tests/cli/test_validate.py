@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from agenttool.cli import validate as command
-from agenttool.cli.validate import app
+from agenttool.cli.main import load_command
+from agenttool.cli.validate import finding_block
+from agenttool.conformance.validate.finding import Flaw, Origin
 from agenttool.errors import StoreError
 
 GOOD = {
@@ -31,7 +33,7 @@ SCRIPT = "from agenttool.cli.main import main; main()"
 
 
 def run(*arguments, **options):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], **options)
+    return CliRunner().invoke(load_command("validate"), [str(argument) for argument in arguments], **options)
 
 
 def write(folder, *records, name="export.jsonl"):
@@ -165,7 +167,7 @@ def test_a_limit_that_is_no_size_is_refused(tmp_path, size):
     ("text", "size"), [("1000", 1000), ("64MiB", 64 << 20), ("500k", 500 << 10), ("2 GB", 2 << 30)]
 )
 def test_a_limit_may_be_written_as_people_write_sizes(text, size):
-    assert command.read_size(text) == size
+    assert command.parse_size(text) == size
 
 
 def test_a_document_over_the_limit_is_passed_over_and_the_rest_is_read(tmp_path):
@@ -336,3 +338,25 @@ def test_one_endless_line_of_anything_takes_little_memory(byte):
     code, summary, mebibytes = peak_memory(piece for _ in range(256))
     assert (code, summary["records"]) == (1, {})
     assert mebibytes < 200
+
+
+def block(width, **members):
+    flaw = Flaw(message="what is wrong", expected="something", advice="do this", pointer="/a/b", requirement="AT-X-01")
+    return finding_block(Origin("f.jsonl", 3, **members).finding(flaw), width).plain.splitlines()
+
+
+def test_a_block_is_three_lines_where_there_is_room():
+    assert block(None, record_type="tool_event", record_id="evt_1") == [
+        "f.jsonl:3  tool_event  evt_1  /a/b",
+        "  error [AT-X-01]: what is wrong",
+        "  expected something; do this",
+    ]
+
+
+def test_what_is_not_known_is_left_out():
+    assert block(None)[0] == "f.jsonl:3  /a/b"
+
+
+def test_a_narrow_terminal_folds_lines_and_indents_the_rest():
+    assert block(20)[:4] == ["f.jsonl:3  /a/b", "  error [AT-X-01]:", "    what is wrong", "  expected"]
+    assert all(len(line) <= 20 for line in block(20))

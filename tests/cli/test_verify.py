@@ -1,4 +1,4 @@
-"""`agenttool verify`: clean journals, spoiled ones, and heads that are kept elsewhere."""
+"""`agenttool verify`: unchanged journals, changed ones, and pinned heads."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def path(journal, tmp_path):
     return tmp_path / "agenttool.db"
 
 
-def test_a_journal_that_nobody_touched_is_clean_and_says_what_was_checked(run, journal):
+def test_an_unchanged_journal_has_no_flaws(run, journal):
     outcome = run("verify")
     assert outcome.exit_code == 0
     told = dict(line.split(maxsplit=1) for line in outcome.stdout.splitlines())
@@ -43,7 +43,7 @@ def test_a_journal_that_nobody_touched_is_clean_and_says_what_was_checked(run, j
     assert told["digests"] == "10 checked, 2 sealed: their tools have sensitive fields"
 
 
-def test_a_flaw_is_told_with_its_place_and_fails_the_command(run, path):
+def test_a_flaw_is_printed_with_its_position_and_fails_the_command(run, path):
     with closing(sqlite3.connect(path)) as connection:
         (last,) = connection.execute("SELECT min(last) FROM facts").fetchone()
     spoil(path, "UPDATE facts SET told = replace(told, 'math.add', 'math.odd') WHERE last = ?", (last,))
@@ -56,7 +56,7 @@ def test_a_flaw_is_told_with_its_place_and_fails_the_command(run, path):
     assert summary["flaws"] == 1
 
 
-def test_an_answer_about_another_input_than_was_asked_about_shows_though_the_chain_is_whole(run, path, journal):
+def test_an_answer_about_another_input_is_a_flaw_in_an_intact_chain(run, path, journal):
     def lie(told):
         if b'"answers":' not in told or journal["approved"].encode() not in told:
             return told
@@ -67,7 +67,7 @@ def test_an_answer_about_another_input_than_was_asked_about_shows_though_the_cha
     assert (flaw["what"], flaw["found"]) == ("digest", "sha256:" + "0" * 64)
 
 
-def test_a_second_result_shows_though_the_chain_is_whole(run, path):
+def test_a_second_result_is_a_flaw_in_an_intact_chain(run, path):
     result = {"record_type": "tool_result", "schema_version": "0.2.0", "result_id": "res_x", "invocation_id": "inv_x"}
     result |= {"status": "succeeded", "created_at": "2026-05-08T00:00:00Z"}
     forge(
@@ -80,7 +80,7 @@ def test_a_second_result_shows_though_the_chain_is_whole(run, path):
     assert (flaw["what"], flaw["expected"], flaw["found"]) == ("result", "none before its end", "1")
 
 
-def test_a_call_that_begins_twice_shows(run, path, journal):
+def test_a_call_that_begins_twice_is_a_flaw(run, path, journal):
     last, first = journal["canceled"].encode(), journal["failed"].encode()
     forge(path, lambda told: told.replace(last, first))
     spoil(path, "UPDATE facts_of_call SET invocation_id = ? WHERE invocation_id = ?", (first.decode(), last.decode()))
@@ -88,7 +88,7 @@ def test_a_call_that_begins_twice_shows(run, path, journal):
     assert [each["what"] for each in flaws] == ["call"]
 
 
-def test_what_is_cut_from_the_end_shows(run, path):
+def test_facts_cut_from_the_end_are_detected(run, path):
     with closing(sqlite3.connect(path)) as connection:
         (last,) = connection.execute("SELECT max(last) FROM facts").fetchone()
     spoil(path, "DELETE FROM facts WHERE last = ?", (last,))
@@ -96,7 +96,7 @@ def test_what_is_cut_from_the_end_shows(run, path):
     assert {(each["position"], each["what"]) for each in flaws} >= {(last, "head")}
 
 
-def test_a_call_whose_end_was_cut_away_shows_by_that_nobody_has_it(run, path, journal):
+def test_a_call_whose_end_was_deleted_is_detected_as_ownerless(run, path, journal):
     with closing(sqlite3.connect(path)) as connection:
         query = "SELECT max(last) FROM facts_of_call WHERE invocation_id = ?"
         (last,) = connection.execute(query, (journal["canceled"],)).fetchone()
@@ -107,7 +107,7 @@ def test_a_call_whose_end_was_cut_away_shows_by_that_nobody_has_it(run, path, jo
     assert [(each["what"], each["expected"]) for each in flaws] == [("end", f"one for {journal['canceled']}")]
 
 
-def test_a_head_that_was_kept_elsewhere_shows_what_somebody_cut_away_who_knows_how(run, path, tmp_path):
+def test_a_pinned_head_detects_a_chain_that_was_cut(run, path, tmp_path):
     assert run("verify", "--write-head", "head.json").exit_code == 0
     head = json.loads((tmp_path / "head.json").read_text())
     spoil(path, "DELETE FROM facts WHERE last > (SELECT min(last) FROM facts)")
@@ -126,7 +126,7 @@ def payloads(day, path):
     return Path(shutil.copytree(f"{day[0]}-payloads", f"{path}-payloads"))
 
 
-def test_stored_bytes_that_were_changed_show_and_those_that_are_gone_are_counted(run, payloads):
+def test_changed_payloads_are_flaws_and_missing_payloads_are_counted(run, payloads):
     (stored,) = [each for each in payloads.rglob("*") if each.is_file() and b"line 79" in each.read_bytes()]
     assert "1 checked" in run("verify").stdout
     stored.write_bytes(stored.read_bytes().replace(b"bread", b"cakes"))
@@ -139,9 +139,9 @@ def test_stored_bytes_that_were_changed_show_and_those_that_are_gone_are_counted
     assert (outcome.exit_code, summary["payloads"], summary["gone"]) == (0, 0, 1)
 
 
-def test_stored_bytes_may_be_elsewhere(run, payloads, tmp_path):
+def test_payloads_may_be_elsewhere(run, payloads, tmp_path):
     folder = payloads.rename(tmp_path / "elsewhere")
-    assert "1 gone" in run("verify").stdout
+    assert "1 missing" in run("verify").stdout
     assert "1 checked" in run("verify", "--payloads", str(folder)).stdout
     (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:agenttool.db"\npayloads = "elsewhere"\n')
     assert "1 checked" in run("verify").stdout
@@ -164,7 +164,7 @@ def test_a_spoiled_journal_is_not_pinned(run, path, tmp_path):
         (["--write-head", "gone/head.json"], "gone/head.json"),
     ],
 )
-def test_a_head_that_cannot_be_used_is_told(run, words, told):
+def test_an_unusable_head_is_rejected(run, words, told):
     outcome = run("verify", *words)
     assert outcome.exit_code == 2
     assert told in outcome.stderr
@@ -172,7 +172,7 @@ def test_a_head_that_cannot_be_used_is_told(run, words, told):
 
 @pytest.mark.usefixtures("journal")
 @pytest.mark.parametrize("columns", [40, 60, 80])
-def test_the_head_stands_on_one_line_however_narrow_the_terminal(run, columns):
+def test_the_head_is_on_one_line_at_any_width(run, columns):
     head = json.loads(run("verify", "--json").stdout)["head"]
     lines = run("verify", COLUMNS=str(columns)).stdout.splitlines()
     assert f"head      {head['position']}:{head['hash']}" in lines

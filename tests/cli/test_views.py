@@ -1,4 +1,4 @@
-"""`agenttool views`: what servers want shown is shown as data, anew when it changes, and commands nobody."""
+"""`agenttool views`: views are printed as data, again when they change, and cannot control the terminal."""
 
 import asyncio
 import json
@@ -39,29 +39,29 @@ def path(tmp_path, monkeypatch):
 
 
 @pytest.mark.requirement("RAP-268")
-def test_what_a_server_wants_shown_cannot_command_the_terminal(run, path):
+def test_a_view_cannot_control_the_terminal(run, path):
     keep(path, ("t1", "growth\x1b[31m\nt2  faked", HOSTILE))
     shown = run("views").stdout
     assert not [each for each in shown if not each.isprintable() and each != "\n"]
-    assert shown.startswith("t1  growth\ufffd[31m t2 faked\n")
+    assert shown.startswith("t1  growth\\x1b[31m t2 faked\n")
     assert "<script>alert(1)</script>" in shown
     assert "[red]x[/red]" in shown
 
 
 @pytest.mark.requirement("RAP-268")
-def test_types_that_are_not_asked_for_are_left_out(run, path):
+def test_only_the_named_types_are_shown(run, path):
     keep(path, ("t1", "growth", {"leaves": 2}), ("t1", "weather", {"sun": 1}), ("t2", "growth", {"leaves": 3}))
     told = [json.loads(line) for line in run("views", "growth", "--thread", "t1", "--json").stdout.splitlines()]
     assert told == [{"thread_id": "t1", "view_type": "growth", "content": {"leaves": 2}}]
     assert "weather" not in run("views", "growth").stdout
     nothing = run("views", "soil")
-    assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (0, "", "nothing to show\n")
+    assert (nothing.exit_code, nothing.stdout, nothing.stderr) == (0, "", "there are no views\n")
     assert run("views", "soil", "--json").output == ""
 
 
 @pytest.mark.slow
 @pytest.mark.requirement("RAP-268")
-def test_a_view_that_changes_is_shown_anew_and_one_that_is_emptied_goes(path):
+def test_a_changed_view_is_printed_again_and_an_emptied_one_is_removed(path):
     keep(path, ("t1", "growth", {"leaves": 2}))
     words = [sys.executable, "-m", "agenttool", "views", "--follow", "--json"]
     with subprocess.Popen(words, cwd=path.parent, stdout=subprocess.PIPE, text=True) as child:
@@ -79,7 +79,7 @@ def test_a_view_that_changes_is_shown_anew_and_one_that_is_emptied_goes(path):
     assert contents == [{"leaves": 2}, {"leaves": 3}, {}]
 
 
-def test_without_a_journal_nothing_is_made(run, path):
+def test_a_missing_journal_is_not_created_for_views(run, path):
     outcome = run("views")
     assert (outcome.exit_code, path.exists()) == (2, False)
     assert "there is no journal" in outcome.output

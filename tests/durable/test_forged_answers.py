@@ -36,7 +36,7 @@ async def test_an_answer_that_was_put_into_the_file_is_refused_and_shows(
     asking, survivor, ended, sound, living, tmp_path
 ):
     _forge(tmp_path, await _waits(asking), PUT_IN)
-    assert _verify(tmp_path) == [("kept call", "another answer")]
+    assert _verify(tmp_path) == [("checkpoint", "another answer")]
     async with survivor() as rt:
         (result,) = await ended(rt)
         assert result.error.error_class == "approval_rejected"
@@ -52,7 +52,7 @@ async def test_a_no_that_was_turned_into_a_yes_is_refused(asking, survivor, ende
     assert _verify(tmp_path) == []
     turned = "UPDATE answers SET body = replace(CAST(body AS TEXT), '\"allow\":false', '\"allow\":true')"
     _forge(tmp_path, approval_id, turned + " WHERE approval_id = :id AND :body NOT NULL")
-    assert _verify(tmp_path) == [("kept call", "another answer")]
+    assert _verify(tmp_path) == [("checkpoint", "another answer")]
     async with survivor() as rt:
         (result,) = await ended(rt)
         assert result.error.error_class == "approval_rejected"
@@ -65,7 +65,7 @@ async def test_an_answer_that_was_emptied_before_it_was_heard_shows(asking, surv
     async with survivor(tools=[]) as rt:
         await rt.decide(approval_id, "allow", by="pat")
     _forge(tmp_path, approval_id, "UPDATE answers SET body = NULL WHERE approval_id = :id AND :body NOT NULL")
-    assert _verify(tmp_path) == [("kept call", "another answer")]
+    assert _verify(tmp_path) == [("checkpoint", "another answer")]
 
 
 async def test_an_answer_to_one_question_is_no_answer_to_another(parked, survivor, ended, sound, living, tmp_path):

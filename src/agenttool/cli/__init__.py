@@ -1,1 +1,1 @@
-"""The command line: decode the words, call a room, show the answer."""
+"""The `agenttool` command line."""

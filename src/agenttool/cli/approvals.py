@@ -1,180 +1,462 @@
-"""`agenttool approvals`: the open questions of every process on a store, and their answers."""
+"""`agenttool approvals`: list and answer the open approval requests of every process on a store."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, NamedTuple, TypeAlias
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from agenttool.assemble import Runtime
-from agenttool.cli.choosing import Choice
-from agenttool.cli.desk import Desk, Given
-from agenttool.cli.journal.opening import DEFAULT
-from agenttool.cli.loading import SETTINGS, Named, load_tools, settings_file, store_file, store_place
-from agenttool.cli.prompting import answer_prompt, is_prompt, number_in
-from agenttool.cli.refusing import refuse
-from agenttool.cli.terminal import Terminal
-from agenttool.codec import parse_object
+from agenttool.assemble import Runtime, Tool
+from agenttool.cli.format import print_json, print_result, rough_duration
+from agenttool.cli.options import (
+    SETTINGS_FILE,
+    STORE_FILE,
+    SettingsOption,
+    StoreOptions,
+    find_settings,
+    load_tools,
+    store_file,
+    store_url,
+)
+from agenttool.cli.output import fail, plain_table, print_error, print_text, printable
+from agenttool.cli.prompt import (
+    Skipped,
+    Terminal,
+    answer_prompt,
+    ask_approval,
+    ask_open_prompts,
+    now,
+    parse_choice,
+    print_question,
+    prompt_json,
+    question_json,
+    remember_rule,
+)
+from agenttool.codec import json_bytes, parse_object, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
-from agenttool.policy.approvals import Allow, Deny, Edit
-from agenttool.records import ApprovalId, InvocationId
+from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
+from agenttool.policy.rules import parse_timestamp
+from agenttool.policy.wildcards import fits
+from agenttool.records import ApprovalId, InvocationId, JsonObject, Timestamp, ToolResult
 
-app = typer.Typer(add_completion=False)
+REJECTED = 1
+"""Exit code: the answer had no effect, because the question does not exist, was answered, or has expired."""
 
-REFUSED = 1
-"""The answer changed nothing: there is no such question, it was answered already, or it is too late."""
+RESULT_TIMEOUT_S = 2.0
+"""How long to wait for the result of a call that another process runs."""
 
-_ANSWER = ("answer", "APR_ID", "allow|deny")
+DEFAULT_LIMIT = 20
+"""How many questions are printed without a user and without --limit."""
+
+PAGE_SIZE = 500
+"""How many questions are read at a time."""
+
+_POLL_S = 0.05
 
 
-@app.command()
-def approvals(  # noqa: PLR0913 -- one for each word of the command
+def approvals(  # noqa: PLR0913 -- one for each option of the command
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="answer ID allow|deny|N", help="Answer one, asking nobody")
+        list[str] | None, typer.Argument(metavar="answer ID allow|deny|N", help="Answer one question, without a prompt")
     ] = None,
     *,
-    store: Annotated[str | None, typer.Option(metavar="FILE", help="Where the calls are kept; as settings say")] = None,
-    settings: Annotated[Path | None, typer.Option(help="Settings with a store; agenttool.toml if it lies here")] = None,
+    store: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File of the store; default: as settings say")
+    ] = None,
+    settings: SettingsOption = None,
     places: Annotated[
-        list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Go on with calls whose process is gone")
+        list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Recover calls of these tools")
     ] = None,
-    message: Annotated[str | None, typer.Option(help="Words that go with the answer")] = None,
+    message: Annotated[str | None, typer.Option(help="Text that the model reads with the answer")] = None,
     edited: Annotated[str | None, typer.Option("--input", metavar="JSON", help="Run this input instead")] = None,
-    remember: Annotated[
-        int | None, typer.Option(metavar="N", help="Also keep the N-th rule that was suggested")
-    ] = None,
-    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * is any run of characters")] = None,
-    containing: Annotated[str | None, typer.Option(metavar="TEXT", help="Only inputs that show this text")] = None,
-    after: Annotated[str | None, typer.Option(metavar="APR_ID", help="Only those asked after this one")] = None,
+    remember: Annotated[int | None, typer.Option(metavar="N", help="Also add the N-th suggested rule")] = None,
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * matches any characters")] = None,
+    containing: Annotated[str | None, typer.Option(metavar="TEXT", help="Only inputs that contain this text")] = None,
+    after: Annotated[str | None, typer.Option(metavar="APR_ID", help="Only questions asked after this one")] = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="So many at most; 20 if nobody is asked")
+        int | None, typer.Option(min=1, metavar="N", help=f"At most N; {DEFAULT_LIMIT} without a terminal")
     ] = None,
-    newest: Annotated[bool, typer.Option("--newest", help="The newest first, not the oldest")] = False,
-    count: Annotated[bool, typer.Option("--count", help="Only tell how many wait, tool by tool")] = False,
+    newest: Annotated[bool, typer.Option("--newest", help="Newest first, not oldest first")] = False,
+    count: Annotated[bool, typer.Option("--count", help="Only print how many wait, tool by tool")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False,
 ) -> None:
-    """List the calls that wait for approval, and answer them"""  # noqa: D415 -- as in the table of commands
+    """List the calls that wait for approval, and answer them."""
     try:
-        given, chosen = store, settings_file(settings)
-        store = _found(given, chosen)
-        # Of settings that keep nothing nobody learns of the usual file, so the next command is told of it.
-        where = Named(given if settings is None else store, settings)
+        settings_path = find_settings(settings)
+        found = _existing_store(store, settings_path)
+        # Settings without a [store] do not name the default file, so the suggested command does.
+        options = StoreOptions(store if settings is None else found, settings)
         tools = load_tools(places) if places and (words or not as_json) and not count else []
-        desk = Desk(Terminal(), tools, where, as_json=as_json)
-        choice = Choice(
-            tool=tool,
-            containing=containing,
-            after=None if after is None else ApprovalId(after),
-            limit=limit,
-            is_newest=newest,
-        )
-        if words is not None and is_prompt(words):
-            doing = _answer_prompt(desk, words)
-        elif given := _given(words or [], message, edited, remember):
-            doing = _answer(desk, given)
-        elif count or as_json:
-            doing = _tell(desk, choice, count=count, as_json=as_json)
-        else:
-            doing = _answer_all(desk, choice)
-        opening = partial(Runtime.open, config=chosen, store=store_place(store), tools=tools)
-        outcome = asyncio.run(_at_desk(opening, doing))
+        after_id = None if after is None else ApprovalId(after)
+        questions = QuestionFilter(tool=tool, containing=containing, after=after_id, limit=limit, newest_first=newest)
+        answer = _parse_answer(words or [], message, edited, remember)
+
+        async def run() -> bool:
+            rt = Runtime.open(config=settings_path, store=store_url(found), tools=tools)
+            session = ApprovalSession(rt, Terminal(), tools, options, as_json=as_json)
+            return await session.run(_action(session, answer, questions, count=count, as_json=as_json))
+
+        is_accepted = asyncio.run(run())
     except (ConfigError, RecordError, StoreError) as error:
-        refuse(error)
-    if not outcome:
-        raise typer.Exit(REFUSED)
+        fail(error)
+    if not is_accepted:
+        raise typer.Exit(REJECTED)
 
 
-def _given(words: list[str], message: str | None, edited: str | None, remember: int | None) -> Given | None:
-    if not words:
-        if message is not None or edited is not None or remember is not None:
-            raise ConfigError("--message, --input and --remember go with an answer: answer APR_ID allow")
-        return None
-    if len(words) != len(_ANSWER) or words[0] != "answer" or words[2] not in ("allow", "deny"):
-        raise ConfigError(
-            f"an answer is written `answer APR_ID allow` or `answer APR_ID deny`, got {' '.join(words)!r}"
-        )
-    is_deny = words[2] == "deny"
-    if is_deny and (edited is not None or remember is not None):
-        raise ConfigError("--input and --remember go with allow; a deny takes a --message")
-    if edited is not None and remember is not None:
-        raise ConfigError("an edited input cannot be remembered; use --input or --remember")
-    if is_deny:
-        return Given(ApprovalId(words[1]), Deny(message=message), None)
-    if edited is not None:
-        updated = parse_object(edited, what="--input")
-        return Given(ApprovalId(words[1]), Edit(updated_input=updated, feedback=message), None)
-    return Given(ApprovalId(words[1]), Allow(feedback=message), remember)
-
-
-def _found(store: str | None, settings: Path | None) -> str | None:
-    """Give the words that lead to the file of a store: those given, none if the settings name it, or the usual ones.
+def _existing_store(store: str | None, settings: Path | None) -> str | None:
+    """Return the given store; without one, none if the settings name it, or else the default file.
 
     Raises:
         ConfigError: there is no such file.
     """
     file = store_file(store, settings)
-    if file is None and store is None and Path(DEFAULT).is_file():
-        return DEFAULT
+    if file is None and store is None and Path(STORE_FILE).is_file():
+        return STORE_FILE
     if file is None:
-        told = f"{settings} keeps nothing" if settings is not None else f"neither {SETTINGS} nor {DEFAULT} lies here"
-        raise ConfigError(f"{told}, so nothing waits in a file; name one with --store FILE, or in a [store] table")
+        problem = (
+            f"{settings} has no [store]" if settings is not None else f"no {SETTINGS_FILE} and no {STORE_FILE} here"
+        )
+        raise ConfigError(
+            f"{problem}, so no stored question waits; name a file with --store FILE, or in a [store] table"
+        )
     if not file.exists():
-        raise ConfigError(f"no store lies at {str(file)!r}; correct the path, or make a call that is kept there")
+        raise ConfigError(f"there is no store at {str(file)!r}; correct the path, or make a call that is stored there")
     return store
 
 
-Doing: TypeAlias = Callable[[Runtime, set[InvocationId]], Awaitable[bool]]
-"""What is done at the desk with a runtime, and with the calls that it takes up meanwhile; tells what came of it."""
+@dataclass(frozen=True, slots=True)
+class ApprovalAnswer:
+    """An answer from the command line; `suggestion` is the number of the rule to remember."""
+
+    approval_id: ApprovalId
+    answer: Answer
+    suggestion: int | None = None
+
+    def to(self, question: Question) -> Answer:
+        """Return the answer to this question.
+
+        Raises:
+            ConfigError: there is no such suggestion.
+        """
+        return self.answer if self.suggestion is None else remember_rule(question, self.suggestion)
 
 
-def _answer_prompt(desk: Desk, words: list[str]) -> Doing:
-    number_in(words)
-    return lambda rt, _: answer_prompt(rt, words, desk.console)
+class PromptAnswer(NamedTuple):
+    """A choice from the command line for a provider's prompt; none is its default."""
+
+    prompt_id: str
+    choice: int | None
 
 
-def _answer(desk: Desk, given: Given) -> Doing:
-    async def doing(rt: Runtime, taken_up: set[InvocationId]) -> bool:
-        is_taken = await desk.answer_one(rt, given)
-        await desk.go_on(rt, taken_up)
-        return is_taken
+def _parse_answer(
+    words: list[str], message: str | None, edited: str | None, remember: int | None
+) -> ApprovalAnswer | PromptAnswer | None:
+    if not words:
+        if message is not None or edited is not None or remember is not None:
+            raise ConfigError("--message, --input and --remember need an answer: answer APR_ID allow")
+        return None
+    verb, target, word = words if len(words) == 3 else ("", "", "")  # noqa: PLR2004 -- answer ID WORD
+    if len(words) > 1 and words[1].startswith("prm_"):
+        return PromptAnswer(words[1], parse_choice(word if verb == "answer" else ""))
+    if verb != "answer" or word not in ("allow", "deny"):
+        raise ConfigError(f"an answer is `answer APR_ID allow` or `answer APR_ID deny`, got {' '.join(words)!r}")
+    if word == "deny" and (edited is not None or remember is not None):
+        raise ConfigError("--input and --remember need allow; a deny takes a --message")
+    if edited is not None and remember is not None:
+        raise ConfigError("an edited input cannot be remembered; use --input or --remember")
+    if word == "deny":
+        return ApprovalAnswer(ApprovalId(target), Deny(message=message))
+    if edited is not None:
+        updated = parse_object(edited, what="--input")
+        return ApprovalAnswer(ApprovalId(target), Edit(updated_input=updated, feedback=message))
+    return ApprovalAnswer(ApprovalId(target), Allow(feedback=message), remember)
 
-    return doing
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionFilter:
+    """Which open questions are wanted, and how many. They are read in pages, so that many need little memory.
+
+    Attributes:
+        tool: the name of a tool, in which `*` matches any characters.
+        containing: text in the input as it is shown, in any case.
+        after: the last question that was seen.
+    """
+
+    tool: str | None = None
+    containing: str | None = None
+    after: ApprovalId | None = None
+    limit: int | None = None
+    newest_first: bool = False
+
+    def matches(self, question: Question) -> bool:
+        """Return whether a question is wanted."""
+        name = question.tool_name
+        if self.tool is not None and not any(fits(self.tool, each) for each in (name, name.rpartition(".")[2])):
+            return False
+        return self.containing is None or self.containing.lower() in json_bytes(question.shown).decode().lower()
+
+    async def select(self, rt: Runtime) -> AsyncIterator[Question]:
+        """Yield the wanted questions of every process on the store."""
+        if self.newest_first:
+            newest: deque[Question] = deque(maxlen=self.limit)
+            async for question in self.all(rt):
+                newest.append(question)
+            while newest:
+                yield newest.pop()
+            return
+        left = self.limit
+        async for question in self.all(rt):
+            if left == 0:
+                return
+            yield question
+            left = None if left is None else left - 1
+
+    async def all(self, rt: Runtime) -> AsyncIterator[Question]:
+        """Yield every matching question, oldest first, without regard to the limit."""
+        after = self.after
+        while page := await rt.approvals(limit=PAGE_SIZE, after=after):
+            for question in page:
+                if self.matches(question):
+                    yield question
+            after = page[-1].approval_id
 
 
-def _tell(desk: Desk, choice: Choice, *, count: bool, as_json: bool) -> Doing:
-    async def doing(rt: Runtime, _: set[InvocationId]) -> bool:
-        await (desk.count(rt, choice, as_json=as_json) if count else desk.print_all(rt, choice))
+@dataclass(slots=True)
+class ToolBacklog:
+    """The open questions of one tool: how many, the oldest, and when the first expires."""
+
+    oldest: Question
+    expires_at: Timestamp
+    count: int = 0
+
+    def add(self, question: Question) -> None:
+        """Count one more."""
+        self.count += 1
+        self.expires_at = min(self.expires_at, question.expires_at)
+
+    def as_json(self, tool_name: str) -> JsonObject:
+        """Return the figures as a JSON object."""
+        return {
+            "tool_name": tool_name,
+            "waiting": self.count,
+            "oldest": self.oldest.approval_id,
+            "asked_at": self.oldest.asked_at,
+            "expires_at": self.expires_at,
+        }
+
+
+def _backlog_table(found: dict[str, ToolBacklog]) -> Table:
+    table = plain_table("waiting", "tool", "oldest", "expires", header=True)
+    table.columns[0].justify = "right"
+    for name, backlog in found.items():
+        age = (now() - parse_timestamp(backlog.oldest.asked_at)).total_seconds()
+        left = (parse_timestamp(backlog.expires_at) - now()).total_seconds()
+        expiry = f"in {rough_duration(left)}" if left > 0 else "expired"
+        table.add_row(f"{backlog.count:,}", *map(Text, (printable(name), f"{rough_duration(age)} ago", expiry)))
+    return table
+
+
+Action: TypeAlias = Callable[[], Awaitable[bool]]
+"""What the command does once the runtime is open; returns whether an answer was accepted."""
+
+
+def _action(
+    session: "ApprovalSession",
+    answer: ApprovalAnswer | PromptAnswer | None,
+    questions: QuestionFilter,
+    *,
+    count: bool,
+    as_json: bool,
+) -> Action:
+    if isinstance(answer, PromptAnswer):
+        return lambda: answer_prompt(session.rt, session.terminal.console, answer.prompt_id, answer.choice)
+    if answer is not None:
+        return lambda: session.answer(answer)
+    if count:
+        return lambda: session.print_counts(questions)
+    if as_json:
+        return lambda: session.print_questions(questions)
+    return lambda: session.ask_all(questions)
+
+
+class ApprovalSession:
+    """Lists and answers questions on one open runtime, and recovers calls whose process is gone."""
+
+    def __init__(
+        self, rt: Runtime, terminal: Terminal, tools: list[Tool], options: StoreOptions, *, as_json: bool
+    ) -> None:
+        """Use a runtime with the given tools; `options` are repeated in suggested commands."""
+        self.rt = rt
+        self.terminal = terminal
+        self._tools = tools
+        self._options = options
+        self._as_json = as_json
+        self._recovered: set[InvocationId] = set()
+        self._shown: set[InvocationId] = set()
+
+    async def run(self, action: Action) -> bool:
+        """Open the runtime, run an action, and return its outcome."""
+        listener = asyncio.ensure_future(self._collect_recovered())
+        await asyncio.sleep(0)
+        try:
+            async with self.rt:
+                return await action()
+        finally:
+            listener.cancel()
+
+    async def _collect_recovered(self) -> None:
+        async for _, event in self.rt.events(-1):
+            if event.invocation_id is not None and "attempt" in (event.data or {}):
+                self._recovered.add(event.invocation_id)
+
+    async def ask_all(self, questions: QuestionFilter) -> bool:
+        """Print the wanted questions and the open prompts; ask the user if there is one."""
+        await self._recover()
+        await self._ask_each(questions)
+        await self._recover()
         return True
 
-    return doing
+    async def _ask_each(self, questions: QuestionFilter) -> None:
+        interactive = self.terminal.is_interactive
+        console = self.terminal.console if interactive else Console()
+        if not interactive and questions.limit is None:
+            questions = replace(questions, limit=DEFAULT_LIMIT)
+        shown = 0
+        async for question in questions.select(self.rt):
+            if shown:
+                console.print()
+            shown += 1
+            print_question(console, question)
+            if interactive and parse_timestamp(question.expires_at) > now():
+                answer = await ask_approval(self.terminal, question, can_skip=True)
+                if isinstance(answer, Skipped):
+                    if answer.all:
+                        return
+                else:
+                    await self._decide(question, answer)
+        if not await ask_open_prompts(self.rt, self.terminal, self._options.arguments) and not shown:
+            console.print("nothing waits for an answer")
+        if shown and not interactive:
+            self._print_next_commands(is_limit_reached=shown == questions.limit)
 
+    def _print_next_commands(self, *, is_limit_reached: bool) -> None:
+        hints = [f"to answer: agenttool approvals answer APR_ID allow{self._options.arguments}"]
+        if is_limit_reached:
+            counting = f"agenttool approvals --count{self._options.arguments}"
+            hints.append(f"there may be more: --after APR_ID continues, --tool and --containing filter, {counting}")
+        self.terminal.print_hint("\n" + "\n".join(hints))
 
-def _answer_all(desk: Desk, choice: Choice) -> Doing:
-    async def doing(rt: Runtime, taken_up: set[InvocationId]) -> bool:
-        await desk.go_on(rt, taken_up)
-        await desk.answer_all(rt, choice)
-        await desk.go_on(rt, taken_up)
+    async def print_questions(self, questions: QuestionFilter) -> bool:
+        """Print the wanted questions, then the open prompts, as JSON Lines."""
+        async for question in questions.select(self.rt):
+            print_json(question_json(question))
+        for prompt in await self.rt.prompts():
+            print_json(prompt_json(prompt))
         return True
 
-    return doing
+    async def print_counts(self, questions: QuestionFilter) -> bool:
+        """Print how many questions wait, tool by tool, most first."""
+        found: dict[str, ToolBacklog] = {}
+        async for question in questions.all(self.rt):
+            found.setdefault(question.tool_name, ToolBacklog(question, question.expires_at)).add(question)
+        ordered = dict(sorted(found.items(), key=lambda each: -each[1].count))
+        if not self._as_json:
+            Console(highlight=False).print(_backlog_table(ordered) if ordered else "nothing waits for an answer")
+        for name, backlog in ordered.items() if self._as_json else ():
+            print_json(backlog.as_json(name))
+        return True
 
+    async def answer(self, answer: ApprovalAnswer) -> bool:
+        """Give the answer of the command line; return whether it was accepted."""
+        question = await self.rt.question(answer.approval_id)
+        if question is not None:
+            is_accepted = await self._decide(question, answer.to(question))
+        else:
+            print_error("not_open", f"{answer.approval_id}: {await self._why_not_open(answer.approval_id)}")
+            is_accepted = False
+        await self._recover()
+        return is_accepted
 
-async def _at_desk(opening: Callable[[], Runtime], doing: Doing) -> bool:
-    rt = opening()
-    taken_up: set[InvocationId] = set()
-    listening = asyncio.ensure_future(_hear_taken_up(rt, taken_up))
-    await asyncio.sleep(0)
-    try:
-        async with rt:
-            return await doing(rt, taken_up)
-    finally:
-        listening.cancel()
+    async def _why_not_open(self, approval_id: ApprovalId) -> str:
+        # Both ids are made of the same characters.
+        call = InvocationId("inv_" + approval_id.partition("_")[2].rpartition("-")[0])
+        ended = await self.rt.result(call)
+        if ended is not None:
+            command = f"agenttool show {ended.invocation_id}{self._options.journal_arguments}"
+            return f"its call has ended ({ended.status.value}); see: {command}"
+        if await self.rt.invocation(call) is not None:
+            return "it was answered already; the first answer counts"
+        return f"there is no such question; list the open ones: agenttool approvals{self._options.arguments}"
 
+    async def _decide(self, question: Question, answer: Answer) -> bool:
+        outcome = await self.rt.decide(question.approval_id, answer, by="terminal")
+        if isinstance(outcome, Refused):
+            print_error(outcome.reason.value, f"{question.approval_id}: {outcome.message}")
+            return False
+        word = "refused" if isinstance(answer, Deny) else "allowed"
+        within_s = None if self._tools else RESULT_TIMEOUT_S
+        if self._as_json:
+            await self._print_result_json(question, word, within_s)
+        else:
+            print_text(self.terminal.console, f"{word} {question.approval_id}", "green")
+            await self._print_result(question.invocation_id, within_s)
+        return True
 
-async def _hear_taken_up(rt: Runtime, taken_up: set[InvocationId]) -> None:
-    """Collect the calls whose processes are gone and that somebody goes on with."""
-    async for _, event in rt.events(-1):
-        if event.invocation_id is not None and "attempt" in (event.data or {}):
-            taken_up.add(event.invocation_id)
+    async def _print_result_json(self, question: Question, word: str, within_s: float | None) -> None:
+        """Print that an answer was accepted, with the call's result if it arrives in time."""
+        self._shown.add(question.invocation_id)
+        result: ToolResult | None = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                result = await self._wait_for_result(question.invocation_id)
+        print_json(
+            {
+                "approval_id": question.approval_id,
+                "invocation_id": question.invocation_id,
+                "answer": word,
+                "result": None if result is None else to_json(result),
+            }
+        )
+
+    async def _print_result(self, invocation_id: InvocationId, within_s: float | None) -> None:
+        """Print the call's result, whichever process runs it, or how to get it later."""
+        self._shown.add(invocation_id)
+        try:
+            async with asyncio.timeout(within_s):
+                print_result(await self._wait_for_result(invocation_id))
+        except TimeoutError:
+            self.terminal.print_hint(await self._how_to_continue(invocation_id))
+
+    async def _wait_for_result(self, invocation_id: InvocationId) -> ToolResult:
+        while (result := await self.rt.result(invocation_id)) is None:
+            await asyncio.sleep(_POLL_S)
+            await self.rt.resume()
+        return result
+
+    async def _how_to_continue(self, invocation_id: InvocationId) -> str:
+        """Return which process continues a call that did not end in time, and the next command."""
+        show = f"  agenttool show {invocation_id}{self._options.journal_arguments}"
+        if await self.rt.awaited(invocation_id) is not None:
+            return f"its server works on it, and `agenttool serve` receives the result; then run:\n{show}"
+        invocation = await self.rt.invocation(invocation_id)
+        if self.rt.rap is not None and invocation is not None and self.rt.rap.knows(invocation.tool_id):
+            return f"its process, or `agenttool serve` with these settings, continues it; then run:\n{show}"
+        recover = f"  agenttool approvals --from MODULE{self._options.arguments}"
+        return f"its process continues it; if that process is gone, name the module of the tool:\n{recover}"
+
+    async def _recover(self) -> None:
+        """Continue answered calls whose process is gone, and print their results."""
+        if not self._tools or self._as_json:
+            return
+        await self.rt.resume()
+        await asyncio.sleep(_POLL_S)
+        ended = [each for each in self._recovered if await self.rt.result(each) is not None]
+        for invocation_id in sorted({*self.rt.under_way(), *ended} - self._shown):
+            self.terminal.print_hint(f"recovering {invocation_id}, whose process is gone")
+            await self._print_result(invocation_id, None)

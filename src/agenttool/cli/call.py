@@ -4,82 +4,165 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from types import TracebackType
+from typing import Annotated, NamedTuple, Self
 
 import typer
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Runtime, Tool
 from agenttool.cli.arguments import Arguments, read_arguments
-from agenttool.cli.ending import show_result, what_stopped
-from agenttool.cli.loading import Named, load_tools, refuse_if_no_tools, settings_file, store_file, store_place
-from agenttool.cli.refusing import refuse
-from agenttool.cli.terminal import Terminal
-from agenttool.cli.watching import Watch
-from agenttool.codec import json_bytes, to_json
+from agenttool.cli.format import print_json, print_result
+from agenttool.cli.options import (
+    SettingsOption,
+    StoreOptions,
+    find_settings,
+    load_tools,
+    require_tools,
+    store_file,
+    store_url,
+)
+from agenttool.cli.output import INTERRUPTED, fail, print_text, printable
+from agenttool.cli.prompt import Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
+from agenttool.codec import to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.policy.approvals import Question, Refused
+from agenttool.ports.later import Prompt, PromptKind
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import JsonObject, ToolInvocation, ToolResult, ToolSurface
+from agenttool.records import (
+    ApprovalId,
+    EventType,
+    InvocationId,
+    InvocationStatus,
+    JsonObject,
+    ToolEvent,
+    ToolInvocation,
+    ToolResult,
+    ToolSurface,
+)
+from agenttool.scheduler.drive import UNSUPPORTED
 
-app = typer.Typer(add_completion=False)
-
-CANCELED = 130
 PARKED = 3
-"""The call waits for an answer, and this process did not."""
+"""Exit code: the call waits for an answer, and this process did not wait for it."""
+
+PROMPT_POLL_S = 0.5
+"""How often a provider's prompts are read; another process may have received them."""
 
 
-@app.command()
-def call(  # noqa: PLR0913 -- one for each word of the command
-    name: Annotated[str, typer.Argument(metavar="TOOL", help="Its name, bare or with its namespace")],
+def call(  # noqa: PLR0913 -- one for each option of the command
+    name: Annotated[str, typer.Argument(metavar="TOOL", help="Its name, with or without its namespace")],
     words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments")] = None,
     *,
     places: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are, besides sources of the settings"),
+        typer.Option("--from", metavar="MODULE[:NAME]", help="Modules of tools, besides the sources in the settings"),
     ] = None,
     args: Annotated[str | None, typer.Option(metavar="JSON", help="Its arguments as one JSON object")] = None,
     args_file: Annotated[Path | None, typer.Option(help="A file with its arguments as JSON")] = None,
-    settings: Annotated[Path | None, typer.Option(help="Rules, hooks, store; agenttool.toml if it lies here")] = None,
+    settings: SettingsOption = None,
     store: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Keep the call there, and go on after a crash")
+        str | None, typer.Option(metavar="FILE", help="Store the call there; it can be recovered after a crash")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; nobody is asked")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; never prompt")] = False,
 ) -> None:
-    """Call one tool through the whole pipeline, and be asked if it asks"""  # noqa: D415 -- as in the table of commands
-    terminal, where = Terminal(), Named(store, settings)
+    """Call one tool through the whole pipeline, and ask for approval if needed."""
+    terminal, options = Terminal(), StoreOptions(store, settings)
     try:
-        chosen = settings_file(settings)
-        is_kept = store_file(store, chosen) is not None
-        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is no part of its result
+        settings_path = find_settings(settings)
+        is_durable = store_file(store, settings_path) is not None
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is not part of its result
             tools = load_tools(places or [])
-            arguments = read_arguments(words or [], args, args_file)
-            asked = Asked(name, arguments, tools, chosen, where, is_kept=is_kept, alone=as_json)
-            result, invocation, is_parked = asyncio.run(asked.call(terminal))
+            request = CallRequest(
+                name=name,
+                arguments=read_arguments(words or [], args, args_file),
+                tools=tools,
+                settings=settings_path,
+                options=options,
+                is_durable=is_durable,
+                is_interactive=terminal.is_interactive and not as_json,
+            )
+            result, invocation, is_parked = asyncio.run(request.run(terminal))
     except (ConfigError, RecordError, StoreError) as error:
-        refuse(error)
+        fail(error)
     if as_json:
-        typer.echo(json_bytes(to_json(result)).decode())
+        print_json(to_json(result))
     elif is_parked:
-        told = f"{result.invocation_id} waits for an answer: agenttool approvals{where.words}"
-        terminal.console.print(told, highlight=False, soft_wrap=True)
+        print_text(
+            terminal.console, f"{result.invocation_id} waits for an answer: agenttool approvals{options.arguments}"
+        )
     else:
-        show_result(result)
-        stopped = None if invocation is None else what_stopped(invocation)
+        print_result(result)
+        stopped = None if invocation is None else _cancellation_outcome(invocation)
         if stopped is not None:
-            terminal.console.print(stopped, style="yellow", highlight=False)
-        if is_kept:
-            hint = f"agenttool show {result.invocation_id}{where.words_to_read}"
-            terminal.console.print(hint, style="dim", highlight=False, soft_wrap=True)
+            print_text(terminal.console, stopped, "yellow")
+        if is_durable:
+            terminal.print_hint(f"agenttool show {result.invocation_id}{options.journal_arguments}")
     if result.is_error:
-        raise typer.Exit(PARKED if is_parked else CANCELED if result.status == "canceled" else 1)
+        raise typer.Exit(PARKED if is_parked else INTERRUPTED if result.status == "canceled" else 1)
 
 
-def _schema(rt: Runtime, surface: ToolSurface, tools: list[Tool], name: str) -> JsonObject:
-    """Find what the tool of a name takes, wherever it is from; nothing if the name leads to no tool, or to several.
+class CallOutcome(NamedTuple):
+    """The result of a call, its record, and whether it still waits for an answer."""
 
-    What can be called, and is offered to nobody, such as a deprecated tool, is known where it was declared.
+    result: ToolResult
+    invocation: ToolInvocation | None
+    is_parked: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRequest:
+    """One call that the command line asks for.
+
+    Attributes:
+        is_durable: the call is stored in a file.
+        is_interactive: a user at the terminal can be asked.
+    """
+
+    name: str
+    arguments: Arguments
+    tools: list[Tool]
+    settings: Path | None
+    options: StoreOptions
+    is_durable: bool
+    is_interactive: bool
+
+    async def run(self, terminal: Terminal) -> CallOutcome:
+        """Make the call; return when it has ended, or when a question is left open."""
+        can_ask = None if self.is_interactive or self.is_durable else False
+        store = store_url(self.options.store)
+        async with Runtime.open(config=self.settings, store=store, tools=self.tools, interactive=can_ask) as rt:
+            require_tools(rt, self.tools)
+            surface = await _surface_with(rt, self.name)
+            arguments = self.arguments.for_schema(_input_schema(rt, surface, self.tools, self.name))
+            async with CallMonitor(rt, terminal, self) as monitor:
+                calling = asyncio.ensure_future(rt.call(self.name, arguments, surface=surface))
+                asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupt_handler(rt, terminal))
+                parked = asyncio.ensure_future(monitor.parked.wait())
+                await asyncio.wait((calling, parked), return_when=asyncio.FIRST_COMPLETED)
+                parked.cancel()
+            if calling.done():
+                result = calling.result()
+                return CallOutcome(result, await rt.invocation(result.invocation_id), is_parked=False)
+        return CallOutcome(await calling, None, is_parked=True)
+
+
+async def _surface_with(rt: Runtime, name: str) -> ToolSurface:
+    """Return a surface on which the named tool is loaded, even if models must search for it first."""
+    surface = await rt.surface()
+    with suppress(ConfigError):  # the call itself explains best what is wrong with the name
+        return await rt.load(surface, [name])
+    return surface
+
+
+def _input_schema(rt: Runtime, surface: ToolSurface, tools: list[Tool], name: str) -> JsonObject:
+    """Return the input schema of a tool; empty if the name matches no tool, or several.
+
+    A tool that can be called but is not offered, such as a deprecated one, is found among the given tools.
     """
     offered = [each for each in rt.offered(surface, deferred=False) if name in (each.name, each.qualified_name)]
     if offered:
@@ -91,72 +174,140 @@ def _schema(rt: Runtime, surface: ToolSurface, tools: list[Tool], name: str) -> 
     return {} if contract is None else contract.model_input_schema or {}
 
 
-class Asked:
-    """What the command line asks for."""
-
-    def __init__(  # noqa: PLR0913 -- one for each word of the command
-        self,
-        name: str,
-        arguments: Arguments,
-        tools: list[Tool],
-        settings: Path | None,
-        where: Named,
-        *,
-        is_kept: bool,
-        alone: bool,
-    ) -> None:
-        """Take the words."""
-        self._name = name
-        self._arguments = arguments
-        self._tools = tools
-        self._settings = settings
-        self._where = where
-        self._is_kept = is_kept
-        self._alone = alone
-
-    async def call(self, terminal: Terminal) -> tuple[ToolResult, ToolInvocation | None, bool]:
-        """Make the call; give its result, the call as it stands, and whether it still waits for an answer."""
-        has_person = terminal.has_person and not self._alone
-        place = store_place(self._where.store)
-        can_ask = None if has_person or self._is_kept else False
-        rt = Runtime.open(config=self._settings, store=place, tools=self._tools, interactive=can_ask)
-        async with rt:
-            refuse_if_no_tools(rt, self._tools)
-            watch = Watch(rt, terminal, self._where.words, has_person=has_person, is_kept=self._is_kept)
-            surface = await _surface_for(rt, self._name)
-            arguments = self._arguments.by(_schema(rt, surface, self._tools, self._name))
-            async with watch:
-                calling = asyncio.ensure_future(rt.call(self._name, arguments, surface=surface))
-                asyncio.get_running_loop().add_signal_handler(signal.SIGINT, _interrupter(rt, terminal))
-                left = asyncio.ensure_future(watch.left.wait())
-                await asyncio.wait((calling, left), return_when=asyncio.FIRST_COMPLETED)
-                left.cancel()
-            if calling.done():
-                return calling.result(), await rt.invocation(calling.result().invocation_id), False
-        return await calling, None, True
-
-
-async def _surface_for(rt: Runtime, name: str) -> ToolSurface:
-    """Make a surface that shows a tool even if it waits to be searched for: whoever names it has found it."""
-    surface = await rt.surface()
-    with suppress(ConfigError):  # the call itself says best what is wrong with the name
-        return await rt.load(surface, [name])
-    return surface
-
-
-def _interrupter(rt: Runtime, terminal: Terminal):  # noqa: ANN202 -- a function without arguments or value
-    """Stop the call at the first Ctrl-C, and leave at the second."""
-    asked = False
+def _interrupt_handler(rt: Runtime, terminal: Terminal) -> Callable[[], None]:
+    """Return a handler that cancels the call at the first Ctrl-C and exits at the second."""
+    is_canceling = False
 
     def interrupt() -> None:
-        nonlocal asked
-        if terminal.is_lent:
+        nonlocal is_canceling
+        if terminal.is_editor_open:
             return
-        if asked:
-            terminal.console.print("\nleft without waiting; the tool may still have been running", style="yellow")
-            os._exit(CANCELED)
-        asked = True
-        terminal.console.print("\nstopping … [dim](Ctrl-C again leaves at once)[/]", style="yellow", highlight=False)
+        if is_canceling:
+            print_text(terminal.console, "\nexited without waiting; the tool may still have been running", "yellow")
+            os._exit(INTERRUPTED)
+        is_canceling = True
+        terminal.console.print("\nstopping … [dim](Ctrl-C again exits at once)[/]", style="yellow", highlight=False)
         rt.cancel_all()
 
     return interrupt
+
+
+def _cancellation_outcome(invocation: ToolInvocation) -> str | None:
+    """Return what a cancellation achieved; none if there was none."""
+    asked = invocation.cancellation
+    if asked is None:
+        return None
+    if invocation.status is not InvocationStatus.CANCELED:
+        is_unsupported = asked.message == UNSUPPORTED
+        return "the tool cannot be canceled, and ran to its end" if is_unsupported else "the tool had already ended"
+    if not any(step.status is InvocationStatus.RUNNING for step in invocation.status_transitions or ()):
+        return "canceled before the tool started"
+    if asked.cancel_acknowledged is not None:
+        return "the tool stopped; effects until then remain"
+    return "the tool did not stop in time and was abandoned; it may still be running"
+
+
+class CallMonitor:
+    """Prints the progress of a runtime's calls, and asks the user their questions.
+
+    Attributes:
+        parked: set when a question is left open for another process.
+    """
+
+    def __init__(self, rt: Runtime, terminal: Terminal, request: CallRequest) -> None:
+        """Start with `async with`."""
+        self.parked = asyncio.Event()
+        self._rt = rt
+        self._terminal = terminal
+        self._request = request
+        self._bar: Progress | None = None
+        self._own_calls: set[InvocationId] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._asked_prompts: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        """Start to follow events and prompts."""
+        self._tasks = [asyncio.ensure_future(self._follow_events())]
+        if self._rt.rap is not None:
+            self._tasks.append(asyncio.ensure_future(self._poll_prompts()))
+        await asyncio.sleep(0)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Print what has been reported, and stop."""
+        await asyncio.sleep(0)
+        for task in self._tasks:
+            task.cancel()
+        self._hide_bar()
+
+    async def _follow_events(self) -> None:
+        async for _, event in self._rt.events(-1):
+            self._own_calls.update(self._rt.under_way())
+            if self._request.is_durable and event.invocation_id not in self._own_calls:
+                continue  # another process writes to the same file
+            if event.event_type is EventType.PROGRESS:
+                self._print_progress(event)
+            elif event.event_type is EventType.CANCEL_FAILED:
+                print_text(self._terminal.console, "this tool cannot be canceled; waiting for its end", "yellow")
+            elif event.event_type is EventType.PERMISSION_REQUESTED and (event.data or {}).get("prompted"):
+                self._hide_bar()
+                await self._ask_question_of(event)
+
+    async def _poll_prompts(self) -> None:
+        while True:
+            await asyncio.sleep(PROMPT_POLL_S)
+            self._own_calls.update(self._rt.under_way())
+            for prompt in await self._rt.prompts():
+                if prompt.invocation_id in self._own_calls and prompt.prompt_id not in self._asked_prompts:
+                    self._asked_prompts.add(prompt.prompt_id)
+                    await self._ask_prompt(prompt)
+
+    async def _ask_prompt(self, prompt: Prompt) -> None:
+        self._hide_bar()
+        print_prompt(self._terminal.console, prompt)
+        if prompt.kind is PromptKind.CHOICE and not (
+            self._request.is_interactive and await ask_prompt(self._rt, self._terminal, prompt)
+        ):
+            arguments = self._request.options.arguments
+            self._terminal.print_hint(f"to answer: agenttool approvals answer {prompt.prompt_id} 1{arguments}")
+
+    async def _ask_question_of(self, event: ToolEvent) -> None:
+        # The ids of a question and of the decision to ask it are made of the same characters.
+        suffix = str((event.data or {}).get("decision_id")).partition("_")[2]
+        question = await self._rt.question(ApprovalId(f"apr_{suffix}"))
+        if question is not None and question.invocation_id in self._rt.under_way():
+            await self._ask_question(question)
+
+    async def _ask_question(self, question: Question) -> None:
+        while self._request.is_interactive:
+            print_question(self._terminal.console, question)
+            answer = await ask_approval(self._terminal, question, can_skip=self._request.is_durable)
+            if isinstance(answer, Skipped):
+                break
+            outcome = await self._rt.decide(question.approval_id, answer, by="terminal")
+            if not isinstance(outcome, Refused):
+                return
+            self._terminal.print_error(outcome.message)
+        self.parked.set()
+
+    def _print_progress(self, event: ToolEvent) -> None:
+        data = event.data or {}
+        percent, message = data.get("percent"), printable(str(data.get("message") or data.get("step") or ""))
+        if not isinstance(percent, int | float) or not self._terminal.console.is_terminal:
+            share = f"{percent:3.0f} % " if isinstance(percent, int | float) else ""
+            self._terminal.print_hint(share + message)
+            return
+        if self._bar is None:
+            message_column = TextColumn("{task.description}", markup=False)
+            columns = (BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), message_column)
+            self._bar = Progress(*columns, console=self._terminal.console, transient=True)
+            self._bar.add_task("", total=100.0)
+            self._bar.start()
+        self._bar.update(self._bar.task_ids[0], completed=float(percent), description=message)
+
+    def _hide_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None

@@ -1,4 +1,4 @@
-"""`agenttool conformance`: the ledger of both standards, and what a run of the tests proves of it."""
+"""`agenttool conformance`: the requirements of both standards, and which of them a test run proves."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,19 +7,17 @@ import msgspec
 import typer
 from rich.console import Console
 
-from agenttool.cli.refusing import refuse
+from agenttool.cli.output import fail, print_text
 from agenttool.conformance.coverage import Coverage, measure_coverage
 from agenttool.conformance.ledger import Area, Standard, find_area, load_areas
 from agenttool.conformance.report import Ledger, decode_report, encode_document, report_of
 from agenttool.conformance.table import coverage_table, ledger_table, missing_table
 from agenttool.errors import RecordError
 
-app = typer.Typer(add_completion=False)
-
 UNSOUND = 1
+"""Exit code: a test failed, or a test names an unknown requirement."""
 
 
-@app.command()
 def conformance(
     report: Annotated[
         Path | None,
@@ -28,9 +26,9 @@ def conformance(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else")] = False,
     area: Annotated[str | None, typer.Option(metavar="AREA", help="Only this area, such as PERM or OAUTH")] = None,
-    missing: Annotated[bool, typer.Option("--missing", help="List what is not proved, in its own words")] = False,
+    missing: Annotated[bool, typer.Option("--missing", help="List the requirements that no test proves")] = False,
 ) -> None:
-    """Show which requirements of the standards are proved by a passing test"""  # noqa: D415 -- as in the table of commands
+    """Show which requirements of the standards a passing test proves."""
     areas = choose_areas(area)
     if report is None:
         show_ledger(areas, as_json=as_json, missing=missing)
@@ -47,28 +45,28 @@ def conformance(
 
 
 def choose_areas(name: str | None) -> tuple[Area, ...]:
-    """The named area, or all of them."""
+    """Return the named area, or all of them; an unknown name ends the command."""
     if name is None:
         return load_areas()
     area = find_area(name)
     if area is None:
         names = ", ".join(each.name for each in load_areas())
-        refuse(f"area must be one of the ledger's, got {name!r}; use one of {names}")
+        fail(f"unknown area {name!r}; use one of {names}")
     return (area,)
 
 
 def read_coverage(path: Path) -> Coverage:
-    """Read a report from a file, or say why it cannot be used and stop."""
+    """Return the report in a file; an unusable file ends the command."""
     try:
         return decode_report(path.read_bytes())
-    except OSError as fault:
-        refuse(f"report cannot be read: {str(path)!r}: {fault.strerror}; make one with `make conformance`")
-    except RecordError as fault:
-        refuse(f"{str(path)!r} cannot be used: {fault}")
+    except OSError as error:
+        fail(f"report cannot be read: {str(path)!r}: {error.strerror}; write one with `make conformance`")
+    except RecordError as error:
+        fail(f"{str(path)!r} cannot be used: {error}")
 
 
 def show_ledger(areas: tuple[Area, ...], *, as_json: bool, missing: bool) -> None:
-    """List what the standards ask; without a run nothing of it is proved."""
+    """Print the requirements; without a test run none is proved."""
     if as_json:
         requirements = tuple(requirement for area in areas for requirement in area.requirements)
         typer.echo(encode_document(Ledger(requirements)), nl=False)
@@ -81,16 +79,12 @@ def show_ledger(areas: tuple[Area, ...], *, as_json: bool, missing: bool) -> Non
     if missing:
         console.print(missing_table(measure_coverage(areas, {}).findings))
         console.print()
-    console.print("No run was given, so nothing is shown as proved.", markup=False)
-    console.print(
-        "Make one with `make conformance`, then run `agenttool conformance build/conformance.json`.",
-        markup=False,
-        soft_wrap=True,
-    )
+    print_text(console, "No test run was given, so no requirement is shown as proved.")
+    print_text(console, "Run `make conformance`, then `agenttool conformance build/conformance.json`.")
 
 
 def print_json(coverage: Coverage, *, missing: bool) -> None:
-    """Print the report anew, cut down to what was asked for."""
+    """Print the report as JSON; with `missing`, only requirements without proof."""
     report = report_of(coverage)
     if missing:
         unproved = tuple(requirement for requirement in report.requirements if not requirement.covered)
@@ -99,7 +93,7 @@ def print_json(coverage: Coverage, *, missing: bool) -> None:
 
 
 def show_coverage(coverage: Coverage, *, missing: bool) -> None:
-    """Print a table per standard, then, if asked for, what is missing."""
+    """Print a table per standard; with `missing`, also the requirements without proof."""
     console = Console()
     for standard in Standard:
         if areas := [area for area in coverage.areas if area.area.standard is standard]:
@@ -111,10 +105,10 @@ def show_coverage(coverage: Coverage, *, missing: bool) -> None:
 
 
 def show_faults(coverage: Coverage) -> None:
-    """Name what makes the report unsound: failed tests and ids that no ledger has."""
+    """Print what makes the report unsound: failed tests, and unknown requirement ids."""
     console = Console()
     for test in coverage.failed_tests:
-        console.print(f"failed: {test}", markup=False, style="red", soft_wrap=True)
+        print_text(console, f"failed: {test}", "red")
     for mark in coverage.unknown:
         tests = ", ".join(proof.test for proof in mark.tests)
-        console.print(f"unknown requirement {mark.id!r}, named by {tests}", markup=False, style="red", soft_wrap=True)
+        print_text(console, f"unknown requirement {mark.id!r}, named by {tests}", "red")

@@ -10,14 +10,13 @@ from typing import Annotated, cast
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.rule import Rule as HorizontalRule
 from rich.text import Text
 
 from agenttool import __version__
 from agenttool.adapters.python.declare import tool
 from agenttool.assemble import Runtime
-from agenttool.cli.journal.words import plain_table
+from agenttool.cli.output import indented, plain_table
 from agenttool.codec import sorted_json
 from agenttool.journal.steps import STEPS
 from agenttool.policy.approvals import Question
@@ -26,8 +25,6 @@ from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Behavior, InvocationId, JsonObject, RuleSource, ToolResult
 from agenttool.schema.markers import Sensitive
 from agenttool.stores.sqlite.reader import SqliteReader
-
-app = typer.Typer(add_completion=False)
 
 TIMEOUT_S = 120.0
 """The demo fails if one section takes longer."""
@@ -93,9 +90,8 @@ def payment_tool(ledger: Path) -> DeclaredTool:
     return pay.declared
 
 
-@app.command()
 def demo(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False) -> None:
-    """Run governed calls, an approval and a crash, and check what happens"""  # noqa: D415 -- as in the table of commands
+    """Run governed calls, an approval and a crash, and check what happens."""
     report = DemoReport(as_json=as_json)
     report.text(f"agenttool {__version__}. Every line below comes from code that runs now, on this machine.")
     with tempfile.TemporaryDirectory() as folder:
@@ -233,7 +229,7 @@ class DemoReport:
         table = plain_table(*columns, header=True)
         for row in rows:
             table.add_row(*map(Text, row))
-        return self._console.print(Padding(table, (0, 0, 0, 2)))
+        return self._console.print(indented(table))
 
     def check(self, claim: str, *, passes: bool) -> None:
         """Print whether a claim holds, and count it."""

@@ -1,72 +1,108 @@
-"""`agenttool log`: what happened, one line per event, from any point, and on while others write."""
+"""`agenttool log`: the events of the journal, one line each, from any position, and while others write."""
 
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, TypeAlias
 
 import typer
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.journal.call import Ambiguous, find_call
-from agenttool.cli.journal.following import Follower
-from agenttool.cli.journal.opening import StoreOption, opened
-from agenttool.cli.journal.paper import draw
-from agenttool.cli.journal.sizes import Sizes
-from agenttool.cli.journal.timeline import event_word, said
-from agenttool.cli.journal.words import short_id, style_of, tool_name
+from agenttool.cli.follow import JournalFollower
+from agenttool.cli.format import print_json, short_id, status_style, tool_name
+from agenttool.cli.options import JournalOption, open_journal
+from agenttool.cli.output import fail, plain_table, print_blocks
 from agenttool.cli.progress import CountBar
-from agenttool.cli.refusing import refuse
-from agenttool.codec import json_bytes, to_json
+from agenttool.cli.recorded_call import AmbiguousId, find_call
+from agenttool.cli.render import event_details, event_name
+from agenttool.codec import to_json
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.fold import events_of
 from agenttool.policy.wildcards import fits
 from agenttool.ports.facts import Fact
-from agenttool.records import InvocationId, InvocationStatus, ToolEvent
+from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolEvent
 from agenttool.stores.sqlite.reader import PORTION, SqliteReader
 
-app = typer.Typer(add_completion=False)
+EventFilter: TypeAlias = Callable[[ToolEvent], bool]
 
 
-class Placed(NamedTuple):
-    """An event, the position of its fact, and whether it is the last that the fact tells."""
+def log(  # noqa: PLR0913 -- one for each option of the command
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for new events until Ctrl-C")] = False,
+    after: Annotated[int | None, typer.Option(min=0, metavar="N", help="Begin after this position")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="The newest N events; with --after, the first")
+    ] = None,
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * matches any characters")] = None,
+    status: Annotated[str | None, typer.Option(metavar="STATUS", help="Only events that set this status")] = None,
+    call: Annotated[str | None, typer.Option(metavar="ID", help="Only this call")] = None,
+    sizes: Annotated[bool, typer.Option("--sizes", help="Only print the size of the journal, tool by tool")] = False,
+    store: JournalOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON Lines, with their positions")] = False,
+) -> None:
+    """Print events, one line each, and follow the journal while others write."""
+    if sizes and (follow or limit or tool or status or call):
+        fail(ConfigError("--sizes counts everything after a position; leave out --follow and all filters"))
+    try:
+        with open_journal(store) as reader:
+            if sizes:
+                _print_sizes(reader, after or 0, as_json=as_json)
+                return
+            printer = _EventPrinter(
+                _filter(tool, _known_status(status)), _print_as_json if as_json else _line_printer()
+            )
+            printer.remaining = limit
+            source = EventSource(reader, None if call is None else _call_id(reader, call))
+            follower = JournalFollower(reader, after or 0)
+            if after is None and limit is not None:
+                follower.position = reader.head().position
+                printer.print_newest(source, follower.position, follow=follow)
+            is_done = not printer.print_new(source, follower)
+        if follow and not is_done:
+            follower.follow(lambda reader: printer.print_new(EventSource(reader, source.call), follower))
+    except KeyboardInterrupt:
+        return  # the way to end --follow
+    except (ConfigError, StoreError) as error:
+        fail(error)
+
+
+class LogEntry(NamedTuple):
+    """An event, the position of its fact, and whether it is the last event of that fact."""
 
     position: int
     event: ToolEvent
     is_last: bool
 
     @property
-    def resume(self) -> int:
-        """Where to come back to: whoever stops in the middle of a fact gets all of it again."""
+    def resume_position(self) -> int:
+        """The position to continue after; a reader that stops within a fact gets the whole fact again."""
         return self.position if self.is_last else self.position - 1
 
 
-Wanted = Callable[[ToolEvent], bool]
-
-
-class Source(NamedTuple):
-    """Where events come from: the whole journal, or one call in it, for which nothing else is read."""
+class EventSource(NamedTuple):
+    """The events of the whole journal, or of one call, for which no other facts are read."""
 
     reader: SqliteReader
     call: InvocationId | None
 
-    def events_after(self, position: int) -> Iterator[Placed]:
-        """Give events after a position as they are now, a portion at a time."""
+    def after(self, position: int) -> Iterator[LogEntry]:
+        """Yield the events after a position, reading them in portions."""
         while facts := self._read(position):
             for place, fact in facts:
-                yield from _placed(place, fact)
+                yield from _entries(place, fact)
             position = facts[-1][0]
 
-    def newest(self, last: int, limit: int, wanted: Wanted) -> Iterator[Placed]:
-        """Give the newest events up to a position, the oldest of them first, without reading the others."""
-        found: deque[Placed] = deque()
+    def newest(self, last: int, limit: int, wanted: EventFilter) -> Iterator[LogEntry]:
+        """Yield the newest events up to a position, oldest first, without reading earlier ones."""
+        found: deque[LogEntry] = deque()
         before = last + 1
         while len(found) < limit and (facts := self._read_back(before, min(PORTION, max(limit, 16)))):
             for place, fact in facts:
-                found.extendleft(each for each in reversed(tuple(_placed(place, fact))) if wanted(each.event))
+                found.extendleft(each for each in reversed(tuple(_entries(place, fact))) if wanted(each.event))
             before = facts[-1][0]
         yield from tuple(found)[-limit:]
 
@@ -81,78 +117,40 @@ class Source(NamedTuple):
         return [each for each in reversed(self.reader.facts_of(self.call)) if each[0] < before]
 
 
-@app.command()
-def log(  # noqa: PLR0913 -- one for each word of the command
-    *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on while others write, until Ctrl-C")] = False,
-    after: Annotated[int | None, typer.Option(min=0, metavar="N", help="Begin after this position")] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The newest N events; with --after, the first")
-    ] = None,
-    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only this tool; * is any run of characters")] = None,
-    status: Annotated[str | None, typer.Option(metavar="WORD", help="Only events that bring a call here")] = None,
-    call: Annotated[str | None, typer.Option(metavar="ID", help="Only this call")] = None,
-    sizes: Annotated[bool, typer.Option("--sizes", help="Only tell what fills the journal, tool by tool")] = False,
-    store: StoreOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON Lines, with their positions")] = False,
-) -> None:
-    """Tell what happened, one line per event, and go on while others write"""  # noqa: D415 -- as in the table of commands
-    if sizes and (follow or limit or tool or status or call):
-        refuse(ConfigError("--sizes adds up everything after a position; leave out what else chooses, or follows"))
-    try:
-        with opened(store) as reader:
-            if sizes:
-                _tell_sizes(reader, after or 0, as_json=as_json)
-                return
-            news = News(_filter(tool, _status(status)), _tell_json if as_json else _teller(), limit)
-            source = Source(reader, None if call is None else _call(reader, call))
-            follower = Follower(reader, after or 0)
-            if after is None and limit is not None:
-                follower.position = reader.head().position
-                news.tell_newest(source, follower.position, follow=follow)
-            is_over = not news.tell(source, follower)
-        if follow and not is_over:
-            follower.follow(lambda reader: news.tell(Source(reader, source.call), follower))
-    except KeyboardInterrupt:
-        return  # the way to leave a log that is followed
-    except (ConfigError, StoreError) as error:
-        refuse(error)
+def _entries(position: int, fact: Fact) -> Iterator[LogEntry]:
+    events = tuple(events_of(fact, position=position))
+    return (LogEntry(position, event, event is events[-1]) for event in events)
 
 
 @dataclass(slots=True)
-class News:
-    """Tells what is there, then what comes: what is wanted of it, to whom, and how much more at most."""
+class _EventPrinter:
+    """Prints the events that match a filter, until `remaining` of them are printed."""
 
-    wanted: Wanted
-    teller: Callable[[Placed], None]
-    left: int | None
+    wanted: EventFilter
+    print_entry: Callable[[LogEntry], None]
+    remaining: int | None = None
 
-    def tell_newest(self, source: Source, position: int, *, follow: bool) -> None:
-        """Tell the newest events up to a position; a limit without a beginning means these."""
-        for placed in source.newest(position, self.left or 0, self.wanted):
-            self.teller(placed)
-        self.left = None if follow else 0
+    def print_newest(self, source: EventSource, position: int, *, follow: bool) -> None:
+        """Print the newest events up to a position."""
+        for entry in source.newest(position, self.remaining or 0, self.wanted):
+            self.print_entry(entry)
+        self.remaining = None if follow else 0
 
-    def tell(self, source: Source, follower: Follower) -> bool:
-        """Tell all that came after a position, and move that on; say whether more is wanted."""
-        for placed in source.events_after(follower.position) if self.left != 0 else ():
-            follower.position = placed.resume
-            if self.wanted(placed.event):
-                self.teller(placed)
-                self.left = None if self.left is None else max(self.left - 1, 0)
-            # A fact is told whole, or whoever reads in small steps would never get beyond it.
-            if self.left == 0 and placed.is_last:
+    def print_new(self, source: EventSource, follower: JournalFollower) -> bool:
+        """Print the events after the follower's position and advance it; return whether more are wanted."""
+        for entry in source.after(follower.position) if self.remaining != 0 else ():
+            follower.position = entry.resume_position
+            if self.wanted(entry.event):
+                self.print_entry(entry)
+                self.remaining = None if self.remaining is None else max(self.remaining - 1, 0)
+            # A fact is printed whole; otherwise a reader with a small limit would never get past it.
+            if self.remaining == 0 and entry.is_last:
                 break
         sys.stdout.flush()
-        return self.left != 0
+        return self.remaining != 0
 
 
-def _placed(position: int, fact: Fact) -> Iterator[Placed]:
-    told = tuple(events_of(fact, position=position))
-    return (Placed(position, event, event is told[-1]) for event in told)
-
-
-def _filter(tool: str | None, status: str | None) -> Wanted:
+def _filter(tool: str | None, status: str | None) -> EventFilter:
     def wanted(event: ToolEvent) -> bool:
         name = tool_name(event.tool_id)
         return (status is None or (event.data or {}).get("status") == status) and (
@@ -162,62 +160,128 @@ def _filter(tool: str | None, status: str | None) -> Wanted:
     return wanted
 
 
-def _status(word: str | None) -> str | None:
-    if word is not None and word not in list(InvocationStatus):
-        refuse(ConfigError(f"no status is called {word!r}; use one of {', '.join(InvocationStatus)}"))
-    return word
+def _known_status(status: str | None) -> str | None:
+    if status is not None and status not in list(InvocationStatus):
+        fail(ConfigError(f"unknown status {status!r}; use one of {', '.join(InvocationStatus)}"))
+    return status
 
 
-def _call(reader: SqliteReader, part: str) -> InvocationId:
+def _call_id(reader: SqliteReader, part: str) -> InvocationId:
     try:
         return find_call(reader, part).invocation.invocation_id
-    except Ambiguous as several:
-        ids = "\n".join(f"  {each.invocation_id}  {tool_name(each.tool_id)}" for each in several.candidates)
-        refuse(ConfigError(f"several calls have an id like {part!r}; write more of it:\n{ids}"))
+    except AmbiguousId as error:
+        ids = "\n".join(f"  {each.invocation_id}  {tool_name(each.tool_id)}" for each in error.matches)
+        fail(ConfigError(f"{error}:\n{ids}"))
 
 
-def _tell_sizes(reader: SqliteReader, after: int, *, as_json: bool) -> None:
-    sizes = Sizes()
-    with CountBar(reader.count()[0]) as bar:
-        for _, fact, size in reader.weigh(after):
-            sizes.add(fact, size)
-            bar.advance()
-    if not as_json:
-        draw([sizes.table()])
-    for told in sizes.told() if as_json else ():
-        sys.stdout.write(json_bytes(told).decode() + "\n")
+def _print_as_json(entry: LogEntry) -> None:
+    print_json({"position": entry.resume_position, "event": to_json(entry.event)})
 
 
-def _tell_json(placed: Placed) -> None:
-    sys.stdout.write(json_bytes({"position": placed.resume, "event": to_json(placed.event)}).decode() + "\n")
-
-
-def _teller() -> Callable[[Placed], None]:
-    """Give who writes lines for people; a day is told when it begins."""
+def _line_printer() -> Callable[[LogEntry], None]:
+    """Return a function that prints lines for a terminal, and the date before the first line of a day."""
     console = Console(highlight=False)
-    days: set[str] = set()
+    current = ""
 
-    def tell(placed: Placed) -> None:
-        moment = datetime.fromisoformat(placed.event.time).astimezone(UTC)
-        if (day := f"{moment:%Y-%m-%d}") not in days:
-            days.clear()
-            days.add(day)
+    def print_entry(entry: LogEntry) -> None:
+        nonlocal current
+        moment = datetime.fromisoformat(entry.event.time).astimezone(UTC)
+        if (day := f"{moment:%Y-%m-%d}") != current:
+            current = day
             console.print(Text(f"{day} UTC", style="bold"))
-        console.print(line_of(placed.position, moment, placed.event), soft_wrap=True)
+        console.print(_event_line(entry.position, moment, entry.event), soft_wrap=True)
 
-    return tell
+    return print_entry
 
 
-def line_of(position: int, moment: datetime, event: ToolEvent) -> Text:
-    """Write an event on one line."""
+def _event_line(position: int, moment: datetime, event: ToolEvent) -> Text:
     data = event.data or {}
     about = tool_name(event.tool_id) or str(data.get("name") or data.get("surface_id") or "")
     line = Text(f"{position:>6} ", style="dim")
     line.append(f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}  ", style="not dim")
     line.append(f"{short_id(event.invocation_id or ''):8}  ", style="not dim cyan")
-    status = data.get("status")
-    style = style_of(str(status)) if event.event_type.is_terminal else "default"
-    line.append(f"{event_word(event):20}  ", style=f"not dim {style}")
+    style = status_style(str(data.get("status"))) if event.event_type.is_terminal else "default"
+    line.append(f"{event_name(event):20}  ", style=f"not dim {style}")
     line.append(about, style="not dim")
-    words = said(event).removeprefix(about).strip()
-    return line.append(f"  {words}" if words else "", style="dim")
+    details = event_details(event).removeprefix(about).strip()
+    return line.append(f"  {details}" if details else "", style="dim")
+
+
+def _print_sizes(reader: SqliteReader, after: int, *, as_json: bool) -> None:
+    sizes = JournalSizes()
+    with CountBar(reader.count()[0]) as bar:
+        for _, fact, size in reader.weigh(after):
+            sizes.add(fact, size)
+            bar.advance()
+    if not as_json:
+        print_blocks([sizes.table()])
+    for row in sizes.rows() if as_json else ():
+        print_json(row)
+
+
+@dataclass(slots=True)
+class ToolShare:
+    """The part of the journal that belongs to one tool.
+
+    Attributes:
+        calls: how many calls began in the range that was read.
+        largest: the call, or the step, of the largest fact.
+    """
+
+    calls: int = 0
+    facts: int = 0
+    size: int = 0
+    largest: str = ""
+    largest_size: int = 0
+
+    def add(self, fact: Fact, size: int) -> None:
+        """Count one fact."""
+        self.calls += fact.invocation_id is not None and fact.sequence == 0
+        self.facts += 1
+        self.size += size
+        if size > self.largest_size:
+            self.largest, self.largest_size = fact.invocation_id or fact.step.name, size
+
+
+@dataclass(slots=True)
+class JournalSizes:
+    """Facts and bytes of a journal by tool; memory grows with the number of tools."""
+
+    shares: dict[str, ToolShare] = field(default_factory=dict[str, ToolShare])
+
+    def add(self, fact: Fact, size: int) -> None:
+        """Count one fact of `size` bytes."""
+        about = tool_name(fact.tool_id) or f"({fact.step.name.replace('_', ' ')})"
+        self.shares.setdefault(about, ToolShare()).add(fact, size)
+
+    def rows(self) -> list[JsonObject]:
+        """Return one JSON object for each tool, largest first."""
+        return [
+            {
+                "about": about,
+                "calls": share.calls,
+                "facts": share.facts,
+                "bytes": share.size,
+                "largest": share.largest,
+                "largest_bytes": share.largest_size,
+            }
+            for about, share in self._by_size()
+        ]
+
+    def table(self) -> Table:
+        """Return a table, largest first, with totals."""
+        table = plain_table("bytes", "calls", "facts", "about", "largest", header=True)
+        for column in table.columns[:3]:
+            column.justify, column.no_wrap = "right", True
+        for about, share in self._by_size():
+            figures = (f"{share.size:,}", f"{share.calls:,}", f"{share.facts:,}")
+            largest = (
+                f"{share.largest_size:,} in {short_id(share.largest)}" if share.calls else f"{share.largest_size:,}"
+            )
+            table.add_row(*figures, Text(about), Text(largest, style="dim"))
+        total = [sum(each) for each in zip(*((s.size, s.calls, s.facts) for s in self.shares.values()), strict=True)]
+        table.add_row(*(f"{each:,}" for each in total or (0, 0, 0)), Text("total", style="bold"), "")
+        return table
+
+    def _by_size(self) -> list[tuple[str, ToolShare]]:
+        return sorted(self.shares.items(), key=lambda each: -each[1].size)

@@ -1,138 +1,142 @@
-"""The front door: one table of commands, each loaded only when it is called."""
+"""The command line: a table of commands, each imported only when it is called (ADR 0007)."""
 
 import errno
 import inspect
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from io import TextIOWrapper
 from typing import Annotated, cast
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from agenttool import __version__
-from agenttool.cli.dropping import complaining, drop_output
-from agenttool.cli.refusing import speaking, tell
+from agenttool.cli.output import (
+    USAGE_ERROR,
+    discard_output,
+    ignoring_write_errors,
+    json_errors,
+    plain_table,
+    print_error,
+    print_text,
+    replace_unencodable,
+)
 
-UNWRITABLE = 2
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-
-# name → (module that holds `app`, first line of the command's own help; a test compares the two)
+# name → ("module:function", or "module:app" for a group; first line of the help). A test compares the two texts.
 COMMANDS = {
-    "demo": ("agenttool.cli.demo", "Run governed calls, an approval and a crash, and check what happens"),
-    "tools": ("agenttool.cli.tools", "List the tools of a module, and what is assumed of them"),
-    "search": ("agenttool.cli.search", "Find tools by what they do or exactly by name, as a model would"),
-    "call": ("agenttool.cli.call", "Call one tool through the whole pipeline, and be asked if it asks"),
-    "approvals": ("agenttool.cli.approvals", "List the calls that wait for approval, and answer them"),
-    "serve": ("agenttool.cli.serve", "Serve one runtime: where tools call back, and a page of what waits"),
-    "views": ("agenttool.cli.views", "Show what servers want shown of each thread, and go on while it changes"),
-    "show": ("agenttool.cli.show", "Draw one call: what was asked, what was changed, who decided, what came of it"),
-    "log": ("agenttool.cli.log", "Tell what happened, one line per event, and go on while others write"),
-    "export": ("agenttool.cli.export", "Write every record of the journal as JSON Lines, as it is at one moment"),
-    "verify": (
-        "agenttool.cli.verify",
-        "Check that nothing in the journal was changed, and that every call's story is possible",
-    ),
-    "policy": ("agenttool.cli.policy", "Show what other rules would have decided about the recorded calls"),
-    "backup": ("agenttool.cli.backup", "Copy the journal as it is at one moment, while others write it"),
-    "retain": ("agenttool.cli.retain", "Keep stored bytes and facts for so many days, and let go of what is older"),
-    "rap": ("agenttool.cli.rap", "Serve a provider's tools over the Reactive Agent Protocol"),
-    "validate": ("agenttool.cli.validate", "Check records from anyone: their shape, and whether they make sense"),
+    "demo": ("demo:demo", "Run governed calls, an approval and a crash, and check what happens."),
+    "tools": ("tools:tools", "List the tools of a module, and the facts assumed about them."),
+    "search": ("tools:search", "Find tools by what they do, or by exact name, as a model would."),
+    "call": ("call:call", "Call one tool through the whole pipeline, and ask for approval if needed."),
+    "approvals": ("approvals:approvals", "List the calls that wait for approval, and answer them."),
+    "serve": ("serve:serve", "Serve one runtime: callbacks of tools, health, and a status page."),
+    "views": ("views:views", "Show the views that servers publish for each thread."),
+    "show": ("show:show", "Show one call: its inputs, who decided, and its result."),
+    "log": ("log:log", "Print events, one line each, and follow the journal while others write."),
+    "export": ("journal_files:export", "Write every record of the journal as JSON Lines, as of one moment."),
+    "verify": ("verify:verify", "Check that the journal is unchanged and that its calls are consistent."),
+    "policy": ("policy:app", "Show what other rules would have decided about the recorded calls."),
+    "backup": ("journal_files:backup", "Copy the journal as of one moment, while others write it."),
+    "retain": ("journal_files:retain", "Delete payloads and facts that are older than a number of days."),
+    "rap": ("rap:app", "Serve a provider's tools over the Reactive Agent Protocol."),
+    "validate": ("validate:validate", "Check records of any origin: their schemas, and whether they are consistent."),
     "conformance": (
-        "agenttool.cli.conformance",
-        "Show which requirements of the standards are proved by a passing test",
+        "conformance:conformance",
+        "Show which requirements of the standards a passing test proves.",
     ),
 }
 
 
+def load_command(name: str) -> typer.Typer:
+    """Import the module of a command and return it as a typer application."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    command: object = getattr(import_module(f"agenttool.cli.{module}"), attribute)
+    if isinstance(command, typer.Typer):
+        return command
+    app = typer.Typer(add_completion=False)
+    app.command()(command)  # pyright: ignore[reportArgumentType, reportUnknownMemberType] -- every other attribute is a function
+    return app
+
+
 class LazyCommands(TyperGroup):
-    """Commands by name, imported on use, so that `--help` costs no more than the terminal libraries."""
+    """Commands by name, imported on use, so that `--help` loads terminal libraries only."""
 
     def main(
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
         complete_var: str | None = None,
-        standalone_mode: bool = True,  # noqa: FBT001, FBT002 -- as typer has it
-        windows_expand_args: bool = True,  # noqa: FBT001, FBT002 -- as typer has it
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002 -- the signature of typer
+        windows_expand_args: bool = True,  # noqa: FBT001, FBT002 -- the signature of typer
         **extra: object,
     ) -> object:
-        """Run a command; if it was asked for JSON, say in JSON, too, what is wrong with its words."""
+        """Run a command; with `--json`, print usage errors as JSON too."""
         words = sys.argv[1:] if args is None else args
-        is_for_program = "--json" in words
-        if not is_for_program:
-            _spell_out()
-        with speaking(to_program=is_for_program):
-            alone = standalone_mode and not is_for_program
+        as_json = "--json" in words
+        if not as_json:
+            replace_unencodable()
+        with json_errors(enabled=as_json):
+            alone = standalone_mode and not as_json
             try:
                 status: object = super().main(args, prog_name, complete_var, alone, windows_expand_args, **extra)
-            except typer.TyperException as fault:
-                if not is_for_program:
+            except typer.TyperException as error:
+                if not as_json:
                     raise
-                tell("usage_error", fault.format_message())
-                status = fault.exit_code
+                print_error("usage_error", error.format_message())
+                status = error.exit_code
             except typer.Abort:
-                if not is_for_program:
+                if not as_json:
                     raise
                 status = 1
         return sys.exit(status if isinstance(status, int) else 0) if standalone_mode else status
 
     def list_commands(self, ctx: object) -> list[str]:
-        """Give the names in the order of the table."""
+        """Return the names in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: object, cmd_name: str):  # noqa: ANN201 -- the type is private to typer
-        """Import a command when it is asked for."""
+        """Import a command, and prepare its help page."""
         if cmd_name not in COMMANDS:
             return None
-        command = typer.main.get_command(import_module(COMMANDS[cmd_name][0]).app)
+        command = typer.main.get_command(load_command(cmd_name))
         command.name = cmd_name
         for each in (command, *getattr(command, "commands", {}).values()):
-            each.help = _flowing(each.help)
+            each.help = _unwrapped(each.help)
             for parameter in each.get_params(cast("typer.Context", ctx)):
-                _say_plainly(parameter)
+                _fix_help(parameter)
         return command
 
     def format_help(self, ctx: object, formatter: object) -> None:
-        """Print the table by hand: typer's own page loads a Markdown parser, which costs more than all the rest."""
+        """Print the table of commands; typer's own page loads a Markdown parser, which is slow to import."""
         console = Console()
         console.print(Text("agenttool", style="bold"), "the governed tool layer for AI agents\n")
         console.print("Usage: [bold]agenttool[/] COMMAND … [dim](every command has --help and --json)[/]\n")
-        table = Table(box=None, show_header=False, padding=(0, 2), pad_edge=False)
-        table.add_column(style="cyan", no_wrap=True)
-        table.add_column()
+        table = plain_table()
+        table.columns[0].style = "cyan"
         for name, (_, sentence) in COMMANDS.items():
             table.add_row(name, sentence)
         table.add_section()
-        table.add_row("--version", "Print the version")
-        table.add_row("--help", "Print this page")
+        table.add_row("--version", "Print the version.")
+        table.add_row("--help", "Print this page.")
         console.print(table)
 
 
 app = typer.Typer(cls=LazyCommands, add_completion=False, no_args_is_help=True)
 
 
-def _spell_out() -> None:
-    """Let an output in an older encoding spell out what it has no letter for, instead of failing in the middle."""
-    output: object = sys.stdout
-    if isinstance(output, TextIOWrapper):
-        output.reconfigure(errors="backslashreplace")
-
-
-def _flowing(page: str | None) -> str:
-    """Let a terminal break the lines of a page as it is wide, and take no word of it for markup."""
+def _unwrapped(page: str | None) -> str:
+    """Return help text with one line per paragraph, so that the terminal wraps it, and without markup."""
     paragraphs = inspect.cleandoc(page or "").split("\n\n")
     return escape("\n\n".join(" ".join(each.split()) for each in paragraphs))
 
 
-def _say_plainly(parameter: object) -> None:
-    """Show a flag as a flag: typer's own page says `<bool>` to it, as if a word had to follow."""
+def _fix_help(parameter: object) -> None:
+    """Show a flag without a value, which typer would print as `<bool>`, and escape markup."""
     if isinstance(parameter, TyperOption) and parameter.is_flag:
         parameter.metavar = ""
     if isinstance(parameter, TyperOption | TyperArgument) and parameter.help:
@@ -140,7 +144,7 @@ def _say_plainly(parameter: object) -> None:
 
 
 def show_version(value: bool) -> None:  # noqa: FBT001 -- typer calls it with the flag
-    """Print the version and stop, when the flag is given."""
+    """Print the version and exit, if the flag is given."""
     if value:
         typer.echo(f"agenttool {__version__}")
         raise typer.Exit
@@ -155,14 +159,14 @@ def agenttool(
 
 
 def main() -> None:
-    """Run the command line; a full disk behind the output is told in a line, for it is no fault of the program."""
+    """Run the command line; if the output cannot be written, because the disk is full, print one line."""
     try:
         app()
     except OSError as error:
-        if error.errno not in _FULL or error.filename is not None:
+        if error.errno not in _DISK_ERRORS or error.filename is not None:
             raise
-        drop_output()
-        told = f"the output cannot be written: {error.strerror}; make room, or send it elsewhere"
-        with complaining():
-            Console(stderr=True).print(told, style="red", soft_wrap=True)
-        sys.exit(UNWRITABLE)
+        discard_output()
+        with ignoring_write_errors():
+            problem = f"the output cannot be written: {error.strerror}; free some space, or send it elsewhere"
+            print_text(Console(stderr=True), problem, "red")
+        sys.exit(USAGE_ERROR)

@@ -1,38 +1,40 @@
-"""`agenttool policy`: rules, tried on what has happened."""
+"""`agenttool policy`: try rules on recorded calls, and report what would have been decided differently."""
 
 import os.path
-import sys
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
 
-from agenttool.cli.journal.opening import StoreOption, opened
-from agenttool.cli.journal.paper import draw
-from agenttool.cli.loading import load_tools
-from agenttool.cli.refusing import refuse
-from agenttool.cli.replay.judge import Outcome, Replay
-from agenttool.cli.replay.recorded import Judged, judged_call
-from agenttool.cli.replay.tally import Tally
-from agenttool.cli.replay.tools import Tools
-from agenttool.codec import json_bytes
+from agenttool.cli.format import print_json, short_id, status_style
+from agenttool.cli.options import JournalOption, load_tools, open_journal
+from agenttool.cli.output import fail, heading, indented, plain_table, print_blocks, printable
+from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.config import Config, read_config
 from agenttool.errors import ConfigError
-from agenttool.journal import steps
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rule_settings import RuleSetting, read_rules
 from agenttool.policy.rules import RuleBook
 from agenttool.policy.votes import PermissionMode
-from agenttool.records import JsonObject
-from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.records import Behavior, JsonObject
 
 app = typer.Typer(add_completion=False)
+
+MAX_SHOWN = 50
+
+_Key: TypeAlias = tuple[str, str, str, str]
+_BEHAVIORS = (Behavior.ALLOW.value, Behavior.ASK.value, Behavior.DENY.value)
 
 
 @app.callback()
 def policy() -> None:
-    """Try rules on what has happened; each command takes --json."""
+    """Try rules on recorded calls; each command takes --json."""
 
 
 @app.command()
@@ -41,61 +43,48 @@ def replay(
     *,
     places: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="MODULE[:NAME]", help="Where the tools are, for what they say of themselves"),
+        typer.Option("--from", metavar="MODULE[:NAME]", help="Modules of tools, for the facts that they declare"),
     ] = None,
-    store: StoreOption = None,
+    store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: every call, then a summary")] = False,
 ) -> None:
-    """Show what other rules would have decided about the recorded calls
+    """Show what other rules would have decided about the recorded calls.
 
-    Each call is judged as it was then: its input, what hooks and classifiers said,
-    the mode, and whether anybody could be asked, unless RULES says otherwise.
-    What depends on something that is redacted, or that the journal does not hold,
-    is unknown, and is counted so.
-    """  # noqa: D415 -- as in the table of commands
+    Each call is decided with what was recorded: its input, the votes of hooks and
+    classifiers, the mode, and whether a user could be asked, unless RULES sets them.
+    If a decision depends on a redacted value, or on a fact that the journal does not
+    hold, it is counted as unknown.
+    """
     try:
         settings = read_config(rules)
-        tools = Tools(load_tools(places or []))
-        judging = Replay(settings, _book(settings), _workspace(settings), tools)
+        tools = ReplayTools(load_tools(places or []))
+        replay = PolicyReplay(settings, _rule_book(settings), _workspace(settings), tools)
     except ConfigError as error:
-        refuse(error)
-    tally = Tally()
-    with opened(store) as reader, reader.at_one_moment():
-        for call in judged_calls(reader, tools):
+        fail(error)
+    totals = ReplayTotals()
+    with open_journal(store) as reader, reader.at_one_moment():
+        for call in decided_calls(reader, tools):
             if call is None:
-                tally.unjudged += 1
+                totals.undecided += 1
                 continue
-            outcome = judging.judge(call)
-            tally.add(outcome)
+            outcome = replay.decide(call)
+            totals.add(outcome)
             if as_json:
-                _print(_told(outcome))
+                print_json(_outcome_json(outcome))
     if as_json:
-        _print(tally.summary)
+        print_json(totals.summary)
     else:
-        draw(tally.drawing())
+        print_blocks(totals.blocks())
 
 
-def judged_calls(reader: SqliteReader, tools: Tools) -> Iterator[Judged | None]:
-    """Give every call that came before the rules, and nothing for each that did not; learn the names of tools."""
-    after = 0
-    while facts := reader.read(after):
-        for position, fact in facts:
-            if fact.step is steps.DECLARED and isinstance(fact.data, dict):
-                tools.name(str(fact.data.get("tool_id")), str(fact.data.get("name")))
-            call = fact.invocation_id
-            if call is not None and (fact.sequence == 0 or reader.begins(call, position)):
-                yield judged_call([each for _, each in reader.facts_of(call)])
-        after = facts[-1][0]
-
-
-def _book(settings: Config) -> RuleBook:
-    """Read the rules of a file as a runtime would.
+def _rule_book(settings: Config) -> RuleBook:
+    """Return the rules of a settings file as a runtime would read them.
 
     Raises:
-        ConfigError: something of them, or the mode, is wrong.
+        ConfigError: a rule or the mode is wrong.
     """
     if settings.mode is not None and settings.mode not in list(PermissionMode):
-        problem = f"no permission mode is called {settings.mode!r}; use one of {', '.join(PermissionMode)}"
+        problem = f"unknown permission mode {settings.mode!r}; use one of {', '.join(PermissionMode)}"
         raise ConfigError(f"{settings.mode_place}: {problem}")
     written = (
         RuleSetting(members=each.members, source=each.source, file=each.file, line=each.line) for each in settings.rules
@@ -108,7 +97,7 @@ def _workspace(settings: Config) -> Workspace:
     return Workspace(roots=roots, home=str(Path.home()), resolve=os.path.realpath)
 
 
-def _told(outcome: Outcome) -> JsonObject:
+def _outcome_json(outcome: ReplayOutcome) -> JsonObject:
     answer = outcome.call.answer
     return {
         "type": "call",
@@ -123,5 +112,106 @@ def _told(outcome: Outcome) -> JsonObject:
     }
 
 
-def _print(value: JsonObject) -> None:
-    sys.stdout.write(json_bytes(value).decode() + "\n")
+@dataclass(slots=True)
+class _OutcomeGroup:
+    """Calls that differ in the same way: how many, and the newest of them."""
+
+    count: int
+    newest: ReplayOutcome
+
+
+@dataclass(slots=True)
+class ReplayTotals:
+    """Counts outcomes; one example is stored for each kind of difference."""
+
+    undecided: int = 0
+    _counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    _groups: dict[_Key, _OutcomeGroup] = field(default_factory=dict["_Key", "_OutcomeGroup"])
+
+    def add(self, outcome: ReplayOutcome) -> None:
+        """Count one call."""
+        self._counts[outcome.was, outcome.would] += 1
+        if outcome.differs or outcome.would == UNKNOWN:
+            key = (outcome.tool, outcome.was, outcome.would, outcome.short_reason)
+            earlier = self._groups.get(key)
+            self._groups[key] = _OutcomeGroup(1 + (earlier.count if earlier else 0), outcome)
+
+    @property
+    def summary(self) -> JsonObject:
+        """The totals as a JSON object."""
+        table: JsonObject = {
+            was: {word: self._counts[was, word] for word in (*_BEHAVIORS, UNKNOWN)} for was in _BEHAVIORS
+        }
+        return {
+            "type": "summary",
+            "calls": self._counts.total(),
+            "differ": self._differing(),
+            "unknown": self._unknown(),
+            "not_judged": self.undecided,
+            "was_would": table,
+        }
+
+    def _differing(self) -> int:
+        return sum(count for (was, would), count in self._counts.items() if would not in (was, UNKNOWN))
+
+    def _unknown(self) -> int:
+        return sum(count for (_, would), count in self._counts.items() if would == UNKNOWN)
+
+    def blocks(self) -> Iterator[RenderableType]:
+        """Yield the differences, then what is unknown, then the totals."""
+        count, known = self._differing(), self._counts.total() - self._unknown()
+        yield Text(f"{count:,} of {known:,} decisions would differ", style="yellow" if count else "green")
+        differing = [group for group in self._groups.values() if group.newest.differs]
+        unknown = [group for group in self._groups.values() if not group.newest.differs]
+        for title, groups in (("Different", differing), ("Unknown", unknown)):
+            if groups:
+                yield heading(title)
+                yield indented(_groups_table(sorted(groups, key=lambda group: -group.count)))
+                if len(groups) > MAX_SHOWN:
+                    yield Text(
+                        f"  … and {len(groups) - MAX_SHOWN:,} more groups; --json prints every call", style="dim"
+                    )
+        yield heading("Totals")
+        yield indented(self._totals_table())
+
+    def _totals_table(self) -> Table:
+        table = plain_table("was", "would be", *_BEHAVIORS, UNKNOWN, header=True)
+        for column in table.columns[2:]:
+            column.justify = "right"
+        for was in _BEHAVIORS:
+            cells = [
+                Text(f"{self._counts[was, word]:,}", style=_cell_style(was, word)) for word in (*_BEHAVIORS, UNKNOWN)
+            ]
+            table.add_row(Text(was, style=status_style(was)), "", *cells)
+        if self.undecided:
+            table.add_row(Text("no decision", style="dim"), Text(f"{self.undecided:,}", style="dim"))
+        return table
+
+
+def _cell_style(was: str, would: str) -> str:
+    return "dim" if was == would else "yellow" if would == UNKNOWN else "bold"
+
+
+def _groups_table(groups: list[_OutcomeGroup]) -> Table:
+    table = plain_table("calls", "tool", "was", "would be", "because", "newest", header=True)
+    table.columns[0].justify = "right"
+    for column in (*table.columns[2:4], table.columns[5]):
+        column.no_wrap = True
+    for group in groups[:MAX_SHOWN]:
+        outcome = group.newest
+        table.add_row(
+            f"{group.count:,}",
+            Text(printable(outcome.tool), style="cyan"),
+            _recorded_decision(outcome),
+            Text(outcome.would, style=status_style(outcome.would) if outcome.differs else "yellow"),
+            Text(printable(outcome.short_reason)),
+            short_id(outcome.call.invocation.invocation_id),
+        )
+    return table
+
+
+def _recorded_decision(outcome: ReplayOutcome) -> Text:
+    decision, answer = Text(outcome.was, style=status_style(outcome.was)), outcome.call.answer
+    if answer is None:
+        return decision
+    return decision.append(f", {answer.behavior.value}", style=status_style(answer.behavior))

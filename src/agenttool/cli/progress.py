@@ -1,4 +1,4 @@
-"""A bar for long work: on the error stream, if that is a terminal, and if it takes more than a moment."""
+"""Progress bars on the standard error, for work that takes longer than a moment, and only on a terminal."""
 
 from time import monotonic
 from types import TracebackType
@@ -15,14 +15,15 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-A_MOMENT = 0.7
+DELAY_S = 0.7
+"""A bar appears after this time."""
 
 
 class ByteBar:
-    """How much was read of how much, if that is known. Use it as a context."""
+    """A progress bar for bytes. Use it as a context."""
 
     def __init__(self, total: int | None) -> None:
-        """Draw nothing yet."""
+        """Draw nothing yet; `total` is none if it is not known."""
         self._console = Console(stderr=True)
         self._progress = Progress(
             BarColumn(bar_width=None),
@@ -35,53 +36,53 @@ class ByteBar:
             refresh_per_second=5,
         )
         self._task = self._progress.add_task("", total=total)
-        self._wakes_at = monotonic() + A_MOMENT
-        self._is_drawn = False
+        self._visible_at = monotonic() + DELAY_S
+        self._is_visible = False
 
     def _columns(self) -> tuple[ProgressColumn, ...]:
         return DownloadColumn(), TransferSpeedColumn()
 
     def __enter__(self) -> Self:
-        """Wait for a moment to pass."""
+        """Return self."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave nothing behind."""
+        """Remove the bar."""
         self.hide()
 
     def advance(self, size: int) -> None:
-        """Count bytes, and draw once it has taken long enough."""
+        """Count bytes, and show the bar once the delay has passed."""
         self._progress.advance(self._task, size)
-        if not self._is_drawn and self._console.is_terminal and monotonic() >= self._wakes_at:
-            self._is_drawn = True
+        if not self._is_visible and self._console.is_terminal and monotonic() >= self._visible_at:
+            self._is_visible = True
             self._progress.start()
 
     def hide(self) -> None:
-        """Take the bar away while something else is printed; it comes back by itself."""
-        if self._is_drawn:
-            self._is_drawn = False
-            self._wakes_at = monotonic() + A_MOMENT
+        """Remove the bar while something else is printed; `advance` shows it again."""
+        if self._is_visible:
+            self._is_visible = False
+            self._visible_at = monotonic() + DELAY_S
             self._progress.stop()
 
 
 class CountBar(ByteBar):
-    """The same for things that are counted one by one; it is drawn anew after so many of them."""
+    """A progress bar for single items; it is updated once for every `BATCH` of them."""
 
-    EVERY = 1000
+    BATCH = 1000
 
     def __init__(self, total: int | None) -> None:
         """Draw nothing yet."""
         super().__init__(total)
-        self._uncounted = 0
+        self._pending = 0
 
     def _columns(self) -> tuple[ProgressColumn, ...]:
         return (MofNCompleteColumn(),)
 
     def advance(self, size: int = 1) -> None:
-        """Count, and pass it on now and then: a bar costs more than what it counts."""
-        self._uncounted += size
-        if self._uncounted >= self.EVERY:
-            super().advance(self._uncounted)
-            self._uncounted = 0
+        """Count items; updating the bar costs more than most items do."""
+        self._pending += size
+        if self._pending >= self.BATCH:
+            super().advance(self._pending)
+            self._pending = 0

@@ -4,7 +4,6 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,148 +12,133 @@ from rich.console import Console
 from agenttool.adapters.rap.addresses import PATH
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.assemble import Runtime
-from agenttool.cli.loading import load_tools, settings_file, store_place
-from agenttool.cli.refusing import refuse
-from agenttool.cli.serving import (
-    Serving,
-    Stop,
-    address_of,
-    base_url,
+from agenttool.cli.format import print_json
+from agenttool.cli.http_server import (
+    HttpServer,
+    SignalStop,
     bind,
-    is_beyond,
-    is_everywhere,
-    leads_past,
+    differs_in_port,
+    handle_signals,
+    is_any_address,
+    is_public,
+    local_url,
+    parse_base_url,
     run_until_stopped,
-    stoppable,
-    warn,
 )
-from agenttool.codec import json_bytes
+from agenttool.cli.options import STORE_FILE, SettingsOption, find_settings, load_tools, store_url
+from agenttool.cli.output import fail, print_text, warn
 from agenttool.config import Config, ServerSetting, environment, read_config
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.server.app import app_of
 
-app = typer.Typer(add_completion=False)
 
-_EMBEDDED = "agenttool.db"
-"""Whoever waits for days is kept on disk, even where nobody said where."""
-
-
-@app.command()
-def serve(  # noqa: PLR0913 -- one for each word of the command
+def serve(  # noqa: PLR0913 -- one for each option of the command
     *,
-    settings: Annotated[
-        Path | None, typer.Option(help="Settings with sources, rules and a store; agenttool.toml if it lies here")
-    ] = None,
+    settings: SettingsOption = None,
     store: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Where calls are kept; as settings say, or agenttool.db here")
+        str | None, typer.Option(metavar="FILE", help=f"File of the store; default: as settings say, or {STORE_FILE}")
     ] = None,
     places: Annotated[
         list[str] | None, typer.Option("--from", metavar="MODULE[:NAME]", help="Also offer the tools of a module")
     ] = None,
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on; 127.0.0.1 unless settings say more")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="The port to listen on; 0 for any that is free")
-    ] = None,
-    url: Annotated[str | None, typer.Option(help="Under which URL tool servers reach this one")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; default: 127.0.0.1")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free port")] = None,
+    url: Annotated[str | None, typer.Option(help="URL under which tool servers reach this one")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON once it serves")] = False,
 ) -> None:
-    """Serve one runtime: where tools call back, and a page of what waits
+    """Serve one runtime: callbacks of tools, health, and a status page.
 
-    SIGTERM or Ctrl-C stops it: requests under way are answered, and what waits is
-    left to the next one, which is to be started with the same store and address. It
-    exits with 0 then, with 1 if something would not be stopped for 25 seconds, and
-    with 2 if it cannot serve, and says why.
-    """  # noqa: D415 -- as in the table of commands
+    SIGTERM or Ctrl-C stops it. It answers the requests it has received, and leaves
+    waiting calls to the next process; start that one with the same store and
+    address. It exits with 0, with 1 if something could not be stopped within 25
+    seconds, and with 2 if it cannot serve.
+    """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
-        chosen = settings_file(settings)
-        config = Config() if chosen is None else read_config(chosen)
-        said = config.server or ServerSetting()
+        settings_path = find_settings(settings)
+        config = Config() if settings_path is None else read_config(settings_path)
+        server = config.server or ServerSetting()
         tools = load_tools(places) if places else []
-        kept = store_place(store or (_EMBEDDED if config.store is None else None))
-        wanted, admits = base_url(url or said.url), _admitting(said.token_env)
-        with bind(host or said.host, said.port if port is None else port) as listening:
-            address = address_of(listening)
-            reached = wanted or address
-            if is_beyond(listening):
-                warn(_beyond(listening, wanted, address))
-            if wanted is not None and leads_past(wanted, listening):
-                warn(
-                    f"tools on this machine call back at {wanted}, and this serves {address}: give both the same port,"
-                    " unless something there passes on what comes"
-                )
+        # Calls may wait for days, so they are stored in a file even if none is named.
+        place = store_url(store or (STORE_FILE if config.store is None else None))
+        public_url, access = parse_base_url(url or server.url), _access_token(server.token_env)
+        with bind(host or server.host, server.port if port is None else port) as listening:
+            address = local_url(listening)
+            callback_url = public_url or address
+            _warn_about_address(listening, public_url, address)
 
-            def opened() -> Runtime:
-                return Runtime.open(config=chosen, store=kept, tools=tools, callback_url=reached)
+            def open_runtime() -> Runtime:
+                return Runtime.open(config=settings_path, store=place, tools=tools, callback_url=callback_url)
 
-            served = _Served(opened, listening, lambda: _tell(address, reached, as_json=as_json), admits)
-            run_until_stopped(served.serve)
+            def announce() -> None:
+                _announce(address, callback_url, as_json=as_json)
+
+            run_until_stopped(_RuntimeService(open_runtime, listening, announce, access).serve)
     except (ConfigError, RecordError, StoreError) as error:
-        refuse(error)
+        fail(error)
 
 
-def _admitting(token_env: str | None) -> Bearer | None:
-    """Give what tells those apart who may ask, if the settings want that."""
+def _access_token(token_env: str | None) -> Bearer | None:
+    """Return the token that clients must show, if the settings name one."""
     if token_env is None:
         return None
     token = environment([token_env]).get(token_env)
     if token is None:
-        raise ConfigError(f"token_env of [server] names {token_env!r}, which is not set; set it, or take it out")
+        raise ConfigError(f"token_env of [server] names {token_env!r}, which is not set; set it, or remove token_env")
     return Bearer(token)
 
 
 @dataclass(frozen=True, slots=True)
-class _Served:
-    """What is served where, to whom, and what is said once it is."""
+class _RuntimeService:
+    """A runtime served on one socket; `announce` is called once it serves."""
 
-    opened: Callable[[], Runtime]
+    open_runtime: Callable[[], Runtime]
     listening: socket.socket
     announce: Callable[[], None]
-    admits: Bearer | None
+    access: Bearer | None
 
-    async def serve(self, stop: Stop) -> None:
-        async with stoppable(stop), self.opened() as runtime:
-            await _tell_moved(runtime)
-            stop.server = Serving(app_of(runtime, admits=self.admits), self.announce)
+    async def serve(self, stop: SignalStop) -> None:
+        async with handle_signals(stop), self.open_runtime() as runtime:
+            await _warn_about_moved_callbacks(runtime)
+            stop.server = HttpServer(app_of(runtime, admits=self.access), self.announce)
             await stop.server.serve(sockets=[self.listening])
 
 
-async def _tell_moved(runtime: Runtime) -> None:
-    """Warn if something waits for answers that go to an address of before."""
+async def _warn_about_moved_callbacks(runtime: Runtime) -> None:
+    """Warn if calls wait for results that go to an earlier callback address."""
     rap = runtime.rap
     if rap is None or rap.moved_from is None:
         return
     if await runtime.waiting(limit=1) or await rap.subscriptions.of(limit=1):
         warn(
-            f"what waits was sent when tools called back at {rap.moved_from}, and its answers go there: let that"
-            " address lead here as well until they have come, or serve there again"
+            f"waiting calls were sent with the callback address {rap.moved_from}, and their results go there: route"
+            " that address here until they have arrived, or serve there again"
         )
 
 
-def _beyond(listening: socket.socket, wanted: str | None, address: str) -> str:
-    """Say what it means that others reach this port, and what is still to be done."""
-    has_proxy = wanted is not None and wanted.startswith("https://")
-    told = (
-        "others than this machine reach this port, without TLS: it takes callbacks of them, each by the sealed URL of"
-        " its call, and tells them whether it is healthy; "
-        + (
-            "let only your proxy reach it"
-            if has_proxy
-            else "put a proxy with TLS before it, and let only that reach it"
+def _warn_about_address(listening: socket.socket, public_url: str | None, address: str) -> None:
+    """Warn if other machines reach this port, or if tools on this machine call another one."""
+    if is_public(listening):
+        is_proxied = public_url is not None and public_url.startswith("https://")
+        message = (
+            "other machines reach this port, without TLS: it accepts callbacks, each by the sealed URL of its call,"
+            " and reports whether it is healthy; "
+            + ("allow only your proxy" if is_proxied else "put a proxy with TLS before it, and allow only that proxy")
         )
-    )
-    if is_everywhere(listening) and wanted is None:
-        told += f". Tools are told to call back at {address}, which leads here from this machine only: set --url"
-    return told
+        if is_any_address(listening) and public_url is None:
+            message += f". Tools call back at {address}, which works on this machine only: set --url"
+        warn(message)
+    if public_url is not None and differs_in_port(public_url, listening):
+        warn(
+            f"tools on this machine call back at {public_url}, and this serves {address}: use the same port for both,"
+            " unless a proxy there forwards requests"
+        )
 
 
-def _tell(address: str, reached: str, *, as_json: bool) -> None:
+def _announce(address: str, callback_url: str, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json_bytes({"url": address, "callback_url": reached}).decode())
+        print_json({"url": address, "callback_url": callback_url})
         return
-    console = Console(stderr=True, highlight=False)
-    console.print(f"serving at {address}; tools call back at {reached}{PATH}", soft_wrap=True, markup=False)
-    hint = f"what waits: {address}/status   stop: Ctrl-C, and what waits is left to the next one"
-    console.print(hint, style="dim", soft_wrap=True, markup=False)
+    console = Console(stderr=True)
+    print_text(console, f"serving at {address}; tools call back at {callback_url}{PATH}")
+    print_text(console, f"status: {address}/status   stop: Ctrl-C; waiting calls are left to the next process", "dim")

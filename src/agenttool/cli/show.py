@@ -1,4 +1,4 @@
-"""`agenttool show`: one call drawn for a person."""
+"""`agenttool show`: one recorded call, with its inputs, decisions and result."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -6,57 +6,49 @@ from typing import Annotated
 
 import typer
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
-from agenttool.cli.findings import printable
-from agenttool.cli.journal.call import CANDIDATES, Ambiguous, RecordedCall, find_call
-from agenttool.cli.journal.decisions import decisions_block
-from agenttool.cli.journal.inputs import inputs_table
-from agenttool.cli.journal.opening import JsonOption, StoreOption, opened
-from agenttool.cli.journal.outcome import (
+from agenttool.cli.format import duration, print_json, status_style, tool_name
+from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, open_journal
+from agenttool.cli.output import USAGE_ERROR, fail, heading, indented, plain_table, print_blocks, print_text, printable
+from agenttool.cli.recorded_call import MAX_MATCHES, AmbiguousId, RecordedCall, find_call, open_call_state
+from agenttool.cli.render import (
     cancellation_table,
+    decisions_block,
+    fields_table,
     hooks_table,
+    inputs_table,
     persistence_table,
     result_panel,
     result_table,
+    timeline_table,
 )
-from agenttool.cli.journal.paper import draw
-from agenttool.cli.journal.standing import how_it_stands, told
-from agenttool.cli.journal.timeline import timeline
-from agenttool.cli.journal.words import duration, heading, plain_table, style_of, tool_name
-from agenttool.cli.loading import Named
-from agenttool.cli.refusing import UNUSABLE, refuse
-from agenttool.codec import json_bytes, to_json
+from agenttool.codec import to_json
 from agenttool.records import InputMutation, JsonObject, PermissionDecision, ResultPersistence, ToolHook, ToolResult
 
-app = typer.Typer(add_completion=False)
 
-
-@app.command()
 def show(
     part: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="A call, by either end of its id or of one of its records; else the newest"),
+        typer.Argument(metavar="ID", help="Begin or end of the id of a call or of its records; default: newest call"),
     ] = None,
     *,
-    store: StoreOption = None,
+    store: JournalOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw one call: what was asked, what was changed, who decided, what came of it"""  # noqa: D415 -- as in the table of commands
-    with opened(store) as reader:
+    """Show one call: its inputs, who decided, and its result."""
+    with open_journal(store) as reader:
         try:
             call = find_call(reader, part)
-        except Ambiguous as several:
+        except AmbiguousId as error:
             if as_json:
-                ids = ", ".join(each.invocation_id for each in several.candidates)
-                refuse(f"several calls have an id like {several.part!r}; write more of it: {ids}")
-            _list_candidates(several)
-            raise typer.Exit(UNUSABLE) from None
+                fail(f"{error}: {', '.join(each.invocation_id for each in error.matches)}")
+            _print_matches(error)
+            raise typer.Exit(USAGE_ERROR) from None
     if as_json:
-        typer.echo(json_bytes(_document(call)).decode())
+        print_json(_document(call))
         return
-    draw(_drawing(call, Named(store).words))
+    print_blocks(_blocks(call, StoreOptions(store).arguments))
 
 
 def _document(call: RecordedCall) -> JsonObject:
@@ -66,39 +58,42 @@ def _document(call: RecordedCall) -> JsonObject:
         "events": [to_json(event) for event in call.events],
         "records": [to_json(record) for record in call.records],
         "children": [*call.children],
-        "held": told(call.held),
+        "held": None if call.owner is None else {**call.owner._asdict()},
     }
 
 
-def _drawing(call: RecordedCall, where: str) -> Iterator[RenderableType]:
+def _blocks(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType]:
     yield from _head(call)
     yield heading("Timeline")
     since = [(event, fact.at_ns - call.began_ns) for fact in call.facts for event, _ in fact.step.told if event]
-    yield _indented(timeline([(ns, event) for (_, ns), event in zip(since, call.events, strict=True)]))
+    yield indented(timeline_table([(ns, event) for (_, ns), event in zip(since, call.events, strict=True)]))
     yield heading("Inputs")
     decisions = call.of(PermissionDecision)
-    yield _indented(inputs_table(call.invocation, call.of(InputMutation), decisions))
+    yield indented(inputs_table(call.invocation, call.of(InputMutation), decisions))
     if decisions:
         yield heading("Decisions")
-        yield _indented(decisions_block(decisions))
+        yield indented(decisions_block(decisions))
     if hooks := call.of(ToolHook):
         yield heading("Hooks")
-        yield _indented(hooks_table(hooks))
+        yield indented(hooks_table(hooks))
     if call.invocation.cancellation is not None:
         yield heading("Cancellation")
-        yield _indented(cancellation_table(call.invocation.cancellation))
+        yield indented(cancellation_table(call.invocation.cancellation))
     yield heading("Result")
-    yield from _result(call, where)
+    yield from _result(call, store_arguments)
+    if persisted := call.of(ResultPersistence):
+        yield heading("Persistence")
+        yield indented(persistence_table(persisted))
 
 
 def _head(call: RecordedCall) -> Iterator[RenderableType]:
     invocation = call.invocation
     title = Text(tool_name(invocation.tool_id), style="bold")
-    title.append(f"  {invocation.status.value}", style=style_of(invocation.status))
+    title.append(f"  {invocation.status.value}", style=status_style(invocation.status))
     if invocation.status.is_terminal:
         title.append(f" after {duration(call.facts[-1].at_ns - call.began_ns)}", style="not bold dim")
     yield title
-    facts = {
+    fields = {
         "call": invocation.invocation_id,
         "began": f"{datetime.fromtimestamp(call.began_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC",
         "asked by": invocation.actor_ref,
@@ -110,41 +105,30 @@ def _head(call: RecordedCall) -> Iterator[RenderableType]:
         "question": invocation.approval_request_ref,
         "surface": invocation.surface_id,
     }
-    table = plain_table()
-    for name, value in facts.items():
-        if value is not None:
-            table.add_row(Text(name, style="dim"), Text("\n".join(map(printable, value.split("\n")))))
-    yield _indented(table)
+    yield indented(fields_table(fields.items()))
 
 
-def _result(call: RecordedCall, where: str) -> Iterator[RenderableType]:
+def _result(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType]:
     results = call.of(ToolResult)
     if not results:
-        yield _indented(Text(f"none yet: the call is {call.invocation.status.value}", style="yellow"))
-        stands = printable(how_it_stands(call.held, where))
-        yield Group(Text(f"  {stands}", no_wrap=True, overflow="ignore"))  # what can be run stays in one piece
+        yield indented(Text(f"none yet: the call is {call.invocation.status.value}", style="yellow"))
+        state = printable(open_call_state(call.owner, store_arguments))
+        yield Group(Text(f"  {state}", no_wrap=True, overflow="ignore"))  # a command to copy stays on one line
     for result in results:
         yield result_panel(result)
         table = result_table(result)
-        if table is not None:
-            yield _indented(table)
-    if persisted := call.of(ResultPersistence):
-        yield heading("Persistence")
-        yield _indented(persistence_table(persisted))
+        if table.rows:
+            yield indented(table)
 
 
-def _indented(what: RenderableType) -> Padding:
-    return Padding(what, (0, 0, 0, 2))
-
-
-def _list_candidates(several: Ambiguous) -> None:
-    """Say which calls might be meant, the newest first."""
+def _print_matches(error: AmbiguousId) -> None:
+    """Print the calls that match, newest first."""
     console = Console(stderr=True, highlight=False)
-    console.print(f"several calls have an id like {several.part!r}; write more of it:", markup=False, style="red")
+    print_text(console, f"{error}:", "red")
     table = plain_table()
-    for each in several.candidates[:CANDIDATES]:
-        status = Text(each.status.value, style=style_of(each.status))
+    for each in error.matches[:MAX_MATCHES]:
+        status = Text(each.status.value, style=status_style(each.status))
         table.add_row(Text(printable(each.invocation_id)), status, Text(tool_name(each.tool_id)))
     console.print(table)
-    if len(several.candidates) > CANDIDATES:
+    if len(error.matches) > MAX_MATCHES:
         console.print("… and more", style="dim")

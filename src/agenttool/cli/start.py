@@ -1,14 +1,14 @@
-"""The very start: until there is something to say, Ctrl-C ends the program without a word."""
+"""The entry point: Ctrl-C while the command line is still loading ends the program without a traceback."""
 
 import signal
 
 
 def main() -> None:
-    """Load the command line, which takes a moment, and run it."""
-    interrupt = signal.getsignal(signal.SIGINT)
-    if interrupt is signal.default_int_handler:  # else somebody decided otherwise, such as `nohup`
+    """Import the command line, which takes a moment, and run it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:  # otherwise the parent process chose, as `nohup` does
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from agenttool.cli.main import main as run  # noqa: PLC0415 -- this is what takes the moment
+    from agenttool.cli.main import main as run  # noqa: PLC0415 -- this is the slow import
 
-    signal.signal(signal.SIGINT, interrupt)
+    signal.signal(signal.SIGINT, handler)
     run()

@@ -1,117 +1,329 @@
-"""`agenttool tools`: what a module offers, as a model and as a rule would see it."""
+"""`agenttool tools` and `agenttool search`: the tools of a module, as a model would see and find them."""
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from agenttool.assemble import Runtime
-from agenttool.cli.loading import load_tools, refuse_if_no_tools, settings_file
-from agenttool.cli.refusing import refuse
-from agenttool.cli.terminal import as_words, printable
-from agenttool.cli.viewer import Viewer, Whom, viewer_in
-from agenttool.cli.why import near, why
-from agenttool.codec import json_bytes, to_json
+from agenttool.cli.format import print_json
+from agenttool.cli.options import JsonOption, SettingsOption, find_settings, load_tools, require_tools
+from agenttool.cli.output import escape_markup, fail, plain_table, print_text, printable
+from agenttool.codec import to_json
 from agenttool.errors import ConfigError
-from agenttool.records import Json, JsonObject, Record, ToolDeclaration, ToolInterface, ToolSurface, acted_on
+from agenttool.ports.surfacing import ModelCapabilities, Role
+from agenttool.records import (
+    AbsentTool,
+    DeferredToolRef,
+    Json,
+    JsonObject,
+    LoadingState,
+    NextAction,
+    Record,
+    SearchMatch,
+    ToolDeclaration,
+    ToolInterface,
+    ToolSearchResult,
+    ToolSurface,
+    acted_on,
+)
 
-app = typer.Typer(add_completion=False)
+NOTHING_FOUND = 1
+BAR_WIDTH = 10
+"""The width of the bar of a perfect score."""
+
+MAX_SUGGESTIONS = 3
+SIMILARITY = 0.7
+"""How similar two names must be, from 0 to 1, for one to be suggested instead of the other."""
+
+_FLAGS = ("strict_schemas", "parallel_calls", "deferred_refs")
+_MEDIA = "media:"
+
+ViewerOption = Annotated[
+    list[str] | None,
+    typer.Option("--as", metavar="VIEWER", help="role=PATTERN,… or model=CAPABILITY,… or sub-agent"),
+]
 
 
-@app.command()
 def tools(
     places: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODULE[:NAME]", help="Where the tools are, besides sources of the settings"),
+        typer.Argument(metavar="MODULE[:NAME]", help="Modules of tools, besides the sources in the settings"),
     ] = None,
     *,
-    why_name: Annotated[str | None, typer.Option("--why", metavar="NAME", help="Why can a model not see it?")] = None,
-    whom: Whom = None,
-    settings: Annotated[Path | None, typer.Option(help="Rules and limits; agenttool.toml if it lies here")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the records as JSON Lines and nothing else")] = False,
+    why: Annotated[str | None, typer.Option(metavar="NAME", help="Explain why a model cannot see this tool")] = None,
+    viewers: ViewerOption = None,
+    settings: SettingsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """List the tools of a module, and what is assumed of them"""  # noqa: D415 -- as in the table of commands
+    """List the tools of a module, and the facts assumed about them."""
     try:
-        if why_name is not None:
-            for fate in asyncio.run(_explained(places or [], settings_file(settings), why_name, viewer_in(whom))):
-                typer.echo(json_bytes(fate).decode() if as_json else printable(str(fate["why"])))
+        viewer, settings_path = parse_viewer(viewers), find_settings(settings)
+        if why is not None:
+            for explanation in asyncio.run(_explain(places or [], settings_path, why, viewer)):
+                print_json(explanation) if as_json else typer.echo(printable(str(explanation["why"])))
             return
-        records, surface = asyncio.run(_declared(places or [], settings_file(settings), viewer_in(whom)))
+        records, surface = asyncio.run(_declared(places or [], settings_path, viewer))
     except ConfigError as error:
-        refuse(error)
+        fail(error)
     if as_json:
         for record in records:
-            typer.echo(json_bytes(to_json(record)).decode())
+            print_json(to_json(record))
         return
-    table = Table("tool", "arguments", "facts", "description", box=None, pad_edge=False)
+    table = plain_table("tool", "arguments", "facts", "description", header=True)
     interfaces = {each.tool_id: each for each in records if isinstance(each, ToolInterface)}
     for declaration in records:
         if isinstance(declaration, ToolDeclaration):
-            facts = _facts(interfaces[declaration.tool_id])
             name = f"{declaration.namespace}.{declaration.name}"
-            description = as_words(declaration.description.split("\n")[0])
-            table.add_row(f"[cyan]{as_words(name)}[/]", _arguments(declaration), facts, description)
+            facts = _facts(interfaces[declaration.tool_id])
+            description = escape_markup(declaration.description.split("\n")[0])
+            table.add_row(f"[cyan]{escape_markup(name)}[/]", _argument_names(declaration), facts, description)
     console = Console()
     console.print(table)
-    console.print(seen(surface), style="dim", highlight=False, soft_wrap=True)
+    print_text(console, _surface_summary(surface), "dim")
 
 
-async def _declared(places: list[str], settings: Path | None, viewer: Viewer) -> tuple[list[Record], ToolSurface]:
+async def _declared(places: list[str], settings: Path | None, viewer: "Viewer") -> tuple[list[Record], ToolSurface]:
     given = load_tools(places)
     async with Runtime.open(store="memory:", config=settings, tools=given) as rt:
-        refuse_if_no_tools(rt, given)
+        require_tools(rt, given)
         return [record async for record in rt.export()], (await viewer.surface(rt))[1]
 
 
-async def _explained(places: list[str], settings: Path | None, name: str, viewer: Viewer) -> list[JsonObject]:
-    """Say what became of a tool on the surface that a model would get.
+async def _explain(places: list[str], settings: Path | None, name: str, viewer: "Viewer") -> list[JsonObject]:
+    """Return the visibility of the tools with a name on the surface that a model would get.
 
     Raises:
-        ConfigError: no tool is named so.
+        ConfigError: there is no such tool.
     """
     async with Runtime.open(store="memory:", config=settings, tools=load_tools(places)) as rt:
         _, surface = await viewer.surface(rt)
         declared = [record async for record in rt.export() if isinstance(record, ToolDeclaration)]
-    fates = why(name, declared, surface)
-    if not fates:
-        meant = " or ".join(map(repr, near(name, declared)))
-        advice = f"did you mean {meant}?" if meant else "list them with `agenttool tools`, or search for it"
+    found = [_visibility(each, surface) for each in declared if name in _names(each)]
+    if not found:
+        similar = " or ".join(map(repr, similar_names(name, declared)))
+        advice = f"did you mean {similar}?" if similar else "list them with `agenttool tools`, or search for it"
         raise ConfigError(f"no tool is named {name!r} here; {advice}")
-    return fates
+    return found
 
 
-def seen(surface: ToolSurface) -> str:
-    """Say in one line what a model is shown, what waits, and what is left out."""
+def _surface_summary(surface: ToolSurface) -> str:
+    """Return one line: how many tools a model sees, how many are deferred, and how many are left out."""
     policy = surface.selection_policy or {}
-    shown, waiting = len(surface.loaded_tools or ()), len(surface.deferred_tools or ())
+    loaded, deferred = len(surface.loaded_tools or ()), len(surface.deferred_tools or ())
     left_out = len(surface.blocked_tools or ()) + len(surface.excluded_tools or ())
-    told = f"a model is shown {shown - bool(waiting)} of these, about {policy.get('loaded_tokens', 0):,} tokens"
-    if waiting:
-        told += f" with tool_search; {waiting:,} wait for it, about {policy.get('deferred_tokens', 0):,} tokens"
+    line = f"a model sees {loaded - bool(deferred)} of these, about {policy.get('loaded_tokens', 0):,} tokens"
+    if deferred:
+        line += f" with tool_search; {deferred:,} deferred, about {policy.get('deferred_tokens', 0):,} tokens"
     if left_out:
-        told += f"; {left_out:,} left out: --why NAME tells the reason"
-    return told
+        line += f"; {left_out:,} left out: --why NAME explains it"
+    return line
 
 
-def _arguments(declaration: ToolDeclaration) -> str:
+def _argument_names(declaration: ToolDeclaration) -> str:
     schema = (declaration.input_contract and declaration.input_contract.model_input_schema) or {}
     properties, required = schema.get("properties"), schema.get("required")
     names: list[str] = list(properties) if isinstance(properties, dict) else []
     needed: list[Json] = required if isinstance(required, list) else []
-    return " ".join(as_words(name) if name in needed else f"[dim]{as_words(name)}?[/]" for name in names)
+    return " ".join(escape_markup(name) if name in needed else f"[dim]{escape_markup(name)}?[/]" for name in names)
 
 
 def _facts(interface: ToolInterface) -> str:
-    """Tell what it is taken to do; a fact that nobody declared is dim."""
+    """Return the facts that decisions use; a fact that was not declared is dim."""
     words = {
         "is_read_only": ("reads", "writes"),
         "is_destructive": ("destroys", ""),
-        "is_open_world": ("open world", "stays inside"),
-        "is_concurrency_safe": ("parallel", "alone"),
+        "is_open_world": ("open world", "closed world"),
+        "is_concurrency_safe": ("parallel", "serial"),
     }
     inferred = interface.inferred_facts or ()
-    told = [(fact, pair[0] if acted_on(interface, fact) is True else pair[1]) for fact, pair in words.items()]
-    return ", ".join(f"[dim]{word}[/]" if fact in inferred else word for fact, word in told if word)
+    chosen = [(fact, pair[0] if acted_on(interface, fact) is True else pair[1]) for fact, pair in words.items()]
+    return ", ".join(f"[dim]{word}[/]" if fact in inferred else word for fact, word in chosen if word)
+
+
+def similar_names(name: str, declarations: list[ToolDeclaration]) -> list[str]:
+    """Return qualified names of tools that the user may have meant: equal but for case, else similar."""
+    owners: dict[str, list[str]] = {}
+    for each in declarations:
+        for spelling in {spelling.casefold() for spelling in _names(each)}:
+            owners.setdefault(spelling, []).append(f"{each.namespace}.{each.name}")
+    folded = name.casefold()
+    spellings = [folded] if folded in owners else get_close_matches(folded, owners, MAX_SUGGESTIONS, SIMILARITY)
+    found = dict.fromkeys(each for spelling in spellings for each in owners[spelling])
+    return [*found][:MAX_SUGGESTIONS]
+
+
+def _names(declaration: ToolDeclaration) -> tuple[str, ...]:
+    qualified = f"{declaration.namespace}.{declaration.name}"
+    return (qualified, declaration.name, declaration.tool_id, *(declaration.aliases or ()))
+
+
+def _visibility(declaration: ToolDeclaration, surface: ToolSurface) -> JsonObject:
+    name, tool_id = f"{declaration.namespace}.{declaration.name}", declaration.tool_id
+    lists = {
+        "blocked": surface.blocked_tools,
+        "excluded": surface.excluded_tools,
+        "unoffered": surface.unoffered_tools,
+    }
+    for state, entries in lists.items():
+        for entry in entries or ():
+            if entry.tool_id == tool_id:
+                return _absent(name, state, entry)
+    for ref in surface.deferred_tools or ():
+        if isinstance(ref, DeferredToolRef) and ref.tool_id == tool_id:
+            return _deferred(name, ref, surface)
+    return {"name": name, "state": "loaded", "why": f"{name} is loaded: a model sees it"}
+
+
+def _absent(name: str, state: str, entry: AbsentTool) -> JsonObject:
+    change = f"to change that: {entry.would_change}" if entry.would_change else "nothing would change that"
+    return {
+        "name": name,
+        "state": state,
+        "reason": str(entry.reason),
+        "may_change": bool(entry.may_change),
+        "would_change": entry.would_change,
+        "why": f"{name} is not shown: {entry.message} ({entry.reason}); {change}",
+    }
+
+
+def _deferred(name: str, ref: DeferredToolRef, surface: ToolSurface) -> JsonObject:
+    if ref.loading_state in (LoadingState.PENDING_PROVIDER, LoadingState.UNAVAILABLE):
+        change, sentence = "let its provider answer", f"{name} waits: {ref.reason}"
+    else:
+        finder = (surface.selection_policy or {}).get("discovery")
+        change = f"call {finder} with {ref.selection_ref}"
+        sentence = f"{name} is deferred, because {_deferral_reason(surface)}; a model finds it by search, and sees it"
+        sentence += f" after `{ref.selection_ref}`"
+    return {
+        "name": name,
+        "state": str(ref.loading_state),
+        "reason": ref.reason,
+        "may_change": True,
+        "would_change": change,
+        "why": sentence,
+    }
+
+
+def _deferral_reason(surface: ToolSurface) -> str:
+    because = (surface.selection_policy or {}).get("deferred_because")
+    limits = because.get("over_limit") if isinstance(because, dict) else None
+    if not isinstance(limits, dict):
+        return "its declaration asks for that"
+    exceeded = (f"{limit} {name.removeprefix('max_')}" for name, limit in limits.items() if limit is not None)
+    return f"the tools exceed the limit ({' or '.join(exceeded)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """The model for which a surface is made: its role, its capabilities, and whether it is a sub-agent."""
+
+    role: Role | None = None
+    model: ModelCapabilities | None = None
+    is_sub_agent: bool = False
+
+    async def surface(self, rt: Runtime) -> tuple[Runtime, ToolSurface]:
+        """Return the viewer's surface, and the runtime that it belongs to."""
+        surface = await rt.surface(role=self.role, model=self.model)
+        if not self.is_sub_agent:
+            return rt, surface
+        child = rt.child(surface)
+        return child, await child.surface(role=self.role, model=self.model)
+
+
+def parse_viewer(words: Iterable[str] | None) -> Viewer:
+    """Return the viewer that the `--as` options describe.
+
+    Raises:
+        ConfigError: an option is not known.
+    """
+    role: Role | None = None
+    model: ModelCapabilities | None = None
+    is_sub_agent = False
+    for word in words or ():
+        kind, _, value = word.partition("=")
+        parts = tuple(part for each in value.split(",") if (part := each.strip()))
+        if kind == "role" and parts:
+            role = Role(name=value, tools=parts)
+        elif kind == "model":
+            model = _parse_model(parts)
+        elif word == "sub-agent":
+            is_sub_agent = True
+        else:
+            raise ConfigError(f"--as does not know {word!r}; use role=PATTERN, model=CAPABILITY or sub-agent")
+    return Viewer(role=role, model=model, is_sub_agent=is_sub_agent)
+
+
+def _parse_model(words: tuple[str, ...]) -> ModelCapabilities:
+    unknown = [each for each in words if each not in _FLAGS and not each.startswith(_MEDIA)]
+    if unknown:
+        raise ConfigError(f"unknown capability {unknown[0]!r}; use {', '.join(_FLAGS)} or media:image and the like")
+    media = frozenset(each.removeprefix(_MEDIA) for each in words if each.startswith(_MEDIA))
+    return ModelCapabilities(
+        strict_schemas="strict_schemas" in words,
+        parallel_calls="parallel_calls" in words,
+        deferred_refs="deferred_refs" in words,
+        media=media,
+    )
+
+
+def search(  # noqa: PLR0913 -- one for each option of the command
+    words: Annotated[list[str], typer.Argument(metavar="QUERY", help="What the tool does, or select:NAME,NAME")],
+    *,
+    places: Annotated[list[str], typer.Option("--from", metavar="MODULE[:NAME]", help="Modules of tools")],
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most this many")] = 10,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="FOLDER", help="Also search by meaning, with this model")
+    ] = None,
+    viewers: ViewerOption = None,
+    settings: SettingsOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the search result as JSON and nothing else")] = False,
+) -> None:
+    """Find tools by what they do, or by exact name, as a model would."""
+    try:
+        viewer, settings_path = parse_viewer(viewers), find_settings(settings)
+        result = asyncio.run(_search(" ".join(words), places, limit, model, settings_path, viewer))
+    except ConfigError as error:
+        fail(error)
+    if as_json:
+        print_json(to_json(result))
+    else:
+        _print_matches(result)
+    raise typer.Exit(0 if result.matches else NOTHING_FOUND)
+
+
+async def _search(
+    query: str, places: list[str], limit: int, model: str | None, settings: Path | None, viewer: Viewer
+) -> ToolSearchResult:
+    async with Runtime.open(store="memory:", config=settings, tools=load_tools(places), search_model=model) as rt:
+        viewer_runtime, surface = await viewer.surface(rt)
+        await viewer_runtime.prepare_search()
+        return await viewer_runtime.search(query, surface=surface, limit=limit)
+
+
+def _print_matches(result: ToolSearchResult) -> None:
+    matches = [each for each in result.matches if isinstance(each, SearchMatch)]
+    console, errors = Console(), Console(stderr=True)
+    table = plain_table("tool", "score", "", "why", header=True)
+    for match in matches:
+        name, reason = escape_markup(match.name or match.tool_id), escape_markup(match.reason or "")
+        table.add_row(f"[cyan]{name}[/]", f"{match.score:.2f}", f"[green]{_bar(match.score or 0.0)}[/]", reason)
+    if matches:
+        console.print(table)
+        must_load = result.next_action == NextAction.LOAD_SCHEMA_THEN_CALL
+        print_text(console, "a model loads these, then calls them" if must_load else "a model can call these", "dim")
+    for name in result.missing_names or ():
+        print_text(errors, f"no tool is named {name!r}")
+    if not matches and not result.missing_names:
+        print_text(errors, "no tool matches; use other words, or fewer")
+
+
+def _bar(score: float) -> str:
+    """Return a bar for a score from 0 to 1, in eighths of a character."""
+    eighths = round(score * BAR_WIDTH * 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

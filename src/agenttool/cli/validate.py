@@ -1,4 +1,4 @@
-"""`agenttool validate`: records from anyone, read and judged, a finding at a time."""
+"""`agenttool validate`: check records of any origin, and print each finding as it is found."""
 
 import errno
 import os
@@ -7,44 +7,39 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from io import BufferedReader, TextIOWrapper
+from io import BufferedReader
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated, Protocol, cast
 
 import typer
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from agenttool.cli.dropping import drop_output
-from agenttool.cli.findings import finding_block, summary_table
+from agenttool.cli.output import (
+    INTERRUPTED,
+    discard_output,
+    fail,
+    json_errors,
+    plain_table,
+    printable,
+    replace_unencodable,
+)
 from agenttool.cli.progress import ByteBar
-from agenttool.cli.refusing import refuse, speaking
-from agenttool.conformance.validate.finding import Finding
+from agenttool.conformance.validate.finding import Finding, Severity
 from agenttool.conformance.validate.run import Validation
 from agenttool.conformance.validate.summary import Summary, json_line
 from agenttool.errors import StoreError
 
-app = typer.Typer(add_completion=False)
-
-FOUND = 1
-INTERRUPTED = 130
+FINDINGS = 1
 
 _SIZE = re.compile(r"([0-9]{1,12}) ?(?:([KMG])i?)?B?", re.IGNORECASE)
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
+_INDENT = "  "
 
 
-class Voice(Protocol):
-    """How findings and figures are told."""
-
-    def tell(self, finding: Finding) -> None:
-        """Tell one finding."""
-        ...
-
-    def close(self, summary: Summary) -> None:
-        """Tell the figures."""
-        ...
-
-
-@app.command()
 def validate(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="JSON or JSON Lines; - is standard input")],
     *,
@@ -53,56 +48,56 @@ def validate(
         bool, typer.Option("--allow-warnings", help="Exit with 0 if there are no errors")
     ] = False,
     limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show at most N findings (without --json)")] = 100,
-    max_record: Annotated[str, typer.Option(metavar="SIZE", help="Pass over larger documents")] = "64MiB",
+    max_record: Annotated[str, typer.Option(metavar="SIZE", help="Skip larger documents")] = "64MiB",
 ) -> None:
-    """Check records from anyone: their shape, and whether they make sense
+    """Check records of any origin: their schemas, and whether they are consistent.
 
-    All files are one set: references may lead from one to another. A kind of
-    reference is checked only if the set holds a record of the kind it leads to,
-    so that a part of an export can be checked as well.
+    All files are one set: a record may refer to a record in another file. A type of
+    reference is checked only if the set holds a record of the type that it refers
+    to, so that a part of an export can be checked as well.
 
-    Exits with 0 if nothing was found, 1 if something was, 2 if a file could not
-    be read.
-    """  # noqa: D415 -- as in the table of commands
-    size = read_size(max_record)
+    Exits with 0 if nothing was found, 1 if something was, 2 if a file could not be
+    read.
+    """
+    size = parse_size(max_record)
     if cast("object", sys.stdout) is None:
-        refuse("the standard output is closed; leave it open, or send it to a file")
+        fail("the standard output is closed; leave it open, or send it to a file")
     bar = ByteBar(total_size(files))
-    voice: Voice = JsonVoice() if as_json else TextVoice(limit, bar)
+    report: FindingReport = JsonFindings() if as_json else TextFindings(limit, bar)
     try:
         with bar, Validation(max_record=size, on_bytes=bar.advance) as validation:
-            for finding in findings_of(validation, files):
-                voice.tell(finding)
-        voice.close(validation.summary)
+            for finding in find_all(validation, files):
+                report.add(finding)
+        report.close(validation.summary)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except StoreError as fault:
-        refuse(str(fault))
+    except StoreError as error:
+        fail(str(error))
     except BrokenPipeError:
-        raise  # whoever read has seen enough: typer ends the run without a word
-    except OSError as fault:
-        drop_output()
-        with speaking(to_program=False):  # which reads no more
-            refuse(f"the findings cannot be written: {fault.strerror}; make room, or send them elsewhere")
+        raise  # the reader has closed the pipe: typer ends the run silently
+    except OSError as error:
+        discard_output()
+        with json_errors(enabled=False):  # the standard output cannot be written
+            fail(f"the findings cannot be written: {error.strerror}; free some space, or send them elsewhere")
     summary = validation.summary
     if summary.errors or (summary.warnings and not allow_warnings):
-        raise typer.Exit(FOUND)
+        raise typer.Exit(FINDINGS)
 
 
-def findings_of(validation: Validation, files: list[str]) -> Iterator[Finding]:
-    """Read all files, then look at them together; a file that cannot be read stops the run."""
+def find_all(validation: Validation, files: list[str]) -> Iterator[Finding]:
+    """Yield the findings of each file, then those across files; an unreadable file ends the command."""
     for name in files:
         with ExitStack() as stack:
             try:
                 stream = standard_input() if name == "-" else stack.enter_context(Path(name).open("rb"))
                 yield from validation.read(name, stream)
-            except OSError as fault:
-                refuse(f"file cannot be read: {name!r}: {fault.strerror}; name one that can")
+            except OSError as error:
+                fail(f"file cannot be read: {name!r}: {error.strerror}; name another file")
     yield from validation.conclude()
 
 
 def standard_input() -> BufferedReader:
-    """Give the bytes behind the standard input.
+    """Return the binary standard input.
 
     Raises:
         OSError: it is closed.
@@ -112,10 +107,22 @@ def standard_input() -> BufferedReader:
     return cast("BufferedReader", sys.stdin.buffer)
 
 
-class JsonVoice:
-    """JSON Lines on the standard output, and nothing else."""
+class FindingReport(Protocol):
+    """Prints findings, then a summary."""
 
-    def tell(self, finding: Finding) -> None:
+    def add(self, finding: Finding) -> None:
+        """Print one finding."""
+        ...
+
+    def close(self, summary: Summary) -> None:
+        """Print the summary."""
+        ...
+
+
+class JsonFindings:
+    """Prints JSON Lines to the standard output, and nothing else."""
+
+    def add(self, finding: Finding) -> None:
         """Print one line."""
         sys.stdout.buffer.write(json_line(finding))
 
@@ -125,60 +132,99 @@ class JsonVoice:
         sys.stdout.buffer.flush()
 
 
-class TextVoice:
-    """Blocks for people, up to a limit, then the figures."""
+class TextFindings:
+    """Prints blocks of text up to a limit, then a table."""
 
     def __init__(self, limit: int, bar: ByteBar) -> None:
-        """Hide the bar while something is printed; spell out what the terminal has no letters for."""
+        """Hide the progress bar while a block is printed."""
         self._limit = limit
         self._bar = bar
-        self._told = 0
-        cast("TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
+        self._count = 0
+        replace_unencodable()
         self._console = Console(highlight=False)
         self._width = self._console.width if self._console.is_terminal else None
 
-    def tell(self, finding: Finding) -> None:
-        """Print one block, unless there were enough."""
-        self._told += 1
-        if self._told <= self._limit:
+    def add(self, finding: Finding) -> None:
+        """Print one block, unless the limit is reached."""
+        self._count += 1
+        if self._count <= self._limit:
             self._bar.hide()
             self._console.print(finding_block(finding, self._width), soft_wrap=True)
 
     def close(self, summary: Summary) -> None:
-        """Say how many were not shown, and print the table."""
-        if self._told > self._limit:
-            self._console.print(f"… and {self._told - self._limit:,} more; --limit shows more, --json all of them")
-        if self._told:
+        """Print how many findings were omitted, and the table."""
+        if self._count > self._limit:
+            self._console.print(f"… and {self._count - self._limit:,} more; --limit shows more, --json all of them")
+        if self._count:
             self._console.print()
         self._console.print(summary_table(summary))
         sys.stdout.flush()
 
 
+def finding_block(finding: Finding, width: int | None) -> Text:
+    """Return a finding: its place; the problem and the requirement; what was expected and what to do.
+
+    Without a width, each of the three is one line of any length.
+    """
+    place = (f"{finding.file}:{finding.line}", finding.record_type, finding.record_id, finding.pointer)
+    requirement = f" [{finding.requirement}]" if finding.requirement else ""
+    block = Text(_folded(_INDENT.join(filter(None, place)), width), style="bold")
+    problem = f"{_INDENT}{finding.severity.value}{requirement}: {finding.message}"
+    block.append(f"\n{_folded(problem, width)}", style=f"not bold {_STYLES[finding.severity]}")
+    hint = f"{_INDENT}expected {finding.expected}; {finding.advice}"
+    return block.append(f"\n{_folded(hint, width)}", style="not bold dim")
+
+
+def _folded(text: str, width: int | None) -> str:
+    if width is None:
+        return printable(text)
+    lines = wrap(printable(text), width, subsequent_indent=2 * _INDENT, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def summary_table(summary: Summary) -> Table:
+    """Return how many records were read, and how many findings there are."""
+    table = plain_table()
+    table.columns[1].justify, table.columns[1].no_wrap = "right", True
+    for kind, count in summary.records.items():
+        table.add_row(kind, f"{count:,}")
+    table.add_section()
+    table.add_row("records", f"{sum(summary.records.values()):,}", style="bold")
+    if summary.unreadable:
+        table.add_row("documents skipped", f"{summary.unreadable:,}", style="red")
+    table.add_row("files", f"{summary.files:,}")
+    table.add_row("bytes", f"{summary.bytes:,}")
+    table.add_section()
+    table.add_row("errors", f"{summary.errors:,}", style="red" if summary.errors else "green")
+    table.add_row("warnings", f"{summary.warnings:,}", style="yellow" if summary.warnings else "green")
+    return table
+
+
 def total_size(files: list[str]) -> int | None:
-    """Add up the sizes of all files, if they are files; stop if one cannot be opened, before anything is read."""
-    sizes = [size_of(name) for name in files if name != "-"]
+    """Return the size of all files, or none if one is a pipe; an unreadable file ends the command first."""
+    sizes = [file_size(name) for name in files if name != "-"]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(files) else None
 
 
-def size_of(name: str) -> int | None:
-    """Tell the size of a file without opening it: a pipe can be opened only once, and has none."""
+def file_size(name: str) -> int | None:
+    """Return the size of a file without opening it, because a pipe can be opened only once; none for a pipe."""
     try:
         facts = Path(name).stat()
         if stat.S_ISDIR(facts.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not os.access(name, os.R_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except (OSError, ValueError) as fault:
-        reason = fault.strerror if isinstance(fault, OSError) else fault
-        refuse(f"file cannot be opened: {name!r}: {reason}; name one that can")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        fail(f"file cannot be opened: {name!r}: {reason}; name another file")
     return facts.st_size if stat.S_ISREG(facts.st_mode) else None
 
 
-def read_size(text: str) -> int:
-    """Read a size such as 64MiB, 500k or 1000, or stop."""
+def parse_size(text: str) -> int:
+    """Return a size such as 64MiB, 500k or 1000 in bytes; anything else ends the command."""
     match = _SIZE.fullmatch(text.strip())
     size = int(match[1]) * _UNITS.get((match[2] or "").upper(), 1) if match else 0
     if not size:
-        refuse(f"--max-record must be a size, got {text!r}; write it like 64MiB, 500KiB or 1000")
+        fail(f"--max-record must be a size, got {text!r}; write it like 64MiB, 500KiB or 1000")
     return size

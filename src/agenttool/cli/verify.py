@@ -1,136 +1,158 @@
-"""`agenttool verify`: whether the journal is what was written."""
+"""`agenttool verify`: whether the journal and its payloads are unchanged and consistent."""
 
+import asyncio
 import re
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from types import TracebackType
+from typing import Annotated, NamedTuple, Self, cast
 
 import typer
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.findings import printable
-from agenttool.cli.journal.inspect import Inspector
-from agenttool.cli.journal.opening import StoreOption, opened
-from agenttool.cli.journal.paper import draw
-from agenttool.cli.journal.payloads import PayloadWalk, payloads_of
-from agenttool.cli.journal.words import plain_table
+from agenttool.cli.format import print_json
+from agenttool.cli.options import JournalOption, open_journal, payload_location
+from agenttool.cli.output import INTERRUPTED, fail, plain_table, print_blocks, print_text, printable
 from agenttool.cli.progress import CountBar
-from agenttool.cli.refusing import refuse
-from agenttool.codec import json_bytes, read, to_json
-from agenttool.errors import ConfigError, RecordError
-from agenttool.ports.stores import Flaw, Head
-from agenttool.records import JsonObject
+from agenttool.codec import digest_of_any, json_bytes, read, to_json
+from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.journal import steps
+from agenttool.journal.fold import records_of
+from agenttool.pipeline.bound_answer import is_forged
+from agenttool.pipeline.faithful import misplaced, unfaithful
+from agenttool.pipeline.held import read_held
+from agenttool.ports.facts import Fact
+from agenttool.ports.stores import Flaw, Head, PayloadStore
+from agenttool.records import (
+    UNSET,
+    Behavior,
+    Digest,
+    EventType,
+    Json,
+    JsonObject,
+    PermissionDecision,
+    Record,
+    ToolResult,
+)
+from agenttool.stores.files.payloads import ObjectPayloads
+from agenttool.stores.payload_check import digests_in, flaw_of, is_there
+from agenttool.stores.sqlite.reader import SqliteReader
 
-app = typer.Typer(add_completion=False)
-
-FOUND = 1
-INTERRUPTED = 130
-SHOWN = 100
+FLAWS_FOUND = 1
+MAX_SHOWN = 100
 
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 _HASH = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
+_PLAIN_STEPS = tuple(
+    step for step in steps.STEPS.values() if step.told[: len(steps.LAUNCHED.told)] == steps.LAUNCHED.told
+)
+"""The steps of calls to tools without sensitive fields."""
 
 
-class Chained(NamedTuple):
-    """Where the chain begins and ends, and where it should have been at least."""
+class ChainEnds(NamedTuple):
+    """The first and last link of the chain, and the head that the user pinned."""
 
     anchor: Head
     head: Head
     pinned: Head | None
 
 
-@app.command()
 def verify(
     *,
-    pin: Annotated[Path | None, typer.Option(metavar="FILE", help="A head that --write-head wrote before")] = None,
-    head: Annotated[str | None, typer.Option(metavar="POSITION:HASH", help="A head from before")] = None,
-    write_head: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the head here if all is well")] = None,
-    payloads: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="The folder or URL of stored bytes, if not beside the journal")
+    pin: Annotated[Path | None, typer.Option(metavar="FILE", help="A head that --write-head wrote earlier")] = None,
+    head: Annotated[str | None, typer.Option(metavar="POSITION:HASH", help="An earlier head")] = None,
+    write_head: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the head here if no flaw is found")
     ] = None,
-    store: StoreOption = None,
+    payloads: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Folder or URL of the payloads, if not beside the journal")
+    ] = None,
+    store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: flaws, then a summary")] = False,
 ) -> None:
-    """Check that nothing in the journal was changed, and that every call's story is possible
+    """Check that the journal is unchanged and that its calls are consistent.
 
-    Each fact is chained to the one before; status follows status; every call that
-    ended has one result; what was allowed is what was asked about; stored bytes are
-    the ones that were stored, as far as they are still there.
-    Keep a head where nobody who can write the journal reaches it: without one,
-    nobody can tell that somebody who knows how made the chain anew.
+    It checks the hash chain of the facts, the order of statuses, that each ended
+    call has one result, that each approved input is the input that was asked about,
+    and the digests of stored payloads that still exist. Store a head where writers
+    of the journal cannot change it: without one, a rebuilt chain is not detected.
 
-    Exits with 0 if nothing was found, 1 if something was, 2 if the journal could
-    not be read.
-    """  # noqa: D415 -- as in the table of commands
-    pinned = _pinned(pin, head)
-    with opened(store) as reader, reader.at_one_moment():
-        with CountBar(reader.count()[0]) as bar, PayloadWalk(payloads_of(store, reader.path, payloads)) as stored:
-            inspector = Inspector(reader, stored, bar.advance)
-            found = chain(reader.verify(pinned, inspector.look), inspector.look_at_open(reader.head().position))
-            flaws, total = _walk(found, as_json=as_json)
-        chained = Chained(reader.anchor(), reader.head(), pinned)
-        _conclude(chained, inspector, flaws, total, as_json=as_json)
+    Exits with 0 if no flaw was found, 1 if one was, 2 if the journal could not be
+    read.
+    """
+    pinned = _pinned_head(pin, head)
+    with open_journal(store) as reader, reader.at_one_moment():
+        place = payloads or payload_location(store, reader.path)
+        stored = ObjectPayloads.open(place) if "://" in place or Path(place).is_dir() else None
+        with CountBar(reader.count()[0]) as bar, PayloadChecker(stored) as checker:
+            inspector = JournalInspector(reader, checker, bar.advance)
+            found = chain(reader.verify(pinned, inspector.check), inspector.check_open_calls(reader.head().position))
+            flaws, total = _collect(found, as_json=as_json)
+        ends = ChainEnds(reader.anchor(), reader.head(), pinned)
+        if as_json:
+            _print_summary(ends, inspector, total)
+        else:
+            _print_report(ends, inspector, flaws, total)
         if write_head is not None and not total:
-            _keep(reader.head(), write_head)
+            _write_head(reader.head(), write_head)
     if total:
-        raise typer.Exit(FOUND)
+        raise typer.Exit(FLAWS_FOUND)
 
 
-def _walk(found: Iterable[Flaw], *, as_json: bool) -> tuple[list[Flaw], int]:
-    """Go through all flaws; give those that a person is shown, and how many there are."""
+def _collect(found: Iterable[Flaw], *, as_json: bool) -> tuple[list[Flaw], int]:
+    """Return the first flaws, for a terminal, and the number of all flaws; with JSON, print each at once."""
     shown: list[Flaw] = []
     total = 0
     try:
-        for total, flaw in enumerate(found, 1):  # noqa: B007 -- the last number is how many there were
+        for flaw in found:
+            total += 1
             if as_json:
-                _print({"type": "flaw", **to_json(flaw)})
-            elif len(shown) < SHOWN:
+                print_json({"type": "flaw", **to_json(flaw)})
+            elif len(shown) < MAX_SHOWN:
                 shown.append(flaw)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
     return shown, total
 
 
-def _conclude(chained: Chained, inspector: Inspector, flaws: list[Flaw], total: int, *, as_json: bool) -> None:
-    """Tell what was found and what was looked at."""
-    anchor, head, pinned = chained
-    if as_json:
-        figures: JsonObject = {
-            "facts": inspector.facts,
-            "calls": inspector.calls,
-            "ended": inspector.ended,
-            "digests": inspector.digests,
-            "sealed": inspector.sealed,
-            "payloads": inspector.payloads.checked,
-            "gone": inspector.payloads.gone,
-        }
-        pin = None if pinned is None else to_json(pinned)
-        ends: JsonObject = {"anchor": to_json(anchor), "head": to_json(head), "pinned": pin}
-        _print({"type": "summary", **figures, "flaws": total, **ends})
-        return
+def _print_summary(ends: ChainEnds, inspector: "JournalInspector", total: int) -> None:
+    figures: JsonObject = {
+        "facts": inspector.facts,
+        "calls": inspector.calls,
+        "ended": inspector.ended,
+        "digests": inspector.digests,
+        "sealed": inspector.sealed,
+        "payloads": inspector.payloads.checked,
+        "gone": inspector.payloads.missing,
+    }
+    pinned = None if ends.pinned is None else to_json(ends.pinned)
+    chained: JsonObject = {"anchor": to_json(ends.anchor), "head": to_json(ends.head), "pinned": pinned}
+    print_json({"type": "summary", **figures, "flaws": total, **chained})
+
+
+def _print_report(ends: ChainEnds, inspector: "JournalInspector", flaws: list[Flaw], total: int) -> None:
+    anchor, head, pinned = ends
     if flaws:
         more = total - len(flaws)
-        draw([_flaw_table(flaws), *([f"… and {more:,} more; --json shows all of them"] if more else []), ""])
+        print_blocks([_flaw_table(flaws), *([f"… and {more:,} more; --json prints all of them"] if more else []), ""])
     stored = inspector.payloads
     sealed = f", {inspector.sealed:,} sealed: their tools have sensitive fields" if inspector.sealed else ""
-    pin = "none given: a chain that was made anew does not show" if pinned is None else f"at {pinned.position:,}"
+    deleted = f", from {anchor.position + 1:,} on: retention deleted older ones" if anchor.position else ""
     table = plain_table()
     table.columns[0].min_width = len("payloads")
-    older = f", from {anchor.position + 1:,} on: older ones were let go" if anchor.position else ""
-    table.add_row("facts", f"{inspector.facts:,}{older}")
+    table.add_row("facts", f"{inspector.facts:,}{deleted}")
     table.add_row("calls", f"{inspector.calls:,}, of which {inspector.ended:,} ended")
     table.add_row("digests", f"{inspector.digests:,} checked{sealed}")
-    if stored.checked or stored.gone:
-        gone = f", {stored.gone:,} gone: expired, deleted, or kept elsewhere" if stored.gone else ""
-        table.add_row("payloads", f"{stored.checked:,} checked{gone}")
-    table.add_row("pin", pin)
+    if stored.checked or stored.missing:
+        missing = f", {stored.missing:,} missing: expired, deleted, or stored elsewhere" if stored.missing else ""
+        table.add_row("payloads", f"{stored.checked:,} checked{missing}")
+    table.add_row("pin", "none given: a rebuilt chain is not detected" if pinned is None else f"at {pinned.position:,}")
     table.add_row("flaws", Text(f"{total:,}", style="bold red" if total else "bold green"))
-    # On a line of its own, whatever the width: it is there to be copied.
-    draw([table, Group(Text(f"head      {head.position}:{head.hash}", no_wrap=True, overflow="ignore"))])
+    # The head stays on one line, whatever the width, so that it can be copied.
+    print_blocks([table, Group(Text(f"head      {head.position}:{head.hash}", no_wrap=True, overflow="ignore"))])
 
 
 def _flaw_table(flaws: list[Flaw]) -> Table:
@@ -138,41 +160,174 @@ def _flaw_table(flaws: list[Flaw]) -> Table:
     table.columns[0].justify = "right"
     table.columns[1].no_wrap = True
     for flaw in flaws:
-        cells = (Text(_short(flaw.expected)), Text(_short(flaw.found), style="red"))
+        cells = (Text(_short_hashes(flaw.expected)), Text(_short_hashes(flaw.found), style="red"))
         table.add_row(str(flaw.position), Text(flaw.what, style="cyan"), *cells)
     return table
 
 
-def _short(text: str) -> str:
+def _short_hashes(text: str) -> str:
     return _HASH.sub(r"\1…", printable(text))
 
 
-def _print(value: JsonObject) -> None:
-    sys.stdout.write(json_bytes(value).decode() + "\n")
-
-
-def _pinned(pin: Path | None, head: str | None) -> Head | None:
-    """Take the head that was given in either way."""
+def _pinned_head(pin: Path | None, head: str | None) -> Head | None:
+    """Return the head that either option gives."""
     if pin is not None and head is not None:
-        refuse(ConfigError(f"two heads are named, {str(pin)!r} and {head!r}; name one of them"))
+        fail(ConfigError(f"two heads are given, {str(pin)!r} and {head!r}; give one of them"))
     if head is not None:
         match = _HEAD.fullmatch(head)
         if match is None:
-            refuse(ConfigError(f"a head is written POSITION:HASH, got {head!r}; take it from an earlier verify"))
+            fail(ConfigError(f"a head is written POSITION:HASH, got {head!r}; copy it from an earlier verify"))
         return Head(position=int(match[1]), hash=match[2])
     if pin is None:
         return None
     try:
         return read(pin.read_bytes(), Head)
     except OSError as error:
-        refuse(ConfigError(f"cannot read the pin {str(pin)!r}: {error.strerror}; name another file"))
+        fail(ConfigError(f"cannot read the pin {str(pin)!r}: {error.strerror}; name another file"))
     except RecordError as error:
-        refuse(ConfigError(f"{str(pin)!r} holds no head: {error}; write one with --write-head"))
+        fail(ConfigError(f"{str(pin)!r} holds no head: {error}; write one with --write-head"))
 
 
-def _keep(head: Head, path: Path) -> None:
+def _write_head(head: Head, path: Path) -> None:
     try:
         path.write_bytes(json_bytes(to_json(head)) + b"\n")
     except OSError as error:
-        refuse(ConfigError(f"cannot write the head to {str(path)!r}: {error.strerror}; name another file"))
-    Console(stderr=True, highlight=False).print(f"wrote the head to {path}", markup=False, style="dim", soft_wrap=True)
+        fail(ConfigError(f"cannot write the head to {str(path)!r}: {error.strerror}; name another file"))
+    print_text(Console(stderr=True), f"wrote the head to {path}", "dim")
+
+
+class PayloadChecker:
+    """Reads each payload once, from synchronous code, and compares its digest.
+
+    Attributes:
+        checked: how many payloads were read to their end.
+        missing: how many payloads do not exist; they may have expired.
+    """
+
+    def __init__(self, payloads: PayloadStore | None) -> None:
+        """Use a store; without one, every payload is missing."""
+        self.checked = self.missing = 0
+        self._payloads = payloads
+        self._seen: set[Digest] = set()
+        self._runner = asyncio.Runner()
+
+    def __enter__(self) -> Self:
+        """Return self."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the event loop."""
+        self._runner.close()
+
+    def check(self, position: int, digest: Digest) -> Iterator[Flaw]:
+        """Yield a flaw if the payload's bytes do not match its digest."""
+        if digest in self._seen:
+            return
+        self._seen.add(digest)
+        flaw = self._runner.run(self._read(position, digest))
+        if flaw is not None:
+            yield flaw
+
+    async def _read(self, position: int, digest: Digest) -> Flaw | None:
+        if self._payloads is None or not await is_there(self._payloads, digest):
+            self.missing += 1
+            return None
+        self.checked += 1
+        return await flaw_of(self._payloads, digest, position)
+
+
+class JournalInspector:
+    """Checks what the hash chain cannot show: digests, duplicate results, and the state of open calls.
+
+    Attributes:
+        facts: how many facts were checked.
+        calls: how many of them began a call.
+        ended: how many ended one.
+        digests: how many input digests were checked.
+        sealed: how many could not be checked, because the tool has sensitive fields.
+        payloads: the checks of stored payloads.
+    """
+
+    def __init__(self, reader: SqliteReader, payloads: PayloadChecker, on_fact: Callable[[], None]) -> None:
+        """Use a reader for other facts of a call; `on_fact` is called after each fact."""
+        self.payloads = payloads
+        self.facts = self.calls = self.ended = self.digests = self.sealed = 0
+        self._reader = reader
+        self._on_fact = on_fact
+
+    def check(self, position: int, fact: Fact) -> Iterator[Flaw]:
+        """Yield the flaws of one fact; call it for each fact, in order."""
+        self.facts += 1
+        self._on_fact()
+        if fact.invocation_id is None:
+            return
+        if fact.sequence == 0:
+            self.calls += 1
+            if not self._reader.begins(fact.invocation_id, position):
+                found = f"{fact.invocation_id} began before"
+                yield Flaw(position=position, what="call", expected="a call that is new", found=found)
+        records = () if fact.data is None or isinstance(fact.data, dict) else fact.data.records(fact)
+        yield from self._check_results(position, fact, records)
+        for digest in digests_in(records):
+            yield from self.payloads.check(position, digest)
+        for record in records:
+            if isinstance(record, PermissionDecision) and record.input_digest is not None:
+                check = self._check_decision if record.answers is None else self._check_answer
+                yield from check(position, fact, record)
+
+    def check_open_calls(self, position: int) -> Iterator[Flaw]:
+        """Yield the checkpoints of open calls that do not match the log."""
+        for opened in self._reader.open_calls():
+            call = opened.invocation_id
+            try:
+                held, facts = read_held(opened.body), [fact for _, fact in self._reader.facts_of(call)]
+                what = unfaithful(opened.kind, held, facts) or misplaced(opened, held, facts)
+                what = what or ("answer" if is_forged(self._reader.read, opened) else None)
+                found = None if what is None else f"another {what}"
+            except (RecordError, StoreError) as error:
+                found = str(error)
+            if found is not None:
+                expected = f"what the log records of {call}"
+                yield Flaw(position=position, what="checkpoint", expected=expected, found=found)
+
+    def _check_results(self, position: int, fact: Fact, records: tuple[Record, ...]) -> Iterator[Flaw]:
+        """Yield a flaw for an unexpected result; the walk of the chain detects a missing one."""
+        results = sum(isinstance(record, ToolResult) for record in records)
+        is_end = fact.step.last is not None and fact.step.last.is_terminal
+        self.ended += is_end
+        if results > is_end:
+            expected = f"{int(is_end)}, at its end" if is_end else "none before its end"
+            yield Flaw(position=position, what="result", expected=expected, found=str(results))
+
+    def _check_decision(self, position: int, fact: Fact, decision: PermissionDecision) -> Iterator[Flaw]:
+        """Compare the digest of the input that the rules judged.
+
+        The digest of a call to a tool with sensitive fields is sealed and cannot be computed from the journal; the
+        fact says so. Facts of earlier versions do not say so, except for plain calls: a mismatch counts as sealed.
+        """
+        if fact.data is None or isinstance(fact.data, dict):
+            return
+        expected = digest_of_any(cast("Json", fact.data.contributes().get("permission_input")))
+        is_sealed = fact.data.members(EventType.PERMISSION_REQUESTED).get("sealed", fact.step not in _PLAIN_STEPS)
+        if expected == decision.input_digest:
+            self.digests += 1
+        elif not is_sealed:
+            yield Flaw(position=position, what="digest", expected=expected, found=str(decision.input_digest))
+        else:
+            self.sealed += 1
+
+    def _check_answer(self, position: int, fact: Fact, answer: PermissionDecision) -> Iterator[Flaw]:
+        """Check that the approved input is the one that was asked about; an edited input has its own digest."""
+        if answer.behavior is not Behavior.ALLOW or answer.updated_input is not UNSET or fact.invocation_id is None:
+            return
+        records = records_of(each for _, each in self._reader.facts_of(fact.invocation_id))
+        asked = [
+            each for each in records if isinstance(each, PermissionDecision) and each.decision_id == answer.answers
+        ]
+        self.digests += 1
+        for question in asked:
+            if question.input_digest != answer.input_digest:
+                expected, found = str(question.input_digest), str(answer.input_digest)
+                yield Flaw(position=position, what="digest", expected=expected, found=found)

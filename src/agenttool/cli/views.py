@@ -1,4 +1,4 @@
-"""`agenttool views`: what servers want shown of each thread, on a terminal that none of it can command."""
+"""`agenttool views`: the views that servers publish for each thread."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,78 +8,63 @@ import typer
 from rich.console import Console
 
 from agenttool.adapters.rap.views import View, Views
-from agenttool.cli.journal.opening import JsonOption, StoreOption, journal_file, refuse
-from agenttool.cli.terminal import in_one_line, indented, pretty
-from agenttool.codec import json_bytes
+from agenttool.cli.format import indented_json, print_json
+from agenttool.cli.options import JournalOption, JsonOption, open_existing_store
+from agenttool.cli.output import fail, one_line, print_text
 from agenttool.errors import ConfigError, StoreError
-from agenttool.journal.steps import STEPS
-from agenttool.records import JsonObject
-from agenttool.stores.places import Kept, open_place
+from agenttool.stores.places import Kept
 
-app = typer.Typer(add_completion=False)
-
-LOOK_EVERY_S = 0.2
-"""How soon a view that changed is shown anew."""
+POLL_S = 0.2
+"""How often `--follow` reads the views."""
 
 
-@app.command()
 def views(
-    types: Annotated[
-        list[str] | None, typer.Argument(metavar="TYPE", help="The types to show; others are left out")
-    ] = None,
+    types: Annotated[list[str] | None, typer.Argument(metavar="TYPE", help="Only views of these types")] = None,
     *,
-    thread: Annotated[str | None, typer.Option(metavar="ID", help="Only those of one thread")] = None,
+    thread: Annotated[str | None, typer.Option(metavar="ID", help="Only views of this thread")] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Show each anew when it changes, until Ctrl-C")
+        bool, typer.Option("--follow", "-f", help="Print each view when it changes, until Ctrl-C")
     ] = False,
-    store: StoreOption = None,
+    store: JournalOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what servers want shown of each thread, and go on while it changes
+    """Show the views that servers publish for each thread.
 
-    Only the latest of each type counts. What is in a view comes from its server
-    and is shown as data: nothing in it is run, opened or obeyed.
-    """  # noqa: D415 -- as in the table of commands
-    wanted = frozenset(types or ())
-    console = Console()
+    Only the latest view of each type counts. The content of a view comes from its
+    server and is shown as data: nothing in it is run or opened.
+    """
     try:
-        asyncio.run(_show(_kept(store), thread, wanted, console, follow=follow, as_json=as_json))
+        shown = asyncio.run(
+            _print_views(open_existing_store(store), thread, types or [], follow=follow, as_json=as_json)
+        )
     except (ConfigError, StoreError) as error:
-        refuse(error)
+        fail(error)
     except KeyboardInterrupt:
-        return  # the way to leave views that are followed
+        return  # the way to end --follow
+    if not shown and not as_json:
+        print_text(Console(stderr=True), "there are no views", "dim")
 
 
-def _kept(store: str | None) -> Kept:
-    file = journal_file(store)
-    if not file.is_file():
-        raise ConfigError(f"there is no journal at {str(file)!r}; name its file with --store")
-    return open_place(f"sqlite:{file}", STEPS, None)
-
-
-async def _show(
-    kept: Kept, thread: str | None, wanted: frozenset[str], console: Console, *, follow: bool, as_json: bool
-) -> None:
-    is_empty = True
+async def _print_views(store: Kept, thread: str | None, types: list[str], *, follow: bool, as_json: bool) -> int:
+    """Print the views of some types, or of all if none are given; return how many were printed."""
+    shown = 0
     try:
-        async for view in _changing(Views(kept.shelf), thread, follow=follow):
-            if wanted and view.view_type not in wanted:
+        async for view in _changes(Views(store.shelf), thread, follow=follow):
+            if types and view.view_type not in types:
                 continue
-            is_empty = False
+            shown += 1
             if as_json:
-                told: JsonObject = {"thread_id": view.thread_id, "view_type": view.view_type, "content": view.content}
-                typer.echo(json_bytes(told).decode())
+                print_json({"thread_id": view.thread_id, "view_type": view.view_type, "content": view.content})
             else:
-                _print(console, view)
+                _print_view(view)
     finally:
-        if kept.close is not None:
-            await kept.close()
-    if is_empty and not as_json:
-        Console(stderr=True).print("nothing to show", style="dim")
+        if store.close is not None:
+            await store.close()
+    return shown
 
 
-async def _changing(views: Views, thread: str | None, *, follow: bool) -> AsyncIterator[View]:
-    """Give the views that there are, and then each that is another than before; one that is gone has no content."""
+async def _changes(views: Views, thread: str | None, *, follow: bool) -> AsyncIterator[View]:
+    """Yield all views, then each that changes; a removed view has no content."""
     shown: dict[tuple[str, str], View] = {}
     while True:
         found = {(view.thread_id, view.view_type): view for view in await views.of(thread)}
@@ -91,14 +76,13 @@ async def _changing(views: Views, thread: str | None, *, follow: bool) -> AsyncI
         shown = found
         if not follow:
             return
-        await asyncio.sleep(LOOK_EVERY_S)
+        await asyncio.sleep(POLL_S)
 
 
-def _print(console: Console, view: View) -> None:
-    """Show a view; its words are a stranger's, and nothing in them may move the cursor."""
-    head = f"{in_one_line(view.thread_id)}  {in_one_line(view.view_type)}"
-    console.print(head, style="bold", markup=False, highlight=False, soft_wrap=True)
+def _print_view(view: View) -> None:
+    console = Console()
+    print_text(console, f"{one_line(view.thread_id)}  {one_line(view.view_type)}", "bold")
     if view.content:
-        console.print(indented(pretty(view.content)), soft_wrap=True)
+        console.print(indented_json(view.content), soft_wrap=True)
     else:
-        console.print("  nothing to show any more", style="dim")
+        console.print("  removed", style="dim")

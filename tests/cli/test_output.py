@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from agenttool.cli.main import app
+from agenttool.cli.output import one_line, printable
 
 run = CliRunner().invoke
 
@@ -26,7 +27,7 @@ run = CliRunner().invoke
         (["conformance", "--area", "NOWHERE"], "unusable"),
     ],
 )
-def test_whoever_asks_for_json_is_told_in_json_why_a_command_stops(words, code, tmp_path, monkeypatch):
+def test_errors_are_json_when_json_is_asked_for(words, code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     told = run(app, [*words, "--json"])
     error = json.loads(told.stdout)["error"]
@@ -36,8 +37,15 @@ def test_whoever_asks_for_json_is_told_in_json_why_a_command_stops(words, code, 
     assert error["message"].split(";")[0] in spoken.stderr
 
 
-def test_what_is_wrong_cannot_command_the_terminal(tmp_path, monkeypatch):
+def test_an_error_message_cannot_control_the_terminal(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spoken = run(app, ["tools", "no\x1b[2Jwhere"])
     assert "\x1b" not in spoken.stderr
     assert "no\\x1b[2Jwhere" in spoken.stderr
+
+
+def test_characters_that_control_a_terminal_are_escaped():
+    assert printable("a\x1b[2J\u202eb\n") == "a\\x1b[2J\\u202eb\\n"
+    assert printable("a\x07\nb", keep="\n") == "a\\x07\nb"
+    assert printable("grün …") == "grün …"
+    assert one_line("a\n  9\tb\x1b[2J") == "a 9 b\\x1b[2J"

@@ -1,4 +1,4 @@
-"""A server that is to stop does, also where something that runs does not let itself be stopped."""
+"""A server stops in bounded time, even if a function cannot be stopped."""
 
 import json
 import queue
@@ -46,9 +46,9 @@ async def ring() -> str:
 '''
 SOONER = """
 import sys
-from agenttool.cli import main, serving
+from agenttool.cli import http_server, main
 from agenttool.rap import tasks
-serving.LEAVES_WITHIN_S, tasks.STOPS_WITHIN_S = 2.0, 0.5
+http_server.STOP_TIMEOUT_S, tasks.STOPS_WITHIN_S = 2.0, 0.5
 main.main()
 """
 """The command, but it has less patience."""
@@ -90,7 +90,7 @@ def wait_for(path):
         time.sleep(0.02)
 
 
-def test_a_function_that_leaves_nobody_else_the_loop_holds_up_a_stop_no_longer_than_it_may(running, tmp_path):
+def test_a_function_that_blocks_the_event_loop_delays_a_stop_only_up_to_the_timeout(running, tmp_path):
     (tmp_path / "bells.py").write_text(STUBBORN)
     words = ["rap", "serve", "bells:provider", "--port", "0", "--json"]
     with running(tmp_path, ["-c", SOONER, *words]) as (child, told):
@@ -99,10 +99,10 @@ def test_a_function_that_leaves_nobody_else_the_loop_holds_up_a_stop_no_longer_t
         child.send_signal(signal.SIGTERM)
         _, said = child.communicate(timeout=BOUND_S)
     assert child.returncode == 1
-    assert "left 2 s after it was to stop" in said
+    assert "exited 2 s after the stop signal" in said
 
 
-def test_a_function_that_does_not_let_itself_be_stopped_holds_up_a_stop_no_longer_than_it_may(running, tmp_path):
+def test_a_function_that_ignores_cancellation_delays_a_stop_only_up_to_the_timeout(running, tmp_path):
     """One signal is enough, nothing that was accepted is lost, and the status says that it was not in order."""
     (tmp_path / "bells.py").write_text(STUBBORN)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -117,8 +117,8 @@ def test_a_function_that_does_not_let_itself_be_stopped_holds_up_a_stop_no_longe
         _, said = child.communicate(timeout=BOUND_S)
     assert child.returncode == 1
     assert "functions that were canceled and go on: 1" in said
-    assert "left 2 s after it was to stop" in said
-    assert "goes on when it is started again" in said
+    assert "exited 2 s after the stop signal" in said
+    assert "continue at the next start" in said
     (tmp_path / "bells.py").write_text(STUBBORN.replace("while True", "while False"))
     with inbox(callbacks) as taken, running(tmp_path, ["-m", "agenttool", *words]) as (child, _):
         texts = {each["id"]: each["text"] for each in (taken.get(timeout=BOUND_S), taken.get(timeout=BOUND_S))}

@@ -59,7 +59,7 @@ def test_a_search_in_json_is_the_search_result_and_nothing_else(command):
 
 
 @pytest.mark.parametrize("query", ["poison guests", "select:poison_guests", "xylophone"])
-def test_nothing_found_is_told_by_the_exit_status(command, query):
+def test_no_match_sets_the_exit_status(command, query):
     done = command("search", query, "--from", "house")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr
@@ -69,7 +69,10 @@ def test_nothing_found_is_told_by_the_exit_status(command, query):
     ("name", "said"),
     [
         ("bake_bread", "kitchen.bake_bread is loaded: a model sees it"),
-        ("wash_dishes", "kitchen.wash_dishes is deferred, because it asks for that; a model finds it by search"),
+        (
+            "wash_dishes",
+            "kitchen.wash_dishes is deferred, because its declaration asks for that; a model finds it by search",
+        ),
         ("poison_guests", "no model is shown it (role_not_allowed); nothing would change that"),
         (
             "office.open_safe",
@@ -92,7 +95,7 @@ def test_a_tool_that_does_not_exist_has_no_reason(command):
 
 
 @pytest.mark.parametrize("name", ["Bake_Bread", "KITCHEN.bake_bread", "bake_bred", "kitchen.bakebread"])
-def test_a_slip_of_the_pen_is_told_with_what_was_meant(command, name):
+def test_a_misspelled_name_gets_a_suggestion(command, name):
     done = command("tools", "house", "--why", name)
     assert (done.returncode, done.stdout) == (2, "")
     assert f"no tool is named {name!r} here; did you mean 'kitchen.bake_bread'?" in done.stderr
@@ -104,16 +107,16 @@ def test_a_model_that_is_not_there_is_refused_in_one_line(command):
     assert done.stderr.strip().startswith("there is no folder 'nowhere' with a model for search")
 
 
-def test_whoever_names_a_tool_that_waits_on_the_command_line_need_not_load_it(command):
+def test_a_deferred_tool_can_be_called_by_name(command):
     done = command("call", "wash_dishes", "--from", "house", "--json")
     assert json.loads(done.stdout)["error"]["error_class"] == "permission_denied"
 
 
-def test_a_list_of_tools_ends_with_what_a_model_is_shown_of_them(command):
+def test_a_list_of_tools_ends_with_what_a_model_sees(command):
     last = command("tools", "house").stdout.splitlines()[-1]
-    assert last.startswith("a model is shown 1 of these, about ")
-    assert "1 wait for it" in last
-    assert "left out: --why NAME tells the reason" in last
+    assert last.startswith("a model sees 1 of these, about ")
+    assert "1 deferred" in last
+    assert "left out: --why NAME explains it" in last
 
 
 REASONS = """
@@ -175,7 +178,7 @@ def inside(tmp_path, monkeypatch):
         ("secret", [], "role_not_allowed", None),
     ],
 )
-def test_every_reason_can_be_asked_for_and_says_what_would_change_it(inside, name, words, reason, change):
+def test_every_reason_is_explained_with_what_would_change_it(inside, name, words, reason, change):
     told = json.loads(inside("tools", "reasons", "--why", name, "--json", *words).stdout)
     assert (told["reason"], told["would_change"], told["may_change"]) == (reason, change, change is not None)
     said = inside("tools", "reasons", "--why", name, *words).stdout
@@ -188,7 +191,7 @@ def test_a_model_that_supports_what_a_tool_needs_sees_it(inside):
     assert done.stdout == "test.seeing is loaded: a model sees it\n"
 
 
-def test_a_search_finds_what_they_would_find_for_whom_it_is_asked(inside):
+def test_a_search_uses_the_surface_of_the_viewer(inside):
     assert inside("search", "plain", "--from", "reasons").exit_code == 0
     for words in (["--as", "role=files.*"], ["--settings", "strict.toml"]):
         done = inside("search", "plain", "--from", "reasons", *words)
@@ -197,7 +200,7 @@ def test_a_search_finds_what_they_would_find_for_whom_it_is_asked(inside):
 
 
 @pytest.mark.parametrize("whom", ["nobody", "role=", "model=telepathy"])
-def test_whoever_is_nobody_is_refused_with_the_right_words(inside, whom):
+def test_an_unknown_viewer_is_rejected_with_advice(inside, whom):
     done = inside("tools", "reasons", "--as", whom)
     assert (done.exit_code, done.stdout) == (2, "")
     assert "; use " in done.stderr
@@ -206,13 +209,13 @@ def test_whoever_is_nobody_is_refused_with_the_right_words(inside, whom):
 @pytest.mark.parametrize(
     "words", [["tools", "reasons"], ["tools", "reasons", "--why", "loud"], ["search", "ring", "--from", "reasons"]]
 )
-def test_the_words_of_a_tool_never_command_the_terminal(inside, words):
+def test_the_text_of_a_tool_cannot_control_the_terminal(inside, words):
     done = inside(*words)
     assert "\x1b" not in done.stdout
     assert "\x07" not in done.stdout
 
 
-def test_what_would_change_it_can_be_said_in_the_settings(command, tmp_path):
+def test_settings_can_make_a_tool_visible(command, tmp_path):
     asked = ("tools", "house", "--why", "open_safe")
     assert command(*asked).stdout.rstrip().endswith("to change that: provide the credential safe_key")
     (tmp_path / "agenttool.toml").write_text('[surface]\ncredentials = ["safe_key"]\n')

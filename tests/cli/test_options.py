@@ -3,7 +3,7 @@ import sys
 import pytest
 
 from agenttool import ConfigError
-from agenttool.cli.loading import load_tools
+from agenttool.cli.options import load_tools
 
 TOOLS = """
 from agenttool.testing.fakes import scripted_tool
@@ -29,6 +29,6 @@ def test_tools_in_lists_and_tables_are_found_and_each_once(names):
     assert names("kitchen_of_lists:by_name") == ["dry"]
 
 
-def test_what_holds_no_tool_is_refused(names):
+def test_a_place_without_a_tool_is_rejected(names):
     with pytest.raises(ConfigError, match="'kitchen_of_lists:number' holds no tool"):
         names("kitchen_of_lists:number")

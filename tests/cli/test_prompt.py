@@ -1,4 +1,4 @@
-"""What a running call needs from a person is shown and answered from another terminal: three real processes."""
+"""A provider's prompt is shown and answered from another terminal: three real processes."""
 
 import json
 import subprocess

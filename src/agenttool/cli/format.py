@@ -1,0 +1,105 @@
+"""Values of the journal as text: JSON, ids, names, durations, statuses, results."""
+
+import json
+
+import typer
+from rich.console import Console
+from rich.highlighter import JSONHighlighter
+from rich.text import Text
+
+from agenttool.cli.output import print_text, printable
+from agenttool.codec import json_bytes, to_json
+from agenttool.errors import RecordError
+from agenttool.records import Behavior, InvocationStatus, Json, JsonObject, ResultStatus, ToolId, ToolResult
+from agenttool.records import is_unresolved as is_unresolved_tool
+
+SHORT_ID = 8
+"""This many last characters tell ids apart; the first ones encode the time."""
+
+_SUCCESS = {InvocationStatus.SUCCEEDED, ResultStatus.SUCCEEDED, Behavior.ALLOW, InvocationStatus.APPROVED}
+_PENDING = {
+    Behavior.ASK,
+    InvocationStatus.AWAITING_APPROVAL,
+    InvocationStatus.NEEDS_INPUT,
+    InvocationStatus.CANCELED,
+    InvocationStatus.TIMED_OUT,
+    ResultStatus.PARTIAL_SUCCEEDED,
+}
+_FAILURE = {
+    Behavior.DENY,
+    InvocationStatus.FAILED,
+    InvocationStatus.DENIED,
+    InvocationStatus.BLOCKED,
+    InvocationStatus.SCHEMA_PARSE_FAILED,
+    InvocationStatus.VALIDATION_FAILED,
+}
+_SPANS = (("d", 86_400), ("h", 3600), ("min", 60))
+_DURATIONS = (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10**6))
+
+
+def print_json(value: JsonObject) -> None:
+    """Print a JSON object on one line of the standard output."""
+    typer.echo(json_bytes(value).decode())
+
+
+def indented_json(value: Json) -> Text:
+    """Return JSON over several lines, in colours, indented by two columns."""
+    text = printable(json.dumps(value, indent=2, ensure_ascii=False), keep="\n")
+    return Text("\n").join([Text("  ") + line for line in JSONHighlighter()(text).split("\n")])
+
+
+def compact_json(value: Json) -> str:
+    """Return JSON on one line."""
+    try:
+        return printable(json_bytes(value).decode())
+    except RecordError:
+        return printable(repr(value))
+
+
+def printable_lines(text: str) -> str:
+    """Return printable text that keeps its line breaks."""
+    return "\n".join(printable(line.expandtabs(4)) for line in text.splitlines())
+
+
+def status_style(status: str) -> str:
+    """Return the colour of a status or of a decision."""
+    return (
+        "green" if status in _SUCCESS else "yellow" if status in _PENDING else "red" if status in _FAILURE else "cyan"
+    )
+
+
+def short_id(identifier: str) -> str:
+    """Return the end of an id, which `agenttool show` accepts."""
+    return identifier[-SHORT_ID:]
+
+
+def tool_name(tool_id: ToolId | None) -> str:
+    """Return the qualified name of a tool; empty without a tool."""
+    if tool_id is None:
+        return ""
+    return printable(tool_id.partition(":")[2] if is_unresolved_tool(tool_id) else tool_id.removeprefix("tool_"))
+
+
+def duration(nanoseconds: int) -> str:
+    """Return a duration with three significant digits."""
+    for unit, size in _DURATIONS:
+        if abs(nanoseconds) >= size:
+            value = nanoseconds / size
+            return f"{value:.{max(0, 3 - len(str(int(abs(value)))))}f} {unit}"
+    return f"{nanoseconds / 1000:.0f} µs"
+
+
+def rough_duration(seconds: float) -> str:
+    """Return a duration in whole days, hours, minutes or seconds."""
+    for unit, size in _SPANS:
+        if seconds >= 2 * size or (seconds >= size and unit == "min"):
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def print_result(result: ToolResult) -> None:
+    """Print what a model reads of a result."""
+    console = Console()
+    for item in result.model_facing_content or ():
+        text = printable(item.text, keep="\n\t") if item.text is not None else str(to_json(item))
+        print_text(console, text, "red" if result.is_error else None)

@@ -1,0 +1,219 @@
+"""An HTTP server for one socket that stops on signals, in bounded time, and answers what it has received."""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, contextmanager
+from ipaddress import ip_address
+from queue import Empty, SimpleQueue
+from types import FrameType
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from agenttool.adapters.rap.listen import App
+from agenttool.adapters.rap.patience import GRACE_S, Patient, let_go
+from agenttool.cli.output import warn
+from agenttool.errors import ConfigError
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_EXIT_AT_SIGNAL = 3
+_EXIT_STATUS = 1
+_STOP, _STOPPED = "stop", "stopped"
+
+STOP_TIMEOUT_S = 25.0
+"""The process exits at most this long after the first signal; supervisors kill it after 30 seconds."""
+
+
+class SignalStop:
+    """Stops a server: gracefully at the first signal, sooner at the second, at once at the third.
+
+    A signal often arrives twice, once for the process group and once from its leader, so the second one still stops
+    in order. If something cannot be stopped, the process exits after `STOP_TIMEOUT_S`.
+    """
+
+    def __init__(self) -> None:
+        """Start without a server."""
+        self._signals = 0
+        self._events: SimpleQueue[str] = SimpleQueue()
+        # A thread, because what cannot be stopped may block the event loop.
+        self._watchdog = threading.Thread(target=self._watch, daemon=True)
+        self.task: asyncio.Task[None] | None = None
+        self.server: HttpServer | None = None
+
+    def start(self) -> None:
+        """Start the watchdog."""
+        self._watchdog.start()
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        """Count a signal; this runs in the middle of other code, so it must not wait."""
+        self._signals += 1
+        if self._signals >= _EXIT_AT_SIGNAL:
+            os._exit(_EXIT_STATUS)
+        self._events.put(_STOP)
+
+    def stop(self) -> None:
+        """Stop the server; the event loop calls this after a signal."""
+        if self.server is not None:
+            self.server.stop(wait=self._signals <= 1)
+        elif self.task is not None:
+            self.task.cancel()
+
+    def stopped(self) -> None:
+        """End the watchdog, because everything has stopped."""
+        self._events.put(_STOPPED)
+
+    def _watch(self) -> None:
+        if self._events.get() == _STOP:
+            deadline = time.monotonic() + STOP_TIMEOUT_S
+            try:
+                while self._events.get(timeout=max(0.0, deadline - time.monotonic())) == _STOP:
+                    continue
+            except Empty:
+                _exit_now()
+
+
+def _exit_now() -> None:
+    """Exit as after a crash: everything that was acknowledged is on disk."""
+    warn(
+        f"exited {STOP_TIMEOUT_S:g} s after the stop signal: something that ran could not be stopped, and ended with"
+        " this process; accepted calls are stored, and continue at the next start"
+    )
+    os._exit(_EXIT_STATUS)
+
+
+def run_until_stopped(serve: Callable[[SignalStop], Coroutine[object, object, None]]) -> None:
+    """Run a server until it is stopped; exit with status 1 if it does not stop in time."""
+    stop = SignalStop()
+    try:
+        asyncio.run(serve(stop))
+    finally:
+        stop.stopped()
+
+
+@asynccontextmanager
+async def handle_signals(stop: SignalStop) -> AsyncGenerator[None]:
+    """Handle signals within this context; a stop is not an error."""
+    loop, stop.task = asyncio.get_running_loop(), asyncio.current_task()
+    stop.start()
+    for each in _SIGNALS:
+        loop.add_signal_handler(each, stop.stop)
+        signal.signal(each, stop.on_signal)  # the loop still runs its handler, when it is free; the timeout starts now
+    try:
+        yield
+    except asyncio.CancelledError:
+        if stop.server is not None:
+            raise
+    finally:
+        for each in _SIGNALS:
+            loop.remove_signal_handler(each)
+
+
+class HttpServer(uvicorn.Server):
+    """Serves one application on one socket, calls `announce` once it does, and stops in bounded time."""
+
+    def __init__(self, app: App, announce: Callable[[], None]) -> None:
+        """Configure the server."""
+        config = uvicorn.Config(
+            app,
+            http=Patient,
+            ws="none",
+            lifespan="off",  # the caller enters its own contexts, so that it can report their errors
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=round(2 * GRACE_S),
+        )
+        super().__init__(config)
+        self._announce = announce
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave signals to `SignalStop`: uvicorn would raise them again after a stop."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and announce it."""
+        await super().startup(sockets)
+        if self.started:
+            self._announce()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no connection, answer received requests, and wait `GRACE_S` for incomplete ones."""
+        timer = asyncio.get_running_loop().call_later(GRACE_S, let_go, self.server_state.connections)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            timer.cancel()
+
+    def stop(self, *, wait: bool) -> None:
+        """Stop; without `wait`, drop connections whose request is incomplete."""
+        self.should_exit = True
+        if not wait:
+            let_go(self.server_state.connections)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket.
+
+    Raises:
+        ConfigError: the address cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (while")[0]
+        raise ConfigError(f"cannot listen on {host}:{port}: {reason}; use another --port or --host") from error
+    # A response is sent in two pieces; with Nagle's algorithm the second would wait 40 ms for an acknowledgement.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def local_url(listening: socket.socket) -> str:
+    """Return the URL of a socket for programs on this machine."""
+    host, port = listening.getsockname()[:2]
+    found = ip_address(host)
+    if found.is_unspecified:
+        host = "127.0.0.1" if found.version == 4 else "::1"  # noqa: PLR2004 -- IPv4
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def is_public(listening: socket.socket) -> bool:
+    """Return whether other machines may reach a socket."""
+    return not ip_address(listening.getsockname()[0]).is_loopback
+
+
+def is_any_address(listening: socket.socket) -> bool:
+    """Return whether a socket listens on all addresses of this machine."""
+    return ip_address(listening.getsockname()[0]).is_unspecified
+
+
+def differs_in_port(url: str, listening: socket.socket) -> bool:
+    """Return whether a URL names this machine, but another port than the socket's."""
+    parts = urlsplit(url)
+    is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    return is_local and parts.scheme == "http" and (parts.port or 80) != listening.getsockname()[1]
+
+
+def parse_base_url(text: str | None) -> str | None:
+    """Return a base URL without the slash at its end.
+
+    Raises:
+        ConfigError: no client could call it.
+    """
+    if text is None:
+        return None
+    try:
+        parts = urlsplit(text)
+        is_usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_usable = is_usable and not (parts.query or parts.fragment)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise ConfigError(f"the URL of a server must be like 'https://agents.example', got {text!r}; correct it")
+    return text.rstrip("/")

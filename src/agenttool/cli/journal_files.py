@@ -1,0 +1,182 @@
+"""`agenttool export`, `backup` and `retain`: commands about the journal file as a whole."""
+
+import asyncio
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, BinaryIO, NamedTuple, cast
+
+import typer
+
+from agenttool.cli.format import print_json
+from agenttool.cli.options import (
+    JournalOption,
+    JsonOption,
+    find_settings,
+    open_existing_store,
+    open_journal,
+    payload_location,
+    store_setting,
+)
+from agenttool.cli.output import fail
+from agenttool.codec import to_json, write
+from agenttool.config import StoreSetting
+from agenttool.errors import ConfigError, StoreError
+from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.steps import STEPS
+from agenttool.ports.stores import DurableLog
+from agenttool.records import Record
+from agenttool.stores.files.backup import copy_folder
+from agenttool.stores.places import Kept
+from agenttool.stores.sqlite.reader import SqliteReader
+
+DAY_NS = 24 * 3600 * 10**9
+
+
+def export(
+    *,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="File to write; default: standard output")] = None,
+    store: JournalOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The output is JSON Lines in any case")] = False,
+) -> None:
+    """Write every record of the journal as JSON Lines, as of one moment.
+
+    Records are events, surfaces, calls, and the records of each call. Memory use
+    does not grow with the journal. Check the output with `agenttool validate`.
+    The journal does not hold declarations.
+    """
+    with open_journal(store) as reader, reader.at_one_moment():
+        if out is None and cast("object", sys.stdout) is None:
+            fail(StoreError("the standard output is closed; leave it open, or name a file with --out"))
+        elif out is None:
+            _write_records(reader, cast("BinaryIO", sys.stdout.buffer))
+        else:
+            _write_file(reader, out)
+
+
+def journal_records(reader: SqliteReader) -> Iterator[Record]:
+    """Yield every record; all records of a call follow the event of its first fact."""
+    after = 0
+    while facts := reader.read(after):
+        for position, fact in facts:
+            yield from events_of(fact, position=position)
+            call = fact.invocation_id
+            if call is None:
+                yield from records_of((fact,))
+            # Retention may have deleted the first facts of a call; then the first one left stands for the call.
+            elif fact.sequence == 0 or reader.begins(call, position):
+                whole = [each for _, each in reader.facts_of(call)]
+                invocation = invocation_of(whole)
+                if invocation is not None:
+                    yield invocation
+                yield from records_of(whole)
+        after = facts[-1][0]
+
+
+def _write_records(reader: SqliteReader, target: BinaryIO) -> None:
+    target.writelines(write(record) + b"\n" for record in journal_records(reader))
+    target.flush()
+
+
+def _write_file(reader: SqliteReader, out: Path) -> None:
+    """Write a file that appears complete or not at all, readable by its owner only."""
+    unfinished = out.with_name(f"{out.name}.{secrets.token_hex(4)}.unfinished")
+    try:
+        with os.fdopen(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as target:
+            _write_records(reader, target)
+        unfinished.replace(out)
+    except OSError as error:
+        fail(StoreError(f"cannot write {str(out)!r}: {error.strerror}; no file was written"))
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def backup(
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="A file that does not exist yet")],
+    *,
+    store: JournalOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy the journal as of one moment, while others write it.
+
+    The copy appears complete or not at all. It holds the raw inputs of open calls,
+    and only its owner can read it. Payloads in a folder are copied to a folder
+    beside the copy; copy an object store with its own tools.
+    """
+    with open_journal(store) as reader:
+        folder, stored = Path(payload_location(store, reader.path)), 0
+
+        def copy_payloads() -> None:
+            nonlocal stored
+            stored = copy_folder(folder, target.with_name(f"{target.name}-payloads")) if folder.is_dir() else 0
+
+        reader.backup(target, beforehand=copy_payloads)
+        with SqliteReader.open(target, steps=STEPS) as copy:
+            head, size = copy.head(), target.stat().st_size
+    if as_json:
+        print_json({"target": str(target), "bytes": size, "payloads": stored, "head": to_json(head)})
+    else:
+        payloads = f", {stored:,} payloads" if stored else ""
+        typer.echo(f"copied {reader.path} to {target}: {size:,} bytes{payloads}, up to position {head.position}")
+
+
+class RetentionDays(NamedTuple):
+    """How many days payloads and facts are stored; for ever if none."""
+
+    payloads: float | None
+    journal: float | None
+
+
+def retain(
+    *,
+    payloads: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help="Delete older payloads")] = None,
+    journal: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help="Delete older facts")] = None,
+    store: JournalOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Delete payloads and facts that are older than a number of days.
+
+    An option that is left out is as [store] in agenttool.toml says (`payload_days`,
+    `journal_days`); without either, nothing is deleted. A result whose payload was
+    deleted still has its size and digest. Facts are deleted from the oldest on, up
+    to the first fact of an open call; `agenttool verify` starts after them.
+    """
+    try:
+        setting = store_setting(find_settings(None)) if store is None else None
+        days = _retention_days(payloads, journal, setting)
+        deleted, anchor = asyncio.run(_delete_expired(open_existing_store(store), days))
+    except (ConfigError, StoreError) as error:
+        fail(error)
+    if as_json:
+        print_json({"payloads": deleted, "facts_up_to": anchor})
+    else:
+        facts = f"facts up to position {anchor} are deleted" if anchor else "no facts are deleted"
+        typer.echo(f"deleted {deleted:,} {'payload' if deleted == 1 else 'payloads'}; {facts}")
+
+
+def _retention_days(payloads: float | None, journal: float | None, setting: StoreSetting | None) -> RetentionDays:
+    """Return the options, completed by the settings."""
+    if setting is not None:
+        payloads = setting.payload_days if payloads is None else payloads
+        journal = setting.journal_days if journal is None else journal
+    if payloads is None and journal is None:
+        raise ConfigError("no retention is given; use --payloads DAYS, --journal DAYS, or both")
+    return RetentionDays(payloads, journal)
+
+
+async def _delete_expired(store: Kept, days: RetentionDays) -> tuple[int, int]:
+    """Return how many payloads were deleted, and the position up to which facts are deleted."""
+    now_ns, deleted, position = time.time_ns(), 0, 0
+    log: DurableLog = store.log  # pyright: ignore[reportAssignmentType] -- the log of a file is durable
+    try:
+        if days.payloads is not None:
+            deleted = await store.payloads.expire(now_ns - round(days.payloads * DAY_NS))
+        if days.journal is not None:
+            position = (await log.let_go(now_ns - round(days.journal * DAY_NS))).position
+    finally:
+        if store.close is not None:
+            await store.close()
+    return deleted, position

@@ -1,0 +1,141 @@
+"""Terminal output for all commands: safe text, tables, errors and warnings.
+
+This module imports terminal libraries only, because `agenttool --help` loads it (ADR 0007).
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from io import TextIOWrapper
+from typing import NoReturn, TextIO, cast
+
+import typer
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+USAGE_ERROR = 2
+"""Exit code of a command that cannot run: wrong options, missing files, unreadable input."""
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
+_json_errors: ContextVar[bool] = ContextVar("_json_errors", default=False)
+
+
+def printable(text: str, *, keep: str = "") -> str:
+    """Return text with every character that could control the terminal escaped, except those in `keep`."""
+    return "".join(each if each in keep or each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def one_line(text: str) -> str:
+    """Return printable text on one line, so that untrusted text cannot imitate a line of ours."""
+    return " ".join(map(printable, text.split()))
+
+
+def escape_markup(text: str) -> str:
+    """Return printable text in which rich finds no markup."""
+    return escape(printable(text))
+
+
+def print_text(console: Console, text: str, style: str | None = None) -> None:
+    """Print text as it is: without markup, highlighting or line breaks of our own."""
+    console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def plain_table(*columns: str, header: bool = False) -> Table:
+    """Return a table without borders. It has at least two columns; the first does not wrap."""
+    table = Table(*columns, box=None, pad_edge=False, show_header=header, padding=(0, 2, 0, 0), header_style="dim")
+    while len(table.columns) < 2:  # noqa: PLR2004 -- a name and a value
+        table.add_column()
+    table.columns[0].no_wrap = True
+    for column in table.columns:
+        column.overflow = "fold"
+    return table
+
+
+def heading(title: str) -> Text:
+    """Return the title of a section, with an empty line before it."""
+    return Text(f"\n{title}", style="bold")
+
+
+def indented(content: RenderableType) -> Padding:
+    """Return content moved two columns to the right."""
+    return Padding(content, (0, 0, 0, 2))
+
+
+def print_blocks(blocks: Iterable[RenderableType]) -> None:
+    """Print blocks to the standard output; without a terminal, use no colours and no trailing blanks."""
+    replace_unencodable()
+    console = Console(highlight=False)
+    if console.is_terminal:
+        for block in blocks:
+            console.print(block, crop=False)
+        return
+    with console.capture() as captured:
+        for block in blocks:
+            console.print(block, crop=False)
+    for line in captured.get().splitlines():
+        sys.stdout.write(f"{line.rstrip()}\n")
+    sys.stdout.flush()
+
+
+def replace_unencodable() -> None:
+    """Make the standard output escape characters that its encoding lacks, instead of raising."""
+    output: object = sys.stdout
+    if isinstance(output, TextIOWrapper):
+        output.reconfigure(errors="backslashreplace")
+
+
+@contextmanager
+def json_errors(*, enabled: bool) -> Generator[None]:
+    """Choose for one command whether errors are printed as JSON on the standard output."""
+    before = _json_errors.set(enabled)
+    try:
+        yield
+    finally:
+        _json_errors.reset(before)
+
+
+def fail(error: Exception | str) -> NoReturn:
+    """Print an error and exit with `USAGE_ERROR`."""
+    code = "unusable" if isinstance(error, str) else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
+    print_error(code, str(error))
+    raise typer.Exit(USAGE_ERROR)
+
+
+def print_error(code: str, message: str) -> None:
+    """Print an error in red, or as `{"error": {…}}` where the command was called with `--json`."""
+    if _json_errors.get() and cast("object", sys.stdout) is not None:
+        typer.echo(json.dumps({"error": {"error_code": code, "message": message}}, ensure_ascii=False))
+        return
+    with ignoring_write_errors():
+        print_text(Console(stderr=True), printable(message, keep="\n"), "red")
+
+
+def warn(message: str) -> None:
+    """Print a warning to the standard error."""
+    print_text(Console(stderr=True), f"warning: {message}", "yellow")
+
+
+def discard_output(stream: TextIO | None = None) -> None:
+    """Redirect a stream that cannot be written to the null device; otherwise Python retries at exit and complains."""
+    with suppress(OSError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, (stream or sys.stdout).fileno())
+        os.close(null)
+
+
+@contextmanager
+def ignoring_write_errors() -> Generator[None]:
+    """Ignore that the standard error cannot be written; the exit code still reports the failure."""
+    try:
+        yield
+    except OSError:
+        discard_output(sys.stderr)

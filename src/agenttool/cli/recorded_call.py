@@ -1,0 +1,134 @@
+"""One call read from the journal: found by a part of its id, with all its events and records."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agenttool.errors import ConfigError
+from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.ports.facts import Fact
+from agenttool.ports.later import LATE
+from agenttool.records import ID_KINDS, INVOCATION, InvocationId, Record, ToolEvent, ToolInvocation
+from agenttool.stores.sqlite.holding import Holding
+from agenttool.stores.sqlite.reader import SqliteReader
+from agenttool.world import SystemClock
+
+MAX_MATCHES = 20
+MAX_CHILDREN = 100
+
+_R = TypeVar("_R", bound=Record)
+
+
+class AmbiguousId(Exception):
+    """Several calls match one part of an id.
+
+    Attributes:
+        part: the part that was given.
+        matches: the calls, newest first; one more than `MAX_MATCHES` if there are more.
+    """
+
+    def __init__(self, part: str, matches: Sequence[ToolInvocation]) -> None:
+        """Store the part and its matches."""
+        super().__init__(f"several calls have an id like {part!r}; write more of it")
+        self.part = part
+        self.matches = matches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """Everything that the journal holds of one call.
+
+    Attributes:
+        position: the position of its newest fact.
+        children: the calls that it made.
+        owner: the process that runs it, and what it waits for; none once it has ended.
+    """
+
+    position: int
+    invocation: ToolInvocation
+    began_ns: int
+    facts: tuple[Fact, ...]
+    events: tuple[ToolEvent, ...]
+    records: tuple[Record, ...]
+    children: tuple[InvocationId, ...]
+    owner: Holding | None
+
+    def of(self, kind: type[_R]) -> list[_R]:
+        """Return its records of one type, in order."""
+        return [record for record in self.records if isinstance(record, kind)]
+
+
+def find_call(reader: SqliteReader, part: str | None) -> RecordedCall:
+    """Return the call whose id, or whose record's id, begins or ends with `part`; without one, the newest call.
+
+    Raises:
+        ConfigError: no call matches.
+        AmbiguousId: several calls match.
+    """
+    if part is None:
+        newest = reader.newest_call()
+        if newest is None:
+            raise ConfigError(f"there is no call in {str(reader.path)!r} yet; make one first")
+        return read_call(reader, newest)
+    limit = MAX_MATCHES + 1
+    found = reader.calls_beginning(_id_prefix(part), limit) or reader.calls_ending(part, limit)
+    if not found:
+        raise ConfigError(f"no call in {str(reader.path)!r} has an id like {part!r}; `agenttool log` shows their ids")
+    if len(found) > 1:
+        matches = [_invocation(reader, each, [fact for _, fact in reader.facts_of(each)]) for each in found]
+        raise AmbiguousId(part, matches)
+    return read_call(reader, found[0])
+
+
+def read_call(reader: SqliteReader, invocation_id: InvocationId) -> RecordedCall:
+    """Return one call.
+
+    Raises:
+        ConfigError: there is no such call.
+    """
+    positioned = reader.facts_of(invocation_id)
+    facts = tuple(fact for _, fact in positioned)
+    invocation = _invocation(reader, invocation_id, facts)
+    first, last = positioned[0][0], positioned[-1][0]
+    has_ended = invocation.status.is_terminal
+    # A call that never started has no children, however long it has been waiting.
+    until = last if has_ended or invocation.started_at is None else reader.head().position
+    return RecordedCall(
+        position=last,
+        invocation=invocation,
+        began_ns=facts[0].at_ns,
+        facts=facts,
+        events=tuple(event for position, fact in positioned for event in events_of(fact, position=position)),
+        records=tuple(records_of(facts)),
+        children=tuple(reader.calls_made_by(invocation_id, (first, until), MAX_CHILDREN)),
+        owner=None if has_ended else reader.holding(invocation_id, SystemClock().moment()),
+    )
+
+
+def open_call_state(owner: Holding | None, store_arguments: str) -> str:
+    """Return which process runs a call that has not ended, and the command that continues it."""
+    recover = f"a process that has its tool recovers it, such as `agenttool approvals --from MODULE{store_arguments}`"
+    if owner is None:
+        return f"no process runs it: check the journal with `agenttool verify{store_arguments}`"
+    if owner.is_answered:
+        return "its answer is recorded; " + ("its process is about to read it" if owner.is_alive else recover)
+    if owner.waits_for is not None and owner.waits_for.startswith(LATE):
+        return "its server works on it; `agenttool serve` receives the result"
+    if owner.waits_for is not None:
+        return f"it waits for an answer: agenttool approvals answer {owner.waits_for} allow{store_arguments}"
+    return "a live process runs it" if owner.is_alive else f"its process is gone; {recover}"
+
+
+def _invocation(reader: SqliteReader, invocation_id: InvocationId, facts: Sequence[Fact]) -> ToolInvocation:
+    invocation = invocation_of(facts)
+    if invocation is None:
+        raise ConfigError(f"no call in {str(reader.path)!r} has the id {invocation_id!r}; use another")
+    return invocation
+
+
+def _id_prefix(part: str) -> str:
+    """Return the prefix of a call's id for the prefix of any of its records' ids: `dec_01a…-2` → `inv_01a…`."""
+    kind, separator, rest = part.partition("_")
+    if not separator:
+        return INVOCATION.compose(part)
+    return INVOCATION.compose(rest.partition("-")[0]) if any(kind == each.prefix for each in ID_KINDS) else part

@@ -1,0 +1,359 @@
+"""The parts of a recorded call as tables: timeline, inputs, decisions, hooks, cancellation, result, persistence."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from agenttool.cli.format import compact_json, duration, printable_lines, status_style
+from agenttool.cli.output import indented, plain_table, printable
+from agenttool.codec import to_json
+from agenttool.records import (
+    Behavior,
+    Cancellation,
+    ContentItem,
+    EventType,
+    HookOutputKind,
+    InputMutation,
+    InputStage,
+    InvocationStatus,
+    Json,
+    MutationSource,
+    PermissionDecision,
+    Phase,
+    Reason,
+    ResultPersistence,
+    SuggestedUpdate,
+    ToolEvent,
+    ToolHook,
+    ToolInvocation,
+    ToolResult,
+    UnsetType,
+    input_ref,
+)
+from agenttool.schema.explain import pointer_of
+
+PREVIEW_LINES = 12
+PREVIEW_CHARS = 1200
+
+SHOWN_UPDATES = 6
+"""A long run of progress updates shows this many at either end."""
+
+InputChange: TypeAlias = tuple[str, str, str, str]
+"""`+`, `-` or `~`, the JSON pointer, and the value before and after."""
+
+_REDACTED = "[redacted]"
+_DETAILS = ("name", "hook", "behavior", "decided_by", "message", "step", "strategy", "error_class", "abort_reason")
+_E, _P = EventType, Phase
+_PHASES = {
+    _E.PLANNED: _P.RESOLVE_TOOL,
+    _E.SELECTED: _P.RESOLVE_TOOL,
+    _E.ARGUMENTS_READY: _P.VALIDATE_VALUES,
+    _E.HOOK_PRE_STARTED: _P.PRE_HOOKS,
+    _E.HOOK_PRE_COMPLETED: _P.PRE_HOOKS,
+    _E.PERMISSION_REQUESTED: _P.PERMISSION,
+    _E.PERMISSION_DECIDED: _P.PERMISSION,
+    _E.QUEUED: _P.SCHEDULE,
+    _E.STARTED: _P.EXECUTE,
+    _E.PROGRESS: _P.EXECUTE,
+    _E.PARTIAL_RESULT: _P.EXECUTE,
+    _E.HOOK_POST_STARTED: _P.POST_HOOKS,
+    _E.HOOK_POST_COMPLETED: _P.POST_HOOKS,
+    _E.RESULT_PERSISTED: _P.PERSIST_RESULT,
+    _E.RESULT_REDACTED: _P.PERSIST_RESULT,
+    _E.RESULT_CREATED: _P.EMIT_TERMINAL,
+    _E.YIELDED: _P.EMIT_TERMINAL,
+    **dict.fromkeys((_E.SUCCEEDED, _E.FAILED, _E.CANCELED, _E.TIMED_OUT), _P.EMIT_TERMINAL),
+}
+
+
+def fields_table(fields: Iterable[tuple[str, str | None]]) -> Table:
+    """Return names and values as rows; a value of none is left out."""
+    table = plain_table()
+    for name, value in fields:
+        if value is not None:
+            table.add_row(Text(name, style="dim"), Text("\n".join(map(printable, value.split("\n")))))
+    return table
+
+
+def timeline_table(events: Sequence[tuple[int, ToolEvent]]) -> Table:
+    """Return events, each given with the nanoseconds since the call began."""
+    table = plain_table("since start", "phase", "event", "", header=True)
+    table.columns[0].justify = "right"
+    table.columns[1].no_wrap = table.columns[2].no_wrap = True
+    before: str | None = None
+    for row in _without_long_runs(events):
+        if isinstance(row, int):
+            table.add_row("", "", Text(f"… {row:,} more", style="dim"))
+            continue
+        since, event = row
+        phase = _phase(event)
+        shown = "" if phase == before else phase
+        before = phase
+        status = (event.data or {}).get("status")
+        name = Text(event_name(event), style=status_style(str(status)) if event.event_type.is_terminal else "")
+        table.add_row(f"+{duration(since)}", Text(shown, style="cyan"), name, Text(event_details(event)))
+    return table
+
+
+def _phase(event: ToolEvent) -> str:
+    """Return the phase of an event; a cancellation request comes from outside and has none."""
+    recorded = (event.data or {}).get("phase")
+    known = _PHASES.get(event.event_type)
+    return printable(recorded) if isinstance(recorded, str) else "" if known is None else known.value
+
+
+def event_name(event: ToolEvent) -> str:
+    """Return the type of an event without the common prefix."""
+    return printable(event.event_type.removeprefix("tool.").removeprefix("invocation."))
+
+
+def event_details(event: ToolEvent) -> str:
+    """Return the most useful values of an event's data on one line."""
+    data = event.data or {}
+    words = [printable(str(data[name])) for name in _DETAILS if data.get(name) is not None]
+    if data.get("prompted"):
+        words.insert(0, "approval requested")
+    percent = data.get("percent")
+    if isinstance(percent, int | float):
+        words.append(f"({percent:.0f} %)")
+    return "  ".join(words)
+
+
+def _without_long_runs(events: Sequence[tuple[int, ToolEvent]]) -> Iterator[tuple[int, ToolEvent] | int]:
+    """Yield events; a number replaces the middle of a long run of progress updates."""
+    run: list[tuple[int, ToolEvent]] = []
+    for each in (*events, None):
+        if each is not None and each[1].event_type is EventType.PROGRESS:
+            run.append(each)
+            continue
+        if len(run) > 2 * SHOWN_UPDATES + 1:
+            yield from run[:SHOWN_UPDATES]
+            yield len(run) - 2 * SHOWN_UPDATES
+            yield from run[-SHOWN_UPDATES:]
+        else:
+            yield from run
+        run = []
+        if each is not None:
+            yield each
+
+
+def inputs_table(
+    invocation: ToolInvocation, mutations: Sequence[InputMutation], decisions: Sequence[PermissionDecision]
+) -> Table:
+    """Return the model's input, then each later input as its difference from the one before."""
+    table = plain_table("input", "value or difference", "changed by", header=True)
+    approvers: dict[str, str] = {each.decision_id: each.decided_by or "" for each in decisions}
+    value = invocation.model_input
+    shown = Text("not recorded", style="dim") if isinstance(value, UnsetType) else Text(compact_json(value))
+    table.add_row(Text("model_input", style="cyan"), shown, "")
+    for stage, current, is_reached in _later_inputs(invocation):
+        made = [each for each in mutations if each.to_input_ref == input_ref(invocation.invocation_id, stage)]
+        same = Text("as above" if is_reached else "the call ended before this input", style="dim")
+        lines = [_change_line(each) for each in input_changes(value, current, made)] or [same]
+        changed_by = Text(", ".join(_mutation_source(each, approvers) for each in made))
+        table.add_row(Text(stage.value, style="cyan"), lines[0], changed_by)
+        for line in lines[1:]:
+            table.add_row("", line, "")
+        value = value if isinstance(current, UnsetType) else current
+    return table
+
+
+def _later_inputs(invocation: ToolInvocation) -> Iterator[tuple[InputStage, Json | UnsetType, bool]]:
+    """Yield the later inputs, and whether the call reached them: an unchanged input is not recorded."""
+    statuses = {step.status for step in invocation.status_transitions or ()}
+    is_ready = InvocationStatus.ARGUMENTS_READY in statuses
+    yield InputStage.OBSERVABLE_INPUT, invocation.observable_input, is_ready
+    yield InputStage.PERMISSION_INPUT, invocation.permission_input, bool(invocation.permission_decision_refs)
+    yield InputStage.CALL_INPUT, invocation.call_input, invocation.started_at is not None
+
+
+def _change_line(change: InputChange) -> Text:
+    sign, pointer, before, after = change
+    line = Text(f"{sign} {pointer}  ", style="bold")
+    line.append(before, style="not bold red")
+    line.append(" → " if before and after else "", style="not bold")
+    return line.append(after, style="not bold green")
+
+
+def input_changes(
+    before: Json | UnsetType, after: Json | UnsetType, mutations: Sequence[InputMutation]
+) -> Iterator[InputChange]:
+    """Yield what was added (`+`), removed (`-`) or changed (`~`); a changed redacted value is shown as redacted."""
+    if isinstance(before, UnsetType) or isinstance(after, UnsetType):
+        return
+    visible = {change[1]: change for change in _differences(before, after, ())}
+    recorded = [pointer for each in mutations for pointer in each.changed_fields or ()]
+    yield from visible.values()
+    for pointer in dict.fromkeys(recorded):
+        if not any(pointer == each or each.startswith(f"{pointer}/") for each in visible):
+            yield "~", printable(pointer), _REDACTED, _REDACTED
+
+
+def _differences(before: Json, after: Json, steps: tuple[str, ...]) -> Iterator[InputChange]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in dict.fromkeys((*before, *after)):
+            pointer = printable(pointer_of((*steps, name)))
+            if name not in after:
+                yield "-", pointer, compact_json(before[name]), ""
+            elif name not in before:
+                yield "+", pointer, "", compact_json(after[name])
+            else:
+                yield from _differences(before[name], after[name], (*steps, name))
+    elif before != after or type(before) is not type(after):
+        yield "~", printable(pointer_of(steps)) or "/", compact_json(before), compact_json(after)
+
+
+def _mutation_source(mutation: InputMutation, approvers: dict[str, str]) -> str:
+    """Return what changed an input; for an approval, the approver."""
+    ref = mutation.source_ref or ""
+    if mutation.source_type is MutationSource.PERMISSION_PROMPT:
+        ref = approvers.get(ref, "") or ref
+    source = f"{mutation.source_type.value.replace('_', ' ')} {ref}".strip()
+    return printable(f"{source} ({mutation.reason})" if mutation.reason else source)
+
+
+def decisions_block(decisions: Sequence[PermissionDecision]) -> Group:
+    """Return all decisions about one call: the decision, its rules, and what would have allowed the call."""
+    return Group(*(part for decision in decisions for part in _decision(decision)))
+
+
+def _decision(decision: PermissionDecision) -> Iterator[RenderableType]:
+    reason = decision.reason or Reason()
+    title = Text(decision.behavior.value, style=f"bold {status_style(decision.behavior)}")
+    yield title.append(f"  {printable_lines(reason.message or '')}", style="not bold default")
+    yield indented(fields_table(_decision_fields(decision, reason)))
+    for suggestion in decision.suggested_updates or ():
+        yield indented(_suggestion(suggestion, decision.behavior))
+
+
+def _decision_fields(decision: PermissionDecision, reason: Reason) -> Iterator[tuple[str, str | None]]:
+    check = decision.pending_classifier_check
+    classifier = (
+        None if check is None else (check.classifier_ref, check.status, check.authority, check.classifier_reason)
+    )
+    yield "by", decision.decided_by or None
+    yield "source", f"{decision.source or 'none'}, mode {decision.mode or 'not recorded'}"
+    yield "rules", ", ".join(decision.rule_refs or ()) or None
+    yield "overridden", ", ".join(reason.beaten_rule_refs or ()) or None
+    yield "hook", reason.hook_ref or None
+    yield "path", decision.blocked_path or None
+    yield "classifier", None if classifier is None else "  ".join(str(each) for each in classifier if each)
+    yield "feedback", decision.accept_feedback or None
+    yield "expires", decision.expires_at or None
+
+
+def _suggestion(suggestion: SuggestedUpdate, behavior: Behavior) -> RenderableType:
+    """Return the smallest change that would have allowed the call: a rule to paste, or another update."""
+    would = "would have run without approval" if behavior is Behavior.ASK else "would have been allowed"
+    table = Table.grid()
+    table.add_column(overflow="fold")
+    if isinstance(suggestion.value, str) and suggestion.rule is not None:
+        title, text = f"it {would} with this rule:", suggestion.value
+    elif suggestion.rule is not None:
+        title, text = f"it {would} with this rule for the session:", compact_json(suggestion.rule)
+    else:
+        update = printable((suggestion.type or "change").replace("_", " "))
+        title, text = f"it {would} after {update}:", ""
+        if not isinstance(suggestion.value, UnsetType):
+            text = compact_json(suggestion.value)
+    table.add_row(Text(title, style="dim"))
+    table.add_row(indented(Text(printable_lines(text), style="green", overflow="fold")))
+    return table
+
+
+def hooks_table(hooks: Sequence[ToolHook]) -> Table:
+    """Return every run of a hook: its event, how long it took, and its outputs."""
+    table = plain_table("hook", "at", "took", "output", header=True)
+    for hook in hooks:
+        name = Text(printable(hook.name or hook.hook_id), style="cyan")
+        table.add_row(name, hook.hook_event.value, _hook_duration(hook), _hook_outputs(hook))
+    return table
+
+
+def _hook_duration(hook: ToolHook) -> str:
+    if hook.started_at is None or hook.ended_at is None:
+        return ""
+    taken = datetime.fromisoformat(hook.ended_at) - datetime.fromisoformat(hook.started_at)
+    return duration(round(taken.total_seconds() * 1e9))
+
+
+def _hook_outputs(hook: ToolHook) -> Text:
+    outputs: list[str] = []
+    for output in hook.outputs or ():
+        kind = output.type.value.replace("_", " ")
+        outputs.append(f"{kind}: {output.message}" if output.message else kind)
+    if not outputs:
+        return Text("nothing", style="dim")
+    stopped = any(output.type is HookOutputKind.STOP for output in hook.outputs or ())
+    return Text(printable("; ".join(outputs)), style="red" if stopped else "")
+
+
+def cancellation_table(cancellation: Cancellation) -> Table:
+    """Return the members of a cancellation."""
+    return fields_table((name, str(value)) for name, value in to_json(cancellation).items())
+
+
+def result_panel(result: ToolResult) -> Panel:
+    """Return the beginning of what the model read, framed by the status of the call."""
+    shown = "\n".join(_content(item) for item in result.model_facing_content or result.content or ())
+    text = "\n".join(shown.split("\n")[:PREVIEW_LINES])[:PREVIEW_CHARS]
+    body = Text(text or "nothing", style="" if text else "dim")
+    if omitted := len(shown) - len(text):
+        body.append(f"\n… {omitted:,} more characters", style="dim")
+    return Panel(
+        body,
+        title=Text(result.status.value, style=f"bold {status_style(result.status)}"),
+        subtitle="what the model read",
+        title_align="left",
+        subtitle_align="left",
+        border_style=status_style(result.status),
+    )
+
+
+def _content(item: ContentItem) -> str:
+    return printable_lines(item.text) if item.text is not None else compact_json(to_json(item))
+
+
+def result_table(result: ToolResult) -> Table:
+    """Return the error of a result, and whether values were redacted; no rows if there is neither."""
+    return fields_table(_result_fields(result))
+
+
+def _result_fields(result: ToolResult) -> Iterator[tuple[str, str | None]]:
+    if (error := result.error) is not None:
+        code = f" ({error.error_code})" if error.error_code else ""
+        yield "error", error.error_class.value + code
+        yield "in phase", error.phase or None
+        yield "what helps", error.recoverability.value if error.recoverability else None
+        if error.retry is not None:
+            yield "retry", ", ".join(f"{name} {_yes_or_no(value)}" for name, value in to_json(error.retry).items())
+    if result.redaction_state and result.redaction_state != "none":
+        yield "redaction", result.redaction_state.value
+    yield "stopped by", result.abort_reason.value if result.abort_reason else None
+
+
+def _yes_or_no(value: object) -> str:
+    return "yes" if value is True else "no" if value is False else str(value)
+
+
+def persistence_table(decisions: Sequence[ResultPersistence]) -> Table:
+    """Return where the bytes of the result were stored, and why."""
+    return fields_table(field for decision in decisions for field in _persistence_fields(decision))
+
+
+def _persistence_fields(decision: ResultPersistence) -> Iterator[tuple[str, str | None]]:
+    ref, whole, preview = decision.persisted_ref, decision.original_size_bytes, decision.preview_size_bytes
+    yield "strategy", decision.strategy.value
+    yield "because", decision.reason
+    yield "limit", compact_json(decision.threshold) if decision.threshold else None
+    yield "whole", None if whole is None else f"{whole:,} bytes"
+    yield "preview", None if preview is None else f"{preview:,} bytes"
+    if ref is not None:
+        yield "payload", ref.uri or ref.id
+        yield "digest", None if (ref.uri or "").endswith(ref.digest or "?") else ref.digest
+        yield "expires", ref.expires_at

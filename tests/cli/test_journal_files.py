@@ -1,0 +1,209 @@
+"""`agenttool export`, `backup` and `retain`: commands about the whole journal."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from agenttool.journal.steps import STEPS
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.testing.contracts.story import story_of
+
+
+def test_what_is_exported_is_valid(run, journal, tmp_path):
+    outcome = run("export", "--out", "records.jsonl")
+    assert (outcome.exit_code, outcome.stdout) == (0, "")
+    assert run("validate", "records.jsonl").exit_code == 0
+    records = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
+    kinds = {each["record_type"] for each in records}
+    assert kinds == {
+        "tool_event",
+        "tool_hook",
+        "tool_input_mutation",
+        "tool_invocation",
+        "tool_permission_decision",
+        "tool_progress",
+        "tool_result",
+        "tool_result_persistence",
+        "tool_surface",
+    }
+    calls = [each["invocation_id"] for each in records if each["record_type"] == "tool_invocation"]
+    assert len(calls) == len(set(calls))
+    assert set(calls) > set(journal.values())
+
+
+@pytest.mark.usefixtures("journal")
+def test_the_standard_output_gets_the_same_as_a_file(run, tmp_path):
+    run("export", "--out", "records.jsonl")
+    assert run("export").stdout == (tmp_path / "records.jsonl").read_text()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["agenttool.db", "records.jsonl"]
+
+
+@pytest.mark.usefixtures("journal")
+def test_an_unwritable_target_is_reported_and_no_file_is_left(run, tmp_path):
+    outcome = run("export", "--out", "gone/records.jsonl")
+    assert outcome.exit_code == 2
+    assert "gone/records.jsonl" in outcome.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["agenttool.db"]
+
+
+async def _fill(path, numbers, cut=None):
+    store = SqliteStore.open(path, steps=STEPS)
+    for number in numbers:
+        for fact in story_of(number):
+            store.log.append(fact)
+            if cut is not None:  # what is written together goes together
+                await store.log.settle()
+        if number % 5000 == 0:
+            await store.log.settle()
+    await store.log.settle()
+    if cut is not None:
+        await store.log.let_go(cut)
+    await store.close()
+
+
+def test_a_call_whose_first_facts_were_deleted_is_exported_once(run, tmp_path):
+    path = tmp_path / "cut.db"
+    facts = story_of(2)
+    asyncio.run(_fill(path, range(1, 4), cut=facts[2].at_ns))
+    records = [json.loads(line) for line in run("export", "--store", path).stdout.splitlines()]
+    calls = [each["invocation_id"] for each in records if each["record_type"] == "tool_invocation"]
+    assert calls == [facts[0].invocation_id, story_of(3)[0].invocation_id]
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_journal(tmp_path):
+    def peak(count):
+        path = tmp_path / f"{count}.db"
+        asyncio.run(_fill(path, range(1, count + 1)))
+        code = (
+            "import resource, sys; from agenttool.cli.main import app\n"
+            "app(sys.argv[1:], standalone_mode=False)\n"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)"
+        )
+        words = [sys.executable, "-c", code, "export", "--store", str(path), "--out", str(tmp_path / "out.jsonl")]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        return int(done.stderr)
+
+    small, large = peak(200), peak(8000)
+    assert large < small * 1.25
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_closed_standard_output_is_reported(tmp_path):
+    words = f'"{sys.executable}" -m agenttool export >&-'
+    outcome = subprocess.run(["sh", "-c", words], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert outcome.returncode == 2
+    assert outcome.stderr == "the standard output is closed; leave it open, or name a file with --out\n"
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_copy_holds_all_that_the_journal_holds(run, tmp_path):
+    told = json.loads(run("backup", "copy.db", "--json").stdout)
+    assert told["bytes"] == (tmp_path / "copy.db").stat().st_size
+    assert run("log", "--store", "copy.db").stdout == run("log").stdout
+    head = told["head"]
+    assert run("verify", "--store", "copy.db", "--head", f"{head['position']}:{head['hash']}").exit_code == 0
+    assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("journal")
+def test_an_existing_file_is_not_overwritten(run, tmp_path):
+    (tmp_path / "copy.db").write_text("mine")
+    outcome = run("backup", "copy.db")
+    assert outcome.exit_code == 2
+    assert "copy.db" in outcome.stderr
+    assert (tmp_path / "copy.db").read_text() == "mine"
+
+
+@pytest.mark.parametrize("target", [".", "..", "/"])
+@pytest.mark.usefixtures("journal")
+def test_a_folder_is_rejected_as_the_target_of_a_copy(run, target):
+    done = run("backup", target)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "is there already; give the copy another name" in done.stderr
+
+
+@pytest.mark.usefixtures("journal")
+def test_payloads_are_copied_with_the_journal(run, day, tmp_path):
+    shutil.copytree(f"{day[0]}-payloads", tmp_path / "agenttool.db-payloads")
+    told = json.loads(run("backup", "copy.db", "--json").stdout)
+    assert told["payloads"] > 0
+    assert "1 checked" in run("verify", "--store", "copy.db").stdout
+
+
+@pytest.mark.usefixtures("journal")
+def test_a_journal_whose_payloads_cannot_be_copied_is_not_copied(run, day, tmp_path):
+    shutil.copytree(f"{day[0]}-payloads", tmp_path / "agenttool.db-payloads")
+    (tmp_path / "copy.db-payloads").write_text("a file")
+    outcome = run("backup", "copy.db")
+    assert outcome.exit_code == 2
+    assert "copy.db-payloads" in outcome.stderr
+    assert not (tmp_path / "copy.db").exists()
+
+
+@pytest.fixture
+def payloads(day, journal, tmp_path):
+    return shutil.copytree(f"{day[0]}-payloads", tmp_path / "agenttool.db-payloads")
+
+
+@pytest.mark.usefixtures("payloads")
+def test_old_data_is_deleted_and_the_rest_verifies(run, journal):
+    head = json.loads(run("verify", "--json").stdout)["head"]
+    told = json.loads(run("retain", "--payloads", "0", "--journal", "0", "--json").stdout)
+    assert told["payloads"] > 0
+    assert told["facts_up_to"] == head["position"]
+    outcome = run("verify", "--head", f"{head['position']}:{head['hash']}")
+    assert json.loads(run("verify", "--json").stdout)["anchor"]["position"] == told["facts_up_to"]
+    assert f"from {told['facts_up_to'] + 1:,} on: retention deleted older ones" in outcome.stdout
+    assert outcome.exit_code == 0, "an older head is good as long as its place is the anchor"
+    assert run("show", journal["plain"]).exit_code != 0
+
+
+@pytest.mark.usefixtures("payloads")
+def test_a_result_whose_payload_was_deleted_is_shown_as_before(run, journal):
+    before = run("show", journal["large"]).stdout
+    assert run("retain", "--payloads", "0").stdout.endswith("payloads; no facts are deleted\n")
+    assert run("show", journal["large"]).stdout == before
+    assert "1 missing" in run("verify").stdout
+
+
+@pytest.mark.usefixtures("payloads")
+def test_recent_data_is_not_deleted(run):
+    before = run("export").stdout
+    assert json.loads(run("retain", "--payloads", "1", "--journal", "1", "--json").stdout) == {
+        "payloads": 0,
+        "facts_up_to": 0,
+    }
+    assert run("export").stdout == before
+
+
+@pytest.mark.usefixtures("payloads")
+def test_options_override_the_retention_of_the_settings(run, tmp_path):
+    settings = tmp_path / "agenttool.toml"
+    settings.write_text('[store]\nurl = "sqlite:agenttool.db"\npayload_days = 0\njournal_days = 400\n')
+    told = json.loads(run("retain", "--payloads", "3", "--json").stdout)
+    assert told == {"payloads": 0, "facts_up_to": 0}
+    assert json.loads(run("retain", "--json").stdout)["payloads"] > 0
+    settings.write_text('[store]\nurl = "sqlite:agenttool.db"\npayload_days = "many"\n')
+    outcome = run("retain")
+    assert outcome.exit_code == 2
+    assert "agenttool.toml:3: payload_days must be a number of days" in " ".join(outcome.stderr.split())
+
+
+@pytest.mark.usefixtures("journal")
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "no retention is given"),
+        (["--store", "gone.db", "--journal", "1"], "gone.db"),
+        (["--journal", "-1"], "--journal"),
+    ],
+)
+def test_retention_without_days_or_journal_is_rejected(run, words, told):
+    outcome = run("retain", *words)
+    assert outcome.exit_code == 2
+    assert told in outcome.stderr
