@@ -10,6 +10,7 @@ from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject, Part
 
 _encoder = msgspec.json.Encoder()
+_encode = _encoder.encode
 _sorted_encoder = msgspec.json.Encoder(order="deterministic")
 _decode = msgspec.json.Decoder(JsonObject).decode
 _decode_any: Callable[[bytes], Json] = msgspec.json.Decoder().decode
@@ -42,7 +43,10 @@ def json_bytes(value: Json) -> bytes:
     Raises:
         RecordError: it holds something that JSON cannot say, or is nested too deeply; the pointer says where.
     """
-    written = _written(_encoder, value)
+    try:
+        written = _encode(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _unwritable(error) from error
     # The library writes NaN as null, bytes as base64 and sets as arrays; such a value does not read back as itself.
     if not (len(written) > _LARGE and _is_flat(value)) and _decode_any(written) != value:
         _refuse_strangers(value)
@@ -69,7 +73,11 @@ def _written(encoder: msgspec.json.Encoder, value: object) -> bytes:
     try:
         return encoder.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise RecordError(f"not a JSON value: {error}; {_INSTEAD}") from error
+        raise _unwritable(error) from error
+
+
+def _unwritable(error: Exception) -> RecordError:
+    return RecordError(f"not a JSON value: {error}; {_INSTEAD}")
 
 
 _INSTEAD = "use objects, arrays, text, numbers, booleans and null"

@@ -1,6 +1,7 @@
 """A call before its first phase: what was asked for is written down, and what is wrong with it is kept for later."""
 
 from agenttool.catalog.surfaces import Surfaces, why_lost
+from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
 from agenttool.pipeline.asked import flaw_of_refs, spelled
 from agenttool.pipeline.call import Call
@@ -22,8 +23,8 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
     """Make the call that somebody asks for; it cannot fail, because a call that makes no sense has a result, too."""
     fault = None
     try:
-        if type(arguments) is bytes:
-            written = arguments
+        if type(arguments) is dict:
+            written = json_bytes(arguments)
         else:
             written = arguments.encode() if type(arguments) is str else spelled(arguments)
     except (RecordError, UnicodeError) as error:

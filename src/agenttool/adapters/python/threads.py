@@ -1,4 +1,4 @@
-"""Work that blocks, each in a thread of its own."""
+"""Run blocking functions in threads that are reused, and never wait for one that hangs."""
 
 import asyncio
 import contextvars
@@ -6,43 +6,79 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 
 from agenttool.errors import ToolFailure, words_of
 from agenttool.ports.executor import Job
 from agenttool.records import ErrorClass, Phase, Recoverability, RetryGuidance, ToolError
 
 MAX_LEFT_BEHIND = 32
-"""How many threads of one tool may go on after their calls have ended, before the tool is not started any more."""
+"""How many runs of one tool may still block a thread after their calls have ended, before the tool is refused."""
+
+IDLE_S = 10.0
+"""How long a thread waits for the next run before it ends."""
 
 _Outcome = tuple[object, BaseException | None]
 
 
+class _Worker(threading.Thread):
+    """A thread that runs one function after another."""
+
+    def __init__(self) -> None:
+        super().__init__(name="agenttool-tool", daemon=True)
+        self.runs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    def run(self) -> None:
+        while True:
+            try:
+                self.runs.get(timeout=IDLE_S)()
+            except Empty:
+                with suppress(ValueError):
+                    _idle.remove(self)
+                    return
+                # A run was assigned to this thread at the moment in which it gave up waiting.
+
+
+_idle: list[_Worker] = []
+"""Threads without a run, the last used at the end. Appending, popping and removing are atomic."""
+
+
+def _assign(run: Callable[[], None]) -> None:
+    """Run a function in an idle thread, or in a new one: a run that hangs delays no other."""
+    try:
+        worker = _idle.pop()
+    except IndexError:
+        worker = _Worker()
+        worker.start()
+    worker.runs.put(run)
+
+
 class LeftBehind:
-    """The threads of one tool that go on although their calls have ended: nobody can stop a thread."""
+    """The runs of one tool that still block a thread although their calls have ended. A thread cannot be stopped."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._threads: list[threading.Thread] = []
+        self._runs: list[asyncio.Future[None]] = []
 
-    def add(self, thread: threading.Thread) -> None:
-        """Leave one more behind."""
-        self._threads.append(thread)
+    def add(self, ended: "asyncio.Future[None]") -> None:
+        """Count one more, until `ended` is done."""
+        self._runs.append(ended)
 
     def refuse_more(self) -> None:
-        """End a call before it begins if too many before it still hang: whatever they wait for is not there.
+        """Refuse to start the tool if too many earlier runs still hang.
 
         Raises:
             ToolFailure: dependency_unavailable.
         """
-        self._threads = [each for each in self._threads if each.is_alive()]
-        if len(self._threads) >= MAX_LEFT_BEHIND:
-            told = f"{len(self._threads)} earlier calls still hang in their threads; wait until they end, or restart"
+        self._runs = [each for each in self._runs if not each.done()]
+        if len(self._runs) >= MAX_LEFT_BEHIND:
+            message = f"{len(self._runs)} earlier calls still hang in their threads; wait until they end, or restart"
             raise ToolFailure(
                 ToolError(
                     error_class=ErrorClass.DEPENDENCY_UNAVAILABLE,
                     error_code="threads_left_behind",
                     phase=Phase.EXECUTE,
-                    message=told,
+                    message=message,
                     recoverability=Recoverability.RETRYABLE,
                     retry=RetryGuidance(safe=True, arguments_must_change=False),
                 )
@@ -50,12 +86,10 @@ class LeftBehind:
 
 
 async def in_thread(function: Callable[[], object], left_behind: LeftBehind, job: Job | None = None) -> object:
-    """Run in a thread of its own; a thread cannot be stopped, so on cancellation it is left to notice the signal.
-
-    No pool: a few threads that hang would stop every other tool, and the end of the program with them.
+    """Run a function in a thread. On cancellation the thread is left to notice the signal.
 
     Raises:
-        ToolFailure: dependency_unavailable, if too many threads of this tool were left behind.
+        ToolFailure: dependency_unavailable, if too many runs of this tool were left behind.
     """
     left_behind.refuse_more()
     loop = asyncio.get_running_loop()
@@ -69,16 +103,16 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind, job
             outcome = work(), None
         except BaseException as error:  # noqa: BLE001 -- whatever a tool raises in its thread is its outcome
             outcome = None, error
-        with suppress(RuntimeError):  # the loop is gone: nobody waits any more
+        _idle.append(threading.current_thread())  # pyright: ignore[reportArgumentType] -- runs in a `_Worker` only
+        with suppress(RuntimeError):  # the loop is closed: no caller waits
             loop.call_soon_threadsafe(_settle, done, ended, outcome)
 
-    thread = threading.Thread(target=run, name="agenttool-tool", daemon=True)
-    thread.start()
+    _assign(run)
     try:
         value, error = await done
     finally:
         if not done.done() or done.cancelled():
-            left_behind.add(thread)
+            left_behind.add(ended)
             if job is not None:
                 job.goes_on(ended)
     if error is not None:
@@ -93,7 +127,7 @@ def _settle(done: "asyncio.Future[_Outcome]", ended: "asyncio.Future[None]", out
 
 
 def _own(error: BaseException) -> BaseException:
-    """Tell an exception as the tool's own: nobody interrupts or cancels a thread, whatever it raises."""
+    """Return an exception as the tool's own: no one interrupts or cancels a thread, whatever it raises."""
     if isinstance(error, Exception | SystemExit) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {words_of(error)}")

@@ -58,10 +58,12 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
 
 def release(call: Call) -> None:
     """Give the turns back, once nothing of the call runs any more."""
-    if call.goes_on_until is None:
-        _leave(call)
-    else:
+    if call.goes_on_until is not None:
         outlast(call, lambda: _leave(call))
+    elif call.gate is None and call.turn is not None:
+        call.core.gate.leave(call.turn)
+    else:
+        _leave(call)
 
 
 async def give_way(call: Call) -> None:
