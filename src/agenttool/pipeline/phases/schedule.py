@@ -61,7 +61,7 @@ def release(call: Call) -> None:
     if call.goes_on_until is not None:
         outlast(call, lambda: _leave(call))
     elif call.gate is None and call.turn is not None:
-        call.core.gate.leave(call.turn)
+        call.core.gate.release(call.turn)
     else:
         _leave(call)
 
