@@ -55,6 +55,7 @@ class Batch:
         places = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
         for call in self.calls:
             call.leaves_in_order = delivery.results_in_order
+            call.has_full_end = call.has_full_end or call.leaves_in_order
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._start_all(group, places, outlet))

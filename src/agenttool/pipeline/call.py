@@ -61,6 +61,8 @@ class Call(Live, eq=False):
     """One call on its way. It is also the `Job` that its executor is handed.
 
     Attributes:
+        has_full_end: its end is more than its result: it changed its input or the context, made calls, was held or
+            asked to stop, or its result leaves a batch in order.
         unwritten: the last step that is not in the journal yet. Steps that follow one another without a wait are
             written together: a call that was admitted, allowed and started is one fact.
         verdict: the standing verdict that allowed it, as long as that is not written.
@@ -139,6 +141,7 @@ class Call(Live, eq=False):
     hints: tuple[HookVote, ...] = ()
     opinions: tuple[ExternalVote, ...] = ()
     hook_context: tuple[JsonObject, ...] = ()
+    has_full_end: bool = False
     unwritten: Step | None = None
     verdict: Verdict | None = None
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- there before any tool sees it
@@ -190,6 +193,7 @@ class Call(Live, eq=False):
     def next_mutation(self) -> MutationId:
         """Name the next change of this call's input."""
         self.mutations += 1
+        self.has_full_end = True
         return self.mutation_refs()[-1]
 
     def mutation_refs(self) -> tuple[MutationId, ...]:
@@ -263,6 +267,7 @@ class Call(Live, eq=False):
 
     def change_context(self, changes: JsonObject) -> None:
         """Remember what the tool wants to change; what becomes of it is decided when it has ended."""
+        self.has_full_end = True
         self.wanted_changes = {**(self.wanted_changes or {}), **parse_object(json_bytes(changes))}
 
     @property

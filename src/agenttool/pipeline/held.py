@@ -130,7 +130,7 @@ def _held(call: Call, call_input: JsonObject, question: Question | None) -> Held
     tool, asked = call.tool, call.request
     if tool is None or call.status is None:
         return None
-    call.is_held = True
+    call.is_held = call.has_full_end = True
     reach = None if call.surface is None else call.surface.reach
     return Held(
         name=asked.name,

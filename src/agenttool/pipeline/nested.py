@@ -1,11 +1,21 @@
 """Calls that a tool makes while it runs: on its surface, under its rules, and stopped with it."""
 
+from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Request
 from agenttool.pipeline.run import run_call
-from agenttool.records import InvocationId, JsonObject, ToolResult
+from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolResult
+
+MAX_DEPTH = 16
+"""How many calls may be nested; a tool that calls itself without an end is stopped here."""
+
+TOO_DEEP = Unresolved(
+    error_class=ErrorClass.BLOCKED_TOOL,
+    code="nested_too_deep",
+    message=f"more than {MAX_DEPTH} calls led to this one; end the recursion",
+)
 
 
 async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResult:
@@ -15,6 +25,7 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         spelled = json_bytes(arguments)
     except (RecordError, UnicodeError) as error:
         spelled, fault = b"null", str(error)
+    is_allowed = parent.depth < MAX_DEPTH
     unique = parent.core.ids.unique()
     asked = parent.request
     call = Call(
@@ -26,15 +37,17 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
             actor_ref=asked.actor_ref,
             parent_invocation_id=parent.invocation_id,
         ),
-        parent.surface,
+        parent.surface if is_allowed else None,
         unique,
         InvocationId("inv_" + unique),
         fault,
         parent,
         depth=parent.depth + 1,
+        lost=None if is_allowed else TOO_DEEP,
     )
     if parent.abort_reason is not None:
         call.abort_reason = parent.abort_reason
+    parent.has_full_end = True
     parent.flush()  # the journal has the parent's start before any step of this call
     children = parent.children = parent.children if parent.children is not None else {}
     children[call.invocation_id] = call

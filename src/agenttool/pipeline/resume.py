@@ -67,6 +67,7 @@ def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None)
         opened.invocation_id,
         tool=tool,
         is_held=True,
+        has_full_end=True,
         phase=Phase.EXECUTE if opened.kind in _AT_WORK else Phase.PERMISSION,
         is_detached=True,
     )

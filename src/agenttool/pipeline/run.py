@@ -65,13 +65,14 @@ async def attempt(call: Call) -> Mapped:
     if call.abort_reason is not None:
         refuse_if_stopped(call)
     call_input = parse_schema(call, tool)  # 2
-    if tool.has_checks:
-        validate_values(call, tool, call_input)  # 3
-    if tool.has_normal_form:
-        call_input = prepare_observable_input(call, tool, call_input)  # 4
-    if tool.has_pre_hooks:
-        call_input = await pre_hooks(call, tool, call_input)  # 5
-        refuse_if_stopped(call)
+    if tool.prepares_input:
+        if tool.has_checks:
+            validate_values(call, tool, call_input)  # 3
+        if tool.has_normal_form:
+            call_input = prepare_observable_input(call, tool, call_input)  # 4
+        if tool.has_pre_hooks:
+            call_input = await pre_hooks(call, tool, call_input)  # 5
+            refuse_if_stopped(call)
     if not is_allowed_outright(call, tool, call_input):
         call_input = await permission(call, tool, call_input)  # 6
         refuse_if_stopped(call)

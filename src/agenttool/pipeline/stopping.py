@@ -29,6 +29,7 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
     """
     if call.result is not None:
         return False
+    call.has_full_end = True
     if call.cancellation is None:
         failure = _why_not(call)
         call.cancellation = Cancellation(

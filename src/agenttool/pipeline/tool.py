@@ -46,6 +46,7 @@ class Tool:
     Attributes:
         read_typed: reads and checks an input of plain values at once; none if only the schema can check it.
         is_judged_by_call: a hook or a classifier has a say about each call, besides the rules.
+        prepares_input: one of the phases 3 to 5 has something to do.
         has_checks: phase 3 has something to do.
         has_normal_form: phase 4 has something to do.
         has_common_start: its calls share their scheduling facts and hide no field, so that the journal can hold the
@@ -82,6 +83,7 @@ class Tool:
     mapping: MappingPlan
     persistence: PersistencePolicy
     read_typed: TypedReader | None
+    prepares_input: bool
     has_checks: bool
     has_normal_form: bool
     has_common_start: bool
@@ -154,6 +156,9 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     repeatability = repeatability_of(profile, idempotent=profile.supports_retries)
     own = None if declared.rate_limit is None else TokenBucket(declared.rate_limit)
     buckets = tuple(each for each in (own, source) if each is not None)
+    has_checks = declared.check_values is not None or declared.preflight is not None
+    has_normal_form = bool(contract.defaults) or declared.normalize is not None
+    has_pre_hooks = bool(its_hooks.at(HookEvent.PRE_TOOL_USE))
     return Tool(
         entry=entry,
         tool_id=entry.tool_id,
@@ -188,8 +193,9 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         ),
         persistence=persistence,
         read_typed=None if contract.internal_only_fields else typed_reader(model_schema),
-        has_checks=declared.check_values is not None or declared.preflight is not None,
-        has_normal_form=bool(contract.defaults) or declared.normalize is not None,
+        prepares_input=has_checks or has_normal_form or has_pre_hooks,
+        has_checks=has_checks,
+        has_normal_form=has_normal_form,
         has_common_start=redactor is None and safety.static is not None,
         is_judged_by_call=bool(
             subject.computed
@@ -198,7 +204,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         ),
         needs_run_loop=repeatability.supports_retries or bool(buckets) or declared.later is not None,
         has_effects=interface.is_read_only is not True,
-        has_pre_hooks=bool(its_hooks.at(HookEvent.PRE_TOOL_USE)),
+        has_pre_hooks=has_pre_hooks,
         has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
         inline_below=-1 if its_hooks.at(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,
         later=declared.later,

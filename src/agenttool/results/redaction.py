@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 from typing import TypeVar, cast
 from urllib.parse import quote, quote_plus
 
@@ -215,15 +216,26 @@ def _moved_markers(after: Json, shown: Json, steps: tuple[str | int, ...]) -> It
 
 
 class Scrubber:
-    """Masks the secrets of one call, in clear and as written in URLs, JSON, base64 and Python."""
+    """Masks the secrets of one call, in clear and as written in URLs, JSON, base64 and Python.
+
+    The spellings are computed for the first text that is long enough to hold one: most results are not.
+    """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        """Compile the secrets; see `compile_scrubber`."""
+        """Take the secrets; see `compile_scrubber`."""
         self.secrets = frozenset(secrets)
+        # A part of longer base64 data may leave out two characters of the secret's own.
+        self._shortest = min((min(len(each), len(each) * 4 // 3 - 2) for each in self.secrets), default=0)
+
+    @cached_property
+    def _spellings(self) -> list[str]:
         spellings = {each for secret in self.secrets for each in _spellings(secret)}
         # The longest first, so that no part of a longer spelling remains.
-        self._spellings = sorted(spellings, key=lambda each: (-len(each), each))
-        self._masks = [(each.encode(), b"*" * len(each.encode())) for each in self._spellings]
+        return sorted(spellings, key=lambda each: (-len(each), each))
+
+    @cached_property
+    def _masks(self) -> list[tuple[bytes, bytes]]:
+        return [(each.encode(), b"*" * len(each.encode())) for each in self._spellings]
 
     def merged_with(self, other: "Scrubber | None") -> "Scrubber":
         """Return a scrubber for the secrets of both."""
@@ -231,6 +243,8 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         """Mask every secret in a text; return the same object if there is none."""
+        if len(text) < self._shortest:
+            return text
         for spelling in self._spellings:
             if spelling in text:
                 text = text.replace(spelling, MARKER)

@@ -35,15 +35,7 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
     call.phase = _PHASE
     core = call.core
     try:
-        if (
-            result.error is not None
-            or call.mutations
-            or call.children
-            or call.cancellation is not None
-            or call.wanted_changes is not None
-            or call.is_held
-            or call.leaves_in_order
-        ):
+        if result.error is not None or call.has_full_end:
             result = _record_full_end(call, result)
         elif call.unwritten is _LAUNCHED and call.verdict is not None and call.facts is not None:
             call.result = result

@@ -7,20 +7,12 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.tool import Tool
-from agenttool.records import ErrorClass, NextAction, Phase, replace, unresolved_tool
+from agenttool.ports.calls import AS_IT_IS
+from agenttool.records import NextAction, Phase, replace, unresolved_tool
 from agenttool.results.failure import guided
 from agenttool.results.redaction import compile_redactor
 
 _PHASE = Phase.RESOLVE_TOOL
-
-MAX_DEPTH = 16
-"""How many calls may lead to one another; a tool that calls itself ends here."""
-
-TOO_DEEP = Unresolved(
-    error_class=ErrorClass.BLOCKED_TOOL,
-    code="nested_too_deep",
-    message=f"more than {MAX_DEPTH} calls led to this one; end the recursion",
-)
 
 _NAMES_ONLY = compile_redactor(["*"])
 """A call without a tool has no list of sensitive fields, so that any of its values may be one."""
@@ -36,7 +28,7 @@ def resolve_tool(call: Call) -> Tool:
     if surface is None:
         raise _unresolved(call, call.lost or NO_SURFACE)
     found = surface.entries[call.request.name]
-    if found is None or call.depth > MAX_DEPTH or call.shown.unseen:
+    if found is None or call.shown is not AS_IT_IS:
         found = _look_up(call, surface)
     call.tool = tool = call.core.tools[found]
     call.tool_id = tool.tool_id
@@ -51,8 +43,6 @@ def _look_up(call: Call, surface: Surface) -> Entry:
     Raises:
         ToolFailure: unknown_tool, blocked_tool, schema_not_loaded.
     """
-    if call.depth > MAX_DEPTH:
-        raise _unresolved(call, TOO_DEEP)
     found = surface.entries[call.request.name] or surface.resolve(call.request.name, call.shown.known_as)
     unseen = call.shown.unseen
     if unseen and not isinstance(found, Unresolved) and found.tool_id in unseen:
