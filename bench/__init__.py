@@ -1,1 +1,1 @@
-"""Measurements: every figure is a ratio beside a peer in the same run."""
+"""Benchmarks that compare agenttool with other libraries in one run."""

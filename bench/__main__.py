@@ -1,4 +1,4 @@
-"""Run the measurements and print them; `python -m bench NAME…` runs some of them."""
+"""Run the benchmarks and print the figures; `python -m bench NAME…` runs some of them."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.figure import SCALES, Absent, Figure
-from bench.settings import Settings
+from bench.harness import Settings
 
 BENCHES = (
     "records",
@@ -20,24 +20,24 @@ BENCHES = (
     "journal",
     "durable",
     "calls",
-    "crowd",
+    "concurrency",
     "batch",
     "search",
-    "meaning",
+    "semantic_search",
     "surfaces",
     "opening",
     "quality",
     "rap",
 )
-ON_DEMAND = ("phases", "long")
+ON_DEMAND = ("phases", "long_log")
 REPORT = Path("build/bench.json")
 WIDTH = 140
-"""How wide the table is where no terminal says."""
+"""Width of the table if the output is no terminal."""
 
 
 def main() -> None:
-    """Measure, show, and keep the figures."""
-    names, settings = _asked()
+    """Run the benchmarks, print the figures and write them to a file."""
+    names, settings = _arguments()
     console = Console(width=None if sys.stdout.isatty() else WIDTH)
     figures: list[Figure | Absent] = []
     for name in names:
@@ -48,27 +48,25 @@ def main() -> None:
     REPORT.write_text(json.dumps([asdict(figure) for figure in figures], indent=2, ensure_ascii=False) + "\n")
     missed = sum(not figure.holds for figure in figures if isinstance(figure, Figure))
     absent = sum(isinstance(figure, Absent) for figure in figures)
-    console.print(
-        f"[dim]written to {REPORT}; a miss is told, not hidden: {missed} missed, {absent} could not be measured[/]"
-    )
+    console.print(f"[dim]written to {REPORT}; {missed} limits missed, {absent} figures not measured[/]")
 
 
-def _asked() -> tuple[Sequence[str], Settings]:
+def _arguments() -> tuple[Sequence[str], Settings]:
     known = (*BENCHES, *ON_DEMAND)
     parser = ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}")
-    parser.add_argument("--quick", action="store_true", help="measure calls for seconds, not for a minute")
-    parser.add_argument("--million", action="store_true", help="let a million calls wait, which takes some minutes")
+    parser.add_argument("--quick", action="store_true", help="run fewer rounds")
+    parser.add_argument("--million", action="store_true", help="measure a million waiting calls, which takes minutes")
     parser.add_argument("--source", type=Path, default=Path(), help="the checkout whose src is measured as ours")
-    asked = parser.parse_args()
-    strangers = [name for name in asked.names if name not in known]
-    if strangers:
-        parser.error(f"nothing is measured under {strangers[0]!r}; use {', '.join(known)}")
-    return asked.names or BENCHES, Settings(quick=asked.quick, million=asked.million, source=asked.source)
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in known]
+    if unknown:
+        parser.error(f"unknown benchmark {unknown[0]!r}; use one of {', '.join(known)}")
+    return given.names or BENCHES, Settings(quick=given.quick, million=given.million, source=given.source)
 
 
 def _table(figures: Sequence[Figure | Absent]) -> Table:
-    table = Table("measured", "ours", "peer", "", "ratio", "wanted", "", title="medians of one run on this machine")
+    table = Table("measured", "ours", "peer", "", "ratio", "limit", "", title="medians of one run on this machine")
     for figure in figures:
         if isinstance(figure, Absent):
             table.add_row(figure.name, "", "", figure.peer_name, "", f"[yellow]not measured: {figure.reason}[/]", "")

@@ -1,21 +1,19 @@
-"""A batch of reads and writes that lock accounts: how near its end comes to the earliest that is possible."""
+"""A batch of reads and writes that lock accounts: its duration beside the earliest possible end."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 from math import ceil
 
-from bench.contest import worker
-from bench.contestants.workload import AT_ONCE, READS, WORK_S, WRITES, Access, accesses
-from bench.environments import Missing
-from bench.figure import Absent, Figure, limited, paired
-from bench.settings import Settings
+from bench.contestants.batch import AT_ONCE, READS, WORK_S, WRITES, Access, accesses
+from bench.figure import Absent, Figure, compare_rounds, with_max_ratio
+from bench.harness import Missing, Settings, worker
 
 _NAME = f"{READS:,} reads, {WRITES} writes, {AT_ONCE} at once"
 _BOUND, _FLOOR = "the earliest possible end", "a bare semaphore, no locks"
 
 
 def measure(settings: Settings) -> list[Figure | Absent]:
-    """Run the batch again and again, and by turns as many sleeps under a bare semaphore."""
+    """Alternate between the batch and the same number of sleeps under a semaphore."""
     ours: list[float] = []
     floor: list[float] = []
     try:
@@ -27,16 +25,16 @@ def measure(settings: Settings) -> list[Figure | Absent]:
         return [Absent(name=_NAME, peer_name=_BOUND, reason=str(error))]
     bound = [earliest_end(accesses())] * len(ours)
     return [
-        limited(paired(_NAME, ours, bound, peer_name=_BOUND, unit="ms"), at_most=1.1),
-        paired(_NAME, ours, floor, peer_name=_FLOOR, unit="ms"),
+        with_max_ratio(compare_rounds(_NAME, ours, bound, peer_name=_BOUND, unit="ms"), at_most=1.1),
+        compare_rounds(_NAME, ours, floor, peer_name=_FLOOR, unit="ms"),
     ]
 
 
 def earliest_end(calls: Sequence[Access]) -> float:
-    """Give a time that no schedule can beat under the gate's rules, if calls cost nothing but their work.
+    """Return the shortest possible duration under the scheduler's rules, if a call costs nothing but its work.
 
-    There are only so many places, so all calls need so many shifts; and conflicting calls run in the order in which
-    they came, so those of one account need a shift for each write and one for the reads between two writes.
+    At most `AT_ONCE` calls run at a time. Conflicting calls run in order, so the calls of one account need one step for
+    each write and one for the reads between two writes.
     """
     reads: defaultdict[str, int] = defaultdict(int)
     writes: defaultdict[str, int] = defaultdict(int)

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bench.contest import Entry, Times, run
 from bench.contestants.shapes import DURABLE, SHAPES, Shape
-from bench.figure import Absent, Figure, limited, paired
-from bench.settings import Settings
+from bench.figure import Absent, Figure, compare_rounds, with_max_ratio
+from bench.harness import Entry, Settings, Times, run
 
 
 class Pair(NamedTuple):
@@ -63,5 +62,5 @@ def _figure(pair: Pair, times: Times) -> Figure | Absent:
         if entry.contestant in times.missing:
             return Absent(name=pair.name, peer_name=pair.peer_name, reason=times.missing[entry.contestant])
     ours, peer = ([taken[pair.clock] for taken in times.of[entry]] for entry in (pair.ours, pair.peer))
-    figure = paired(pair.name, ours, peer, peer_name=pair.peer_name, unit="µs")
-    return figure if pair.at_most is None else limited(figure, at_most=pair.at_most)
+    figure = compare_rounds(pair.name, ours, peer, peer_name=pair.peer_name, unit="µs")
+    return figure if pair.at_most is None else with_max_ratio(figure, at_most=pair.at_most)

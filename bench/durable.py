@@ -1,24 +1,22 @@
-"""A governed call of a tool with effects, on disk before and after, beside calls that nobody governs or keeps.
+"""A durable call of a tool with effects, beside calls that are not governed or not stored.
 
-What counts here is the clock, because waiting for the disk is part of it.
+Times are wall-clock times, because they include the disk.
 """
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from bench.contest import worker
-from bench.environments import Missing
-from bench.figure import Absent, Figure, limited, paired
-from bench.settings import Settings
+from bench.figure import Absent, Figure, compare_rounds, with_max_ratio
+from bench.harness import Missing, Settings, worker
 
 CALLERS = 256
 WARM_UP = CALLERS * 40
-"""Enough for the file and its write-ahead log to have grown to the size they keep."""
+"""Enough for the file and its write-ahead log to reach their final size."""
 
 
 class Pair(NamedTuple):
-    """Ours beside a peer, with so many callers, and how many times its time we may take."""
+    """Our call beside a peer's with a number of callers, and the limit of our time over the peer's."""
 
     name: str
     peer: str
@@ -32,7 +30,7 @@ _PAIRS = (
     Pair(
         f"a governed durable call, {CALLERS} callers",
         "pydantic_ai_manager",
-        "pydantic-ai, nothing kept",
+        "pydantic-ai, nothing stored",
         CALLERS,
         CALLERS * 8,
         1,
@@ -42,7 +40,7 @@ _PAIRS = (
 
 
 def measure(settings: Settings) -> list[Figure | Absent]:
-    """Let both of a pair call by turns."""
+    """Measure both sides of each pair in alternation."""
     return [_figure(pair, settings) for pair in _PAIRS]
 
 
@@ -51,7 +49,9 @@ def _figure(pair: Pair, settings: Settings) -> Figure | Absent:
         ours, peer = _rounds(pair, settings)
     except Missing as error:
         return Absent(name=pair.name, peer_name=pair.peer_name, reason=str(error))
-    return limited(paired(pair.name, ours, peer, peer_name=pair.peer_name, unit="µs"), at_most=pair.at_most)
+    return with_max_ratio(
+        compare_rounds(pair.name, ours, peer, peer_name=pair.peer_name, unit="µs"), at_most=pair.at_most
+    )
 
 
 def _rounds(pair: Pair, settings: Settings) -> tuple[Sequence[float], Sequence[float]]:

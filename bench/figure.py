@@ -1,4 +1,4 @@
-"""One measured figure, and the way to measure two things fairly on a noisy machine."""
+"""Figures, and side-by-side timing on a noisy machine."""
 
 import gc
 import statistics
@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 
 ROUNDS = 31
 SCALES = {"µs": 1e6, "ms": 1e3, "s": 1.0, "MB": 1e-6, "kB": 1e-3, "%": 100.0}
-"""From seconds, bytes or shares, in which figures are kept, to the units in which they are shown."""
+"""Factors from seconds, bytes or fractions to the displayed units."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """Our time beside a peer's in one run. `ratio` is peer over us unless `want` is a limit on us over the peer."""
+    """Our value beside a peer's in one run. `ratio` is ours over the peer's, or the inverse where we must be faster."""
 
     name: str
     ours: float
@@ -27,7 +27,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Absent:
-    """A figure that could not be taken, and why; it is told, so that a peer is not dropped in silence."""
+    """A figure that could not be measured, and why; it is printed too."""
 
     name: str
     peer_name: str
@@ -35,27 +35,27 @@ class Absent:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Take the time of one run, starting from a clean heap."""
+    """Return the duration of one run after a garbage collection."""
     gc.collect()
     start = time.perf_counter()
-    kept = work()
+    result = work()
     elapsed = time.perf_counter() - start
-    del kept
+    del result
     return elapsed
 
 
 def side_by_side(
     ours: Callable[[], object], peer: Callable[[], object], *, rounds: int = ROUNDS
 ) -> tuple[float, float]:
-    """Run both in turn, round after round, and give the median of each: noise meets both alike."""
+    """Alternate between both and return the median of each, so that noise affects both alike."""
     pairs = [(seconds(ours), seconds(peer)) for _ in range(rounds)]
     return statistics.median(pair[0] for pair in pairs), statistics.median(pair[1] for pair in pairs)
 
 
-def faster(
+def require_faster(
     name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str, at_least: float
 ) -> Figure:
-    """Make a figure that wants us to be several times faster than the peer."""
+    """Return a figure with the least factor by which we must be faster."""
     ours, peer = times
     ratio = peer / ours
     return Figure(
@@ -70,24 +70,26 @@ def faster(
     )
 
 
-def told_faster(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str) -> Figure:
-    """Make a figure of which nothing is wanted: how many times faster we are."""
-    figure = faster(name, times, per=per, peer_name=peer_name, unit=unit, at_least=0)
+def compare_speed(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str) -> Figure:
+    """Return a figure without a limit: the peer's time over ours."""
+    figure = require_faster(name, times, per=per, peer_name=peer_name, unit=unit, at_least=0)
     return replace(figure, want="")
 
 
-def within(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str, at_most: float) -> Figure:
-    """Make a figure that allows us at most a multiple of the peer's time."""
-    return limited(told(name, times, per=per, peer_name=peer_name, unit=unit), at_most=at_most)
+def compare_within(
+    name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str, at_most: float
+) -> Figure:
+    """Return a figure with a limit of our time over the peer's."""
+    return with_max_ratio(compare(name, times, per=per, peer_name=peer_name, unit=unit), at_most=at_most)
 
 
-def limited(figure: Figure, *, at_most: float) -> Figure:
-    """Want of a figure that we take at most a multiple of what the peer takes."""
+def with_max_ratio(figure: Figure, *, at_most: float) -> Figure:
+    """Add a limit of our value over the peer's."""
     return replace(figure, want=f"at most {at_most:g} times its time", holds=figure.ratio <= at_most)
 
 
-def told(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str) -> Figure:
-    """Make a figure of which nothing is wanted: us over the peer, for orientation."""
+def compare(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str, unit: str) -> Figure:
+    """Return a figure without a limit: our value over the peer's."""
     ours, peer = times
     return Figure(
         name=name,
@@ -101,13 +103,13 @@ def told(name: str, times: tuple[float, float], *, per: int = 1, peer_name: str,
     )
 
 
-def paired(name: str, ours: Sequence[float], peer: Sequence[float], *, peer_name: str, unit: str) -> Figure:
-    """Make a figure of rounds: the ratio is the middle one of all rounds, for what slowed a round down slowed both."""
-    figure = told(name, (statistics.median(ours), statistics.median(peer)), peer_name=peer_name, unit=unit)
-    return replace(figure, ratio=statistics.median(mine / its for mine, its in zip(ours, peer, strict=True)))
+def compare_rounds(name: str, ours: Sequence[float], peer: Sequence[float], *, peer_name: str, unit: str) -> Figure:
+    """Return a figure of paired rounds; its ratio is the median of the ratios of the rounds."""
+    figure = compare(name, (statistics.median(ours), statistics.median(peer)), peer_name=peer_name, unit=unit)
+    return replace(figure, ratio=statistics.median(left / right for left, right in zip(ours, peer, strict=True)))
 
 
-def below(figure: Figure, limit: float) -> Figure:
-    """Want of a figure that we stay under a limit of our own, whatever the peer takes."""
+def with_max_value(figure: Figure, limit: float) -> Figure:
+    """Add an absolute limit of our value."""
     want = f"under {limit * SCALES[figure.unit]:g} {figure.unit}"
     return replace(figure, want=want, holds=figure.ours < limit)

@@ -1,4 +1,4 @@
-"""The durable journal beside sqlite3 with a commit per event, and beside the disk itself."""
+"""The durable journal beside sqlite3 with a commit per event, and beside bare writes to the disk."""
 
 import asyncio
 import os
@@ -21,23 +21,23 @@ from agenttool.records import InvocationId
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.told import tell
 from bench.contestants.ours_durable import ALLOW, add
-from bench.figure import Figure, faster, seconds, within
-from bench.settings import Settings
+from bench.figure import Figure, compare_within, require_faster, seconds
+from bench.harness import Settings
 
 CALLERS = 256
 CALLS = 4
 ROUNDS = 9
 LONE = 200
 FOREVER = Moment(2**62)
-"""Until then the process that writes says that it lives, as a runtime would from time to time."""
+"""End of the writing process's lease."""
 PEER_EVENTS = 100
 PEER_GROUPS = 20
 WARM_UP = 500
-"""Commits before anything is measured: the first ones make the files grow, which costs the disk more than writing."""
+"""Commits before the measurement, because growing the files costs more than writing to them."""
 
 
 async def sample() -> tuple[Fact, ...]:
-    """Make one governed call of a tool with effects and give its facts: one before the tool runs, and its end."""
+    """Run one call of a tool with effects and return its facts."""
     with tempfile.TemporaryDirectory() as folder:
         async with Runtime.open(store=f"sqlite:{folder}/state.db", tools=[add], rules=[ALLOW]) as runtime:
             surface = await runtime.surface()
@@ -46,7 +46,7 @@ async def sample() -> tuple[Fact, ...]:
 
 
 class _Callers:
-    """Many callers at once, each writing calls as the pipeline does: settled before the tool runs, and at the end."""
+    """Concurrent callers that write calls as the pipeline does: they commit before the tool runs and at the end."""
 
     def __init__(self, folder: str, sample: Sequence[Fact]) -> None:
         self.loop = asyncio.new_event_loop()
@@ -96,7 +96,7 @@ class _Callers:
 def _commit_each(connection: sqlite3.Connection, event: bytes) -> None:
     for _ in range(PEER_EVENTS):
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute("INSERT INTO events (told) VALUES (?)", (event,))
+        connection.execute("INSERT INTO events (event) VALUES (?)", (event,))
         connection.execute("COMMIT")
 
 
@@ -113,13 +113,13 @@ def _sync_groups(file: int, group: bytes) -> None:
 
 
 def _alternate(*works: Callable[[], object]) -> list[float]:
-    """Run all in turn, round after round, and give the median of each: noise meets them alike."""
+    """Alternate between all and return the median of each."""
     rounds = [[seconds(work) for work in works] for _ in range(ROUNDS)]
     return [statistics.median(times) for times in zip(*rounds, strict=True)]
 
 
 def measure(settings: Settings) -> list[Figure]:
-    """Write facts of real calls with many callers and with one, beside what else the disk could be asked to do."""
+    """Write facts of real calls with many callers and with one, beside bare SQLite and bare file writes."""
     facts = asyncio.run(sample())
     events = [event for fact in facts for event in events_of(fact, position=1)]
     Path("build").mkdir(exist_ok=True)
@@ -129,7 +129,7 @@ def measure(settings: Settings) -> list[Figure]:
         closing(_Callers(folder, facts)) as callers,
         Path(folder, "raw").open("wb", buffering=0) as raw,
     ):
-        peer.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE events (told BLOB)")
+        peer.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; CREATE TABLE events (event BLOB)")
         callers.settle_one_by_one(WARM_UP)
         ours, each, grouped = _alternate(
             partial(callers.run, CALLERS, CALLS),
@@ -143,9 +143,13 @@ def measure(settings: Settings) -> list[Figure]:
     count = CALLERS * CALLS * len(events)
     name, group = f"a durable event, {CALLERS} callers", f"raw write, fdatasync per {CALLERS} events"
     return [
-        faster(name, (ours / count, each / PEER_EVENTS), peer_name="sqlite3, a commit each", unit="µs", at_least=10),
-        within(name, (ours / count, grouped / (PEER_GROUPS * CALLERS)), peer_name=group, unit="µs", at_most=4.3),
-        within(
+        require_faster(
+            name, (ours / count, each / PEER_EVENTS), peer_name="sqlite3, a commit each", unit="µs", at_least=10
+        ),
+        compare_within(
+            name, (ours / count, grouped / (PEER_GROUPS * CALLERS)), peer_name=group, unit="µs", at_most=4.3
+        ),
+        compare_within(
             "a lone durable fact", (lone, one_sync), per=LONE, peer_name="write + fdatasync", unit="µs", at_most=1.5
         ),
     ]

@@ -1,4 +1,4 @@
-"""Searching large catalogs: building the index, its memory, one search, and one tool more, beside peers."""
+"""Search in large catalogs: index time, memory, one search, and adding a tool, beside peers."""
 
 import dataclasses
 import gc
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import cast
 
 import tantivy
@@ -20,9 +19,10 @@ from agenttool.catalog.search.index import Index
 from agenttool.catalog.search.request_words import REQUEST_WORDS
 from agenttool.records import ToolId, replace
 from agenttool.testing.fakes import scripted_tool
-from bench.environments import Missing
-from bench.figure import Absent, Figure, below, seconds, told
-from bench.rankers.asked import ask
+from bench.figure import Absent, Figure, compare, seconds, with_max_value
+from bench.harness import Missing
+from bench.process import memory
+from bench.rankers import ask
 
 _DOING = """
 create get list update delete search fetch send archive restore export import merge close open assign
@@ -61,19 +61,19 @@ def _measure(size: int) -> Iterator[Figure | Absent]:
     ]
     ours = times(lambda query: index.find(query, known, 10), queries)
     theirs = times(lambda query: _find_in_table(table, query), queries)
-    middle = told(
+    middle = compare(
         f"search in {size:,} tools", (statistics.median(ours), statistics.median(theirs)), peer_name=_PEER, unit="ms"
     )
-    slowest = told(f"search in {size:,} tools: p99", (p99(ours), p99(theirs)), peer_name=_PEER, unit="ms")
-    yield below(told(f"index of {size:,} tools", building, peer_name=_PEER, unit="s"), MOST_BUILDING_S)
+    slowest = compare(f"search in {size:,} tools: p99", (p99(ours), p99(theirs)), peer_name=_PEER, unit="ms")
+    yield with_max_value(compare(f"index of {size:,} tools", building, peer_name=_PEER, unit="s"), MOST_BUILDING_S)
     grown = _grown("ours", size), _grown("table", size)
-    yield below(told(f"memory of {size:,} tools", grown, peer_name=_PEER, unit="MB"), MOST_BYTES)
-    yield below(middle, MOST_SECONDS["middle"])
-    yield below(slowest, MOST_SECONDS["slowest"])
-    yield told(f"one tool more in {size:,}", _one_more(index, table, known), peer_name=_PEER, unit="ms")
+    yield with_max_value(compare(f"memory of {size:,} tools", grown, peer_name=_PEER, unit="MB"), MOST_BYTES)
+    yield with_max_value(middle, MOST_SECONDS["middle"])
+    yield with_max_value(slowest, MOST_SECONDS["slowest"])
+    yield compare(f"one tool more in {size:,}", _one_more(index, table, known), peer_name=_PEER, unit="ms")
     bare = BareTantivy(entries)
     by_it = statistics.median(times(bare.find, queries))
-    yield told(f"search in {size:,} tools", (statistics.median(ours), by_it), peer_name="tantivy, bare", unit="ms")
+    yield compare(f"search in {size:,} tools", (statistics.median(ours), by_it), peer_name="tantivy, bare", unit="ms")
     yield _beside_fastmcp(size, entries, queries[:FEW_QUERIES], statistics.median(ours))
 
 
@@ -84,11 +84,11 @@ def _beside_fastmcp(size: int, entries: Sequence[Entry], queries: Sequence[str],
         answer = cast("dict[str, list[float]]", ask("fastmcp_search", rows, queries, "clock"))
     except Missing as error:
         return Absent(name=name, peer_name=peer, reason=str(error))
-    return told(name, (ours, statistics.median(answer["FastMCP, clock"][1:])), peer_name=peer, unit="ms")
+    return compare(name, (ours, statistics.median(answer["FastMCP, clock"][1:])), peer_name=peer, unit="ms")
 
 
 def _grown(engine: str, size: int) -> float:
-    """Tell by how many bytes a fresh process grows that builds an index; the tools are there before."""
+    """Return the memory growth in bytes of a fresh process that builds an index."""
     done = subprocess.run(
         [sys.executable, "-m", "bench.search", engine, str(size)], capture_output=True, text=True, check=True
     )
@@ -96,7 +96,7 @@ def _grown(engine: str, size: int) -> float:
 
 
 class BareTantivy:
-    """The full-text index as it comes: its own words, its own rank."""
+    """The full-text index with its default tokens and ranking."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         """Index names and descriptions."""
@@ -176,23 +176,18 @@ def p99(taken: Sequence[float]) -> float:
     return statistics.quantiles(taken, n=100)[98]
 
 
-def memory() -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024
-
-
 def main() -> None:
-    """Build one index of one size, and print by how much this process grew."""
+    """Build one index of one size, and print the memory growth of this process."""
     engine, size = sys.argv[1:]
     entries = catalog(int(size))[0]
     gc.collect()
     before = memory()
     if engine == "ours":
-        kept: object = Index()
-        fill(kept, entries)
+        index: object = Index()
+        fill(index, entries)
     else:
-        kept = sqlite3.connect(":memory:")
-        _fill_table(kept, entries)
+        index = sqlite3.connect(":memory:")
+        _fill_table(index, entries)
     gc.collect()
     print(memory() - before)
 

@@ -1,11 +1,11 @@
-"""What the command line costs before it does anything."""
+"""Start-up time of the command line."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-from bench.figure import Figure, side_by_side, within
-from bench.settings import Settings
+from bench.figure import Figure, compare_within, side_by_side
+from bench.harness import Settings
 
 _AGENTTOOL = Path(sys.executable).with_name("agenttool")
 
@@ -16,7 +16,7 @@ def measure(settings: Settings) -> list[Figure]:
         lambda: _run([str(_AGENTTOOL), "--help"]),
         lambda: _run([sys.executable, "-c", "import typer, rich"]),
     )
-    return [within("agenttool --help", times, peer_name='python -c "import typer, rich"', unit="ms", at_most=2)]
+    return [compare_within("agenttool --help", times, peer_name='python -c "import typer, rich"', unit="ms", at_most=2)]
 
 
 def _run(command: list[str]) -> None:

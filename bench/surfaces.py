@@ -1,4 +1,4 @@
-"""Making the surface of a large catalog, and growing it by one tool, beside listing the same tools with no question."""
+"""Surfaces of a large catalog, and adding a tool, beside a plain list of the same tools."""
 
 import statistics
 from functools import partial
@@ -12,7 +12,7 @@ from agenttool.ports.surfacing import Role, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import JsonObject, SurfaceId, Timestamp, ToolSurface
 from agenttool.testing.fakes import scripted_tool
-from bench.figure import Figure, below, seconds, told
+from bench.figure import Figure, compare, seconds, with_max_value
 
 SIZES = (1_000, 10_000, 100_000)
 ROUNDS = 7
@@ -39,8 +39,10 @@ def _measure(size: int) -> list[Figure]:
         "one namespace for a role": Situation(role=Role(name="reader", tools=("ns7.*",))),
     }
     made = [
-        below(
-            told(f"surface over {size:,} tools: {name}", (_made(catalog, situation), peer), peer_name=_PEER, unit="ms"),
+        with_max_value(
+            compare(
+                f"surface over {size:,} tools: {name}", (_made(catalog, situation), peer), peer_name=_PEER, unit="ms"
+            ),
             MOST_SECONDS,
         )
         for name, situation in figures.items()
@@ -48,7 +50,7 @@ def _measure(size: int) -> list[Figure]:
     _surface(catalog, Situation())
     changed = {"one tool more": _tool(size), "one tool replaced": _tool(0)}
     grown = [
-        told(
+        compare(
             f"{name} of {size:,}, and the next surface",
             (seconds(partial(_changed, catalog, tool)), peer),
             peer_name=_PEER,
@@ -56,7 +58,7 @@ def _measure(size: int) -> list[Figure]:
         )
         for name, tool in changed.items()
     ]
-    return [*made, *(below(each, MOST_SECONDS) for each in grown)]
+    return [*made, *(with_max_value(each, MOST_SECONDS) for each in grown)]
 
 
 def _tool(number: int) -> DeclaredTool:
@@ -66,7 +68,7 @@ def _tool(number: int) -> DeclaredTool:
 
 
 def _made(catalog: Catalog, situation: Situation) -> float:
-    """Take the middle of some rounds, each with a list of its own to write; the first is counted like the others."""
+    """Return the median of some rounds, each without a cached record."""
 
     def surface() -> ToolSurface:
         catalog.roster().written.clear()

@@ -1,5 +1,5 @@
 """One module per contestant, each run in an environment of its own by `bench.worker`.
 
-Every module has an `opened()` that prepares everything a program would prepare once, and gives ways to call the same
-tool by name: `add` returns a sum at once, `nap` sleeps first.
+Every module has an async context manager `opened()`. It prepares what a program prepares once, and yields calls of the
+same tools by name: `add` returns a sum at once, `nap` sleeps first.
 """

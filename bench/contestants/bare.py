@@ -1,10 +1,10 @@
-"""Nothing at all: the function is awaited. This is the floor."""
+"""No library: the function is awaited. This is the lower bound."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
-from bench.contestants.arguments import ARGUMENTS, NAP_S
+from bench.contestants.shapes import ARGUMENTS, NAP_S
 
 
 async def add(a: int, b: int) -> int:

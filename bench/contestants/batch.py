@@ -1,14 +1,38 @@
-"""Ours with a batch of reads and writes that lock accounts; beside it, the same sleeps with nothing but a semaphore."""
+"""Ours with a batch of reads and writes that lock accounts, beside the same sleeps under a bare semaphore."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from agenttool import Runtime, ToolCall, tool
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, JsonObject, ResourceLock, RuleSource, SchedulerPolicy, SchedulerPolicyId
-from bench.contestants.arguments import SUM
-from bench.contestants.workload import AT_ONCE, WORK_S, accesses
+from bench.contestants.shapes import SUM
+
+READS, WRITES, ACCOUNTS = 1000, 50, 5
+AT_ONCE = 16
+WORK_S = 0.02
+"""Duration of each call; long enough that the resolution of the event loop's clock does not matter."""
+
+
+class Access(NamedTuple):
+    """One call of the batch."""
+
+    writes: bool
+    account: str
+
+
+def accesses() -> list[Access]:
+    """Return the calls in order, with writes spread among the reads and all accounts in turn."""
+    every = (READS + WRITES) // WRITES
+    kinds = [place % every == every // 2 for place in range(READS + WRITES)]
+    turns = {True: 0, False: 0}
+    made: list[Access] = []
+    for writes in kinds:
+        made.append(Access(writes, f"account_{turns[writes] % ACCOUNTS}"))
+        turns[writes] += 1
+    return made
 
 
 def _shared(its: JsonObject) -> list[ResourceLock]:
@@ -35,7 +59,7 @@ async def write(account: str) -> str:
 
 @asynccontextmanager
 async def opened() -> AsyncGenerator[Mapping[str, Callable[[], Awaitable[object]]]]:
-    """Allow the writes by a rule, so that nobody is asked."""
+    """Open a runtime with a rule that allows the writes."""
     allow = Rule(ref="bench", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("local.write",))
     policy = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_bench"), max_parallel=AT_ONCE)
     calls = [

@@ -1,4 +1,4 @@
-"""No library at all: what a call has to say is written to a file, and on disk, before the sum and after it."""
+"""No library: a line is written and synced to disk before the sum and after it."""
 
 import os
 import tempfile
@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bench.contestants.arguments import ARGUMENTS
+from bench.contestants.shapes import ARGUMENTS
 
 LINE = b"x" * 700 + b"\n"
-"""About as much as ours has to say each time."""
+"""About as much as our journal writes each time."""
 
 Path("build").mkdir(exist_ok=True)
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from fastmcp import Client, FastMCP
 
-from bench.contestants.arguments import ARGUMENTS, NAP_S
+from bench.contestants.shapes import ARGUMENTS, NAP_S
 
 server = FastMCP("bench")
 
@@ -28,7 +28,7 @@ async def nap(a: int, b: int) -> int:
 
 @asynccontextmanager
 async def opened() -> AsyncGenerator[Mapping[str, Callable[[], Awaitable[object]]]]:
-    """Connect a client; its results are left as they come, which spares it some work."""
+    """Connect a client; its results are not converted, which is to its advantage."""
     async with Client(server) as client:
         yield {
             "add": lambda: client.call_tool_mcp("add", ARGUMENTS),

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from langchain_core.tools import tool
 
-from bench.contestants.arguments import ARGUMENTS, NAP_S
+from bench.contestants.shapes import ARGUMENTS, NAP_S
 
 
 @tool

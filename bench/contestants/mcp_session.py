@@ -1,6 +1,6 @@
-"""mcp: a client calls a low-level server, which checks no arguments and so is the fastest there is.
+"""mcp: a client calls a low-level server, which does not validate arguments and is therefore the fastest variant.
 
-In one process the client hands requests to the server as they are; over memory streams they are framed as JSON-RPC.
+In one process the client passes requests as objects; over memory streams they are framed as JSON-RPC.
 """
 # pyright: basic, reportMissingImports=false
 # The peer is not installed where types are checked.
@@ -14,7 +14,7 @@ from mcp import Client
 from mcp.server import Server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
 
-from bench.contestants.arguments import ARGUMENTS, NAP_S
+from bench.contestants.shapes import ARGUMENTS, NAP_S
 
 _SCHEMA = {
     "type": "object",
@@ -36,7 +36,7 @@ async def _call(_: Any, request: CallToolRequestParams) -> CallToolResult:
 
 @asynccontextmanager
 async def opened() -> AsyncGenerator[Mapping[str, Callable[[], Awaitable[object]]]]:
-    """Connect both ways; each client has seen the list of tools."""
+    """Connect both ways; each client has listed the tools."""
     server = Server("bench", on_list_tools=_list, on_call_tool=_call)
     async with Client(server) as direct, Client(server, mode="legacy") as streamed:
         await direct.list_tools()

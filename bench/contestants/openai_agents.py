@@ -25,8 +25,7 @@ from agents import (
 )
 from agents.tool_context import ToolContext
 
-from bench.contestants.arguments import ARGUMENTS_JSON, NAP_S
-from bench.contestants.shapes import SHAPES
+from bench.contestants.shapes import ARGUMENTS_JSON, NAP_S, SHAPES
 
 AGENT = Agent(name="bench")
 

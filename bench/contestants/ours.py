@@ -10,8 +10,7 @@ from agenttool.adapters.python.options import ToolOptions
 from agenttool.policy.rules import Rule
 from agenttool.ports.hooks import HookQuestion
 from agenttool.records import Behavior, HookEvent, JsonObject, RuleSource
-from bench.contestants.arguments import ARGUMENTS, ARGUMENTS_JSON, NAP_S
-from bench.contestants.shapes import DURABLE, SHAPES
+from bench.contestants.shapes import ARGUMENTS, ARGUMENTS_JSON, DURABLE, NAP_S, SHAPES
 
 
 @tool(read_only=True, concurrency_safe=True, open_world=False)

@@ -1,4 +1,4 @@
-"""Ours on disk, at the full promise: the start is there before the tool runs, the result before it is handed out."""
+"""Ours on disk: the start is synced before the tool runs, the result before it is returned."""
 
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 from agenttool import Runtime, tool
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
-from bench.contestants.arguments import ARGUMENTS_JSON
+from bench.contestants.shapes import ARGUMENTS_JSON
 
 Path("build").mkdir(exist_ok=True)
 ALLOW = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
@@ -16,7 +16,7 @@ ALLOW = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tool
 
 @tool(read_only=False, concurrency_safe=True)
 async def add(a: int, b: int) -> int:
-    """Add two numbers, with who knows what effect; a rule allows it."""
+    """Add two numbers, with unknown effects; a rule allows it."""
     return a + b
 
 

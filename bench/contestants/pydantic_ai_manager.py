@@ -1,4 +1,4 @@
-"""pydantic-ai: the tool manager of one run step validates and executes one call, as an agent has it do.
+"""pydantic-ai: the tool manager of one run step validates and executes one call, as in an agent run.
 
 The manager is prepared once, and its usage and retries count as within one long step. It marks no field as sensitive
 and stores nothing here, so these calls are plain.
@@ -18,8 +18,7 @@ from pydantic_ai.tool_manager import ToolManager
 from pydantic_ai.toolsets import ApprovalRequiredToolset, CombinedToolset, WrapperToolset
 from pydantic_ai.usage import RunUsage
 
-from bench.contestants.arguments import ARGUMENTS, ARGUMENTS_JSON, NAP_S
-from bench.contestants.shapes import SHAPES
+from bench.contestants.shapes import ARGUMENTS, ARGUMENTS_JSON, NAP_S, SHAPES
 
 
 async def nap(a: int, b: int) -> int:

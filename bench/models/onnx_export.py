@@ -1,4 +1,4 @@
-"""The network of a BERT in ONNX form, from its weights: what an exporter writes, without its libraries."""
+"""Export of a BERT network to ONNX from its weights, without the libraries of an exporter."""
 # pyright: basic
 # `onnx` has no types to speak of.
 
@@ -14,7 +14,7 @@ TAKEN = ("input_ids", "attention_mask", "token_type_ids")
 GIVEN = "last_hidden_state"
 OPSET, IR = 20, 9
 FAR_BELOW = -1e9
-"""What is added to how much a token attends to padding."""
+"""Added to the attention scores of padding."""
 
 
 def write_network(folder: Path) -> None:
@@ -34,7 +34,7 @@ def write_network(folder: Path) -> None:
 
 
 class _Bert:
-    """A graph that grows node by node; every method gives the name of what its last node gives."""
+    """Builds the graph; every method returns the name of the output of its last node."""
 
     def __init__(self, weights: dict[str, np.ndarray], config: dict[str, int]) -> None:
         self.nodes: list[onnx.NodeProto] = []

@@ -1,4 +1,4 @@
-"""Whether people find what they mean: nDCG@10 and recall@5 on a labelled set, beside peers in one run."""
+"""Search quality: nDCG@10 and recall@5 on a labelled set, beside peers in one run."""
 
 import dataclasses
 import statistics
@@ -12,36 +12,36 @@ from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import Index
 from agenttool.records import JsonObject, ToolId, replace
 from agenttool.testing.fakes import scripted_tool
-from bench.environments import Missing
-from bench.figure import Absent, Figure, told
+from bench.figure import Absent, Figure, compare
+from bench.harness import Missing
 from bench.models import STATIC, TRANSFORMER, folder_of
-from bench.quality import disguises, labelled
-from bench.quality.labelled import Request, Tool
-from bench.rankers.asked import ask
+from bench.quality import dataset
+from bench.quality.dataset import Request, Tool
+from bench.rankers import ask
 
 RANKERS = {"bm25": "bm25s", "fastmcp_search": "FastMCP"}
 SHOWN = 10
 LONGEST_S = 3600.0
-"""How long a model may read the tools of a set."""
+"""Timeout for embedding the tools of a set."""
 
 Rankings = Sequence[Sequence[int]]
 
 
 def measure(settings: object) -> list[Figure | Absent]:
-    """Measure the set as it is, and in other clothes."""
+    """Measure the set and its variants."""
     return list(_figures())
 
 
 def _figures() -> Iterator[Figure | Absent]:
-    catalog = labelled.tools()
-    requests = labelled.requests(catalog)
+    catalog = dataset.tools()
+    requests = dataset.requests(catalog)
     for name, tools, asked in (
         ("as written", catalog, requests),
-        ("wordy tools", disguises.wordy(catalog), requests),
-        ("bare names", disguises.bare(catalog), requests),
-        ("talkative people", catalog, disguises.talkative(requests)),
-        ("several wishes", catalog, disguises.several(requests)),
-        ("slips of the pen", catalog, disguises.misspelt(requests)),
+        ("long descriptions", dataset.wordy(catalog), requests),
+        ("bare names", dataset.bare(catalog), requests),
+        ("long requests", catalog, dataset.talkative(requests)),
+        ("several requests", catalog, dataset.several(requests)),
+        ("misspelled", catalog, dataset.misspelt(requests)),
     ):
         ours = _ours(tools, asked)
         yield from _with_models(name, tools, asked, ours)
@@ -54,13 +54,13 @@ def _figures() -> Iterator[Figure | Absent]:
             for peer_name, theirs in rankings.items():
                 for measured, mean in (("nDCG@10", gain), ("recall@5", recall)):
                     pair = mean(ours, asked), mean(theirs, asked)
-                    yield told(f"{measured}, {name}", pair, peer_name=peer_name, unit="%")
+                    yield compare(f"{measured}, {name}", pair, peer_name=peer_name, unit="%")
 
 
 def _with_models(
     name: str, tools: Sequence[Tool], requests: Sequence[Request], by_words: Rankings
 ) -> Iterator[Figure | Absent]:
-    """Tell what the extra adds to words alone, with a table of tokens and with a transformer."""
+    """Compare semantic search with search by words, with a static model and with a transformer."""
     for model in (STATIC, TRANSFORMER):
         title = f"{name}, with {model}"
         try:
@@ -73,11 +73,11 @@ def _with_models(
         meanings.close()
         for measured, mean in (("nDCG@10", gain), ("recall@5", recall)):
             pair = mean(found, requests), mean(by_words, requests)
-            yield told(f"{measured}, {title}", pair, peer_name="ours, by words", unit="%")
+            yield compare(f"{measured}, {title}", pair, peer_name="ours, by words", unit="%")
 
 
 def gain(rankings: Rankings, requests: Sequence[Request]) -> float:
-    """Give the mean nDCG of the first ten: 1 if whatever helps comes first."""
+    """Return the mean nDCG of the first ten results."""
     return statistics.fmean(
         sum(1 / log2(at + 2) for at, place in enumerate(ranking[:SHOWN]) if place in request.wanted)
         / sum(1 / log2(at + 2) for at in range(min(SHOWN, len(request.wanted))))
@@ -86,7 +86,7 @@ def gain(rankings: Rankings, requests: Sequence[Request]) -> float:
 
 
 def recall(rankings: Rankings, requests: Sequence[Request]) -> float:
-    """Give the mean share of what helps that is among the first five."""
+    """Return the mean recall of the first five results."""
     return statistics.fmean(
         len(request.wanted.intersection(ranking[:5])) / min(5, len(request.wanted))
         for ranking, request in zip(rankings, requests, strict=True)

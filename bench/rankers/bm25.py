@@ -1,4 +1,4 @@
-"""bm25s, plain and with stemming and identifier splitting, over everything that is said of a tool."""
+"""bm25s, plain and with stemming and identifier splitting, over all texts of a tool."""
 # pyright: basic, reportMissingImports=false
 # The peer is not installed where types are checked.
 
@@ -7,7 +7,7 @@ import re
 import bm25s
 import Stemmer
 
-from bench.rankers.served import Tools, serve
+from bench.rankers import Tools, serve
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 

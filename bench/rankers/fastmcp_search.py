@@ -9,16 +9,16 @@ import time
 from fastmcp.server.transforms.search.bm25 import BM25SearchTransform
 from fastmcp.tools.base import Tool
 
-from bench.rankers.served import Tools, serve
+from bench.rankers import Tools, serve
 
 
 def rank(tools: Tools, queries: list[str]) -> list[list[int]]:
-    """Ask the search of its transform directly, without server and client between."""
+    """Call the search of its transform directly, without a server and a client."""
     return [found for found, _ in _searched(tools, queries)]
 
 
 def clock(tools: Tools, queries: list[str]) -> list[float]:
-    """Give the seconds of each search; the first one builds the index."""
+    """Return the seconds of each search; the first one builds the index."""
     return [seconds for _, seconds in _searched(tools, queries)]
 
 

@@ -1,10 +1,10 @@
-"""RAP, both sides: invocations acknowledged, round trips, and calls that wait."""
+"""RAP on both sides: acknowledged invocations, round trips, and waiting calls."""
 
 from bench.figure import Figure
-from bench.rap import acknowledged, parked, trips
-from bench.settings import Settings
+from bench.harness import Settings
+from bench.rap import round_trips, waiting_calls
 
 
 def measure(settings: Settings) -> list[Figure]:
-    """Measure the provider, the runtime, and what it costs to wait."""
-    return [*acknowledged.measure(settings), *trips.measure(settings), *parked.measure(settings)]
+    """Measure the provider, the runtime, and the cost of waiting calls."""
+    return [*round_trips.measure(settings), *waiting_calls.measure(settings)]

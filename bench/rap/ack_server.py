@@ -1,6 +1,6 @@
-"""A program that is the least RAP server there can be: it acknowledges every call at once, and never answers one.
+"""A minimal RAP server as a program: it acknowledges every call at once and never sends a result.
 
-It remembers the first call, and one of every thousand after it; asked for `/calls`, it gives what it remembers.
+It stores the first call and every thousandth after it, and returns them at `/calls`.
 """
 
 import asyncio
@@ -9,30 +9,30 @@ from typing import cast
 
 import httptools
 
-from bench.rap.program import say
+from bench.rap.child_process import reply
 
 EVERY = 1000
-_TAKEN = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+_OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _MANIFEST = {"name": "far", "tools": [{"name": "work", "description": "Work.", "inputSchema": {"type": "object"}}]}
 
 
-class Taking:
-    """What all connections share."""
+class AckServer:
+    """State shared by all connections."""
 
     def __init__(self) -> None:
-        """Begin with no calls."""
-        self.port = self.taken = 0
-        self.remembered: list[object] = []
+        """Start without calls."""
+        self.port = self.received = 0
+        self.stored: list[object] = []
 
     def answer(self, method: bytes, path: bytes, body: bytes) -> bytes:
         """Answer a request."""
         if method == b"POST":
-            if not self.taken % EVERY:
-                self.remembered.append(json.loads(body))
-            self.taken += 1
-            return _TAKEN
+            if not self.received % EVERY:
+                self.stored.append(json.loads(body))
+            self.received += 1
+            return _OK
         if path == b"/calls":
-            return _document(self.remembered)
+            return _document(self.stored)
         return _document({**_MANIFEST, "endpoint": f"http://127.0.0.1:{self.port}/invoke"})
 
 
@@ -42,8 +42,8 @@ def _document(value: object) -> bytes:
 
 
 class _Connection(asyncio.Protocol):
-    def __init__(self, taking: Taking) -> None:
-        self._taking = taking
+    def __init__(self, state: AckServer) -> None:
+        self._state = state
         self._parser = httptools.HttpRequestParser(self)
         self._path = self._body = b""
 
@@ -60,15 +60,15 @@ class _Connection(asyncio.Protocol):
         self._body += body
 
     def on_message_complete(self) -> None:
-        self._transport.write(self._taking.answer(self._parser.get_method(), self._path, self._body))
+        self._transport.write(self._state.answer(self._parser.get_method(), self._path, self._body))
 
 
 async def main() -> None:
-    """Serve until killed, and tell the port."""
-    taking = Taking()
-    server = await asyncio.get_running_loop().create_server(lambda: _Connection(taking), "127.0.0.1", 0, backlog=2048)
-    taking.port = server.sockets[0].getsockname()[1]
-    say(taking.port)
+    """Print the port, and serve until killed."""
+    state = AckServer()
+    server = await asyncio.get_running_loop().create_server(lambda: _Connection(state), "127.0.0.1", 0, backlog=2048)
+    state.port = server.sockets[0].getsockname()[1]
+    reply(state.port)
     await server.serve_forever()
 
 

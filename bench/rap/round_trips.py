@@ -1,28 +1,38 @@
-"""Invocations that a RAP provider acknowledges, beside a bare starlette handler behind the same server."""
+"""Invocations that a RAP provider acknowledges, and round trips through the runtime, beside bare starlette handlers."""
 
 import asyncio
 import json
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from itertools import count
 from typing import cast
 
-from bench.figure import Figure, paired
-from bench.rap.program import program
-from bench.settings import Settings
+from bench.figure import Figure, compare_rounds
+from bench.harness import Settings
+from bench.rap.child_process import ChildProcess, child_process
 
 CALLERS = 64
 CALLS = 2_000
 ROUNDS = 7
 _PEER = "a bare starlette handler"
 
+TRIPS = 64 * 8
+TRIP_ROUNDS = 21
+WARM_UP = 64 * 20
+"""Enough for all connections to be open and for the interpreter to specialise its code."""
+
+_OURS = {"memory": "round trip through a RAP server", "file": "round trip through a RAP server, stored on disk"}
+_BARE = "bare"
+
 
 def measure(settings: Settings) -> list[Figure]:
-    """Measure acknowledgements alone, and with the work and the delivery of the result behind them."""
+    """Measure acknowledgements alone, and with the execution and the delivery of the result."""
     rounds, calls = (3, 500) if settings.quick else (ROUNDS, CALLS)
     return [
         asyncio.run(_measure("RAP invocations acknowledged, 64 callers", "wait", rounds, calls)),
         asyncio.run(_measure("RAP invocations acknowledged, run and delivered, 64 callers", "ring", rounds, calls)),
+        *_measure_trips(settings),
     ]
 
 
@@ -32,8 +42,8 @@ async def _measure(name: str, operation: str, rounds: int, calls: int) -> Figure
         url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/in"
         with (
             tempfile.TemporaryDirectory() as folder,
-            program("served", "provider", folder) as ours,
-            program("served", "bare", folder) as bare,
+            child_process("servers", "provider", folder) as ours,
+            child_process("servers", "bare", folder) as bare,
         ):
             numbers = count()
             mine: list[float] = []
@@ -46,7 +56,7 @@ async def _measure(name: str, operation: str, rounds: int, calls: int) -> Figure
                 if round_:  # the first one warms up
                     mine.append(took[0] / calls)
                     its.append(took[1] / calls)
-    return paired(name, mine, its, peer_name=_PEER, unit="µs")
+    return compare_rounds(name, mine, its, peer_name=_PEER, unit="µs")
 
 
 def _invocation(operation: str, number: int, callback_url: str) -> bytes:
@@ -55,7 +65,7 @@ def _invocation(operation: str, number: int, callback_url: str) -> bytes:
 
 
 class _Sink:
-    """Takes results, and tells when all that are expected are there."""
+    """Receives results, and sets an event when all expected ones have arrived."""
 
     def __init__(self) -> None:
         self.expected = 0
@@ -105,3 +115,28 @@ async def _call(port: int, waiting: Iterator[bytes]) -> None:
 
 def _length(head: bytes) -> int:
     return int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+
+
+def _measure_trips(settings: Settings) -> list[Figure]:
+    """Alternate between all clients, which call the same server."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        server = stack.enter_context(child_process("servers", "answering", folder))
+        url = f"http://127.0.0.1:{server.ready}"
+        callers = {
+            kind: stack.enter_context(child_process("round_trip_client", kind, url, folder)) for kind in (*_OURS, _BARE)
+        }
+        for caller in callers.values():
+            _trips(caller, WARM_UP)
+        times: dict[str, list[float]] = {kind: [] for kind in callers}
+        for number in range(7 if settings.quick else TRIP_ROUNDS):
+            for kind in callers if number % 2 else reversed(callers):
+                times[kind].append(_trips(callers[kind], TRIPS))
+    return [
+        compare_rounds(name, times[kind], times[_BARE], peer_name="bare starlette handlers", unit="µs")
+        for kind, name in _OURS.items()
+    ]
+
+
+def _trips(caller: ChildProcess, count: int) -> float:
+    return cast("float", caller.request(count))

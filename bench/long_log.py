@@ -1,4 +1,4 @@
-"""A log of ten million events beside one of a hundred thousand: opened, tailed, and asked for one call."""
+"""A log of ten million events beside one of a hundred thousand: open, tail and look up one call."""
 
 import asyncio
 import tempfile
@@ -11,19 +11,19 @@ from agenttool.ports.facts import Fact
 from agenttool.records import InvocationId
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.told import tell
-from bench.figure import Figure, side_by_side, told
+from bench.figure import Figure, compare, side_by_side
+from bench.harness import Settings
 from bench.journal import sample
-from bench.settings import Settings
 
 CALLS = {"ten million events": 1_000_000, "a hundred thousand": 10_000}
-"""Each call is told as ten events."""
+"""Each call has ten events."""
 
 TOGETHER = 256
 TAIL = 100
 
 
 def measure(settings: Settings) -> list[Figure]:
-    """Write both, then ask both the same by turns."""
+    """Write both logs, then alternate the same queries."""
     facts = asyncio.run(sample())
     calls = {name: count // (20 if settings.quick else 1) for name, count in CALLS.items()}
     Path("build").mkdir(exist_ok=True)
@@ -35,7 +35,9 @@ def measure(settings: Settings) -> list[Figure]:
         for what, work in (("open", _open), ("tail", _tail), ("look one call up in", _look_up)):
             (long, short), (many, few) = paths, calls.values()
             times = side_by_side(partial(work, long, many), partial(work, short, few))
-            figures.append(told(f"{what} a log of {next(iter(calls))}", times, peer_name="one of 100,000", unit="ms"))
+            figures.append(
+                compare(f"{what} a log of {next(iter(calls))}", times, peer_name="one of 100,000", unit="ms")
+            )
     return figures
 
 
@@ -70,5 +72,5 @@ def _look_up(path: Path, count: int) -> None:
 async def _use(path: Path, ask: Callable[[SqliteStore], object]) -> None:
     store = SqliteStore.open(path, steps=STEPS)
     if not ask(store):
-        raise AssertionError("the log does not have what it was asked for")
+        raise AssertionError("the query found nothing")
     await store.close()

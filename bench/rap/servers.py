@@ -1,4 +1,4 @@
-"""A program that serves one of several RAP servers: `python -m bench.rap.served KIND FOLDER` tells its port."""
+"""RAP servers as a program: `python -m bench.rap.servers KIND FOLDER` prints the port."""
 
 import asyncio
 import json
@@ -16,13 +16,13 @@ from starlette.types import ASGIApp
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.rap import Limits, Provider, RateLimit
-from bench.rap.program import say
+from bench.rap.child_process import reply
 
 PLENTY = 10_000_000
 
 
 def provider(folder: str) -> ASGIApp:
-    """Make a provider with a tool that waits for ever and one that answers at once."""
+    """Return a provider with a tool that waits forever and one that returns at once."""
     limits = Limits(
         calls=RateLimit(per_second=PLENTY, burst=PLENTY),
         max_open=PLENTY,
@@ -47,7 +47,7 @@ def provider(folder: str) -> ASGIApp:
 
 
 def bare(folder: str) -> ASGIApp:
-    """Make a handler that reads the request as JSON, and does nothing with it."""
+    """Return a handler that parses the request and does nothing else."""
 
     async def invoke(request: Request) -> Response:
         json.loads(await request.body())
@@ -57,21 +57,21 @@ def bare(folder: str) -> ASGIApp:
 
 
 def answering(folder: str) -> ASGIApp:
-    """Make a RAP server of bare handlers that acknowledges a call and posts its result back at once."""
+    """Return bare handlers that acknowledge a call and post its result back at once."""
     courier, posting = Courier(Reach.of(["127.0.0.1"])), set[asyncio.Task[object]]()
 
     async def invoke(request: Request) -> Response:
         sent = await request.json()
-        told = {"type": "tool_result", "group_id": sent["group_id"], "id": sent["id"], "text": "done"}
-        task = asyncio.create_task(courier.post(sent["callback_url"], json.dumps(told).encode()))
+        message = {"type": "tool_result", "group_id": sent["group_id"], "id": sent["id"], "text": "done"}
+        task = asyncio.create_task(courier.post(sent["callback_url"], json.dumps(message).encode()))
         posting.add(task)
         task.add_done_callback(posting.discard)
         return Response()
 
     async def manifest(request: Request) -> Response:
         tools = [{"name": "work", "description": "Work.", "inputSchema": {"type": "object"}}]
-        told = {"name": "far", "endpoint": f"{request.base_url}invoke", "tools": tools}
-        return Response(json.dumps(told), media_type="application/json")
+        message = {"name": "far", "endpoint": f"{request.base_url}invoke", "tools": tools}
+        return Response(json.dumps(message), media_type="application/json")
 
     return Starlette(routes=[Route("/invoke", invoke, methods=["POST"]), Route("/.well-known/rap-toolset", manifest)])
 
@@ -80,7 +80,7 @@ KINDS: dict[str, Callable[[str], ASGIApp]] = {"provider": provider, "bare": bare
 
 
 async def main() -> None:
-    """Serve until killed, and tell the port."""
+    """Print the port, and serve until killed."""
     app = KINDS[sys.argv[1]](sys.argv[2])
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
@@ -88,7 +88,7 @@ async def main() -> None:
         tasks.create_task(server.serve())
         while not server.started:  # noqa: ASYNC110 -- the library has nothing to wait for
             await asyncio.sleep(0.01)
-        say(server.servers[0].sockets[0].getsockname()[1])
+        reply(server.servers[0].sockets[0].getsockname()[1])
 
 
 if __name__ == "__main__":

@@ -1,33 +1,102 @@
-"""Contestants measured in turn: short rounds, one process working at a time, so that noise meets all alike."""
+"""Start contestants in their environments and measure them in interleaved rounds.
 
+The peers need versions that exclude one another, so each has an environment of its own.
+"""
+
+import hashlib
 import json
 import os
 import select
+import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from bench.environments import Missing, interpreter
-from bench.settings import Settings
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Options of a run.
+
+    Attributes:
+        quick: run fewer rounds.
+        million: measure a million waiting calls.
+        source: the checkout whose `src` is measured as ours.
+    """
+
+    quick: bool = False
+    million: bool = False
+    source: Path = Path()
+
+
+ENVIRONMENTS = Path(".venv-bench")
+CONSTRAINTS = Path(__file__).with_name("constraints.txt")
+REQUIREMENTS = {
+    "bm25": "bm25s PyStemmer",
+    "open_fastmcp": "fastmcp",
+    "fastmcp_client": "fastmcp",
+    "fastmcp_search": "fastmcp",
+    "langchain_tool": "langchain-core",
+    "mcp_session": "mcp",
+    "openai_agents": "openai-agents",
+    "pydantic_ai_manager": "pydantic-ai-slim",
+}
+"""What to install for a contestant; the others run in the current environment."""
+
+SHARED = {"open_fastmcp": "fastmcp_client", "fastmcp_search": "fastmcp_client"}
+"""Contestants that share the environment of another."""
+
+
+class Missing(Exception):
+    """A contestant cannot run here."""
+
+
+def interpreter(contestant: str) -> Path:
+    """Return the Python interpreter for a contestant; create its environment on first use.
+
+    Raises:
+        Missing: what it needs cannot be installed here.
+    """
+    requirement = REQUIREMENTS.get(contestant)
+    if requirement is None:
+        return Path(sys.executable)
+    environment = ENVIRONMENTS / SHARED.get(contestant, contestant)
+    python, stamp = environment / "bin" / "python", environment / "installed"
+    wanted = hashlib.sha256(CONSTRAINTS.read_bytes()).hexdigest()
+    if not stamp.exists() or stamp.read_text() != wanted:
+        shutil.rmtree(environment, ignore_errors=True)
+        _run([sys.executable, "-m", "venv", str(environment)])
+        install = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install", "-c", str(CONSTRAINTS)]
+        _run([str(python), *install, *requirement.split()])
+        stamp.write_text(wanted)
+    return python
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Missing(done.stderr.strip().rpartition("\n")[2])
+
 
 WARM_UP = 300
 """Calls before any is timed: caches fill, and the interpreter specialises its code."""
 
 WARM_UP_S = 1.0
-"""A slow call is warmed up for no longer."""
+"""The longest warm-up of a slow call."""
 
 ROUND_S = 0.02
-"""How long a round of one entry takes: short, so that the entries of a round meet the same conditions."""
+"""Duration of one entry in a round; short, so that all entries of a round run under the same conditions."""
 
-PATIENCE_S = 120
-"""How long a contestant may take for one answer before it counts as missing."""
+ANSWER_TIMEOUT_S = 120
+"""How long a contestant may take for one answer."""
 
 
 class Entry(NamedTuple):
-    """One way to call: whose, and by which of the names that the contestant gave."""
+    """One measured call: the contestant and the name of the call."""
 
     contestant: str
     call: str = "add"
@@ -37,25 +106,25 @@ class Worker:
     """The process of one contestant."""
 
     def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
-        """Take a process that was just started, and where it writes its complaints."""
+        """Take a process that was just started, and the file of its error output."""
         self._process, self._log = process, log
-        self._orders, self._answers = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
+        self._requests, self._answers = cast("IO[str]", process.stdin), cast("IO[str]", process.stdout)
         self._read()
 
     def measure(self, call: str, times: int, *, at_once: bool = False, callers: int = 1) -> dict[str, float]:
-        """Have it call so many times; gives the `seconds` that took, and more if all were to run at once."""
-        order = {"call": call, "times": times, "at_once": at_once, "callers": callers}
-        self._orders.write(json.dumps(order) + "\n")
-        self._orders.flush()
+        """Run a call a number of times; return `seconds`, `processor` time, and `bytes` of memory if `at_once`."""
+        request = {"call": call, "times": times, "at_once": at_once, "callers": callers}
+        self._requests.write(json.dumps(request) + "\n")
+        self._requests.flush()
         return cast("dict[str, float]", self._read())
 
     def _read(self) -> object:
-        if not select.select([self._answers], [], [], PATIENCE_S)[0]:
-            raise Missing(f"it gave no answer within {PATIENCE_S} seconds")
+        if not select.select([self._answers], [], [], ANSWER_TIMEOUT_S)[0]:
+            raise Missing(f"no answer within {ANSWER_TIMEOUT_S} seconds")
         line = self._answers.readline()
         if not line:
             self._process.wait()
-            raise Missing(self._log.read_text().strip().rpartition("\n")[2] or "it ended without a word")
+            raise Missing(self._log.read_text().strip().rpartition("\n")[2] or "it ended without output")
         return json.loads(line)
 
 
@@ -67,7 +136,7 @@ def worker(contestant: str, settings: Settings) -> Generator[Worker]:
         Missing: it cannot run here.
     """
     python = interpreter(contestant)
-    # What is on this path comes before what is installed, so ours is whatever the settings say.
+    # This path takes precedence over what is installed, so that the settings decide what is measured.
     environment = {**os.environ, "PYTHONPATH": str(settings.source.resolve() / "src")}
     with tempfile.NamedTemporaryFile(prefix="bench-") as log:
         process = subprocess.Popen(

@@ -1,7 +1,7 @@
-"""Calls that wait for days: what one costs to start and to keep, and what very many of them cost the next process.
+"""Calls that wait for a result: the cost of starting one, and the cost of many for the next process.
 
-They are started for real: through a runtime on a file, by a POST each to a server in another process. That runtime is
-killed; the next one starts on its file, and answers come in over HTTP for some calls from among the many.
+A runtime on a file starts them, each by a POST to a server in another process. That runtime is killed. The next one
+starts on its file, and receives results over HTTP for some of the calls.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from typing import cast
 from urllib.request import urlopen
 
 from agenttool.records import JsonObject
-from bench.figure import Figure, below, limited, paired
-from bench.rap.program import Program, program, resident
-from bench.settings import Settings
+from bench.figure import Figure, compare_rounds, with_max_ratio, with_max_value
+from bench.harness import Settings
+from bench.rap.child_process import ChildProcess, child_process, resident
 
 FEW, MANY, MILLION = 2_000, 100_000, 1_000_000
 WARM_UP = 3_000
 POSTS = 5_000
 ANSWERS = 5
 MOST_BYTES = 100
-"""So much memory a call may cost that waits: a row is on disk, so this is noise."""
+"""Limit of memory per waiting call; its state is a row on disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waited:
-    """What it cost to let calls wait: seconds, and bytes.
+    """The cost of waiting calls in seconds and bytes.
 
     Attributes:
         start_s: for each call.
@@ -39,9 +39,9 @@ class Waited:
         grown: for each call, in the process that started it.
         opened_s: until the next process was ready.
         opened_with: the memory of that process.
-        answer_s: from posting the answer of a call until it is taken, which is when it is on disk.
-        answer_read: what was read from the file for that.
-        ended_s: from posting it until the call has ended and its result was read.
+        answer_s: from posting the result of a call until it is acknowledged, when it is on disk.
+        answer_read: bytes read from the file for that.
+        ended_s: from posting it until the result of the call was read.
     """
 
     start_s: float
@@ -55,11 +55,11 @@ class Waited:
 
 
 def measure(settings: Settings) -> list[Figure]:
-    """Let very many wait, and a few."""
+    """Measure with many waiting calls and with few."""
     count = MILLION if settings.million else FEW * 5 if settings.quick else MANY
     few, many = _waited(FEW), _waited(count)
     beside, whole = f"{FEW:,} waiting", f"{count:,} waiting"
-    memory = paired(
+    memory = compare_rounds(
         f"memory of a call that waits, {count:,} of them",
         [many.grown],
         [_task()],
@@ -74,12 +74,12 @@ def measure(settings: Settings) -> list[Figure]:
         "end that call and read its result": (many.ended_s, few.ended_s, "ms"),
     }
     return [
-        below(memory, MOST_BYTES),
-        paired(
+        with_max_value(memory, MOST_BYTES),
+        compare_rounds(
             f"start a call that waits, {count:,}", [many.start_s], [many.post_s], peer_name="a bare POST", unit="µs"
         ),
         *(
-            limited(paired(f"{what}, {whole}", [ours], [its], peer_name=beside, unit=unit), at_most=2)
+            with_max_ratio(compare_rounds(f"{what}, {whole}", [ours], [its], peer_name=beside, unit=unit), at_most=2)
             for what, (ours, its, unit) in of_both.items()
         ),
     ]
@@ -87,46 +87,46 @@ def measure(settings: Settings) -> list[Figure]:
 
 def _waited(count: int) -> Waited:
     Path("build").mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(dir="build") as folder, program("taking") as server:
+    with tempfile.TemporaryDirectory(dir="build") as folder, child_process("ack_server") as server:
         url, file = f"http://127.0.0.1:{server.ready}", f"{folder}/state.db"
-        with program("holding", url, file) as holder:
-            before = _told(holder, {"start": WARM_UP})["resident"]
-            started = _told(holder, {"start": count})
-            posted = _told(holder, {"post": POSTS})
+        with child_process("runtime_process", url, file) as holder:
+            before = _request(holder, {"start": WARM_UP})["resident"]
+            started = _request(holder, {"start": count})
+            posted = _request(holder, {"post": POSTS})
         began = time.perf_counter()
-        with program("holding", url, file) as heir:
+        with child_process("runtime_process", url, file) as successor:
             opened_s = time.perf_counter() - began
-            _refuse_fewer(file, WARM_UP + count)
+            _check_count(file, WARM_UP + count)
             with urlopen(f"{url}/calls") as reply:  # noqa: S310 -- our own server
                 calls = cast("list[JsonObject]", json.load(reply))[: (WARM_UP + count) // 1000]
             chosen = calls[:: max(1, len(calls) // ANSWERS)]
-            answers = [_told(heir, {"answer": call}) for call in chosen]
+            answers = [_request(successor, {"answer": call}) for call in chosen]
             return Waited(
                 start_s=started["seconds"] / count,
                 post_s=posted["seconds"] / POSTS,
                 grown=max(started["resident"] - before, 0) / count,
                 opened_s=opened_s,
-                opened_with=cast("float", heir.ready),
+                opened_with=cast("float", successor.ready),
                 answer_s=statistics.median(each["seconds"] for each in answers),
                 answer_read=statistics.median(each["read"] for each in answers),
                 ended_s=statistics.median(each["ended"] for each in answers),
             )
 
 
-def _told(holder: Program, order: JsonObject) -> dict[str, float]:
-    return cast("dict[str, float]", holder.tell(order))
+def _request(holder: ChildProcess, order: JsonObject) -> dict[str, float]:
+    return cast("dict[str, float]", holder.request(order))
 
 
-def _refuse_fewer(file: str, count: int) -> None:
-    """Believe the file, not the program: so many calls must wait in it."""
+def _check_count(file: str, count: int) -> None:
+    """Raise unless the file has this number of waiting calls."""
     with closing(sqlite3.connect(file)) as connection:
         (found,) = connection.execute("SELECT count(*) FROM open_calls WHERE kind = 'away'").fetchone()
     if found != count:
-        raise AssertionError(f"{count} calls should wait, and {found} do")
+        raise AssertionError(f"{count} waiting calls expected, {found} found")
 
 
 def _task() -> float:
-    """Tell how many bytes a task takes that sleeps."""
+    """Return the memory of a sleeping task in bytes."""
 
     async def sleeping() -> float:
         count = 10_000

@@ -1,11 +1,56 @@
-"""The labelled set in other clothes, so that nothing is tuned to one: other tools, and other people."""
+"""The labelled set of tools and requests, and variants of it.
+
+The requests were written from tasks, independently of the descriptions of the tools.
+"""
 
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from bench.quality.labelled import Request, Tool
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """The fields of a tool that a ranker sees."""
+
+    namespace: str
+    name: str
+    description: str
+    parameters: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A user's request, and the places of the tools of which one answers it."""
+
+    query: str
+    wanted: frozenset[int]
+
+
+def tools() -> list[Tool]:
+    """Read the catalog, one tool a line: `namespace.name | description | parameters`."""
+    lines = [line for path in sorted((FOLDER / "catalog").glob("*.txt")) for line in path.read_text().splitlines()]
+    return [_tool(line) for line in lines]
+
+
+def requests(catalog: Sequence[Tool]) -> list[Request]:
+    """Read the requests, one a line: `request | name, name`."""
+    places = {f"{tool.namespace}.{tool.name}": place for place, tool in enumerate(catalog)}
+    found: list[Request] = []
+    for line in (FOLDER / "queries.txt").read_text().splitlines():
+        query, _, names = line.rpartition("|")
+        found.append(Request(query.strip(), frozenset(places[name.strip()] for name in names.split(","))))
+    return found
+
+
+def _tool(line: str) -> Tool:
+    qualified, description, parameters = (cell.strip() for cell in line.split("|"))
+    namespace, _, name = qualified.partition(".")
+    return Tool(namespace, name, description, tuple(parameters.split()))
+
 
 _PADDING = """
 This endpoint requires authentication with a valid API key passed in the header.
@@ -49,12 +94,12 @@ def wordy(catalog: Sequence[Tool]) -> list[Tool]:
 
 
 def bare(catalog: Sequence[Tool]) -> list[Tool]:
-    """Leave nothing but a function's name in camel case and its parameters."""
+    """Reduce every tool to its name in camel case and its parameters."""
     return [replace(tool, name=_camel(tool.name), description="") for tool in catalog]
 
 
 def talkative(requests: Sequence[Request]) -> list[Request]:
-    """Put every request into a letter of 50 to 200 words."""
+    """Embed every request in a text of 50 to 200 words."""
     chance = random.Random(2)  # noqa: S311 -- the same words in every run
     talk, found = _SMALL_TALK.strip().splitlines(), list[Request]()
     for each in requests:
@@ -65,7 +110,7 @@ def talkative(requests: Sequence[Request]) -> list[Request]:
 
 
 def several(requests: Sequence[Request]) -> list[Request]:
-    """Ask for two or three things at once."""
+    """Join two or three requests."""
     chance = random.Random(4)  # noqa: S311 -- the same words in every run
     found: list[Request] = []
     for each in requests:

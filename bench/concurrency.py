@@ -1,14 +1,12 @@
-"""Ten thousand calls at once, each of a tool that sleeps: how long until all are back, and how much memory they take.
+"""Ten thousand concurrent calls of a tool that sleeps: their duration and memory.
 
-Every round is a fresh process, so that what one round left behind does not serve the next.
+Every round runs in a fresh process, so that rounds do not affect each other.
 """
 
 from collections.abc import Mapping, Sequence
 
-from bench.contest import WARM_UP, worker
-from bench.environments import Missing
-from bench.figure import Absent, Figure, below, limited, paired
-from bench.settings import Settings
+from bench.figure import Absent, Figure, compare_rounds, with_max_ratio, with_max_value
+from bench.harness import WARM_UP, Missing, Settings, worker
 
 CALLS = 10_000
 MOST_BYTES = 60e6
@@ -17,24 +15,24 @@ _PEERS = {"openai_agents": "openai-agents", "pydantic_ai_manager": "pydantic-ai"
 _WANTED = "openai_agents"
 
 Taken = Mapping[str, float]
-"""What a round took: `seconds`, the `processor`'s own, which do not grow when others keep it busy, and `bytes`."""
+"""The cost of a round: `seconds`, `processor` time, and `bytes` of memory."""
 
 
 def measure(settings: Settings) -> list[Figure | Absent]:
-    """Crowd each contestant in every round, forwards and backwards by turns."""
+    """Measure each contestant once per round, in alternating order."""
     peers = [_WANTED] if settings.quick else list(_PEERS)
     taken: dict[str, list[Taken]] = {name: [] for name in ("ours", *peers)}
     missing: dict[str, str] = {}
     for number in range(3 if settings.quick else 11):
         for name in reversed(taken) if number % 2 else taken:
             try:
-                taken[name].append(_crowd(name, settings))
+                taken[name].append(_run_round(name, settings))
             except Missing as error:
                 missing[name] = str(error)
     return [figure for peer in peers for figure in _figures(peer, taken, missing)]
 
 
-def _crowd(contestant: str, settings: Settings) -> Taken:
+def _run_round(contestant: str, settings: Settings) -> Taken:
     with worker(contestant, settings) as process:
         process.measure("add", WARM_UP)
         process.measure("nap", CALLS // 100, at_once=True)
@@ -49,9 +47,9 @@ def _figures(peer: str, taken: Mapping[str, Sequence[Taken]], missing: Mapping[s
         what: ([each[what] for each in taken["ours"]], [each[what] for each in taken[peer]])
         for what in ("seconds", "processor", "bytes")
     }
-    time = paired(_NAME, *rounds["seconds"], peer_name=_PEERS[peer], unit="ms")
+    time = compare_rounds(_NAME, *rounds["seconds"], peer_name=_PEERS[peer], unit="ms")
     if peer != _WANTED:
         return [time]
-    processor = paired(f"{_NAME}: processor", *rounds["processor"], peer_name=_PEERS[peer], unit="ms")
-    memory = paired(f"{_NAME}: memory", *rounds["bytes"], peer_name=_PEERS[peer], unit="MB")
-    return [limited(time, at_most=1), processor, below(memory, MOST_BYTES)]
+    processor = compare_rounds(f"{_NAME}: processor", *rounds["processor"], peer_name=_PEERS[peer], unit="ms")
+    memory = compare_rounds(f"{_NAME}: memory", *rounds["bytes"], peer_name=_PEERS[peer], unit="MB")
+    return [with_max_ratio(time, at_most=1), processor, with_max_value(memory, MOST_BYTES)]

@@ -1,11 +1,11 @@
-"""Opening a runtime with tools that are there before: their records checked, their names known, ready to be called."""
+"""Open a runtime with existing tools, so that they can be called."""
 
 import asyncio
 import sys
 
 from agenttool import Runtime
 from agenttool.testing.fakes import scripted_tool
-from bench.openers.growth import tell
+from bench.process import print_cost
 
 
 async def main() -> None:
@@ -21,7 +21,7 @@ async def main() -> None:
         )
         for number in range(int(sys.argv[1]))
     ]
-    tell(lambda: Runtime.open(tools=tools))
+    print_cost(lambda: Runtime.open(tools=tools))
 
 
 if __name__ == "__main__":

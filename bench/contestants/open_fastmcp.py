@@ -1,4 +1,4 @@
-"""Adding tools that are there before to a FastMCP server."""
+"""Add existing tools to a FastMCP server."""
 # pyright: basic, reportMissingImports=false
 # The peer is not installed where types are checked.
 
@@ -7,7 +7,7 @@ import sys
 from fastmcp import FastMCP
 from fastmcp.tools.base import Tool
 
-from bench.openers.growth import tell
+from bench.process import print_cost
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def main() -> None:
             server.add_tool(tool)
         return server
 
-    tell(fill)
+    print_cost(fill)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Searching large catalogs by meaning, too: how long a model reads, what it takes, and one search, beside words alone.
+"""Semantic search in large catalogs beside search by words: indexing time, memory, and one search.
 
-The model is a table of one vector per token, so that the time is ours; a transformer thinks some milliseconds more.
+The model is a static table with one vector per token; a transformer takes some milliseconds more per search.
 """
 
 import gc
@@ -15,10 +15,11 @@ from typing import cast
 from agenttool.adapters.embedding.meanings import Meanings
 from agenttool.adapters.embedding.model import open_model
 from agenttool.catalog.search.index import Index
-from bench.environments import Missing
-from bench.figure import Absent, Figure, told
+from bench.figure import Absent, Figure, compare
+from bench.harness import Missing
 from bench.models import STATIC, folder_of
-from bench.search import THINGS, VERBS, catalog, fill, memory, p99, times
+from bench.process import memory
+from bench.search import THINGS, VERBS, catalog, fill, p99, times
 
 SIZES = (1_000, 10_000, 100_000)
 QUERIES = 300
@@ -37,18 +38,18 @@ def measure(settings: object) -> list[Figure | Absent]:
 
 def _measure(size: int) -> Iterator[Figure]:
     done = subprocess.run(
-        [sys.executable, "-m", "bench.meaning", str(size)], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "bench.semantic_search", str(size)], capture_output=True, text=True, check=True
     )
     found = cast("dict[str, tuple[float, float]]", json.loads(done.stdout))
     for name, unit in (("reading", "s"), ("memory", "MB"), ("p50", "ms"), ("p99", "ms")):
         title = {"reading": f"{size:,} tools are read", "memory": f"memory of {size:,} tools"}.get(
             name, f"search in {size:,} tools: {name}"
         )
-        yield told(f"by meaning, too: {title}", (found[name][0], found[name][1]), peer_name=_PEER, unit=unit)
+        yield compare(f"by meaning, too: {title}", (found[name][0], found[name][1]), peer_name=_PEER, unit=unit)
 
 
 def main() -> None:
-    """Build an index with a model and one without, and print what both take."""
+    """Build an index with a model and one without, and print the cost of both."""
     size = int(sys.argv[1])
     model = open_model(folder_of(STATIC))
     entries, made_up, chance = catalog(size)

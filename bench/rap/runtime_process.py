@@ -1,6 +1,6 @@
-"""A program that is a runtime on a file: `python -m bench.rap.holding URL FILE` starts calls, and answers some.
+"""A runtime on a file as a program: `python -m bench.rap.runtime_process URL FILE`.
 
-It is told one order a line: how many calls to `start`, how many bare requests to `post`, or a call to `answer`.
+Each line of input is a request: the number of calls to `start`, of bare requests to `post`, or a call to `answer`.
 """
 
 import asyncio
@@ -15,17 +15,17 @@ from agenttool import RapSource, Runtime
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolSurface
-from bench.rap.callers import ALL
-from bench.rap.program import resident, say
+from bench.rap.child_process import reply, resident
+from bench.rap.round_trip_client import ALL
 
 AT_ONCE = 512
-"""So many calls are on their way at a time: they share commits."""
+"""Number of concurrent calls, which share commits."""
 
 _BODY = json.dumps({"as long as": "x" * 380}).encode()
 
 
 async def many(count: int, work: Callable[[], Awaitable[object]]) -> float:
-    """Do something so often, some at a time; give the seconds."""
+    """Run something `count` times, `AT_ONCE` at a time; return the seconds."""
     left = iter(range(count))
 
     async def some() -> None:
@@ -38,12 +38,12 @@ async def many(count: int, work: Callable[[], Awaitable[object]]) -> float:
 
 
 def has_read() -> int:
-    """Tell how many bytes this process has read from files, cached or not."""
+    """Return the bytes that this process has read from files, cached or not."""
     return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
 
 
 async def start(rt: Runtime, surface: ToolSurface) -> None:
-    """Start a call that waits; one that does not is not counted in silence."""
+    """Start a call, and raise if it does not wait."""
     invocation = await rt.start("work", {"number": 1}, surface=surface)
     if invocation.status is not InvocationStatus.RUNNING:
         result = await rt.result(invocation.invocation_id)
@@ -51,7 +51,7 @@ async def start(rt: Runtime, surface: ToolSurface) -> None:
 
 
 async def answer(rt: Runtime, courier: Courier, call: JsonObject) -> JsonObject:
-    """Post the result of one call where its server would, and wait until the call has ended."""
+    """Post the result of one call to its callback URL, and wait until the call has ended."""
     message = {"type": "tool_result", "group_id": call["group_id"], "id": call["id"], "text": "done"}
     read, began = has_read(), time.perf_counter()
     reply = await courier.post(str(call["callback_url"]), json.dumps(message).encode())
@@ -63,25 +63,25 @@ async def answer(rt: Runtime, courier: Courier, call: JsonObject) -> JsonObject:
 
 
 async def main() -> None:
-    """Open the runtime, say that it is ready, and do as told."""
+    """Open the runtime, print its memory, and serve requests."""
     url, file = sys.argv[1:]
     courier = Courier(Reach.of(["127.0.0.1"]))
     source = RapSource(name="far", url=url, allow=("127.0.0.0/8",))
     async with Runtime.open(store=f"sqlite:{file}", sources=[source], rules=ALL) as rt:
         surface = await rt.surface()
-        say(resident())
+        reply(resident())
         while line := await asyncio.to_thread(sys.stdin.readline):
-            order = cast("JsonObject", json.loads(line))
-            match order:
+            request = cast("JsonObject", json.loads(line))
+            match request:
                 case {"start": int(count)}:
                     took = await many(count, lambda: start(rt, surface))
-                    say({"seconds": took, "resident": resident()})
+                    reply({"seconds": took, "resident": resident()})
                 case {"post": int(count)}:
-                    say({"seconds": await many(count, lambda: courier.post(f"{url}/invoke", _BODY))})
+                    reply({"seconds": await many(count, lambda: courier.post(f"{url}/invoke", _BODY))})
                 case {"answer": dict(call)}:
-                    say(await answer(rt, courier, call))
+                    reply(await answer(rt, courier, call))
                 case _:
-                    raise ValueError(f"no such order: {order!r}")
+                    raise ValueError(f"unknown request: {request!r}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A program that makes round trips to a RAP server: `python -m bench.rap.callers KIND URL FOLDER`.
+"""A program that makes round trips to a RAP server: `python -m bench.rap.round_trip_client KIND URL FOLDER`.
 
-Each line it is told is how many to make; it gives the seconds for each. All kinds make two requests a trip: one there,
-and one back. The bare one does nothing else.
+Each line of input is a number of round trips; the answer is the seconds per trip. A trip is two requests, one to the
+server and one back. The bare kind does nothing else.
 """
 
 import asyncio
@@ -23,13 +23,13 @@ from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
-from bench.rap.program import say
+from bench.rap.child_process import reply
 
 ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 CALLERS = 64
 
 Trips = Callable[[int], Awaitable[object]]
-"""Makes a trip for one of the callers."""
+"""Makes a round trip for one of the callers."""
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def governed(url: str, store: str) -> AsyncGenerator[Trips]:
 
 @asynccontextmanager
 async def bare(url: str) -> AsyncGenerator[Trips]:
-    """Post, and wait for what a bare handler is posted back."""
+    """Post, and wait for the request to a bare handler."""
     courier = Courier(Reach.of(["127.0.0.1"]))
     waiting: dict[str, asyncio.Future[None]] = {}
 
@@ -99,12 +99,12 @@ async def _timed(trip: Trips, count: int) -> float:
 
 
 async def main() -> None:
-    """Make as many trips as told, as often as told."""
+    """Run the requested round trips until the input ends."""
     kind, url, folder = sys.argv[1:]
     async with _kinds(url, folder)[kind]() as trip:
-        say("ready")
+        reply("ready")
         while line := await asyncio.to_thread(sys.stdin.readline):
-            say(await _timed(trip, int(line)))
+            reply(await _timed(trip, int(line)))
 
 
 if __name__ == "__main__":
