@@ -4,7 +4,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from agenttool.errors import RecordError
-from agenttool.schema.compile import MAX_MISFITS, Checker, compile_schema
+from agenttool.schema.compile import MAX_MISFITS, Checker, compile_schema, is_costly
 
 
 @pytest.fixture
@@ -74,3 +74,23 @@ def test_half_a_surrogate_pair_is_a_misfit():
     check = Checker({"type": "string"})
     assert not check.accepts("\ud800")
     assert check.misfits("\ud800")
+
+
+def test_references_that_multiply_are_costly_and_references_that_add_up_are_not():
+    def chain(links, times):
+        steps = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * times} for n in range(links)}
+        return {"$defs": {**steps, f"d{links}": {}}, "$ref": "#/$defs/d0"}
+
+    assert is_costly(chain(40, 2))
+    assert not is_costly(chain(40, 1))
+    assert not is_costly(chain(5, 2))
+
+
+def test_a_schema_that_comes_back_to_itself_is_not_followed_for_ever():
+    tree = {"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}}
+    assert not is_costly(tree)
+    assert not is_costly({"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"$ref": "#/$defs/a~1b"}}})
+
+
+def test_what_leads_nowhere_weighs_nothing():
+    assert not is_costly({"allOf": [{"$ref": "#/nowhere"}, {"$ref": "#anchor"}, {"$ref": 7}]})

@@ -1,11 +1,11 @@
-"""A schema of an older draft, spelled anew, takes exactly what it took; and the newest draft knows all its words."""
+"""A schema of an older draft, spelled upgraded, takes exactly what it took; and the newest draft knows all its words."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.schema.compile import compile_schema
-from agenttool.schema.drafts import modern
+from agenttool.schema.drafts import upgrade_schema
 
 DRAFTS = {
     "4": "http://json-schema.org/draft-04/schema#",
@@ -52,16 +52,16 @@ arguments = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
 
 @given(schemas(), st.lists(arguments, max_size=6))
 def test_what_a_schema_takes_is_what_it_takes_spelled_anew(schema, given):
-    anew = modern(schema)
-    assert "$schema" not in anew
+    upgraded = upgrade_schema(schema)
+    assert "$schema" not in upgraded
     taken = compile_schema(schema).accepts
-    assert [compile_schema(anew).accepts(each) for each in given] == [taken(each) for each in given]
+    assert [compile_schema(upgraded).accepts(each) for each in given] == [taken(each) for each in given]
 
 
 @pytest.mark.parametrize("named", [None, 7, "https://json-schema.org/draft/2020-12/schema", "https://example.org/own"])
 def test_a_schema_of_no_older_draft_is_the_very_same(named):
     schema = {"$schema": named, "properties": {"a": {"items": NUMBER}}}
-    assert modern(schema) is schema
+    assert upgrade_schema(schema) is schema
 
 
 def test_a_place_that_is_named_by_its_id_is_named_by_its_anchor():
@@ -70,5 +70,5 @@ def test_a_place_that_is_named_by_its_id_is_named_by_its_anchor():
         "properties": {"a": {"$ref": "#n"}},
         "definitions": {"N": {"$id": "#n", **NUMBER}},
     }
-    anew = compile_schema(modern(schema))
-    assert [anew.accepts({"a": each}) for each in (1, "x")] == [True, False]
+    upgraded = compile_schema(upgrade_schema(schema))
+    assert [upgraded.accepts({"a": each}) for each in (1, "x")] == [True, False]

@@ -46,7 +46,7 @@ def test_a_misfit_says_where_it_is_what_was_expected_and_what_to_do(document, mi
         (
             {"properties": {"a": {"pattern": r"^(a|b|ab)*c\1$"}}},
             {"a": "ab" * 40},
-            fit("/a", "a text that its pattern can be tried on in bounded time", "shorten it, or simplify the pattern"),
+            fit("/a", "a text that its pattern can check in bounded time", "shorten it, or simplify the pattern"),
         ),
     ],
     ids=["false", "hostile pattern"],

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.schema.compile import Checker
+from agenttool.schema.compile import Checker, is_costly
 from agenttool.schema.plain import is_plain
-from agenttool.schema.weight import is_costly
 
 DRAFTS = ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
 TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]

@@ -101,7 +101,7 @@ def test_a_plain_function_is_read_completely():
         command_fields=(),
         context_parameter=None,
         arguments=found.arguments,
-        flavour="coroutine",
+        kind="coroutine",
     )
     assert list(found.model_input_schema["properties"]) == ["path", "limit"]
 
@@ -236,7 +236,7 @@ def test_the_context_is_no_argument(kind):
 def test_a_function_has_one_context():
     def tool(a: Context, b: Context): ...
 
-    with pytest.raises(ConfigError, match="twice, as 'a' and 'b'"):
+    with pytest.raises(ConfigError, match="two context parameters, 'a' and 'b'"):
         signature_of(tool, context_type=Context)
 
 
@@ -306,7 +306,7 @@ def wrapped(*args, **kwargs):
 
 
 @pytest.mark.parametrize(
-    ("function", "name", "flavour", "description"),
+    ("function", "name", "kind", "description"),
     [
         (Toolbox().method, "method", "function", "Use it."),
         (Toolbox.still, "still", "function", ""),
@@ -320,9 +320,9 @@ def wrapped(*args, **kwargs):
         (wrapped, "steps", "function", ""),
     ],
 )
-def test_everything_that_can_be_called_by_name_is_read(function, name, flavour, description):
+def test_everything_that_can_be_called_by_name_is_read(function, name, kind, description):
     found = signature_of(function)
-    assert (found.name, found.flavour, found.description) == (name, flavour, description)
+    assert (found.name, found.kind, found.description) == (name, kind, description)
     assert found.model_input_schema["properties"] == {"a": {"type": "integer"}}
     assert found.output_schema is None
 

@@ -112,7 +112,7 @@ def test_a_field_must_be_named_and_not_pointed_at():
 
 def test_a_visible_field_may_not_point_into_a_hidden_one():
     schema = obj({"tenant": obj({"id": text()}), "path": {"$ref": "#/properties/tenant/properties/id"}})
-    with pytest.raises(ConfigError, match="points into the internal-only field 'tenant'"):
+    with pytest.raises(ConfigError, match="refers into the internal-only field 'tenant'"):
         model_view(schema, ["tenant"])
 
 

@@ -29,12 +29,10 @@ from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.call_facts import ToolSafety, safety_of
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.scheduler.retry import Repeatability, repeatability_of
-from agenttool.schema.compile import Checker, compile_schema
-from agenttool.schema.examples import refuse_unfit_examples
+from agenttool.schema.compile import Checker, check_examples, compile_schema, is_costly
 from agenttool.schema.plain import is_plain
 from agenttool.schema.typed_reader import TypedReader, typed_reader
 from agenttool.schema.views import model_view
-from agenttool.schema.weight import is_costly
 
 ANY_OBJECT: JsonObject = {"type": "object"}
 
@@ -114,7 +112,7 @@ def refuse_unusable(entry: Entry) -> None:
         if not is_plain(schema):
             _refuse_unusable_schema(schema, name)
     if contract.examples:
-        refuse_unfit_examples(contract.examples, compile_schema(model), name)
+        check_examples(contract.examples, compile_schema(model), name)
     output_checker(declared.interface, declared.declaration.output_contract)
 
 

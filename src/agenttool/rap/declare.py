@@ -14,7 +14,7 @@ from agenttool.rap.display import check_script
 from agenttool.rap.outcome import Declined
 from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
-from agenttool.schema.signature import Flavour, Signature, signature_of
+from agenttool.schema.signature import FunctionKind, Signature, signature_of
 
 MAX_TOLD = 5
 """How many misfits of bad arguments are told."""
@@ -86,12 +86,12 @@ def declare(function: Callable[..., object], options: RapToolOptions, *, is_subs
     unknown = options.keys() - RapToolOptions.__annotations__.keys()
     if unknown:
         raise ConfigError(f"a RAP tool has no option {min(unknown)!r}, got it for {signature.name}(); leave it out")
-    if is_subscription and signature.flavour is not Flavour.ASYNC_GENERATOR:
+    if is_subscription and signature.kind is not FunctionKind.ASYNC_GENERATOR:
         raise ConfigError(f"{signature.name}() yields no events; write it as `async def` with `yield`")
-    if signature.flavour is Flavour.GENERATOR:
+    if signature.kind is FunctionKind.GENERATOR:
         raise ConfigError(f"{signature.name}() is a plain generator; write it as `async def` with `yield`")
     definition = _definition(signature, options, name)
-    run = _yielder(function, signature) if is_subscription else _RUNNERS[signature.flavour](function, signature)
+    run = _yielder(function, signature) if is_subscription else _RUNNERS[signature.kind](function, signature)
     return RapTool(
         definition=definition,
         checker=compile_schema(definition.input_schema),
@@ -183,10 +183,10 @@ def _yielder(function: Callable[..., object], signature: Signature) -> _Run:
     return run
 
 
-_RUNNERS: dict[Flavour, Callable[[Callable[..., object], Signature], _Run]] = {
-    Flavour.COROUTINE: _awaiter,
-    Flavour.FUNCTION: _threader,
-    Flavour.ASYNC_GENERATOR: _iterator,
+_RUNNERS: dict[FunctionKind, Callable[[Callable[..., object], Signature], _Run]] = {
+    FunctionKind.COROUTINE: _awaiter,
+    FunctionKind.FUNCTION: _threader,
+    FunctionKind.ASYNC_GENERATOR: _iterator,
 }
 
 

@@ -1,1 +1,1 @@
-"""JSON Schema: a thin room over a validator that never fetches anything."""
+"""JSON Schema: validation that never fetches anything, views of schemas, and schemas of Python functions."""

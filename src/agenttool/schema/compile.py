@@ -1,26 +1,27 @@
-"""Schemas to reusable checkers, made once per content."""
+"""Compilation of JSON Schemas to reusable checkers, once per content."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NoReturn, cast
 
 import jsonschema_rs
 
 from agenttool.codec import parse_object, sorted_json
-from agenttool.errors import RecordError
+from agenttool.errors import ConfigError, RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.explain import Misfit, explain
 
 MAX_MISFITS = 20
-"""How many misfits of one document are told; after that the reader has enough."""
+"""How many misfits of one document are reported."""
 
-MAX_BACKTRACKS = 100_000
-"""How often a pattern may change its mind before it counts as not matched; a hostile one stops here."""
+# A pattern that backtracks more often counts as not matched, so a hostile pattern cannot hang.
+_PATTERN_OPTIONS = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
 
-_PATIENCE = jsonschema_rs.FancyRegexOptions(backtrack_limit=MAX_BACKTRACKS)
+_MAX_WEIGHT = 20_000
+_MAX_SCHEMA_DEPTH = 150
 
 
-def _refuse(uri: str) -> NoReturn:
+def _reject_fetch(uri: str) -> NoReturn:
     raise ValueError(f"a schema may not fetch {uri!r}; put the definition into the schema itself")
 
 
@@ -28,22 +29,22 @@ class Checker:
     """A compiled schema. It never fetches a `$ref`, and no pattern in it can hang.
 
     Attributes:
-        accepts_parsed: tells whether a value that was read from JSON fits, without a detour through Python; such a
-            value cannot hold half of a surrogate pair, which is all that `accepts` looks out for besides.
+        accepts_parsed: returns whether a value that was parsed from JSON fits. It is faster than `accepts`, which also
+            handles lone surrogates.
     """
 
     def __init__(self, schema: JsonObject) -> None:
-        """Compile a schema; it is of draft 2020-12, unless its `$schema` names another that is known.
+        """Compile a schema of draft 2020-12, or of the known draft that its `$schema` names.
 
         Raises:
-            RecordError: it is not a valid schema, or points outside of itself.
+            RecordError: it is not a valid schema, or refers to another document.
         """
         try:
             plain = cast("dict[str, object]", schema)
             self._validator = jsonschema_rs.validator_cls_for(plain)(
                 plain,
-                retriever=_refuse,
-                pattern_options=_PATIENCE,
+                retriever=_reject_fetch,
+                pattern_options=_PATTERN_OPTIONS,
             )
         except (jsonschema_rs.ValidationError, ValueError) as error:
             first_line = str(error).splitlines()[0]
@@ -51,14 +52,14 @@ class Checker:
         self.accepts_parsed: Callable[[Json], bool] = self._validator.is_valid
 
     def accepts(self, value: Json) -> bool:
-        """Tell whether a value fits, as fast as can be."""
+        """Return whether a value fits."""
         try:
             return self._validator.is_valid(value)
         except UnicodeEncodeError:
             return False
 
     def misfits(self, value: Json) -> list[Misfit]:
-        """List what does not fit, at most `MAX_MISFITS`; nothing means that all is well."""
+        """Return what does not fit, at most `MAX_MISFITS` entries; an empty list means that the value fits."""
         found: list[Misfit] = []
         try:
             for error in self._validator.iter_errors(value):
@@ -76,9 +77,73 @@ def _compiled(spelling: bytes) -> Checker:
 
 
 def compile_schema(schema: JsonObject) -> Checker:
-    """Give the checker of a schema; equal schemas share one, whatever the order of their members.
+    """Return the checker of a schema; equal schemas share one, whatever the order of their members.
 
     Raises:
-        RecordError: it is not a valid schema, or points outside of itself.
+        RecordError: it is not a valid schema, or refers to another document.
     """
     return _compiled(sorted_json(schema))
+
+
+def check_examples(examples: Iterable[Json], checker: Checker, tool: str) -> None:
+    """Check that examples fit the schema that a model sees (AT-IO-05).
+
+    Raises:
+        ConfigError: one does not fit; the message names it, the place and the remedy.
+    """
+    for place, example in enumerate(examples, 1):
+        if not checker.accepts(example):
+            first = checker.misfits(example)[0]
+            raise ConfigError(
+                f"example {place} of {tool!r} does not fit its schema at {first.pointer or '/'!r}: "
+                f"expected {first.expected}; {first.advice}"
+            )
+
+
+def is_costly(schema: JsonObject) -> bool:
+    """Return whether following all references of a schema visits too many subschemas.
+
+    An example is two references to a definition with two references, and so on for forty levels.
+    """
+    spelling = sorted_json(schema)
+    if b"$ref" not in spelling and spelling.count(b"{") + spelling.count(b"[") < _MAX_SCHEMA_DEPTH:
+        return False  # without references there are no more subschemas than brackets
+    return _SchemaWeight(schema).of(schema, 0) > _MAX_WEIGHT
+
+
+class _SchemaWeight:
+    """Counts subschemas with references followed; each target of a reference is counted once and remembered."""
+
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._targets: dict[str, int] = {}
+
+    def of(self, value: Json, depth: int) -> int:
+        """Return the number of subschemas below a value; a recursive reference adds nothing."""
+        if depth > _MAX_SCHEMA_DEPTH:
+            return _MAX_WEIGHT + 1
+        weight = 0
+        if isinstance(value, list):
+            weight = sum(self.of(each, depth + 1) for each in value)
+        elif isinstance(value, dict):
+            weight = 1 + sum(self.of(each, depth + 1) for name, each in value.items() if name != "$defs")
+            reference = value.get("$ref")
+            if isinstance(reference, str):
+                weight += self._of_target(reference, depth + 1)
+        return min(weight, _MAX_WEIGHT + 1)
+
+    def _of_target(self, reference: str, depth: int) -> int:
+        if reference not in self._targets:
+            self._targets[reference] = 0
+            self._targets[reference] = self.of(self._target(reference), depth)
+        return self._targets[reference]
+
+    def _target(self, reference: str) -> Json:
+        """Follow a JSON pointer; an anchor or an address is not followed."""
+        value: Json = self._root
+        if not reference.startswith("#/"):
+            return value if reference == "#" else None
+        for step in reference.removeprefix("#/").replace("~1", "\0").split("/"):
+            name = step.replace("\0", "/").replace("~0", "~")
+            value = value.get(name) if isinstance(value, dict) else None
+        return value

@@ -1,4 +1,4 @@
-"""Schemas of older drafts, spelled as draft 2020-12 has it: who knows no other refuses them, or reads them amiss."""
+"""Upgrade of schemas of older drafts to draft 2020-12, for providers that support no other draft."""
 
 import re
 from functools import partial
@@ -12,28 +12,28 @@ _LIMITS = (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum"))
 _BESIDE_A_REFERENCE = frozenset(["$ref", "$defs", "definitions", "title", "description", "default", "examples"])
 
 
-def modern(schema: JsonObject) -> JsonObject:
-    """Give a schema as the newest draft spells it; one that is of no older draft is the very same."""
+def upgrade_schema(schema: JsonObject) -> JsonObject:
+    """Return a schema in draft 2020-12; the same object if its `$schema` names no older draft."""
     named = schema.get("$schema")
     found = _NAMED.fullmatch(named) if isinstance(named, str) else None
     if found is None:
         return schema
-    whole = rebuild(schema, partial(_spell_anew, found[1]))
-    whole.pop("$schema", None)
-    return whole
+    upgraded = rebuild(schema, partial(_upgrade, found[1]))
+    upgraded.pop("$schema", None)
+    return upgraded
 
 
-def _spell_anew(draft: str, node: JsonObject, *, alone: bool) -> None:
+def _upgrade(draft: str, node: JsonObject, *, alone: bool) -> None:
     if draft in _BEFORE_2019:
-        _leave_the_reference_alone(node)
-        _say_what_depends(node)
+        _upgrade_reference(node)
+        _upgrade_dependencies(node)
     if draft in _FOURTH:
-        _say_limits(node)
-    _say_items(node)
+        _upgrade_limits(node)
+    _upgrade_items(node)
 
 
-def _leave_the_reference_alone(node: JsonObject) -> None:
-    """Take out what stands beside a reference, where nobody looked at it; and let an anchor be called one."""
+def _upgrade_reference(node: JsonObject) -> None:
+    """Remove the keywords beside a reference, which older drafts ignore, and spell an anchor as `$anchor`."""
     if isinstance(node.get("$ref"), str):
         for keyword in node.keys() - _BESIDE_A_REFERENCE:
             del node[keyword]
@@ -43,7 +43,7 @@ def _leave_the_reference_alone(node: JsonObject) -> None:
         del node["$id"]
 
 
-def _say_what_depends(node: JsonObject) -> None:
+def _upgrade_dependencies(node: JsonObject) -> None:
     if "dependencies" not in node:
         return
     named = members(node, "dependencies")
@@ -54,18 +54,18 @@ def _say_what_depends(node: JsonObject) -> None:
     node |= {"dependentSchemas": schemas} if schemas else {}
 
 
-def _say_limits(node: JsonObject) -> None:
-    """Let a limit that is itself left out be a number of its own; once it was a word beside another."""
+def _upgrade_limits(node: JsonObject) -> None:
+    """Replace the boolean of an exclusive limit, as draft 4 has it, by the limit itself."""
     for limit, exclusive in _LIMITS:
-        is_left_out: Json = node.get(exclusive)
-        if isinstance(is_left_out, bool):
+        is_exclusive: Json = node.get(exclusive)
+        if isinstance(is_exclusive, bool):
             del node[exclusive]
-            if is_left_out and limit in node:
+            if is_exclusive and limit in node:
                 node[exclusive] = node.pop(limit)
 
 
-def _say_items(node: JsonObject) -> None:
-    """Say what stands at each place of a list, and what comes after that."""
+def _upgrade_items(node: JsonObject) -> None:
+    """Spell the schemas of single places as `prefixItems`, and the rest as `items`."""
     further, items = node.pop("additionalItems", None), node.get("items")
     if isinstance(items, list):
         node["prefixItems"] = node.pop("items")

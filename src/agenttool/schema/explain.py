@@ -1,4 +1,4 @@
-"""A failed check in words: where it is, what was expected, what to do."""
+"""Explanation of a failed schema check: the place, what was expected, and what to do."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ _Kind = jsonschema_rs.ValidationErrorKind
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Misfit:
-    """One place where a document does not fit its schema. Never quotes the document: a value may be a secret.
+    """One place where a document does not fit its schema. It never quotes the document: a value may be a secret.
 
     Attributes:
-        values: where the values stand that do not belong there, which may be what belongs elsewhere.
+        values: pointers to the values at fault.
     """
 
     pointer: str
@@ -29,7 +29,7 @@ def pointer_of(path: Iterable[str | int]) -> str:
 
 
 def explain(error: jsonschema_rs.ValidationError) -> Misfit:
-    """Put one failed check into words."""
+    """Return the misfit of one failed check."""
     expected, advice = _words(error)
     missing = [error.kind.property] if isinstance(error.kind, _Kind.Required) else []
     pointer = pointer_of([*error.instance_path, *missing])
@@ -63,7 +63,7 @@ def _words(error: jsonschema_rs.ValidationError) -> tuple[str, str]:
         case _Kind.FalseSchema():
             words = "nothing here", "leave it out"
         case _Kind.BacktrackLimitExceeded() | _Kind.RegexEngineFailure():
-            words = "a text that its pattern can be tried on in bounded time", "shorten it, or simplify the pattern"
+            words = "a text that its pattern can check in bounded time", "shorten it, or simplify the pattern"
         case _:
             words = _limit(error.kind), "change the value"
     return words
@@ -81,12 +81,12 @@ _TYPE_NAMES: dict[type, str] = {
 
 
 def _choices(context: list[list[jsonschema_rs.ValidationError]]) -> str:
-    """Say what each branch would have wanted, so that the reader need not open the schema."""
-    wishes = dict.fromkeys(_words(branch[0])[0] for branch in context if branch)
-    return " or ".join(wishes)
+    """List what each branch expects, so that the reader need not open the schema."""
+    expected = dict.fromkeys(_words(branch[0])[0] for branch in context if branch)
+    return " or ".join(expected)
 
 
 def _limit(kind: jsonschema_rs.ValidationErrorKind) -> str:
-    """Name the keyword and its limit, such as `maximum 100`."""
+    """Return the keyword and its limit, such as `maximum 100`."""
     limits = [repr(value) for value in cast("dict[str, object]", kind.as_dict()).values()]
     return " ".join([kind.name, *limits[:1]])

@@ -1,7 +1,7 @@
-"""The JSON Schemas of our records, generated from their types.
+"""JSON Schemas of the records, generated from their types.
 
-Whatever these accept, the schemas that the standard publishes accept too; they only say more. Open lists stay open,
-unknown members stay welcome, and a member that is absent is left out rather than `null`.
+Every document that these accept fits the published schemas of the standard, too; these are stricter. Open enums and
+objects stay open, and an absent member is left out, not `null`.
 """
 
 from functools import cache
@@ -36,12 +36,12 @@ SCHEMA_FILES = {
     "tool_error": "agenttool-error.schema.json",
     "tool_external_mapping": "agenttool-external-mapping.schema.json",
 }
-"""Every object of the standard and the file its schema is in; the first fifteen names are the published ones."""
+"""Every object of the standard and the file of its schema; the first fifteen are published with the standard."""
 
 
 @cache
 def schema_of(name: str) -> JsonObject:
-    """Give the schema of one object of the standard, complete in itself. It is shared: do not change it.
+    """Return the self-contained schema of one object of the standard. It is shared and must not be changed.
 
     Raises:
         KeyError: the standard has no object of that name.
@@ -59,7 +59,7 @@ def schema_of(name: str) -> JsonObject:
 
 
 def _loosened(title: str, schema: JsonObject) -> JsonObject:
-    """Say what the codec does: strangers are kept, open lists are open, absent members are left out."""
+    """Relax a schema to what the codec accepts: unknown members, unknown values of open enums, absent members."""
     open_list = _open_lists().get(title)
     if open_list is not None:
         return {
@@ -81,7 +81,7 @@ def _loosened(title: str, schema: JsonObject) -> JsonObject:
 
 
 def _as_written(schema: Json) -> Json:
-    """Take out the `null` that only stands for an absent member; keep one that is a value."""
+    """Remove the `null` that stands for an absent member, but not one that is a value."""
     if not isinstance(schema, dict):
         return schema
     choices = schema.get("anyOf")
@@ -93,7 +93,7 @@ def _as_written(schema: Json) -> Json:
 
 
 def _as_item(items: Json) -> Json:
-    """Let a list of mappings take a mapping from any source."""
+    """Let a list of mappings accept a mapping from any source."""
     is_mapping = isinstance(items, dict) and {"$ref": f"#/$defs/{NativeMapping.__name__}"} in _listed(
         items.get("anyOf")
     )
@@ -105,7 +105,7 @@ def _is_mapping(definitions: dict[str, JsonObject]) -> bool:
 
 
 def _any_mapping() -> JsonObject:
-    """Hold a mapping to the shape of its source; a source without a shape may say anything."""
+    """Return the schema of a mapping: the shape of its source, or any object for an unknown source."""
     shapes: list[Json] = [
         {
             "if": {"properties": {"source": {"const": kind.__struct_config__.tag}}, "required": ["source"]},

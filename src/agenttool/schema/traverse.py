@@ -1,6 +1,6 @@
-"""Going through a schema: which keywords hold schemas, and which hold plain values.
+"""Traversal of schemas: which keywords hold schemas, and which hold plain values.
 
-A keyword that nobody knows is taken to hold schemas, so nothing hides from a view behind one.
+An unknown keyword counts as one that holds schemas, so no view misses a schema behind it.
 """
 
 from collections.abc import Iterator
@@ -14,29 +14,29 @@ _COMPOSING = _IN_PLACE | {"$ref", "$dynamicRef"}
 _COMPOSED = _IN_PLACE | {"$defs", "definitions"}
 
 DATA_KEYWORDS = frozenset({"default", "example", "examples", "const", "enum"})
-"""Keywords whose value is a document or a list of documents, and no schema."""
+"""Keywords whose value is a document or a list of documents, not a schema."""
 
 
-class Edit(Protocol):
-    """Changes one schema in place, knowing whether it stands alone: no other schema judges the same value."""
+class SchemaEdit(Protocol):
+    """Changes one schema in place; `alone` means that no other schema applies to the same value."""
 
     def __call__(self, schema: JsonObject, /, *, alone: bool) -> None:
-        """Change it; the schemas inside were changed before."""
+        """Change the schema; the schemas inside it were changed before."""
 
 
 def is_composed(schema: JsonObject) -> bool:
-    """Tell whether other schemas judge the same value together with this one."""
+    """Return whether other schemas apply to the same value together with this one."""
     return not _COMPOSING.isdisjoint(schema)
 
 
 def members(schema: JsonObject, keyword: str) -> JsonObject:
-    """Give the object that stands at a keyword, the very one; a new empty one if there is none."""
+    """Return the object at a keyword, not a copy; a new empty one if there is none."""
     value = schema.get(keyword)
     return value if isinstance(value, dict) else {}
 
 
 def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
-    """Go through a schema and every schema inside it."""
+    """Yield a schema and every schema inside it."""
     yield schema
     for keyword, value in schema.items():
         if keyword in DATA_KEYWORDS:
@@ -47,13 +47,13 @@ def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
 
 
 def properties_of(schema: JsonObject) -> Iterator[tuple[str, Json]]:
-    """Go through the properties on every level, those of definitions and branches included."""
+    """Yield the properties on every level, those of definitions and branches included."""
     for inner in subschemas(schema):
         yield from members(inner, "properties").items()
 
 
-def rebuild(schema: JsonObject, edit: Edit, *, alone: bool = True) -> JsonObject:
-    """Copy a schema and let `edit` change each copied schema in place, the inner ones first."""
+def rebuild(schema: JsonObject, edit: SchemaEdit, *, alone: bool = True) -> JsonObject:
+    """Return a copy of a schema after `edit` changed each copied schema in place, the inner ones first."""
     stands_alone = alone and not is_composed(schema)
     copy: JsonObject = {}
     for keyword, value in schema.items():
@@ -69,7 +69,7 @@ def rebuild(schema: JsonObject, edit: Edit, *, alone: bool = True) -> JsonObject
 
 
 def objects_in(value: Json) -> Iterator[JsonObject]:
-    """Go through the objects in a list of any depth, or through the one object given."""
+    """Yield the objects in a list of any depth, or the one given object."""
     if isinstance(value, dict):
         yield value
     elif isinstance(value, list):
@@ -77,7 +77,7 @@ def objects_in(value: Json) -> Iterator[JsonObject]:
             yield from objects_in(each)
 
 
-def _rebuilt(value: Json, edit: Edit, *, alone: bool) -> Json:
+def _rebuilt(value: Json, edit: SchemaEdit, *, alone: bool) -> Json:
     if isinstance(value, list):
         return [_rebuilt(each, edit, alone=alone) for each in value]
     return rebuild(value, edit, alone=alone) if isinstance(value, dict) else value

@@ -1,7 +1,7 @@
 """Two views of one input schema: with internal-only fields for the runtime, without them for the model.
 
-A name in `internal_only_fields` means that member on every level: who may not set `tenant` may not set it in a nested
-object either, and a recursive schema has no other finite way to say so.
+A name in `internal_only_fields` means that member on every level: a model that may not set `tenant` may not set it in
+a nested object either. A recursive schema allows no other finite rule.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,21 +20,21 @@ _DEFINITIONS = ("$defs", "definitions")
 
 
 def model_view(schema: JsonObject, internal_only_fields: Iterable[str]) -> JsonObject:
-    """Give the schema as a model may see it; the one given stays as it is.
+    """Return the schema without internal fields; the given schema is not changed.
 
-    What the schema itself marks as internal goes too. The outermost object, and any other that lost a field, takes no
-    undeclared members where this can be said without naming the field; what a model sends all the same is found by
-    `pointers_to`. Where a condition depends on an internal field, the runtime schema has the last word.
+    Fields that the schema itself marks as internal are removed, too. The outermost object, and any other that lost a
+    field, accepts no undeclared members where that is possible without naming the field. `pointers_to` finds internal
+    fields that a model sends anyway. Where a condition depends on an internal field, the runtime schema decides.
 
     Raises:
-        ConfigError: a field is pointed at and not named, or what stays visible points into what does not.
+        ConfigError: a field is given as a pointer, or a visible field refers into an internal one.
     """
     properties = list(properties_of(schema))
     listed = frozenset(internal_only_fields)
     pointers = {name for name in listed if name.startswith("/")}.difference(name for name, _ in properties)
     if pointers:
         raise ConfigError(
-            f"an internal-only field is named, not pointed at, got {min(pointers)!r}; write its last part"
+            f"an internal-only field must be a name, not a pointer, got {min(pointers)!r}; write its last part"
         )
     hidden = listed.union(name for name, inner in properties if _is_internal(inner))
     if not hidden:
@@ -43,15 +43,15 @@ def model_view(schema: JsonObject, internal_only_fields: Iterable[str]) -> JsonO
     if not is_composed(view):
         _close(view)
     view = _without_unused_definitions(view)
-    _refuse_dangling(view, hidden)
+    _reject_dangling(view, hidden)
     return view
 
 
 def mark_internal(schema: JsonObject, fields: Iterable[str]) -> JsonObject:
-    """Give the schema with `visibility: internal` at each of these fields, on every level (AT-IFACE-29).
+    """Return the schema with `visibility: internal` at each of these fields, on every level (AT-IFACE-29).
 
     Raises:
-        ConfigError: there is no such field; had it been misspelled, the model would still see the right one.
+        ConfigError: there is no such field; a misspelled name would leave the field visible to the model.
     """
     names = frozenset(fields)
     unknown = names.difference(name for name, _ in properties_of(schema))
@@ -61,7 +61,7 @@ def mark_internal(schema: JsonObject, fields: Iterable[str]) -> JsonObject:
 
 
 def pointers_to(value: Json, names: frozenset[str]) -> list[str]:
-    """List where members with these names stand in a JSON value, as JSON pointers; empty means nowhere."""
+    """Return JSON pointers to all members with these names in a JSON value."""
     return [pointer_of(path) for path in _paths_to(value, names, ())]
 
 
@@ -85,7 +85,7 @@ def _mark(names: frozenset[str], node: JsonObject, *, alone: bool) -> None:
 
 
 def _hide(names: frozenset[str], node: JsonObject, *, alone: bool) -> None:
-    """Take the names out of one schema, whose inner schemas are rid of them already."""
+    """Remove the names from one schema whose inner schemas are done."""
     lost = names & members(node, "properties").keys()
     if lost and alone:
         _close(node)
@@ -106,7 +106,7 @@ def _hide(names: frozenset[str], node: JsonObject, *, alone: bool) -> None:
 
 
 def _hide_in_documents(names: frozenset[str], node: JsonObject) -> None:
-    """Take the names out of examples and defaults, and give up the choices that a model could not make without them."""
+    """Remove the names from examples and defaults, and remove the enum values that contain them."""
     for keyword in ("default", "example", "examples"):
         if keyword in node:
             node[keyword] = _without(node[keyword], names)
@@ -126,7 +126,7 @@ def _close(node: JsonObject) -> None:
 
 
 def _count_less(node: JsonObject, lost: frozenset[str]) -> None:
-    """Leave room for the fields that are filled in later, so that what fits the view fits the whole schema too."""
+    """Lower the property counts by the hidden fields, so that a value that fits the view fits the whole schema."""
     for limit in ("minProperties", "maxProperties"):
         count = node.get(limit)
         if isinstance(count, int):
@@ -146,7 +146,7 @@ def _without(value: Json, names: frozenset[str]) -> Json:
 
 
 def _references(schema: JsonObject) -> Iterator[list[str]]:
-    """Go through the local references as lists of unescaped steps; what is no local pointer is one odd step."""
+    """Yield the references as lists of unescaped steps; only a local pointer starts with an empty step."""
     for inner in subschemas(schema):
         for keyword in ("$ref", "$dynamicRef"):
             target = inner.get(keyword)
@@ -155,15 +155,15 @@ def _references(schema: JsonObject) -> Iterator[list[str]]:
                 yield [step.replace("~1", "/").replace("~0", "~") for step in steps]
 
 
-def _refuse_dangling(view: JsonObject, names: frozenset[str]) -> None:
+def _reject_dangling(view: JsonObject, names: frozenset[str]) -> None:
     for steps in _references(view):
         for keyword, name in pairwise(steps):
             if keyword == "properties" and name in names:
-                raise ConfigError(f"a visible field points into the internal-only field {name!r}; use a definition")
+                raise ConfigError(f"a visible field refers into the internal-only field {name!r}; use a definition")
 
 
 def _without_unused_definitions(view: JsonObject) -> JsonObject:
-    """Drop the definitions that only hidden fields used; they would tell the model what it may not know."""
+    """Remove the definitions that only hidden fields used; they would reveal the fields to the model."""
     used: dict[str, set[str]] = {keyword: set() for keyword in _DEFINITIONS}
     pending = [{keyword: value for keyword, value in view.items() if keyword not in used}]
     while pending:
@@ -176,11 +176,11 @@ def _without_unused_definitions(view: JsonObject) -> JsonObject:
                     used[keyword].add(name)
                 case ["", *_]:
                     pass
-                case _:  # an anchor or an address: from here nobody can tell who uses what
+                case _:  # an anchor or an address: its users cannot be determined here
                     return view
-    kept: JsonObject = {
+    definitions: JsonObject = {
         keyword: {name: inner for name, inner in members(view, keyword).items() if name in names}
         for keyword, names in used.items()
         if names
     }
-    return {keyword: value for keyword, value in view.items() if keyword not in used} | kept
+    return {keyword: value for keyword, value in view.items() if keyword not in used} | definitions

@@ -18,7 +18,7 @@ from agenttool.adapters.function_calling.schema_analysis import (
 )
 from agenttool.codec import json_bytes
 from agenttool.records import Json, JsonObject
-from agenttool.schema.drafts import modern
+from agenttool.schema.drafts import upgrade_schema
 from agenttool.schema.traverse import members, objects_in, rebuild, subschemas
 
 _NOT_AT_ROOT = ("anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const")
@@ -44,7 +44,7 @@ class LenientSchema:
 
 def lenient_schema(schema: JsonObject) -> LenientSchema:
     """Rewrite a schema for any provider; members of root branches are shown, and the branches go into the remark."""
-    schema = modern(schema)
+    schema = upgrade_schema(schema)
     whole = {**{key: schema[key] for key in _DEFINITIONS if key in schema}, **resolve_root(schema)}
     moved: JsonObject = {key: whole.pop(key) for key in _NOT_AT_ROOT if key in whole}
     whole.pop("$schema", None)
@@ -58,7 +58,7 @@ def lenient_schema(schema: JsonObject) -> LenientSchema:
 
 def argument_names(schema: JsonObject) -> Iterable[str]:
     """Return the argument names of a schema, those of its root branches included."""
-    schema = modern(schema)
+    schema = upgrade_schema(schema)
     whole = resolve_root(schema)
     return _with_branch_members(members(whole, "properties"), whole, schema)
 

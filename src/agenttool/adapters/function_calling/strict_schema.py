@@ -24,7 +24,7 @@ from agenttool.adapters.function_calling.schema_analysis import (
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
 from agenttool.schema.compile import compile_schema
-from agenttool.schema.drafts import modern
+from agenttool.schema.drafts import upgrade_schema
 from agenttool.schema.traverse import members, subschemas
 
 _FORMATS = frozenset({"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"})
@@ -115,7 +115,7 @@ class _NoStrictFormError(Exception):
 def strict_schema(schema: JsonObject, dialect: StrictDialect) -> JsonObject | NotStrict:
     """Return an equivalent schema for a strict mode, or the reason why there is none."""
     try:
-        strict = _StrictRewriter(modern(schema), dialect).rewrite_root()
+        strict = _StrictRewriter(upgrade_schema(schema), dialect).rewrite_root()
     except _NoStrictFormError as error:
         return NotStrict(str(error))
     exceeded = exceeded_limit(strict, dialect)

@@ -31,9 +31,8 @@ from agenttool.records import (
     ToolKind,
     WriteEffect,
 )
-from agenttool.schema.compile import compile_schema
-from agenttool.schema.examples import refuse_unfit_examples
-from agenttool.schema.signature import Flavour, Signature, signature_of
+from agenttool.schema.compile import check_examples, compile_schema
+from agenttool.schema.signature import FunctionKind, Signature, signature_of
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -115,7 +114,7 @@ def _declaration(
     schema = signature.runtime_input_schema or signature.model_input_schema
     refuse_unknown_fields(options.get("sensitive", ()), schema, name)
     examples = tuple(cast("list[Json]", list(options.get("examples", ()))))
-    refuse_unfit_examples(examples, compile_schema(signature.model_input_schema), name)
+    check_examples(examples, compile_schema(signature.model_input_schema), name)
     return ToolDeclaration(
         tool_id=tool_id,
         namespace=namespace,
@@ -169,14 +168,14 @@ def _interface(signature: Signature, options: ToolOptions, tool_id: ToolId) -> T
 
 
 def _execution_profile(signature: Signature, options: ToolOptions, tool_id: ToolId) -> ExecutionProfile:
-    yields = signature.flavour in (Flavour.GENERATOR, Flavour.ASYNC_GENERATOR)
+    yields = signature.kind in (FunctionKind.GENERATOR, FunctionKind.ASYNC_GENERATOR)
     idle = options.get("idle_timeout_s")
     return ExecutionProfile(
         execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
         execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
         supports_progress=yields or signature.context_parameter is not None,
         # A thread cannot be stopped; saying so is better than a "canceled" while it goes on writing.
-        supports_cancel=signature.flavour in (Flavour.COROUTINE, Flavour.ASYNC_GENERATOR),
+        supports_cancel=signature.kind in (FunctionKind.COROUTINE, FunctionKind.ASYNC_GENERATOR),
         supports_timeout=True,
         supports_resume=False,
         supports_retries=options.get("idempotent", False),
@@ -212,7 +211,7 @@ def _permission_profile(signature: Signature, options: ToolOptions, tool_id: Too
 def _check_of(signature: Signature, options: ToolOptions) -> Callable[[dict[str, Json]], None] | None:
     """Join the checks that only types can make, such as the thirtieth of February, with the author's own."""
     convert, own = signature.arguments, options.get("check")
-    if convert is None or not signature.can_refuse:
+    if convert is None or not signature.can_reject:
         return own
 
     def check(value: dict[str, Json]) -> None:

@@ -10,7 +10,7 @@ from agenttool.adapters.python.context import Context, Progress
 from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.ports.executor import Job
 from agenttool.records import Json
-from agenttool.schema.signature import Convert, Flavour, Signature, WholeNumbers
+from agenttool.schema.signature import Convert, FunctionKind, IntegerConversion, Signature
 
 BREATHE_EVERY = 32
 """After so many yields an async generator lets the loop run, so that one that never waits can still be stopped."""
@@ -30,11 +30,11 @@ class FunctionExecutor:
         self.function = function
         self.signature = signature
         self.left_behind = LeftBehind()
-        is_direct = signature.flavour is Flavour.COROUTINE and signature.context_parameter is None
+        is_direct = signature.kind is FunctionKind.COROUTINE and signature.context_parameter is None
         self.start: Callable[[Job], _Work] = _direct(function, signature.arguments) if is_direct else self._start
 
     def _start(self, job: Job) -> _Work:
-        return _STARTERS[self.signature.flavour](self, self._arguments(job), job)
+        return _STARTERS[self.signature.kind](self, self._arguments(job), job)
 
     def _arguments(self, job: Job) -> dict[str, object]:
         convert = self.signature.arguments
@@ -48,7 +48,7 @@ def _direct(function: Callable[..., object], convert: Convert | None) -> Callabl
     coroutine_of = cast("Callable[..., _Work]", function)
     if convert is None:
         return lambda job: coroutine_of(**job.call_input)
-    if not isinstance(convert, WholeNumbers):
+    if not isinstance(convert, IntegerConversion):
         return lambda job: coroutine_of(**convert(job.call_input))
 
     def start(job: Job) -> _Work:
@@ -125,9 +125,9 @@ class _Last:
             self.value = item
 
 
-_STARTERS: dict[Flavour, Callable[[FunctionExecutor, dict[str, object], Job], _Work]] = {
-    Flavour.FUNCTION: _call,
-    Flavour.COROUTINE: _await,
-    Flavour.GENERATOR: _generate,
-    Flavour.ASYNC_GENERATOR: _generate_async,
+_STARTERS: dict[FunctionKind, Callable[[FunctionExecutor, dict[str, object], Job], _Work]] = {
+    FunctionKind.FUNCTION: _call,
+    FunctionKind.COROUTINE: _await,
+    FunctionKind.GENERATOR: _generate,
+    FunctionKind.ASYNC_GENERATOR: _generate_async,
 }

@@ -10,9 +10,8 @@ from agenttool.conformance.validate.sense.names import FieldNames
 from agenttool.conformance.validate.trail import walk
 from agenttool.errors import RecordError
 from agenttool.records import Json, JsonObject
-from agenttool.schema.compile import Checker
+from agenttool.schema.compile import Checker, is_costly
 from agenttool.schema.explain import Misfit, pointer_of
-from agenttool.schema.weight import is_costly
 
 _SCHEMAS_OF_DECLARATION = (
     ("input_contract", "model_input_schema"),

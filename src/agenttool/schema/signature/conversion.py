@@ -1,7 +1,7 @@
-"""JSON input to keyword arguments: as it came where that is right, by pydantic where it is not.
+"""Conversion of JSON input to keyword arguments: unchanged where that is right, by pydantic where it is not.
 
-A schema that accepts integers accepts 1.0, and a list that is handed over as it came can be changed by whoever gets it,
-under the eyes of the records. So only text, numbers, booleans and null pass untouched, and whole numbers become `int`.
+A schema for integers accepts 1.0, and a function could change a list that the records share. So only text, numbers,
+booleans and null pass unchanged, and integral floats become `int`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,17 +14,15 @@ from agenttool.records import ErrorClass, Json, JsonObject, Recoverability, Retr
 from agenttool.schema.explain import pointer_of
 
 Convert = Callable[[JsonObject], dict[str, object]]
-"""Makes keyword arguments of an input that fits its schema: what is in them is shared with nobody.
+"""Returns keyword arguments for an input that fits its schema; they share no mutable value with it.
 
-Raises `ToolFailure` with `invalid_arguments` for what only the types know: a day that no calendar has, for one.
+Raises `ToolFailure` with `invalid_arguments` for what only the types can check, such as February 30.
 """
 
-Core = Mapping[str, object]
-"""A type as pydantic keeps it for itself."""
+_CoreSchema = Mapping[str, object]
+"""A type as pydantic represents it internally."""
 
-MAX_TOLD = 5
-"""How many misfits one failure tells."""
-
+_MAX_REPORTED = 5
 _ANYWHERE = frozenset({"type", "metadata", "ref", "strict", "serialization"})
 _NUMBER = _ANYWHERE | {"ge", "gt", "le", "lt", "multiple_of", "allow_inf_nan"}
 _UNTOUCHED = {
@@ -38,9 +36,9 @@ _UNTOUCHED = {
     "union": _ANYWHERE | {"choices", "mode"},
     "typed-dict-field": _ANYWHERE | {"schema", "required"},
 }
-"""Types whose values pydantic would hand over as they came, and the words that do not change that.
+"""Types whose values pydantic would pass unchanged, and the keywords that do not alter this.
 
-Each of these words has its like in JSON Schema, so a value that came this far fits it.
+Each of these keywords has an equivalent in JSON Schema, so a checked value fits it.
 """
 
 _OTHER = "other"
@@ -48,22 +46,22 @@ _LITERALS: dict[type[object], str] = {str: "str", bool: "bool", int: "int", type
 _BY_REFERENCE = frozenset({"any", "is-instance", "function-plain"})
 
 
-def converter(core: Core, validate: Callable[[JsonObject], object], sensitive: frozenset[str]) -> Convert | None:
-    """Choose the cheapest conversion that is right, which is none at all when the input is the arguments."""
-    whole: list[str] = []
+def converter(core: _CoreSchema, validate: Callable[[JsonObject], object], sensitive: frozenset[str]) -> Convert | None:
+    """Return the cheapest correct conversion; none if the input can be the arguments."""
+    integers: list[str] = []
     fields = core["fields"] if core["type"] == "typed-dict" else {"": core}
-    for name, field in cast("dict[str, Core]", fields).items():
+    for name, field in cast("dict[str, _CoreSchema]", fields).items():
         kinds = set(_kinds(field))
         if _OTHER in kinds:
-            return ByPydantic(validate, sensitive, copies=any(map(_is_by_reference, _nodes(core))))
+            return PydanticConversion(validate, sensitive, copies=any(map(_is_by_reference, _nodes(core))))
         if "int" in kinds and "float" not in kinds:
-            whole.append(name)
-    return WholeNumbers(whole) if whole else None
+            integers.append(name)
+    return IntegerConversion(integers) if integers else None
 
 
 def _kinds(core: object) -> Iterator[str]:
-    """Go through the kinds of simple values that a type takes; `_OTHER` is one that is not simple or is changed."""
-    found = cast("Core", core if isinstance(core, dict) else {})
+    """Yield the kinds of simple values that a type accepts; `_OTHER` for one that is not simple or is converted."""
+    found = cast("_CoreSchema", core if isinstance(core, dict) else {})
     kind = found.get("type")
     if not isinstance(kind, str) or found.keys() - _UNTOUCHED.get(kind, frozenset()):
         yield _OTHER
@@ -75,13 +73,13 @@ def _kinds(core: object) -> Iterator[str]:
     elif "schema" in found:
         yield from _kinds(found["schema"])
     else:
-        # A compiled pattern may carry flags that JSON Schema has no words for.
+        # A compiled pattern may have flags that JSON Schema does not know.
         yield kind if isinstance(found.get("pattern", ""), str) else _OTHER
 
 
-def _nodes(value: object) -> Iterator[Core]:
+def _nodes(value: object) -> Iterator[_CoreSchema]:
     if isinstance(value, dict):
-        core = cast("Core", value)
+        core = cast("_CoreSchema", value)
         yield core
         for inner in core.values():
             yield from _nodes(inner)
@@ -90,45 +88,45 @@ def _nodes(value: object) -> Iterator[Core]:
             yield from _nodes(inner)
 
 
-def _is_by_reference(core: Core) -> bool:
+def _is_by_reference(core: _CoreSchema) -> bool:
     return core.get("type") in _BY_REFERENCE or "allow" in (
         core.get("extra_behavior"),
         core.get("extra_fields_behavior"),
     )
 
 
-class WholeNumbers:
-    """A conversion that has nothing to do unless some number was spelled with a point."""
+class IntegerConversion:
+    """A conversion that only turns integral floats into integers."""
 
     __slots__ = ("_names",)
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Take the names of what must be an integer."""
+        """Convert the arguments with these names."""
         self._names = frozenset(names)
 
     def __call__(self, given: JsonObject) -> dict[str, object]:
-        """Make the arguments."""
+        """Return the arguments."""
         names = self._names
-        return {name: _whole(value) if name in names else value for name, value in given.items()}
+        return {name: _integral(value) if name in names else value for name, value in given.items()}
 
 
-def _whole(value: Json) -> Json:
+def _integral(value: Json) -> Json:
     return int(value) if type(value) is float and value.is_integer() else value
 
 
-class ByPydantic:
-    """A conversion that can find fault with an input that fits its schema."""
+class PydanticConversion:
+    """A conversion that can reject an input that fits its schema."""
 
     __slots__ = ("_copies", "_sensitive", "_validate")
 
     def __init__(self, validate: Callable[[JsonObject], object], sensitive: frozenset[str], *, copies: bool) -> None:
-        """Take what validates, whose faults not to describe, and whether values must be copied first."""
+        """Use a validator; `sensitive` fields are not described in errors, and `copies` copies the input first."""
         self._validate = validate
         self._sensitive = sensitive
         self._copies = copies
 
     def __call__(self, given: JsonObject) -> dict[str, object]:
-        """Make the arguments.
+        """Return the arguments.
 
         Raises:
             ToolFailure: invalid_arguments.
@@ -138,9 +136,9 @@ class ByPydantic:
                 "dict[str, object]", self._validate(cast("JsonObject", _copied(given)) if self._copies else given)
             )
         except ValidationError as error:
-            told = _told(error, self._sensitive)
-        # Raised out here, it has no cause: that one quotes the input, and tracebacks are logged.
-        raise ToolFailure(told)
+            failure = _error_of(error, self._sensitive)
+        # Raised here, the failure has no cause. The cause would quote the input, and tracebacks are logged.
+        raise ToolFailure(failure)
 
 
 def _copied(value: Json) -> Json:
@@ -149,15 +147,15 @@ def _copied(value: Json) -> Json:
     return [_copied(each) for each in value] if isinstance(value, list) else value
 
 
-def _told(error: ValidationError, sensitive: frozenset[str]) -> ToolError:
-    """Say what did not fit and where; of a sensitive value not even what was wrong with it."""
-    told: list[str] = []
-    for each in error.errors(include_url=False, include_context=False, include_input=False)[:MAX_TOLD]:
+def _error_of(error: ValidationError, sensitive: frozenset[str]) -> ToolError:
+    """Return an error with the places and problems; the problem of a sensitive value is left out."""
+    problems: list[str] = []
+    for each in error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_REPORTED]:
         secret = any(step in sensitive for step in each["loc"])
-        told.append(f"{pointer_of(each['loc'])!r}: {'not a valid value' if secret else each['msg']}")
+        problems.append(f"{pointer_of(each['loc'])!r}: {'not a valid value' if secret else each['msg']}")
     return ToolError(
         error_class=ErrorClass.INVALID_ARGUMENTS,
-        message=f"arguments do not fit the tool: {'; '.join(told)}; correct them and call again",
+        message=f"arguments do not fit the tool: {'; '.join(problems)}; correct them and call again",
         recoverability=Recoverability.CHANGE_ARGUMENTS,
         retry=RetryGuidance(safe=True, arguments_must_change=True),
     )

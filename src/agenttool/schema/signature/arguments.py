@@ -1,0 +1,226 @@
+"""The input side of a signature: one type for all arguments, its schemas and its defaults."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, with_config
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined, SchemaError, to_jsonable_python
+from typing_extensions import TypedDict
+
+from agenttool.codec import canonical_json, sorted_json
+from agenttool.errors import ConfigError, RecordError
+from agenttool.records import JsonObject
+from agenttool.schema.compile import Checker, compile_schema
+from agenttool.schema.markers import Marker
+from agenttool.schema.signature.callables import EMPTY, CallableInfo, Parameter
+from agenttool.schema.signature.conversion import Convert, converter
+from agenttool.schema.signature.schemas import CompactJsonSchema, MarkedFields, read_fields, reason_of, without_marks
+from agenttool.schema.traverse import members
+from agenttool.schema.views import mark_internal, model_view, pointers_to
+
+ArgumentsType = TypeAdapter[dict[str, object]]
+
+_CONFIG = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+_UNUSABLE = (PydanticUserError, SchemaError, TypeError, ValueError, NameError, AttributeError, RecursionError)
+"""What a type without a schema can raise."""
+
+_make_typed_dict = cast("Callable[..., type[dict[str, object]]]", TypedDict)
+
+_NO_JSON_DEFAULT = (RecordError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
+"""What a default without JSON form can raise; comparing it runs code of the tool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Argument:
+    """A parameter as pydantic reads it.
+
+    Attributes:
+        sent_as: the name of its member in the input; an alias allows a reserved word of Python.
+        default: the value if the member is not sent; `EMPTY` if it is required or has a default factory.
+    """
+
+    name: str
+    sent_as: str
+    annotation: object
+    default: object
+    is_required: bool
+    text: str
+    markers: tuple[Marker, ...]
+
+
+def read_argument(function: CallableInfo, parameter: Parameter, text: str) -> Argument:
+    """Read a parameter; text in its `Annotated` overrides `text`, which comes from the docstring.
+
+    Raises:
+        ConfigError: it has two defaults, or several names that it could be sent by.
+    """
+    annotation, default = parameter.annotation, parameter.default
+    try:
+        if isinstance(default, FieldInfo):  # as in pydantic's own models: `limit: int = Field(5, ge=1)`
+            annotation = Annotated[annotation, default]  # pyright: ignore[reportInvalidTypeForm] -- made at run time
+            default = EMPTY
+        field = FieldInfo.from_annotation(cast("type[object]", annotation))
+    except (PydanticUserError, TypeError, AttributeError) as error:
+        raise function.parameter_error(
+            parameter.name, f"cannot be {annotation!r}", "annotate it with a type"
+        ) from error
+    if default is not EMPTY and not field.is_required():
+        raise function.parameter_error(parameter.name, "has two defaults", "remove the one in Field()")
+    sent_as = field.validation_alias or field.alias or parameter.name
+    if not isinstance(sent_as, str):
+        raise function.parameter_error(parameter.name, f"has several names, {sent_as!r}", "give it one alias")
+    metadata = cast("list[object]", field.metadata)
+    return Argument(
+        name=parameter.name,
+        sent_as=sent_as,
+        annotation=annotation,
+        default=field.default if default is EMPTY and field.default is not PydanticUndefined else default,
+        is_required=default is EMPTY and field.is_required(),
+        text=next((found for found in map(_text, metadata) if found), text),
+        markers=tuple(each for each in metadata if isinstance(each, Marker)),
+    )
+
+
+def _text(metadata: object) -> str:
+    """Return a text, or the text of a `Doc`, which several libraries define."""
+    text: object = metadata if isinstance(metadata, str) else getattr(metadata, "documentation", "")
+    return text if isinstance(text, str) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSignature:
+    """The input side of a signature: its schemas, defaults, marked fields and conversion."""
+
+    model_schema: JsonObject
+    runtime_schema: JsonObject
+    defaults: JsonObject
+    fields: MarkedFields
+    convert: Convert | None
+
+
+def read_inputs(function: CallableInfo, texts: dict[str, str]) -> InputSignature:
+    """Read the parameters of a function; `texts` has the text of each from the docstring.
+
+    Raises:
+        ConfigError: a parameter has no JSON form, or its marker contradicts another field.
+    """
+    arguments = [read_argument(function, each, texts.get(each.name, "")) for each in function.parameters]
+    _reject_duplicates(function, arguments)
+    adapter, generated = _describe(function, arguments)
+    fields = read_fields(generated)
+    if fields.contradictory:
+        raise ConfigError(
+            f"field {fields.contradictory[0]!r} in the input of {function.name}() is internal in one place and"
+            " visible in another; rename one of them"
+        )
+    sensitive = frozenset(fields.sensitive)
+    schema = without_marks(generated, sensitive)
+    defaults = _json_defaults(adapter, arguments, schema, sensitive)
+    for name, default in defaults.items():
+        members(members(schema, "properties"), name)["default"] = default
+    runtime_schema = mark_internal(schema, fields.internal)
+    return InputSignature(
+        model_schema=model_view(runtime_schema, fields.internal),
+        runtime_schema=runtime_schema,
+        defaults=defaults,
+        fields=fields,
+        convert=converter(adapter.core_schema, adapter.validator.validate_python, sensitive),
+    )
+
+
+def _reject_duplicates(function: CallableInfo, arguments: Sequence[Argument]) -> None:
+    senders: dict[str, str] = {}
+    for each in arguments:
+        other = senders.setdefault(each.sent_as, each.name)
+        if other != each.name:
+            raise function.parameter_error(
+                each.name, f"is sent as {each.sent_as!r}, and so is {other!r}", "change one alias"
+            )
+
+
+def _describe(function: CallableInfo, arguments: Sequence[Argument]) -> tuple[ArgumentsType, JsonObject]:
+    """Return the type and its schema; if that fails, try each argument alone to name the one at fault."""
+    try:
+        adapter = _adapter(arguments)
+        schema = _schema(adapter, arguments)
+        compile_schema(schema)
+    except (*_UNUSABLE, OverflowError, RecordError) as error:
+        if len(arguments) != 1:
+            for each in arguments:
+                _describe(function, [each])
+            raise ConfigError(
+                f"the parameters of {function.name}() have no schema together ({error}); simplify"
+            ) from error
+        raise function.parameter_error(
+            arguments[0].name,
+            f"has a type without a usable schema, {arguments[0].annotation!r} ({reason_of(error)})",
+            "use JSON types, dataclasses, typed dicts or pydantic models",
+        ) from error
+    return adapter, schema
+
+
+def _adapter(arguments: Sequence[Argument]) -> ArgumentsType:
+    """Return the type of all arguments; all are optional in it, because the schema lists the required ones."""
+    annotations = {each.name: each.annotation for each in arguments}
+    return TypeAdapter(with_config(_CONFIG)(_make_typed_dict("Arguments", annotations, total=False)))
+
+
+def _schema(adapter: ArgumentsType, arguments: Sequence[Argument]) -> JsonObject:
+    schema: JsonObject = to_jsonable_python(adapter.json_schema(schema_generator=CompactJsonSchema))
+    if "properties" not in schema:
+        raise TypeError("`Self` is not known outside of a class")
+    schema.pop("title", None)
+    properties = members(schema, "properties")
+    for each in arguments:
+        declared = members(properties, each.sent_as)
+        declared |= {marker.keyword: marker.value for marker in each.markers}
+        declared.pop("default", None)  # `_json_defaults` adds it where it has a JSON form
+        if each.text:
+            declared.setdefault("description", each.text)
+    if any(each.is_required for each in arguments):
+        schema["required"] = [each.sent_as for each in arguments if each.is_required]
+    return schema
+
+
+def _json_defaults(
+    adapter: ArgumentsType,
+    arguments: Sequence[Argument],
+    schema: JsonObject,
+    sensitive: frozenset[str],
+) -> JsonObject:
+    """Return the defaults by the name they are sent as; Python itself applies the others.
+
+    A default is returned if its JSON fits the schema, reads back as the same value and holds nothing sensitive.
+    """
+    fits = Checker({keyword: value for keyword, value in schema.items() if keyword != "required"})
+    defaults: JsonObject = {}
+    for each in arguments:
+        if each.default is EMPTY or each.sent_as in sensitive:
+            continue
+        try:
+            member = _written(adapter, each)
+            canonical_json(member)
+            back = adapter.validate_python(member)[each.name]
+            if fits.accepts(member) and _is_same(back, each.default) and not pointers_to(member, sensitive):
+                defaults |= member
+        except _NO_JSON_DEFAULT:
+            continue
+    return defaults
+
+
+def _written(adapter: ArgumentsType, argument: Argument) -> JsonObject:
+    written: JsonObject = adapter.dump_python(
+        {argument.name: argument.default}, mode="json", by_alias=True, round_trip=True, warnings="error"
+    )
+    value = written[argument.sent_as]
+    if isinstance(argument.default, set | frozenset) and isinstance(value, list):
+        value = sorted(value, key=sorted_json)  # the order of a set differs from run to run
+    return {argument.sent_as: value}
+
+
+def _is_same(back: object, default: object) -> bool:
+    is_widened = type(back) is float and type(default) is int
+    return (is_widened or type(back) is type(default)) and bool(back == default)

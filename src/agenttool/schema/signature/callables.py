@@ -1,0 +1,235 @@
+"""Inspection of a Python callable: its parameters, how it runs, and its docstring."""
+
+import inspect
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from textwrap import indent
+from types import SimpleNamespace, UnionType
+from typing import Annotated, Union, cast, get_args, get_origin, get_type_hints
+
+import griffe
+
+from agenttool.errors import ConfigError
+
+
+class FunctionKind(StrEnum):
+    """How a callable runs: called, awaited, iterated, or iterated asynchronously."""
+
+    FUNCTION = "function"
+    COROUTINE = "coroutine"
+    GENERATOR = "generator"
+    ASYNC_GENERATOR = "async_generator"
+
+
+EMPTY: object = inspect.Parameter.empty
+"""Stands for a missing annotation or default."""
+
+_KINDS: tuple[tuple[FunctionKind, Callable[[object], bool]], ...] = (
+    (FunctionKind.ASYNC_GENERATOR, inspect.isasyncgenfunction),
+    (FunctionKind.COROUTINE, inspect.iscoroutinefunction),
+    (FunctionKind.GENERATOR, inspect.isgeneratorfunction),
+)
+
+_UNSENDABLE = {
+    inspect.Parameter.POSITIONAL_ONLY: ("is positional-only, but arguments are sent by name", "move the '/' before it"),
+    inspect.Parameter.VAR_POSITIONAL: ("takes any number of values", "declare one list parameter instead"),
+    inspect.Parameter.VAR_KEYWORD: ("takes any names", "declare each parameter, or one dict parameter"),
+}
+
+_UNRESOLVED = (NameError, AttributeError, TypeError, ValueError, SyntaxError, LookupError, ImportError)
+"""What the evaluation of an annotation that is written as text can raise."""
+
+_WHOLE_RETURNS = {"returns_multiple_items": False, "returns_named_value": False}
+_STYLES: tuple[tuple[griffe.Parser, dict[str, bool]], ...] = (
+    (griffe.Parser.google, _WHOLE_RETURNS),
+    (griffe.Parser.numpy, {}),
+    (griffe.Parser.sphinx, {}),
+)
+
+_UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, RuntimeError, AssertionError, SyntaxError)
+"""What a docstring parser can raise on malformed text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A parameter that a caller may fill by name, its annotation resolved; `EMPTY` means no default."""
+
+    name: str
+    annotation: object
+    default: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallableInfo:
+    """A callable as its author wrote it; the context parameter is separate, because no caller fills it."""
+
+    name: str
+    docstring: str
+    kind: FunctionKind
+    parameters: tuple[Parameter, ...]
+    context_parameter: str | None
+    returns: object
+
+    def parameter_error(self, parameter: str, problem: str, advice: str) -> ConfigError:
+        """Return the error for one parameter."""
+        return ConfigError(f"parameter {parameter!r} of {self.name}() {problem}; {advice}")
+
+
+def read_callable(function: Callable[..., object], *, context_type: type | None) -> CallableInfo:
+    """Inspect a function, a bound method, a partial, or a callable object.
+
+    The arguments of a partial are not parameters: a model may neither see nor change them.
+
+    Raises:
+        ConfigError: a parameter cannot be sent by name, has no annotation, or one that cannot be resolved.
+    """
+    inner, filled = _unfilled(function)
+    if isinstance(inner, type) or not callable(inner):
+        raise ConfigError(f"{inner!r} is not a function; declare a function, a bound method or a callable object")
+    name = getattr(inner, "__name__", type(inner).__name__)
+    try:
+        home = _home(inner)
+        declared = inspect.signature(function)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"{name}() has no readable signature; wrap it in a function with annotations") from error
+    parameters = [_read_parameter(name, each, home) for each in declared.parameters.values() if each.name not in filled]
+    contexts = [each.name for each in parameters if context_type and _is_context(each.annotation, context_type)]
+    if len(contexts) > 1:
+        raise ConfigError(f"{name}() has two context parameters, {contexts[0]!r} and {contexts[1]!r}; remove one")
+    return CallableInfo(
+        name=name,
+        docstring=_docstring(inner),
+        kind=_kind_of(inner),
+        parameters=tuple(each for each in parameters if each.name not in contexts),
+        context_parameter=contexts[0] if contexts else None,
+        returns=_resolve(declared.return_annotation, home, f"the return annotation of {name}()"),
+    )
+
+
+def _unfilled(function: object) -> tuple[object, set[str]]:
+    """Return the callable behind partials, and the names that they fill."""
+    filled: set[str] = set()
+    while isinstance(function, partial):
+        layer = cast("partial[object]", function)
+        filled |= layer.keywords.keys()
+        function = layer.func
+    return function, filled
+
+
+def _home(function: object) -> object:
+    """Return the plain function whose module resolves the annotations."""
+    inner = inspect.unwrap(cast("Callable[..., object]", function))
+    return inner if inspect.isroutine(inner) else inspect.unwrap(type(inner).__call__)
+
+
+def _read_parameter(name: str, parameter: inspect.Parameter, home: object) -> Parameter:
+    where = f"parameter {parameter.name!r} of {name}()"
+    if parameter.kind in _UNSENDABLE:
+        problem, advice = _UNSENDABLE[parameter.kind]
+        raise ConfigError(f"{where} {problem}; {advice}")
+    if parameter.annotation is EMPTY:
+        unbound = parameter.name in {"self", "cls"}
+        advice = "bind the method to its object first" if unbound else "annotate it; `object` takes any JSON"
+        raise ConfigError(f"{where} has no annotation, so no value of it could be checked; {advice}")
+    annotation = _resolve(parameter.annotation, home, f"the annotation of {where}")
+    return Parameter(name=parameter.name, annotation=annotation, default=parameter.default)
+
+
+def _resolve(annotation: object, home: object, where: str) -> object:
+    """Evaluate an annotation that is written as text, in whole or in part."""
+    if annotation is EMPTY:
+        return EMPTY
+    holder = SimpleNamespace(__annotations__={"": annotation}, __type_params__=getattr(home, "__type_params__", ()))
+    names: dict[str, object] = getattr(home, "__globals__", {})
+    try:
+        return get_type_hints(holder, globalns=names, include_extras=True)[""]
+    except _UNRESOLVED as error:
+        raise ConfigError(
+            f"{where} cannot be resolved, got {annotation!r} ({error}); import or define its names at module level,"
+            " not under TYPE_CHECKING and not inside a function"
+        ) from error
+
+
+def _is_context(annotation: object, context_type: type) -> bool:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _is_context(get_args(annotation)[0], context_type)
+    if origin in (Union, UnionType):
+        return any(_is_context(each, context_type) for each in get_args(annotation))
+    kind = origin or annotation
+    return isinstance(kind, type) and context_type in kind.__mro__
+
+
+def _docstring(function: Callable[..., object]) -> str:
+    """Return the docstring of a function, of the function that an object wraps, or of `__call__`."""
+    if not inspect.isroutine(function):
+        function = inspect.unwrap(function)
+    if inspect.isroutine(function):
+        return inspect.getdoc(function) or ""
+    return inspect.cleandoc(type(function).__call__.__doc__ or function.__doc__ or "")
+
+
+def _kind_of(function: object) -> FunctionKind:
+    for kind, fits in _KINDS:
+        if fits(function) or fits(type(function).__call__):
+            return kind
+    return FunctionKind.FUNCTION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Docstring:
+    """A parsed docstring: the text without its parameter sections, and the text of each parameter."""
+
+    description: str
+    parameters: dict[str, str] = field(default_factory=dict[str, str])
+
+
+def parse_docstring(text: str, names: Collection[str]) -> Docstring:
+    """Parse a docstring in the style, of Google, NumPy and Sphinx, that describes most of these parameters.
+
+    A text that describes none of them, or that no parser can read, is returned unchanged as the description. The text
+    has no indentation left; the line break before it stops griffe from removing more.
+    """
+    best = Docstring(description=text.strip())
+    for style, options in _STYLES if text and names else ():
+        try:
+            found = _sections_to_docstring(griffe.Docstring("\n" + text).parse(style, warnings=False, **options), names)
+        except _UNREADABLE:
+            continue
+        if len(found.parameters) > len(best.parameters):
+            best = found
+    return best
+
+
+def _sections_to_docstring(sections: Iterable[griffe.DocstringSection], names: Collection[str]) -> Docstring:
+    texts: list[str] = []
+    parameters: dict[str, str] = {}
+    for section in sections:
+        if isinstance(section, griffe.DocstringSectionParameters):
+            found = {each.name.lstrip("*"): each.description.strip() for each in section.value}
+            parameters |= {name: description for name, description in found.items() if name in names and description}
+        else:
+            texts.append(_section_text(section).strip())
+    return Docstring(description="\n\n".join(filter(None, texts)), parameters=parameters)
+
+
+def _section_text(section: griffe.DocstringSection) -> str:
+    """Return a section as text in Google style."""
+    if isinstance(section, griffe.DocstringSectionText):
+        return section.value
+    if isinstance(section, griffe.DocstringSectionExamples):
+        body = "\n\n".join(part for _, part in section.value)
+    else:
+        items = cast("list[object]", section.value if isinstance(section.value, list) else [section.value])
+        body = "\n".join(map(_item, items))
+    title = section.title or section.kind.value.capitalize()
+    return f"{title}:\n{indent(body.strip(), '    ')}"
+
+
+def _item(item: object) -> str:
+    description: str = getattr(item, "description", "")
+    is_note = isinstance(item, griffe.DocstringAdmonition)
+    label = "" if is_note else getattr(item, "name", None) or getattr(item, "annotation", None)
+    return f"{label}: {description.strip()}" if label else description
