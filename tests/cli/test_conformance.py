@@ -7,12 +7,12 @@ import pytest
 from typer.testing import CliRunner
 
 from agenttool.cli.main import load_command
-from agenttool.conformance.coverage import Outcome, Proof, measure_coverage
+from agenttool.conformance.coverage import Proof, ProofOutcome, measure_coverage
 from agenttool.conformance.ledger import load_areas
 from agenttool.conformance.report import encode_document, report_of
 
-PASSED = Proof("tests/test_a.py::test_one", Outcome.PASSED)
-FAILED = Proof("tests/test_a.py::test_two[red]", Outcome.FAILED)
+PASSED = Proof("tests/test_a.py::test_one", ProofOutcome.PASSED)
+FAILED = Proof("tests/test_a.py::test_two[red]", ProofOutcome.FAILED)
 
 
 def run(*arguments: str | Path):

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from agenttool.cli import validate as command
 from agenttool.cli.main import load_command
 from agenttool.cli.validate import finding_block
-from agenttool.conformance.validate.finding import Flaw, Origin
+from agenttool.conformance.validate.finding import Origin, RecordFlaw
 from agenttool.errors import StoreError
 
 GOOD = {
@@ -71,7 +71,7 @@ def test_a_finding_says_where_what_by_which_rule_and_what_to_do(tmp_path):
     assert block == [
         f"{tmp_path}/export.jsonl:2  tool_event  evt_1  /time",
         "  error [G-03]: the time is not written as RFC 3339 asks",
-        "  expected RFC 3339 in UTC, such as 2026-05-08T00:00:00Z; write it anew",
+        "  expected RFC 3339 in UTC, such as 2026-05-08T00:00:00Z; write it in that form",
         f"{tmp_path}/export.jsonl:2  tool_event  evt_1  /event_id",
         "  error [AT-MODEL-01]: the id is that of another tool_event, which says something else",
         f"  expected an id of its own, or the same content as {tmp_path}/export.jsonl:1; {WRITE_ONCE}",
@@ -199,12 +199,12 @@ def test_a_terminal_without_the_letters_is_no_reason_to_crash(tmp_path):
 
 def test_a_disk_that_is_full_ends_the_run_with_advice(tmp_path, monkeypatch):
     def fail(facts):
-        raise StoreError("the facts of the run cannot be kept")
+        raise StoreError("the index of the run cannot be written")
 
-    monkeypatch.setattr("agenttool.conformance.validate.facts.Facts.settle", fail)
+    monkeypatch.setattr("agenttool.conformance.validate.record_index.RecordIndex.settle", fail)
     result = run(write(tmp_path, GOOD))
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "cannot be kept" in result.stderr
+    assert "cannot be written" in result.stderr
 
 
 def test_on_a_terminal_nothing_is_wider_than_it(tmp_path, monkeypatch):
@@ -341,7 +341,9 @@ def test_one_endless_line_of_anything_takes_little_memory(byte):
 
 
 def block(width, **members):
-    flaw = Flaw(message="what is wrong", expected="something", advice="do this", pointer="/a/b", requirement="AT-X-01")
+    flaw = RecordFlaw(
+        message="what is wrong", expected="something", advice="do this", pointer="/a/b", requirement="AT-X-01"
+    )
     return finding_block(Origin("f.jsonl", 3, **members).finding(flaw), width).plain.splitlines()
 
 

@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from agenttool.conformance.coverage import Coverage, Outcome, Proof, measure_coverage
+from agenttool.conformance.coverage import Coverage, Proof, ProofOutcome, measure_coverage
 from agenttool.conformance.ledger import load_areas, load_requirements
-from agenttool.conformance.report import Ledger, decode_report, encode_document, report_of
+from agenttool.conformance.report import LedgerReport, decode_report, encode_document, report_of
 from agenttool.errors import RecordError
 
-PASSED = Proof("tests/test_a.py::test_one", Outcome.PASSED)
-FAILED = Proof("tests/test_a.py::test_two[x]", Outcome.FAILED)
+PASSED = Proof("tests/test_a.py::test_one", ProofOutcome.PASSED)
+FAILED = Proof("tests/test_a.py::test_two[x]", ProofOutcome.FAILED)
 
 
 def measure(evidence: dict[str, list[Proof]]) -> Coverage:
@@ -88,7 +88,7 @@ def test_garbage_is_refused_with_advice(garbage: bytes):
 
 def test_the_bare_ledger_keeps_every_column():
     (requirement,) = [each for each in load_requirements() if each.id == "RAP-030"]
-    assert json.loads(encode_document(Ledger((requirement,)))) == {
+    assert json.loads(encode_document(LedgerReport((requirement,)))) == {
         "requirements": [
             {
                 "id": "RAP-030",

@@ -4,12 +4,12 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from agenttool.conformance.coverage import AreaCoverage, Coverage, Outcome, Proof, measure_coverage
+from agenttool.conformance.coverage import AreaCoverage, Coverage, Proof, ProofOutcome, measure_coverage
 from agenttool.conformance.ledger import Standard, load_areas, load_requirements
 from agenttool.conformance.table import coverage_table, ledger_table, markdown_table, missing_table
 
-PASSED = Proof("tests/test_a.py::test_one", Outcome.PASSED)
-SKIPPED = Proof("tests/test_a.py::test_two[red]", Outcome.SKIPPED)
+PASSED = Proof("tests/test_a.py::test_one", ProofOutcome.PASSED)
+SKIPPED = Proof("tests/test_a.py::test_two[red]", ProofOutcome.SKIPPED)
 
 
 def measure(*, passed: tuple[str, ...] = (), skipped: tuple[str, ...] = ()) -> Coverage:

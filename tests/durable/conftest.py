@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agenttool.codec import to_json, write
-from agenttool.conformance.validate.run import Validation
+from agenttool.conformance.validate.validation import Validation
 from agenttool.pipeline import keeper
 
 BOUND_S = 60

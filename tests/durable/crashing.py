@@ -27,7 +27,7 @@ import living
 
 from agenttool import ToolCall
 from agenttool.codec import read, write
-from agenttool.conformance.validate.run import Validation
+from agenttool.conformance.validate.validation import Validation
 from agenttool.errors import StoreError
 from agenttool.pipeline.resume import MAX_ATTEMPTS
 from agenttool.policy.approvals import Answered

@@ -9,7 +9,7 @@ import pytest
 
 from agenttool import Runtime
 from agenttool.codec import to_json, write
-from agenttool.conformance.validate.run import Validation
+from agenttool.conformance.validate.validation import Validation
 from agenttool.hooks.definition import Hook
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import RuleBook

@@ -6,7 +6,7 @@ import pytest
 
 from agenttool import Runtime
 from agenttool.codec import write
-from agenttool.conformance.validate.run import Validation
+from agenttool.conformance.validate.validation import Validation
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 

@@ -7,7 +7,7 @@ import pytest
 
 from agenttool import Runtime, tool
 from agenttool.codec import to_json, write
-from agenttool.conformance.validate.run import Validation
+from agenttool.conformance.validate.validation import Validation
 from agenttool.hooks.definition import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource

@@ -10,7 +10,7 @@ from rich.console import Console
 from agenttool.cli.output import fail, print_text
 from agenttool.conformance.coverage import Coverage, measure_coverage
 from agenttool.conformance.ledger import Area, Standard, find_area, load_areas
-from agenttool.conformance.report import Ledger, decode_report, encode_document, report_of
+from agenttool.conformance.report import LedgerReport, decode_report, encode_document, report_of
 from agenttool.conformance.table import coverage_table, ledger_table, missing_table
 from agenttool.errors import RecordError
 
@@ -69,7 +69,7 @@ def show_ledger(areas: tuple[Area, ...], *, as_json: bool, missing: bool) -> Non
     """Print the requirements; without a test run none is proved."""
     if as_json:
         requirements = tuple(requirement for area in areas for requirement in area.requirements)
-        typer.echo(encode_document(Ledger(requirements)), nl=False)
+        typer.echo(encode_document(LedgerReport(requirements)), nl=False)
         return
     console = Console()
     for standard in Standard:

@@ -27,9 +27,8 @@ from agenttool.cli.output import (
     replace_unencodable,
 )
 from agenttool.cli.progress import ByteBar
-from agenttool.conformance.validate.finding import Finding, Severity
-from agenttool.conformance.validate.run import Validation
-from agenttool.conformance.validate.summary import Summary, json_line
+from agenttool.conformance.validate.finding import Finding, Severity, Summary, json_line
+from agenttool.conformance.validate.validation import Validation
 from agenttool.errors import StoreError
 
 FINDINGS = 1

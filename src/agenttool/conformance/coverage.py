@@ -8,7 +8,7 @@ import msgspec
 from agenttool.conformance.ledger import Area, Obligation, Requirement
 
 
-class Outcome(StrEnum):
+class ProofOutcome(StrEnum):
     """How a marked test ended. Only `passed` proves anything."""
 
     PASSED = "passed"
@@ -21,13 +21,13 @@ class Proof(msgspec.Struct, frozen=True, order=True):
     """One marked test and how it ended."""
 
     test: str
-    outcome: Outcome
+    outcome: ProofOutcome
 
 
 Evidence = Mapping[str, Iterable[Proof]]
 
 
-class Tally(msgspec.Struct, frozen=True):
+class CoverageCount(msgspec.Struct, frozen=True):
     """How many of how many."""
 
     covered: int
@@ -39,7 +39,7 @@ class Tally(msgspec.Struct, frozen=True):
         return 100 * self.covered // self.total if self.total else 0
 
 
-class Finding(msgspec.Struct, frozen=True):
+class RequirementProof(msgspec.Struct, frozen=True):
     """One requirement and the tests that claim it, by test name."""
 
     requirement: Requirement
@@ -51,17 +51,17 @@ class Finding(msgspec.Struct, frozen=True):
 
         A skipped test or one left out of the run disproves nothing, but a claim it shares is not fully proved.
         """
-        return bool(self.proofs) and all(proof.outcome is Outcome.PASSED for proof in self.proofs)
+        return bool(self.proofs) and all(proof.outcome is ProofOutcome.PASSED for proof in self.proofs)
 
 
 class AreaCoverage(msgspec.Struct, frozen=True):
     """The findings of one area, in ledger order."""
 
     area: Area
-    findings: tuple[Finding, ...]
+    findings: tuple[RequirementProof, ...]
 
     @property
-    def uncovered(self) -> tuple[Finding, ...]:
+    def uncovered(self) -> tuple[RequirementProof, ...]:
         """What is still to be proved."""
         return tuple(finding for finding in self.findings if not finding.is_covered)
 
@@ -80,7 +80,7 @@ class Coverage(msgspec.Struct, frozen=True):
     unknown: tuple[UnknownMark, ...]
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[RequirementProof, ...]:
         """The findings of all areas, in ledger order."""
         return tuple(finding for area in self.areas for finding in area.findings)
 
@@ -88,7 +88,9 @@ class Coverage(msgspec.Struct, frozen=True):
     def failed_tests(self) -> tuple[str, ...]:
         """Every marked test that failed, once, by name."""
         named = [*(finding.proofs for finding in self.findings), *(mark.tests for mark in self.unknown)]
-        return tuple(sorted({proof.test for proofs in named for proof in proofs if proof.outcome is Outcome.FAILED}))
+        return tuple(
+            sorted({proof.test for proofs in named for proof in proofs if proof.outcome is ProofOutcome.FAILED})
+        )
 
     @property
     def is_sound(self) -> bool:
@@ -105,14 +107,14 @@ def measure_coverage(areas: Sequence[Area], evidence: Evidence) -> Coverage:
     known = {requirement.id for area in areas for requirement in area.requirements}
     return Coverage(
         areas=tuple(
-            AreaCoverage(area, tuple(Finding(each, proofs.get(each.id, ())) for each in area.requirements))
+            AreaCoverage(area, tuple(RequirementProof(each, proofs.get(each.id, ())) for each in area.requirements))
             for area in areas
         ),
         unknown=tuple(UnknownMark(name, proofs[name]) for name in sorted(proofs.keys() - known)),
     )
 
 
-def count_covered(findings: Iterable[Finding], obligation: Obligation | None = None) -> Tally:
+def count_covered(findings: Iterable[RequirementProof], obligation: Obligation | None = None) -> CoverageCount:
     """Count the proved findings, of one obligation or of all."""
     chosen = [finding for finding in findings if obligation in (None, finding.requirement.obligation)]
-    return Tally(sum(finding.is_covered for finding in chosen), len(chosen))
+    return CoverageCount(sum(finding.is_covered for finding in chosen), len(chosen))

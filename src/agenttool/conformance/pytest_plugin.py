@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agenttool.conformance.coverage import Coverage, Outcome, Proof, measure_coverage
+from agenttool.conformance.coverage import Coverage, Proof, ProofOutcome, measure_coverage
 from agenttool.conformance.ledger import find_requirement, load_areas, load_requirements
 from agenttool.conformance.report import encode_document, report_of
 
@@ -48,7 +48,7 @@ def clear(report: Path) -> None:
 
 
 def is_worker(config: pytest.Config) -> bool:
-    """Tell a worker of pytest-xdist from the controller or a plain run."""
+    """Return whether this process is a worker of pytest-xdist."""
     return hasattr(config, "workerinput")
 
 
@@ -120,14 +120,14 @@ class Gatherer:
         return measure_coverage(load_areas(), evidence)
 
 
-def outcome_of_steps(steps: set[tuple[str, str]]) -> Outcome:
+def outcome_of_steps(steps: set[tuple[str, str]]) -> ProofOutcome:
     """The worst of setup, call and teardown; without all three the test has not been run."""
     outcomes = {outcome for _, outcome in steps}
     if "failed" in outcomes:
-        return Outcome.FAILED
+        return ProofOutcome.FAILED
     if "skipped" in outcomes:
-        return Outcome.SKIPPED
-    return Outcome.PASSED if {when for when, _ in steps} >= PHASES else Outcome.NOT_RUN
+        return ProofOutcome.SKIPPED
+    return ProofOutcome.PASSED if {when for when, _ in steps} >= PHASES else ProofOutcome.NOT_RUN
 
 
 def faults_of_marks(item: pytest.Item) -> list[str]:

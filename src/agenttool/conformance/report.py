@@ -8,9 +8,9 @@ import msgspec
 from agenttool.conformance.coverage import (
     AreaCoverage,
     Coverage,
-    Finding,
+    CoverageCount,
     Proof,
-    Tally,
+    RequirementProof,
     UnknownMark,
     count_covered,
     measure_coverage,
@@ -27,9 +27,9 @@ class StandardFigures(msgspec.Struct, frozen=True):
 
     standard: Standard
     title: str
-    must: Tally
-    should: Tally
-    may: Tally
+    must: CoverageCount
+    should: CoverageCount
+    may: CoverageCount
 
 
 class AreaFigures(msgspec.Struct, frozen=True):
@@ -38,9 +38,9 @@ class AreaFigures(msgspec.Struct, frozen=True):
     standard: Standard
     area: str
     title: str
-    must: Tally
-    should: Tally
-    may: Tally
+    must: CoverageCount
+    should: CoverageCount
+    may: CoverageCount
     uncovered: tuple[str, ...]
 
 
@@ -73,7 +73,7 @@ class ReportVersion(msgspec.Struct, frozen=True):
     report_version: int
 
 
-class Ledger(msgspec.Struct, frozen=True):
+class LedgerReport(msgspec.Struct, frozen=True):
     """The bare ledger as a document, for when there is no run to report."""
 
     requirements: tuple[Requirement, ...]
@@ -91,13 +91,13 @@ def report_of(coverage: Coverage) -> Report:
     )
 
 
-def encode_document(document: Report | Ledger) -> str:
+def encode_document(document: Report | LedgerReport) -> str:
     """Write a document as indented JSON with a newline at its end."""
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 
 
 def decode_report(document: bytes) -> Coverage:
-    """Read a report back and judge its tests anew by the ledger at hand.
+    """Decode a report and measure its tests against the packaged ledger.
 
     The figures in the document are not trusted: they may have been made with another ledger.
 
@@ -132,7 +132,7 @@ def _area_figures(coverage: AreaCoverage) -> AreaFigures:
     return AreaFigures(area.standard, area.name, area.title, *_tallies(coverage.findings), uncovered)
 
 
-def _tallies(findings: Iterable[Finding]) -> tuple[Tally, Tally, Tally]:
+def _tallies(findings: Iterable[RequirementProof]) -> tuple[CoverageCount, CoverageCount, CoverageCount]:
     chosen = tuple(findings)
     return (
         count_covered(chosen, Obligation.MUST),
@@ -141,7 +141,7 @@ def _tallies(findings: Iterable[Finding]) -> tuple[Tally, Tally, Tally]:
     )
 
 
-def _reported(finding: Finding) -> ReportedRequirement:
+def _reported(finding: RequirementProof) -> ReportedRequirement:
     requirement = finding.requirement
     return ReportedRequirement(
         id=requirement.id,

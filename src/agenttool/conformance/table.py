@@ -5,7 +5,14 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.conformance.coverage import AreaCoverage, Coverage, Finding, Outcome, Tally, count_covered
+from agenttool.conformance.coverage import (
+    AreaCoverage,
+    Coverage,
+    CoverageCount,
+    ProofOutcome,
+    RequirementProof,
+    count_covered,
+)
 from agenttool.conformance.ledger import Area, Obligation, Standard
 
 BAR_CELLS = 6
@@ -33,7 +40,7 @@ def ledger_table(standard: Standard, areas: Sequence[Area]) -> Table:
     return table
 
 
-def missing_table(findings: Iterable[Finding]) -> Table:
+def missing_table(findings: Iterable[RequirementProof]) -> Table:
     """Show each requirement that is not proved, in its own words, and the tests that failed to prove it."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
     table.add_column(style="cyan", no_wrap=True)
@@ -43,7 +50,7 @@ def missing_table(findings: Iterable[Finding]) -> Table:
         requirement = finding.requirement
         sentence = Text(requirement.sentence)
         for proof in finding.proofs:
-            if proof.outcome is not Outcome.PASSED:
+            if proof.outcome is not ProofOutcome.PASSED:
                 sentence.append(f"\n{proof.outcome.value}: {proof.test}", style="yellow")
         table.add_row(requirement.id, requirement.level.value, sentence)
     return table
@@ -73,7 +80,7 @@ def _area_cells(area: Area) -> tuple[str, Text]:
     return area.name, Text(area.title)
 
 
-def _tally_cells(findings: Iterable[Finding]) -> list[Text]:
+def _tally_cells(findings: Iterable[RequirementProof]) -> list[Text]:
     chosen = tuple(findings)
     return [_tally_text(count_covered(chosen, obligation)) for obligation in Obligation]
 
@@ -83,17 +90,17 @@ def _count_cells(areas: Iterable[Area]) -> list[str]:
     return [str(obligations.count(obligation) or "-") for obligation in Obligation]
 
 
-def _tally_text(tally: Tally) -> Text:
+def _tally_text(tally: CoverageCount) -> Text:
     if not tally.total:
         return Text("-", style="dim")
     return Text(f"{tally.covered}/{tally.total}", style="green" if tally.covered == tally.total else "")
 
 
-def _bar(tally: Tally) -> Text:
+def _bar(tally: CoverageCount) -> Text:
     filled = BAR_CELLS * tally.percent // 100
     bar = Text("■" * filled, style="green")
     return bar.append("·" * (BAR_CELLS - filled), style="dim").append(f"{tally.percent:4}%")
 
 
-def _words(tally: Tally) -> str:
+def _words(tally: CoverageCount) -> str:
     return f"{tally.covered} of {tally.total}"

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from agenttool.conformance.validate.run import Validation
+from agenttool.conformance.validate.validation import Validation
 
 TIME = "2026-05-08T00:00:00Z"
 

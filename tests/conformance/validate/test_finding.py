@@ -1,4 +1,4 @@
-from agenttool.conformance.validate.finding import Flaw, Origin, shown_id, shown_word
+from agenttool.conformance.validate.finding import Origin, RecordFlaw, shown_id, shown_word
 
 
 def test_an_id_is_shown_and_a_text_is_not():
@@ -14,12 +14,12 @@ def test_a_word_is_shown_unless_it_could_be_more():
 
 
 def test_a_finding_stands_where_its_document_does_or_below():
-    flaw = Flaw(message="m", expected="e", advice="a", lines_down=2)
+    flaw = RecordFlaw(message="m", expected="e", advice="a", lines_down=2)
     assert Origin("f", 3).finding(flaw).line == 5
 
 
 def test_a_document_cannot_fill_the_report_with_the_name_of_a_member():
-    flaw = Flaw(message="m", expected="e" * 10_000, advice="a", pointer="/" + "x" * 1_000_000)
+    flaw = RecordFlaw(message="m", expected="e" * 10_000, advice="a", pointer="/" + "x" * 1_000_000)
     finding = Origin("f", 1).finding(flaw)
     assert len(finding.pointer) < 1000
     assert len(finding.expected) < 1000

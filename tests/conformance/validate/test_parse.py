@@ -1,12 +1,176 @@
+"""Documents are parsed, or the finding says why not, whatever the bytes."""
+
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.conformance.validate.depth import MAX_DEPTH
-from agenttool.conformance.validate.finding import Flaw
-from agenttool.conformance.validate.parse import TOO_DEEP, Parsed, parse
+from agenttool.conformance.validate.finding import RecordFlaw
+from agenttool.conformance.validate.parse import (
+    MAX_DEPTH,
+    TOO_DEEP,
+    Diagnosis,
+    Parsed,
+    diagnose,
+    is_too_deep,
+    parse,
+    walk,
+)
+
+
+def test_every_value_is_visited_once_in_the_order_of_the_document():
+    value = {"a": [1, {"b/c": 2}], "d": {}}
+    assert [(visit.trail.pointer, visit.value) for visit in walk(value)] == [
+        ("/a", [1, {"b/c": 2}]),
+        ("/a/0", 1),
+        ("/a/1", {"b/c": 2}),
+        ("/a/1/b~1c", 2),
+        ("/d", {}),
+    ]
+
+
+def test_a_single_value_has_nothing_below_it():
+    assert list(walk(7)) == []
+
+
+def test_depth_costs_no_recursion():
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    assert sum(1 for _ in walk(value)) == 100_000
+
+
+def nest(levels):
+    return b"[" * levels + b"]" * levels
+
+
+def true_depth(value):
+    if isinstance(value, dict):
+        return 1 + max(map(true_depth, value.values()), default=0)
+    return 1 + max(map(true_depth, value), default=0) if isinstance(value, list) else 0
+
+
+def test_the_limit_itself_is_allowed_and_one_more_is_not():
+    assert not is_too_deep(nest(MAX_DEPTH))
+    assert is_too_deep(nest(MAX_DEPTH + 1))
+
+
+@pytest.mark.parametrize("levels", [10_000, 1_000_000])
+def test_any_depth_is_told_without_recursion(levels):
+    assert is_too_deep(nest(levels))
+    assert is_too_deep(b"[" * levels)
+    assert is_too_deep(b'{"a":' * levels)
+    assert is_too_deep(b'[{"a":"]"},' * (levels // 10) + b"0" + b"]" * levels)
+
+
+def test_brackets_in_strings_are_text():
+    assert not is_too_deep(b'["' + b"[" * 1000 + b'"]')
+    assert not is_too_deep(b'["' + b"\\\\[" * 1000 + b'"]')
+    assert not is_too_deep(b'["' + b'\\"[' * 1000 + b'"]')
+    assert is_too_deep(b'["\\\\",' * 1000)
+
+
+def test_breadth_is_not_depth():
+    assert not is_too_deep(b"[" + b"[[]]," * 1000 + b"[]]")
+
+
+JSON = st.recursive(
+    st.none() | st.text(st.sampled_from('ab\\"[]{}'), max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.sampled_from('a"\\[}')), inner, max_size=3),
+    max_leaves=40,
+)
+
+
+@given(JSON, st.integers(1, 8))
+def test_it_agrees_with_a_parser_on_every_document(value, limit):
+    assert is_too_deep(json.dumps(value).encode(), limit) == (true_depth(value) > limit)
+
+
+def flaws(data):
+    diagnosis = diagnose(data)
+    assert isinstance(diagnosis, Diagnosis)
+    return [(flaw.severity.value, flaw.pointer) for flaw in diagnosis.flaws]
+
+
+def refusal(data):
+    flaw = diagnose(data)
+    assert isinstance(flaw, RecordFlaw)
+    return flaw
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "line"),
+    [
+        (b"", 0, 0),
+        (b'{"a": 1', 7, 0),
+        (b'{"a": "text', 11, 0),
+        (b'{"a": 1,\n"b":\n', 14, 2),
+        (b'{"a": tr', 8, 0),
+        ('{"ä": '.encode(), 7, 0),
+    ],
+)
+def test_a_document_that_was_cut_off_says_where_it_ends(data, size, line):
+    flaw = refusal(data)
+    if data.endswith(b"tr"):
+        assert "not JSON" in flaw.message
+        return
+    assert flaw.message == f"the document ends after {size} bytes, before it is complete"
+    assert flaw.lines_down == line
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "column"),
+    [
+        (b'{"a" 1}', 0, 6),
+        (b'{"a": 1}}', 0, 9),
+        (b'{\n  "a": 1,\n  b: 2}', 2, 3),
+        (b'{"a": 01}', 0, 8),
+        (b"{'a': 1}", 0, 2),
+    ],
+)
+def test_a_document_that_is_no_json_says_where(data, line, column):
+    flaw = refusal(data)
+    assert (flaw.lines_down, f"at column {column}" in flaw.message) == (line, True)
+
+
+@pytest.mark.parametrize(
+    ("data", "byte", "line"), [(b"\xff", 1, 0), (b'{"a":\n"\xc3("}', 8, 1), (b'"\xed\xa0\x80"', 2, 0)]
+)
+def test_bytes_that_are_not_utf_8_are_told_by_their_place(data, byte, line):
+    flaw = refusal(data)
+    assert flaw.message == f"byte {byte} of the document is not UTF-8"
+    assert flaw.lines_down == line
+
+
+def test_every_name_that_is_used_twice_is_told_with_its_place():
+    data = b'{"a":1,"a":2,"b":[{"c":1,"d":0,"c":{"e":1,"e":2},"c":{"e":1,"e":2}}]}'
+    assert flaws(data) == [("error", "/a"), ("error", "/b/0/c"), ("error", "/b/0/c/e")]
+
+
+def test_numbers_that_json_cannot_hold_are_told_and_replaced():
+    diagnosis = diagnose(b'{"a":[NaN,-Infinity,1e999,' + b"9" * 10_000 + b",-" + b"9" * 30 + b'],"b":1}')
+    assert flaws(b'{"a":[NaN,-Infinity,1e999,' + b"9" * 10_000 + b",-" + b"9" * 30 + b'],"b":1}') == [
+        ("error", "/a/0"),
+        ("error", "/a/1"),
+        ("error", "/a/2"),
+        ("warning", "/a/3"),
+        ("warning", "/a/4"),
+    ]
+    assert diagnosis.value == {"a": [0.0, 0.0, 0.0, (1 << 64) - 1, -(1 << 63)], "b": 1}
+    assert not diagnosis.is_exact
+
+
+def test_half_of_a_surrogate_pair_is_told_and_replaced():
+    diagnosis = diagnose(b'{"a":["x\\ud800"],"\\udc00":"\\ud83d\\ude00"}')
+    assert flaws(b'{"a":["x\\ud800"],"\\udc00":1}') == [("error", "/a/0"), ("error", "/\ufffd")]
+    assert diagnosis.value == {"a": ["x\ufffd"], "\ufffd": "\U0001f600"}
+
+
+def test_no_message_repeats_what_the_document_says():
+    for data in (b'{"k":"s3cret', b'{"k": s3cret}', b'{"k":"s3cret\x01"}', b'{"k":"\\s3cret"}', b'{"k":"s3cret\xff"}'):
+        assert "s3cret" not in repr(refusal(data))
+
 
 VALUES = st.recursive(
     st.none()
@@ -43,7 +207,7 @@ def test_no_second_member_of_a_name_slips_through(members, data):
 
 @given(st.binary(max_size=60))
 def test_no_bytes_raise(data):
-    assert isinstance(parse(data), Parsed | Flaw)
+    assert isinstance(parse(data), Parsed | RecordFlaw)
 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH + 1, 10_000, 1_000_000])

@@ -1,6 +1,6 @@
-"""What the validator has to say: a flaw inside one document, and a finding, which also knows where that document is.
+"""What the validator reports: flaws of one document, findings with their place, and the figures of a run.
 
-Nothing here ever quotes the document, but for short words without digits and for ids: any other value may be a secret.
+Nothing here quotes the document, except short words without digits and ids: any other value may be a secret.
 """
 
 import re
@@ -12,24 +12,24 @@ from agenttool.records import Json
 
 
 class Severity(StrEnum):
-    """How much it matters: an error breaks the standard, a warning breaks its advice or costs someone information."""
+    """An error breaks the standard; a warning breaks its advice or loses information."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Layer(StrEnum):
-    """Who found it: the reader of bytes, the schemas, or the checks that know what records mean."""
+    """Which layer reported it: reading of bytes, schemas, or semantic checks."""
 
     READING = "reading"
     SHAPE = "shape"
     SENSE = "sense"
 
 
-class Flaw(msgspec.Struct, frozen=True, kw_only=True):
+class RecordFlaw(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is wrong with a document, whichever file it is in.
 
-    `lines_down` says how many lines below the start of the document it stands, where that is known.
+    `lines_down` is the number of lines below the start of the document, where that is known.
     """
 
     message: str
@@ -59,15 +59,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Where a document starts, and what it is, as far as that can be told."""
+    """Where a document starts, and its kind and id if they are known."""
 
     file: str
     line: int
     record_type: str | None = None
     record_id: str | None = None
 
-    def finding(self, flaw: Flaw) -> Finding:
-        """Say where a flaw is."""
+    def finding(self, flaw: RecordFlaw) -> Finding:
+        """Return the flaw with its place."""
         return Finding(
             file=self.file,
             line=self.line + flaw.lines_down,
@@ -89,15 +89,39 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z_.-]{0,39}")
 
 
 def shown_id(value: Json) -> str | None:
-    """Give an id as it may be shown; something that does not look like an id is kept back."""
+    """Return an id if it looks like one; other text may be a secret and is not shown."""
     return value if isinstance(value, str) and _ID.fullmatch(value) else None
 
 
 def shown_word(value: Json) -> str | None:
-    """Give a word that stands where the standard wants one of its own; anything that could be more is kept back."""
+    """Return a value if it looks like an enum word; other text may be a secret and is not shown."""
     return value if isinstance(value, str) and _WORD.fullmatch(value) else None
 
 
 def _shortened(text: str) -> str:
-    """Keep a document from filling the report: the name of a member can be as long as the record."""
+    """Shorten a text: the name of a member can be as long as the record."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+_encoder = msgspec.json.Encoder()
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="summary"):
+    """Counts of a run; `unreadable` counts the documents that could not be checked."""
+
+    files: int
+    bytes: int
+    records: dict[str, int]
+    unreadable: int
+    errors: int
+    warnings: int
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing was found."""
+        return not self.errors and not self.warnings
+
+
+def json_line(said: Finding | Summary) -> bytes:
+    """Encode one line of JSON; its `type` is `finding` or `summary`."""
+    return _encoder.encode(said) + b"\n"

@@ -1,1 +1,0 @@
-"""The second layer, for a whole set of files: what no record can be asked alone."""

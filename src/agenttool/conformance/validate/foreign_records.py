@@ -1,0 +1,206 @@
+"""Recognise a record written by another program: its kind, its id, and older spellings of its members."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from agenttool.codec.synonyms import renamed
+from agenttool.conformance.validate.finding import Layer, RecordFlaw, Severity, shown_word
+from agenttool.records import RECORD_TYPES, Json, JsonObject
+from agenttool.schema.explain import pointer_of
+
+
+class ForeignRecord(NamedTuple):
+    """One record in the current spelling, written by another program.
+
+    Attributes:
+        kind: its `record_type`, given or inferred.
+        members: plain JSON; nothing about their shape is certain.
+        text: its bytes as written, for a cheap search for a word.
+        is_exact: whether no value was replaced while parsing.
+        old_pointers: the pointer in the file of each renamed member, by its current pointer.
+    """
+
+    kind: str
+    members: JsonObject
+    text: bytes
+    is_exact: bool
+    old_pointers: Mapping[str, str]
+
+    def in_file(self, pointer: str) -> str:
+        """Return the pointer in the file for a pointer in the current spelling."""
+        for new, old in self.old_pointers.items():
+            if pointer == new or pointer.startswith(f"{new}/"):
+                return old + pointer.removeprefix(new)
+        return pointer
+
+
+ID_MEMBERS = {
+    "tool_namespace": "namespace",
+    "tool_declaration": "tool_id",
+    "tool_interface": "interface_id",
+    "tool_execution_profile": "execution_profile_id",
+    "tool_permission_profile": "permission_profile_id",
+    "tool_surface": "surface_id",
+    "deferred_tool_ref": "tool_id",
+    "tool_invocation": "invocation_id",
+    "tool_input_mutation": "mutation_id",
+    "tool_hook": "hook_id",
+    "tool_permission_decision": "decision_id",
+    "tool_scheduler_policy": "scheduler_policy_id",
+    "tool_progress": "progress_id",
+    "tool_result": "result_id",
+    "tool_result_persistence": "decision_id",
+    "tool_event": "event_id",
+}
+"""The member with a record's id; a search result has none."""
+
+_SIGNS: tuple[tuple[frozenset[str], str], ...] = tuple(
+    (frozenset(members.split()), kind)
+    for members, kind in (
+        ("event_id", "tool_event"),
+        ("progress_id", "tool_progress"),
+        ("mutation_id", "tool_input_mutation"),
+        ("hook_id", "tool_hook"),
+        ("decision_id strategy", "tool_result_persistence"),
+        ("decision_id behavior", "tool_permission_decision"),
+        ("decision_id decided_at", "tool_permission_decision"),
+        ("decision_id persisted_ref", "tool_result_persistence"),
+        ("decision_id result_id", "tool_result_persistence"),
+        ("result_id", "tool_result"),
+        ("scheduler_policy_id", "tool_scheduler_policy"),
+        ("interface_id", "tool_interface"),
+        ("execution_profile_id", "tool_execution_profile"),
+        ("permission_profile_id", "tool_permission_profile"),
+        ("query matches", "tool_search_result"),
+        # the record has lost its own id, but no other kind has these members
+        ("event_type", "tool_event"),
+        ("hook_event", "tool_hook"),
+        ("invocation_id sequence", "tool_progress"),
+        ("invocation_id source_type", "tool_input_mutation"),
+        ("invocation_id strategy", "tool_result_persistence"),
+        ("invocation_id behavior", "tool_permission_decision"),
+        ("invocation_id is_error", "tool_result"),
+        ("invocation_id", "tool_invocation"),
+        ("surface_id", "tool_surface"),
+        ("risk_level", "tool_permission_profile"),
+        ("execution_kind", "tool_execution_profile"),
+        ("tool_id loading_state", "deferred_tool_ref"),
+        ("tool_id tool_kind", "tool_declaration"),
+        ("tool_id lifecycle", "tool_declaration"),
+        ("tool_id namespace name", "tool_declaration"),
+        ("tool_id input_contract", "tool_declaration"),
+        ("tool_kind", "tool_declaration"),
+    )
+)
+"""The first row whose members are all present decides."""
+
+_KNOWN = ", ".join(RECORD_TYPES)
+
+
+def kind_of(members: JsonObject) -> str | RecordFlaw:
+    """Return the kind of a record, or the flaw that it is unknown.
+
+    The published schemas have no `record_type`, so a record without it is valid.
+    """
+    name = members.get("record_type")
+    if isinstance(name, str) and name in RECORD_TYPES:
+        return name
+    if "record_type" in members:
+        return _unknown_name(name)
+    for signs, kind in _SIGNS:
+        if signs <= members.keys():
+            return kind
+    if "namespace" in members and "tool_id" not in members:
+        return "tool_namespace"
+    return RecordFlaw(
+        message="the kind of this record is unknown",
+        expected="a record of the standard",
+        advice="add its id, or a record_type such as 'tool_result'",
+        layer=Layer.SHAPE,
+        requirement="AT-MODEL-02",
+    )
+
+
+def id_of(kind: str, members: Mapping[str, Json]) -> str | None:
+    """Return the id of a record if it is text."""
+    value = members.get(ID_MEMBERS.get(kind, ""))
+    return value if isinstance(value, str) else None
+
+
+def _unknown_name(name: Json) -> RecordFlaw:
+    word = shown_word(name)
+    return RecordFlaw(
+        message=f"record_type names no kind of record: {word!r}" if word else "record_type names no kind of record",
+        expected=f"one of {_KNOWN}",
+        advice="use a listed name, or leave record_type out",
+        pointer="/record_type",
+        layer=Layer.SHAPE,
+        requirement="AT-MODEL-02",
+    )
+
+
+_HAVE_SYNONYMS = frozenset({"tool_invocation", "tool_declaration"})
+_TRANSITION_NAMES = {"to": "status", "timestamp": "at", "time": "at"}
+
+
+class CurrentSpelling(NamedTuple):
+    """A record in the current spelling, and the pointers in the file of its renamed members."""
+
+    members: JsonObject
+    old_pointers: Mapping[str, str]
+
+    @property
+    def flaws(self) -> Iterable[RecordFlaw]:
+        """One warning per old spelling (AT-VER-04)."""
+        return [
+            RecordFlaw(
+                message="the member is spelled as in version 0.1 of the draft",
+                expected=f"the name {new.rpartition('/')[2]!r}",
+                advice="rename it; it was read as if it were",
+                pointer=old,
+                severity=Severity.WARNING,
+                layer=Layer.SHAPE,
+                requirement="AT-VER-04",
+            )
+            for new, old in self.old_pointers.items()
+        ]
+
+
+_NOTHING_OLD: dict[str, str] = {}
+
+
+def in_current_spelling(kind: str, members: JsonObject) -> CurrentSpelling:
+    """Rename members of older drafts, and the members of transitions, which the draft does not name."""
+    if kind not in _HAVE_SYNONYMS:
+        return CurrentSpelling(members, _NOTHING_OLD)
+    today = renamed(members, RECORD_TYPES[kind])
+    old = _NOTHING_OLD if today is members else _renamed_pointers(members, today)
+    if "schema_version" in members and today is not members:
+        today["schema_version"] = members["schema_version"]
+    transitions = today.get("status_transitions")
+    if isinstance(transitions, list) and any(isinstance(each, dict) and _is_loose(each) for each in transitions):
+        today = {**today}
+        today["status_transitions"] = [_transition(each) if isinstance(each, dict) else each for each in transitions]
+    return CurrentSpelling(today, old)
+
+
+def _renamed_pointers(members: JsonObject, today: JsonObject, before: tuple[str, ...] = ()) -> dict[str, str]:
+    """Return old pointers by new ones; renaming preserves the order of members."""
+    old: dict[str, str] = {}
+    for (was, value), (name, new_value) in zip(members.items(), today.items(), strict=False):
+        if was != name:
+            old[pointer_of((*before, name))] = pointer_of((*before, was))
+        elif value is not new_value and isinstance(value, dict) and isinstance(new_value, dict):
+            old |= _renamed_pointers(value, new_value, (*before, name))
+    return old
+
+
+def _is_loose(step: JsonObject) -> bool:
+    return not step.keys().isdisjoint(_TRANSITION_NAMES)
+
+
+def _transition(step: JsonObject) -> JsonObject:
+    return {
+        (_TRANSITION_NAMES[name] if _TRANSITION_NAMES.get(name, name) not in step else name): value
+        for name, value in step.items()
+    }

@@ -1,0 +1,144 @@
+"""Add records to the index, and answer references to recent records from memory."""
+
+from collections.abc import Iterable
+
+from agenttool.codec import digest_of
+from agenttool.conformance.validate.finding import RecordFlaw
+from agenttool.conformance.validate.foreign_records import ForeignRecord, id_of
+from agenttool.conformance.validate.parse import walk
+from agenttool.conformance.validate.record_checks import whole_number
+from agenttool.conformance.validate.record_index import (
+    KIND_NUMBERS,
+    KINDS,
+    RecordIndex,
+    Row,
+    ids_in,
+    key_of,
+    members_with_references,
+    requirement_of,
+)
+from agenttool.conformance.validate.secret_checks import InputSearch, is_redacted
+from agenttool.conformance.validate.value_checks import is_digest, moment_of
+from agenttool.errors import RecordError
+from agenttool.records import TERMINAL_EVENTS, Json, JsonObject, is_unresolved
+from agenttool.schema.explain import pointer_of
+
+
+def decision_row(members: JsonObject) -> Row:
+    """Return the call, behavior, time, input digest of a decision, and whether a person edited the input."""
+    digest = members.get("input_digest")
+    return (
+        _key(members.get("invocation_id")),
+        _key(members.get("behavior")),
+        moment_of(members.get("decided_at")),
+        digest if isinstance(digest, str) and is_digest(digest) else None,
+        members.get("user_modified") is True,
+    )
+
+
+def digest_of_input(record: ForeignRecord, member: str) -> str | None:
+    """Return the digest of an input, or none if it was redacted or is not exact."""
+    value = record.members.get(member)
+    if not isinstance(value, dict) or not record.is_exact:
+        return None
+    if _was_redacted(value) or any(_was_redacted(each) for _, _, each in walk(value)):
+        return None
+    try:
+        return digest_of(value)
+    except RecordError:
+        return None
+
+
+def _was_redacted(value: Json) -> bool:
+    """Return whether a value was redacted; null is not a marker here, since it may be the input."""
+    return value is not None and value != "" and is_redacted(value)
+
+
+_MOST_KNOWN = 20_000
+_TERMINAL_EVENTS = frozenset(str(each) for each in TERMINAL_EVENTS)
+
+
+class IndexWriter:
+    """Add records to the index; references to recent records are resolved in memory."""
+
+    def __init__(self, index: RecordIndex) -> None:
+        """Write to this index."""
+        self._index = index
+        self._inputs = InputSearch(index)
+        self._known: dict[str, set[str]] = {kind: set() for kind in KINDS}
+        self._count = 0
+
+    def add(self, record: ForeignRecord, *, file: int, line: int, content: int) -> Iterable[RecordFlaw]:
+        """Add one record; return the flaws that need no other record."""
+        self._count += 1
+        number, kind = self._count, record.kind
+        record_id = id_of(kind, record.members)
+        key = key_of(record_id) if record_id is not None else None
+        self._index.add("records", (number, file, line, KIND_NUMBERS[kind], key, content))
+        if key is not None:
+            self._remember(kind, key)
+        self._add_references(number, record)
+        self._add_part_of_call(number, record, key)
+        return self._inputs.check(number, record)
+
+    def _remember(self, kind: str, key: str) -> None:
+        known = self._known[kind]
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known.add(key)
+
+    def _add_references(self, number: int, record: ForeignRecord) -> None:
+        """Store the references that no recent record resolves; most point to recent records."""
+        for member, target in members_with_references(record.kind):
+            value = record.members.get(member)
+            if isinstance(value, str):
+                if value not in self._known[target]:
+                    self._keep(number, record, target, value, (member,))
+            elif value is not None:
+                for index, each in ids_in(value):
+                    if each not in self._known[target]:
+                        self._keep(number, record, target, each, (member, index))
+
+    def _keep(
+        self, number: int, record: ForeignRecord, target: str, name: str, steps: tuple[str] | tuple[str, int]
+    ) -> None:
+        if target == "tool_declaration" and is_unresolved(name):
+            return
+        requirement = requirement_of(record.kind, steps[0])
+        self._index.add("refs", (number, KIND_NUMBERS[target], key_of(name), pointer_of(steps), requirement))
+
+    def _add_part_of_call(self, number: int, record: ForeignRecord, key: str | None) -> None:
+        members, kind = record.members, record.kind
+        if kind == "tool_event":
+            event_type = members.get("event_type")
+            if isinstance(event_type, str) and event_type in _TERMINAL_EVENTS:
+                self._index.add("ends", (number, _key(members.get("invocation_id")), event_type))
+            call, tool = members.get("invocation_id"), members.get("tool_id")
+            if isinstance(call, str) and isinstance(tool, str) and not is_unresolved(tool):
+                self._index.add("event_tools", (number, key_of(call), key_of(tool)))
+        elif kind == "tool_progress":
+            sequence = whole_number(members.get("sequence"))
+            if sequence is not None:
+                self._index.add("progress", (number, _key(members.get("invocation_id")), sequence))
+        elif kind == "tool_invocation":
+            self._add_call(number, record, key)
+        elif kind == "tool_permission_decision":
+            self._index.add("decisions", (number, key, *decision_row(members)))
+        elif kind == "tool_result":
+            self._index.add("results", (number, _key(members.get("invocation_id")), _key(members.get("status"))))
+        elif kind == "tool_declaration":
+            self._inputs.declare(key, members.get("input_contract"))
+
+    def _add_call(self, number: int, record: ForeignRecord, key: str | None) -> None:
+        members = record.members
+        named = (_key(members.get("tool_id")), _key(members.get("status")))
+        digests = (digest_of_input(record, "permission_input"), digest_of_input(record, "call_input"))
+        is_changed = bool(members.get("input_mutation_refs"))
+        self._index.add("invocations", (number, key, *named, *digests, is_changed))
+        if key is not None:
+            for place, decision in ids_in(members.get("permission_decision_refs")):
+                self._index.add("listed", (number, key, place, key_of(decision)))
+
+
+def _key(value: Json) -> str | None:
+    return key_of(value) if isinstance(value, str) else None

@@ -1,0 +1,243 @@
+"""Store what later checks need of each record in a temporary SQLite database, so that memory stays bounded.
+
+The database is private to the run and deleted with it. It holds ids, statuses, times, digests, names of members and
+line numbers, never values.
+"""
+
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from hashlib import sha256
+from types import TracebackType
+from typing import Self
+
+from agenttool.conformance.validate.finding import Origin, shown_id
+from agenttool.conformance.validate.foreign_records import ID_MEMBERS
+from agenttool.conformance.validate.value_checks import Meaning, plan_of
+from agenttool.errors import StoreError
+from agenttool.records import (
+    RECORD_TYPES,
+    DecisionId,
+    EventId,
+    ExecutionProfileId,
+    HookId,
+    InterfaceId,
+    InvocationId,
+    Json,
+    MutationId,
+    PermissionProfileId,
+    PersistenceId,
+    ProgressId,
+    ResultId,
+    SchedulerPolicyId,
+    SurfaceId,
+    ToolId,
+)
+
+_TABLES = """
+CREATE TABLE records (n INTEGER PRIMARY KEY, file INTEGER, line INTEGER, kind INTEGER, id TEXT, content INTEGER);
+CREATE TABLE refs (n INTEGER, kind INTEGER, id TEXT, pointer TEXT, requirement TEXT);
+CREATE TABLE invocations (
+    n INTEGER, id TEXT, tool TEXT, status TEXT, permission_digest TEXT, call_digest TEXT, is_changed INTEGER
+);
+CREATE TABLE decisions (
+    n INTEGER, id TEXT, invocation TEXT, behavior TEXT, decided_at TEXT, digest TEXT, is_edit INTEGER
+);
+CREATE TABLE listed (n INTEGER, invocation TEXT, place INTEGER, decision TEXT);
+CREATE TABLE event_tools (n INTEGER, invocation TEXT, tool TEXT);
+CREATE TABLE results (n INTEGER, invocation TEXT, status TEXT);
+CREATE TABLE ends (n INTEGER, invocation TEXT, event_type TEXT);
+CREATE TABLE progress (n INTEGER, invocation TEXT, sequence INTEGER);
+CREATE TABLE sensitive (tool TEXT, names TEXT);
+CREATE TABLE inputs (n INTEGER, tool TEXT, invocation TEXT, pointers TEXT);
+"""
+_INDEXES = """
+CREATE INDEX records_by_id ON records (kind, id, content);
+CREATE INDEX results_of_calls ON results (invocation);
+CREATE INDEX ends_of_calls ON ends (invocation);
+CREATE INDEX names_of_tools ON sensitive (tool);
+CREATE INDEX decisions_by_id ON decisions (id);
+CREATE INDEX listed_decisions ON listed (decision, invocation);
+CREATE TABLE calls AS SELECT id, tool, status, permission_digest, call_digest, is_changed, max(n) AS n
+FROM invocations WHERE id IS NOT NULL GROUP BY id;
+CREATE INDEX calls_by_id ON calls (id);
+"""
+_SETTINGS = """
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA temp_store = FILE;
+PRAGMA cache_size = -16384;
+"""
+_WIDTHS = {
+    "records": 6,
+    "refs": 5,
+    "invocations": 7,
+    "decisions": 7,
+    "listed": 4,
+    "event_tools": 3,
+    "results": 3,
+    "ends": 3,
+    "progress": 3,
+    "sensitive": 2,
+    "inputs": 4,
+}
+_INSERTS = {
+    table: f"INSERT INTO {table} VALUES ({', '.join('?' * width)})"  # noqa: S608 -- the names are those above
+    for table, width in _WIDTHS.items()
+}
+_BATCH = 2000
+_LONGEST_KEY = 200
+
+KINDS = tuple(RECORD_TYPES)
+KIND_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+
+Value = str | int | None
+Row = tuple[Value, ...]
+
+
+class RecordIndex:
+    """The index of one run. Use it as a context manager: leaving it deletes the database.
+
+    Raises:
+        StoreError: the disk that temporary files are on is full or cannot be written.
+    """
+
+    def __init__(self) -> None:
+        """Create an empty private database."""
+        self._rows: defaultdict[str, list[Row]] = defaultdict(list)
+        self._files: list[str] = []
+        try:
+            self._database = sqlite3.connect("")
+            self._database.executescript(_SETTINGS + _TABLES)
+        except sqlite3.Error as error:
+            raise _lost(error) from error
+
+    def __enter__(self) -> Self:
+        """Use the index."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Delete the database."""
+        self._database.close()
+
+    def add_file(self, name: str) -> int:
+        """Add a file and return its number."""
+        self._files.append(name)
+        return len(self._files) - 1
+
+    def add(self, table: str, row: Row) -> None:
+        """Add one row; rows are written in batches."""
+        rows = self._rows[table]
+        rows.append(row)
+        if len(rows) >= _BATCH:
+            self._write()
+
+    def settle(self) -> None:
+        """Create the indexes before the first query; of a call that was added twice, the last counts."""
+        self._write()
+        try:
+            self._database.executescript(_INDEXES)
+        except sqlite3.Error as error:
+            raise _lost(error) from error
+
+    def ask(self, question: str, values: Iterable[Value] = ()) -> Iterator[Row]:
+        """Run a query over everything that was added."""
+        self._write()
+        try:
+            yield from self._database.execute(question, tuple(values))
+        except sqlite3.Error as error:
+            raise _lost(error) from error
+
+    def origin(self, number: Value) -> Origin:
+        """Return the place of the record with a number."""
+        question = "SELECT file, line, kind, id FROM records WHERE n = ?"
+        for file, line, kind, record_id in self.ask(question, (number,)):
+            return Origin(self._files[_whole(file)], _whole(line), KINDS[_whole(kind)], shown_id(record_id))
+        raise AssertionError(f"no record has the number {number!r}")
+
+    def _write(self) -> None:
+        try:
+            for table, rows in self._rows.items():
+                self._database.executemany(_INSERTS[table], rows)
+                rows.clear()
+        except sqlite3.Error as error:
+            raise _lost(error) from error
+
+
+def key_of(text: str) -> str:
+    """Return an id as it is stored: itself, or its digest if it is too long."""
+    return text if len(text) <= _LONGEST_KEY else f"sha256:{sha256(text.encode()).hexdigest()}"
+
+
+def _whole(value: Value) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _lost(error: sqlite3.Error) -> StoreError:
+    return StoreError(f"the index of the run cannot be written: {error}; free space for temporary files (TMPDIR)")
+
+
+TARGETS: dict[Meaning, str] = {
+    ToolId: "tool_declaration",
+    InterfaceId: "tool_interface",
+    ExecutionProfileId: "tool_execution_profile",
+    PermissionProfileId: "tool_permission_profile",
+    SurfaceId: "tool_surface",
+    InvocationId: "tool_invocation",
+    DecisionId: "tool_permission_decision",
+    MutationId: "tool_input_mutation",
+    HookId: "tool_hook",
+    SchedulerPolicyId: "tool_scheduler_policy",
+    ProgressId: "tool_progress",
+    ResultId: "tool_result",
+    PersistenceId: "tool_result_persistence",
+    EventId: "tool_event",
+}
+"""The kind of record of each kind of id."""
+
+_UNTYPED = {
+    ("tool_invocation", "input_mutation_refs"): "tool_input_mutation",
+    ("tool_result", "input_mutation_refs"): "tool_input_mutation",
+    ("tool_surface", "tool_refs"): "tool_declaration",
+    ("tool_surface", "loaded_tools"): "tool_declaration",
+}
+_NEED_NOT_BE_DECLARED = frozenset({"deferred_tools", "blocked_tools", "excluded_tools", "matches"})
+
+_ROWS = {
+    ("tool_declaration", "interface_ref"): "AT-DECL-23",
+    ("tool_declaration", "execution_profile_ref"): "AT-DECL-23",
+    ("tool_declaration", "permission_profile_ref"): "AT-DECL-23",
+    ("tool_invocation", "surface_id"): "AT-INV-02",
+    ("tool_invocation", "permission_decision_refs"): "AT-PERM-27",
+    ("tool_invocation", "hook_refs"): "AT-HOOK-16",
+    ("tool_invocation", "scheduler_policy_ref"): "AT-INV-06",
+    ("tool_result", "persistence_refs"): "AT-PERS-11",
+}
+_JOINS_RECORDS = "AT-MODEL-01"
+
+
+@cache
+def members_with_references(kind: str) -> tuple[tuple[str, str], ...]:
+    """List the members of a kind that hold ids of other records, with the target kind."""
+    slots = plan_of(RECORD_TYPES[kind], dict.fromkeys(TARGETS, bool))
+    passed_over = {ID_MEMBERS.get(kind), *_NEED_NOT_BE_DECLARED}
+    typed = ((slot.name, TARGETS[slot.meaning]) for slot in slots if slot.meaning and slot.name not in passed_over)
+    untyped = ((member, target) for (owner, member), target in _UNTYPED.items() if owner == kind)
+    return (*typed, *untyped)
+
+
+def ids_in(value: Json) -> Iterator[tuple[int, str]]:
+    """Yield the ids in a list with their positions; an entry may be an object with an id."""
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        each = item.get("tool_id") if isinstance(item, dict) else item
+        if isinstance(each, str):
+            yield index, each
+
+
+def requirement_of(kind: str, member: str) -> str:
+    """Return the requirement that a reference breaks if it has no target."""
+    return _ROWS.get((kind, member), _JOINS_RECORDS)

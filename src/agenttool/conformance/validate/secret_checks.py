@@ -1,0 +1,300 @@
+"""Check that sensitive fields of tools do not appear in the inputs, examples and results of calls."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Self, cast
+
+import msgspec
+
+from agenttool.conformance.validate.finding import RecordFlaw, Severity
+from agenttool.conformance.validate.foreign_records import ForeignRecord
+from agenttool.conformance.validate.parse import walk
+from agenttool.conformance.validate.record_index import RecordIndex, key_of
+from agenttool.conformance.validate.value_checks import is_digest
+from agenttool.records import Json
+from agenttool.schema.explain import pointer_of
+
+_STEP = re.compile(r"[^.\[\]]+")
+_FEW = 20
+
+
+def name_path(name: str) -> tuple[str, ...]:
+    """Return the steps of a field's name, without indexes and stars: they stand for any item."""
+    if name.startswith("/"):
+        steps = [step.replace("~1", "/").replace("~0", "~") for step in name.split("/")[1:]]
+    else:
+        steps = [step.group() for step in _STEP.finditer(name)]
+    return tuple(step for step in steps if step and step not in ("*", "$") and not step.isdigit())
+
+
+class FieldNames:
+    """A list of field names; answers whether a path leads to one of the fields.
+
+    A bare name matches every field of that name on any level. The cost does not grow with the list.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Parse the names of a contract."""
+        self.names = tuple(names)
+        self._paths = frozenset(path for name in self.names if (path := name_path(name)))
+        self._lengths = sorted({len(path) for path in self._paths})
+        self._ends = tuple({path[-1].encode() for path in self._paths})
+
+    @classmethod
+    def of(cls, names: Json) -> Self:
+        """Make it from the names in a contract, which may be any JSON."""
+        return cls(name for name in (names if isinstance(names, list) else ()) if isinstance(name, str))
+
+    def __bool__(self) -> bool:
+        """Return whether any field is named."""
+        return bool(self._paths)
+
+    def end(self, steps: tuple[str, ...]) -> bool:
+        """Return whether a path ends at one of the fields."""
+        return any(steps[-length:] in self._paths for length in self._lengths)
+
+    def are_passed_by(self, steps: Iterable[str]) -> bool:
+        """Return whether a path leads through one of the fields or ends there."""
+        way = tuple(steps)
+        return any(self.end(way[:length]) for length in range(1, len(way) + 1))
+
+    def may_occur_in(self, text: bytes) -> bool:
+        """Return cheaply whether a document can hold a field: only if a name or an escape occurs in it."""
+        if len(self._ends) > _FEW:
+            return True
+        for end in self._ends:
+            if end in text:
+                return True
+        return b"\\" in text and bool(self._ends)
+
+
+_INPUTS = {
+    "tool_invocation": ("model_input", "observable_input", "permission_input", "call_input"),
+    "tool_hook": ("updated_input",),
+    "tool_permission_decision": ("updated_input",),
+    "tool_result": ("structured_content",),
+    "tool_event": ("data",),
+}
+"""Members that may hold the arguments of a call; a result may repeat them."""
+
+_LONGEST_MARKER = 100
+_BRACKETS_AND_DOTS = " \t\r\n[](){}<>*•#_=.…-"
+_WORDS = frozenset({"redacted", "masked", "removed", "withheld", "omitted", "filtered", "hidden"})
+_REASONS = frozenset(
+    {"password", "secret", "token", "key", "credential", "credentials", "sensitive", "pii", "email", "phone", "policy"}
+)
+"""What a redaction marker may contain; any other word could be the secret."""
+_WORD_AND_REASON = re.compile(r"redacted[ :_-]+([a-z]+)")
+_FLAGS = frozenset({"redacted", "$redacted"})
+
+_CREDENTIAL_MEMBERS = {"tool_permission_profile": "credential_refs", "tool_interface": "required_credentials"}
+_LOOKS_SECRET = re.compile(
+    r"-----BEGIN |eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\."
+    r"|(?:sk|rk|pk)[-_](?:live|test|proj|ant)?[-_]?[A-Za-z0-9]{16,}|(?:Bearer|Basic) +\S{8,}"
+    r"|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|glpat-[A-Za-z0-9_-]{16,}"
+    r"|xox[abeprs]-[A-Za-z0-9-]{10,}|(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}"
+    r"|npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,}|SG\.[A-Za-z0-9_-]{16,}\.|pypi-[A-Za-z0-9_-]{40,}"
+)
+"""Prefixes and shapes of well-known tokens, keys and certificates."""
+
+
+def is_redacted(value: Json) -> bool:
+    """Return whether a value is empty or a marker of a redacted value."""
+    if value is None:
+        return True
+    if isinstance(value, str):
+        return len(value) <= _LONGEST_MARKER and _is_marker(value.strip(_BRACKETS_AND_DOTS))
+    return (
+        isinstance(value, dict)
+        and not _FLAGS.isdisjoint(value)
+        and all(_is_part_of_marker(name, each) for name, each in value.items())
+    )
+
+
+def _is_marker(word: str) -> bool:
+    plain = word.lower()
+    is_crossed_out = not plain or (plain.startswith("xxx") and not plain.strip("x"))
+    reason = _WORD_AND_REASON.fullmatch(plain)
+    return is_crossed_out or plain in _WORDS or (reason is not None and reason[1] in _REASONS)
+
+
+def _is_part_of_marker(name: str, value: Json) -> bool:
+    if name in _FLAGS and (value is True or (isinstance(value, int) and value == 1)):
+        return True
+    if not isinstance(value, str) or name not in _FLAGS | {"digest", "reason"}:
+        return False
+    return is_digest(value) is not None or value.lower() in _REASONS
+
+
+def open_values(record: ForeignRecord) -> Iterator[tuple[str | int, ...]]:
+    """Yield the path of every value of the call's inputs that is not redacted, without the values."""
+    for member in _INPUTS.get(record.kind, ()):
+        given = _opened(record.members.get(member))
+        if isinstance(given, list | dict) and not is_redacted(given):
+            yield from ((member, *steps) for steps in _leaves(given))
+
+
+def _opened(given: Json) -> Json:
+    """Parse an input that is JSON text, as models write theirs; paths then lead into it."""
+    if not isinstance(given, str) or not given.lstrip().startswith(("{", "[")):
+        return given
+    try:
+        return msgspec.json.decode(given)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return given
+
+
+def check_example_values(record: ForeignRecord) -> Iterator[RecordFlaw]:
+    """Check that examples hold no value of a sensitive field (AT-IO-06)."""
+    contract = record.members.get("input_contract")
+    if not isinstance(contract, dict) or not (fields := FieldNames.of(contract.get("sensitive_fields"))):
+        return
+    for steps in _leaves(contract.get("examples")):
+        if fields.are_passed_by(step for step in steps if isinstance(step, str)):
+            pointer = pointer_of(("input_contract", "examples", *steps))
+            yield msgspec.structs.replace(secret_flaw(pointer), severity=Severity.WARNING)
+
+
+def _leaves(value: Json) -> Iterator[tuple[str | int, ...]]:
+    marked: set[int] = set()
+    for trail, parent, each in walk(value):
+        if id(parent) in marked or is_redacted(each):
+            if isinstance(each, list | dict):
+                marked.add(id(each))
+        elif not isinstance(each, list | dict):
+            yield trail.steps
+
+
+def has_inputs(record: ForeignRecord) -> bool:
+    """Return whether a record may hold inputs of a call."""
+    return not record.members.keys().isdisjoint(_INPUTS.get(record.kind, ()))
+
+
+def secret_flaw(pointer: str) -> RecordFlaw:
+    """Return the flaw of a sensitive field that holds a value."""
+    return RecordFlaw(
+        message="a field that its tool declares sensitive stands in the open",
+        expected="a redaction marker, such as '[redacted]'",
+        advice="redact it, or keep the input behind a ref; treat what leaked as known",
+        pointer=pointer,
+        requirement="AT-IO-06",
+    )
+
+
+def check_credentials(record: ForeignRecord) -> Iterator[RecordFlaw]:
+    """Check that credentials are given by name and not by value (AT-PERM-06)."""
+    member = _CREDENTIAL_MEMBERS[record.kind]
+    refs = record.members.get(member)
+    for index, ref in enumerate(refs if isinstance(refs, list) else ()):
+        if isinstance(ref, str) and _LOOKS_SECRET.match(ref):
+            yield RecordFlaw(
+                message="this looks like a credential itself, not like the name of one",
+                expected="a ref to the stored credential",
+                advice="put a ref there, and rotate the credential: it has been written to a file",
+                pointer=pointer_of((member, index)),
+                requirement="AT-PERM-06",
+            )
+
+
+_MOST_DECLARED = 20_000
+_MOST_STORED = 10_000
+_TOO_MANY = RecordFlaw(
+    message=f"the record has more than {_MOST_STORED} fields and was not searched for secrets",
+    expected="the declaration of its tool before the call, or a smaller input",
+    advice="put declarations first: then an input of any size is searched",
+    requirement="AT-IO-06",
+    severity=Severity.WARNING,
+)
+
+
+class InputSearch:
+    """Search the inputs of calls for values of sensitive fields.
+
+    For a tool that is not declared yet, the names in its inputs are stored until the end.
+    """
+
+    def __init__(self, index: RecordIndex) -> None:
+        """Store inputs of undeclared tools in this index."""
+        self._index = index
+        self._declared: dict[str, FieldNames] = {}
+        self._tools: dict[str, str] = {}  # tools by call, for records that name only the call
+
+    def declare(self, tool: str | None, contract: Json) -> None:
+        """Record which fields of a tool are sensitive."""
+        if tool is None:
+            return
+        fields = FieldNames.of(contract.get("sensitive_fields") if isinstance(contract, dict) else None)
+        if fields:
+            self._index.add("sensitive", (tool, msgspec.json.encode(fields.names).decode()))
+        if len(self._declared) >= _MOST_DECLARED:
+            self._declared.clear()
+        self._declared[tool] = fields
+
+    def check(self, number: int, record: ForeignRecord) -> Iterable[RecordFlaw]:
+        """Return the flaws of sensitive fields, or store the names until the tool is declared."""
+        if record.kind == "tool_invocation":
+            self._note_tool(record)
+        if not has_inputs(record):
+            return ()
+        tool, call = record.members.get("tool_id"), record.members.get("invocation_id")
+        tool_key = key_of(tool) if isinstance(tool, str) else None
+        if tool_key is None and record.kind == "tool_result" and isinstance(call, str):
+            tool_key = self._tools.get(key_of(call))
+        fields = self._declared.get(tool_key) if tool_key is not None else None
+        if fields is None:
+            return self._store(number, record, tool_key)
+        if fields.may_occur_in(record.text):
+            return _open_secrets(record, fields)
+        return ()
+
+    def _note_tool(self, record: ForeignRecord) -> None:
+        tool, call = record.members.get("tool_id"), record.members.get("invocation_id")
+        if isinstance(tool, str) and isinstance(call, str):
+            if len(self._tools) >= _MOST_DECLARED:
+                self._tools.clear()
+            self._tools[key_of(call)] = key_of(tool)
+
+    def _store(self, number: int, record: ForeignRecord, tool: str | None) -> Iterable[RecordFlaw]:
+        """Store one path to each name until the tool is declared; skip a record that names no tool."""
+        call = record.members.get("invocation_id")
+        call_key = key_of(call) if isinstance(call, str) else None
+        if tool is None and call_key is None:
+            return ()
+        ways: dict[tuple[str, ...], str] = {}
+        for steps in open_values(record):
+            ways.setdefault(tuple(step for step in steps if isinstance(step, str)), pointer_of(steps))
+            if len(ways) >= _MOST_STORED:
+                return (_TOO_MANY,)
+        if ways:
+            pointers = [record.in_file(pointer) for pointer in ways.values()]
+            self._index.add("inputs", (number, tool, call_key, msgspec.json.encode(pointers).decode()))
+        return ()
+
+
+def _open_secrets(record: ForeignRecord, fields: FieldNames) -> Iterator[RecordFlaw]:
+    for steps in open_values(record):
+        if fields.are_passed_by(step for step in steps[1:] if isinstance(step, str)):
+            yield secret_flaw(pointer_of(steps))
+
+
+_STORED = """
+SELECT n, pointers, tool FROM (
+    SELECT inputs.n AS n, pointers, coalesce(inputs.tool, calls.tool) AS tool
+    FROM inputs LEFT JOIN calls ON inputs.tool IS NULL AND calls.id = inputs.invocation
+)
+WHERE tool IN (SELECT tool FROM sensitive) ORDER BY tool, n
+"""
+_NAMES = "SELECT names FROM sensitive WHERE tool = ? ORDER BY rowid DESC LIMIT 1"
+
+
+def check_stored_inputs(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
+    """Check the stored inputs, now that every declaration is known."""
+    tool, fields = None, FieldNames(())
+    for number, pointers, owner in index.ask(_STORED):
+        if owner != tool:
+            tool = owner
+            names = next(index.ask(_NAMES, (tool,)))[0]
+            fields = FieldNames(msgspec.json.decode(cast("str", names), type=tuple[str, ...]))
+        for pointer in msgspec.json.decode(cast("str", pointers), type=list[str]):
+            if fields.are_passed_by(name_path(pointer)[1:]):
+                yield cast("int", number), secret_flaw(pointer)

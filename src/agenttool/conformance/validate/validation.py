@@ -1,0 +1,141 @@
+"""Validate a set of files: read each, then check all of them together."""
+
+import io
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain
+from types import TracebackType
+from typing import Self
+
+from msgspec.structs import replace
+
+from agenttool.conformance.validate.cross_checks import (
+    check_calls,
+    check_decisions,
+    check_progress,
+    check_references,
+    check_repeats,
+    check_tools_of_events,
+)
+from agenttool.conformance.validate.documents import FLAWS, MAX_RECORD, Document, Trouble, read_documents
+from agenttool.conformance.validate.finding import Finding, Layer, Origin, RecordFlaw, Severity, Summary, shown_id
+from agenttool.conformance.validate.foreign_records import ForeignRecord, id_of, in_current_spelling, kind_of
+from agenttool.conformance.validate.index_writer import IndexWriter
+from agenttool.conformance.validate.parse import parse
+from agenttool.conformance.validate.record_checks import flaws_of
+from agenttool.conformance.validate.record_index import RecordIndex
+from agenttool.conformance.validate.secret_checks import check_stored_inputs
+from agenttool.conformance.validate.shape import misfits_of
+
+NOT_AN_OBJECT = RecordFlaw(
+    message="a record must be a JSON object",
+    expected="an object",
+    advice="write one object per record",
+    layer=Layer.SHAPE,
+)
+
+
+class Validation:
+    """A run over a set of files: `read` each file, then `conclude`. Findings are yielded as they are made.
+
+    Use it as a context manager: leaving it deletes the index on disk.
+    """
+
+    def __init__(self, *, max_record: int = MAX_RECORD, on_bytes: Callable[[int], None] | None = None) -> None:
+        """Set the size above which a document is skipped; `on_bytes` is called with each size read."""
+        self._max_record = max_record
+        self._on_bytes = on_bytes
+        self._index = RecordIndex()
+        self._gatherer = IndexWriter(self._index)
+        self._records: Counter[str] = Counter()
+        self._severities: Counter[Severity] = Counter()
+        self._files = self._bytes = self._unreadable = 0
+
+    def __enter__(self) -> Self:
+        """Start the run."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Delete the index."""
+        self._index.__exit__(kind, error, trace)
+
+    def read(self, name: str, stream: io.BufferedIOBase) -> Iterator[Finding]:
+        """Read one file to its end and yield the findings of each record by itself.
+
+        Raises:
+            OSError: the file cannot be read.
+            StoreError: the index cannot be written.
+        """
+        self._files += 1
+        name = name.encode(errors="replace").decode()
+        file = self._index.add_file(name)
+        for piece in read_documents(stream, max_record=self._max_record, on_bytes=self._count_bytes):
+            if isinstance(piece, Document):
+                findings = self._check(name, file, piece)
+            else:
+                self._unreadable += piece.trouble in (Trouble.TOO_LARGE, Trouble.NOT_UTF8)
+                findings = iter((Origin(name, piece.line).finding(FLAWS[piece.trouble]),))
+            for finding in findings:
+                self._severities[finding.severity] += 1
+                yield finding
+
+    def conclude(self) -> Iterator[Finding]:
+        """Yield the findings about the records of all files together.
+
+        Raises:
+            StoreError: the index cannot be written.
+        """
+        self._index.settle()
+        for answers in (
+            check_references(self._index, unreadable=self._unreadable),
+            check_repeats(self._index),
+            check_calls(self._index),
+            check_decisions(self._index),
+            check_tools_of_events(self._index),
+            check_progress(self._index),
+            check_stored_inputs(self._index),
+        ):
+            for number, flaw in answers:
+                self._severities[flaw.severity] += 1
+                yield self._index.origin(number).finding(flaw)
+
+    @property
+    def summary(self) -> Summary:
+        """The counts of the run so far."""
+        return Summary(
+            files=self._files,
+            bytes=self._bytes,
+            records=dict(sorted(self._records.items())),
+            unreadable=self._unreadable,
+            errors=self._severities[Severity.ERROR],
+            warnings=self._severities[Severity.WARNING],
+        )
+
+    def _count_bytes(self, size: int) -> None:
+        self._bytes += size
+        if self._on_bytes:
+            self._on_bytes(size)
+
+    def _check(self, name: str, file: int, document: Document) -> Iterator[Finding]:
+        parsed = parse(document.data)
+        if isinstance(parsed, RecordFlaw):
+            self._unreadable += 1
+            yield Origin(name, document.line).finding(parsed)
+            return
+        members = parsed.value
+        kind = kind_of(members) if isinstance(members, dict) else NOT_AN_OBJECT
+        if isinstance(members, dict) and isinstance(kind, str):
+            self._records[kind] += 1
+            today = in_current_spelling(kind, members)
+            is_exact = parsed.is_exact and today.members is members
+            record = ForeignRecord(kind, today.members, document.data, is_exact, today.old_pointers)
+            adding = self._gatherer.add(record, file=file, line=document.line, content=parsed.content)
+            flaws = chain(parsed.flaws, today.flaws, misfits_of(kind, record.members), flaws_of(record), adding)
+            for flaw in flaws:
+                origin = Origin(name, document.line, kind, shown_id(id_of(kind, members)))
+                yield origin.finding(replace(flaw, pointer=record.in_file(flaw.pointer)))
+        elif isinstance(kind, RecordFlaw):
+            self._unreadable += 1
+            yield from map(Origin(name, document.line).finding, (*parsed.flaws, kind))

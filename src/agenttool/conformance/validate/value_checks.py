@@ -1,0 +1,375 @@
+"""Check single values: every enum word, time and digest, wherever the types of the records place one."""
+
+from __future__ import annotations
+
+import base64
+import re
+from calendar import monthrange
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from typing import NamedTuple, cast, get_args
+
+import msgspec
+
+from agenttool.codec import digest_of, digest_of_bytes
+from agenttool.conformance.validate.finding import RecordFlaw, Severity, shown_word
+from agenttool.conformance.validate.foreign_records import ForeignRecord
+from agenttool.errors import RecordError
+from agenttool.records import (
+    RECORD_TYPES,
+    AbortReason,
+    AbsenceReason,
+    AccessKind,
+    ArgumentMode,
+    ContentClass,
+    Digest,
+    ErrorClass,
+    EventType,
+    ExecutionKind,
+    HookOutputKind,
+    InvocationStatus,
+    Json,
+    JsonObject,
+    NextAction,
+    OpenEnum,
+    Part,
+    ProgressStatus,
+    QueryType,
+    ReasonType,
+    Recoverability,
+    RedactionState,
+    ResultStatus,
+    RuleSource,
+    SchedulerState,
+    SurfaceScope,
+    Timestamp,
+    ToolKind,
+    WriteEffect,
+)
+from agenttool.schema.explain import pointer_of
+
+Meaning = object
+"""The meaning of a type, by identity: an enum of `records`, or one of its NewTypes."""
+
+Fits = Callable[[str], object]
+"""Returns a true value for text that is certainly valid; other text is checked in detail."""
+
+
+class PlaceSlot(NamedTuple):
+    """One member that leads to checked values: the meaning of its value or items, and the plan inside."""
+
+    name: str
+    meaning: Meaning | None
+    fits: Fits | None
+    inner: PlacePlan
+
+
+PlacePlan = tuple[PlaceSlot, ...]
+
+
+class ValuePlace(NamedTuple):
+    """A text whose meaning is known from the record types."""
+
+    meaning: Meaning
+    steps: tuple[str | int, ...]
+    text: str
+
+
+def plan_of(kind: type[Part], wanted: Mapping[Meaning, Fits]) -> PlacePlan:
+    """List the members of a kind that lead to values of these meanings."""
+    slots = (_slot_of(field.encode_name, field.type, wanted) for field in msgspec.structs.fields(kind))
+    return tuple(slot for slot in slots if slot.fits or slot.inner)
+
+
+def _slot_of(name: str, annotation: object, wanted: Mapping[Meaning, Fits]) -> PlaceSlot:
+    types = list(_flattened(annotation))
+    meaning = next((each for each in types if each in wanted), None)
+    inner = (plan_of(each, wanted) for each in types if isinstance(each, type) and issubclass(each, Part))
+    return PlaceSlot(name, meaning, wanted.get(meaning), tuple(slot for plan in inner for slot in plan))
+
+
+def _flattened(annotation: object) -> Iterator[object]:
+    """Yield the plain types of a union or tuple."""
+    arguments = cast("tuple[object, ...]", get_args(annotation))
+    if not arguments:
+        yield annotation
+    for argument in arguments:
+        yield from _flattened(argument)
+
+
+def all_fit(members: JsonObject, plan: PlacePlan) -> bool:
+    """Return whether every checked value fits; the fast path for valid records."""
+    for name, _, fits, inner in plan:
+        value = members.get(name)
+        if isinstance(value, str):
+            if fits and not fits(value):
+                return False
+        elif value is not None and not _fit_within(value, fits, inner):
+            return False
+    return True
+
+
+def _fit_within(value: Json, fits: Fits | None, inner: PlacePlan) -> bool:
+    if isinstance(value, dict):
+        return not inner or all_fit(value, inner)
+    for each in value if isinstance(value, list) else ():
+        if isinstance(each, str):
+            if fits and not fits(each):
+                return False
+        elif isinstance(each, dict) and inner and not all_fit(each, inner):
+            return False
+    return True
+
+
+def value_places(members: JsonObject, plan: PlacePlan, before: tuple[str | int, ...] = ()) -> Iterator[ValuePlace]:
+    """Yield every text that a plan leads to; values of the wrong shape are skipped."""
+    for name, meaning, _, inner in plan:
+        for steps, each in _items(members.get(name), (*before, name)):
+            if isinstance(each, dict):
+                yield from value_places(each, inner, steps)
+            elif isinstance(each, str) and meaning is not None:
+                yield ValuePlace(meaning, steps, each)
+
+
+def _items(value: Json, steps: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Json]]:
+    if isinstance(value, list):
+        yield from (((*steps, index), item) for index, item in enumerate(value))
+    else:
+        yield steps, value
+
+
+ROWS: dict[type[OpenEnum], str] = {
+    ToolKind: "AT-DECL-18",
+    ExecutionKind: "AT-EXEC-02",
+    SurfaceScope: "AT-SURF-03",
+    AbsenceReason: "AT-SURF-11",
+    ArgumentMode: "AT-IO-08",
+    InvocationStatus: "AT-INV-07",
+    SchedulerState: "AT-SCHED-11",
+    ProgressStatus: "AT-PROG-05",
+    AbortReason: "AT-PROG-09",
+    ResultStatus: "AT-RES-04",
+    ContentClass: "AT-RES-03",
+    HookOutputKind: "G-25",
+    ReasonType: "AT-PERM-19",
+    RuleSource: "AT-PERM-20",
+    AccessKind: "AT-PERM-03",
+    WriteEffect: "AT-PERM-04",
+    ErrorClass: "AT-ERR-02",
+    Recoverability: "G-59",
+    RedactionState: "G-55",
+    EventType: "AT-EVT-02",
+    QueryType: "AT-DEFER-12",
+    NextAction: "AT-DEFER-12",
+}
+"""Every open enum, and the requirement that lists its words."""
+
+LISTED = {words: frozenset(str(word) for word in words) for words in ROWS}
+
+
+def flaw_of_word(text: str, words: type[OpenEnum], pointer: str) -> RecordFlaw | None:
+    """Return the flaw of a word that is not listed, with the nearest one.
+
+    Readers treat an unlisted word strictly (AT-VER-07), so it is a warning.
+    """
+    if text in LISTED[words]:
+        return None
+    word = shown_word(text)
+    nearest = _nearest(word, words) if word else None
+    return RecordFlaw(
+        message=f"{repr(word) if word else 'the word'} is not in the list of the standard",
+        expected=_sentence(words),
+        advice=f"write {nearest!r}, if that is meant" if nearest else "use a listed word; others are read strictly",
+        pointer=pointer,
+        requirement=ROWS[words],
+        severity=Severity.WARNING,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _nearest(word: str, words: type[OpenEnum]) -> str | None:
+    return next(iter(get_close_matches(word.lower(), LISTED[words], n=1)), None)
+
+
+@cache
+def _sentence(words: type[OpenEnum]) -> str:
+    return f"one of {', '.join(words)}"
+
+
+is_digest = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
+"""Match a well-formed digest."""
+
+_CONTENT_LISTS = ("content", "model_facing_content", "content_blocks")
+_BY_REFERENCE = ("resource_link", "artifact_ref", "persisted_output_ref", "handoff_ref")
+"""Classes of content whose digest is that of something elsewhere."""
+
+
+def flaw_of_digest(text: str, pointer: str) -> RecordFlaw | None:
+    """Return the flaw of a malformed digest."""
+    if is_digest(text):
+        return None
+    return RecordFlaw(
+        message="the digest is not well formed",
+        expected="sha256: and 64 lower-case hexadecimal digits",
+        advice="compute the digest again, or leave it out",
+        pointer=pointer,
+        requirement="AT-REF-03",
+    )
+
+
+def check_own_digest(record: ForeignRecord) -> Iterable[RecordFlaw]:
+    """Check that a record's digest is that of its canonical JSON (RFC 8785) without the digest."""
+    own = record.members.get("digest")
+    if not isinstance(own, str):
+        return ()
+    if malformed := flaw_of_digest(own, "/digest"):
+        return (malformed,)
+    rest = {name: value for name, value in record.members.items() if name != "digest"}
+    if not record.is_exact or own in _digests_of(rest):
+        return ()
+    return (_mismatch("/digest", "the digest of the record's canonical JSON without this member"),)
+
+
+def check_content_digests(record: ForeignRecord) -> Iterator[RecordFlaw]:
+    """Check the digests beside embedded text or data."""
+    if b'digest"' not in record.text:
+        return
+    for member in _CONTENT_LISTS:
+        items = record.members.get(member)
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            if isinstance(item, dict) and "digest" in item:
+                yield from _check_item(item, pointer_of((member, index, "digest")), is_exact=record.is_exact)
+
+
+def _check_item(item: JsonObject, pointer: str, *, is_exact: bool) -> Iterator[RecordFlaw]:
+    digest = item.get("digest")
+    if not isinstance(digest, str):
+        return
+    if malformed := flaw_of_digest(digest, pointer):
+        yield malformed
+        return
+    embedded = next((item[name] for name in ("text", "data", "blob") if item.get(name) is not None), None)
+    is_elsewhere = any(item.get("type") == each for each in _BY_REFERENCE)
+    if embedded is None or not is_exact or is_elsewhere:
+        return
+    if digest not in _digests_of(embedded):
+        yield _mismatch(pointer, "the digest of the content beside it")
+
+
+def _digests_of(value: Json) -> set[str]:
+    """Return the possible digests of a value: of its bytes, decoded base64, and canonical JSON."""
+    digests: set[str] = set()
+    if isinstance(value, str):
+        digests.add(digest_of_bytes(value.encode()))
+        with suppress(ValueError):
+            digests.add(digest_of_bytes(base64.b64decode(value, validate=True)))
+    with suppress(RecordError):
+        digests.add(digest_of(value))
+    return digests
+
+
+def _mismatch(pointer: str, expected: str) -> RecordFlaw:
+    return RecordFlaw(
+        message="the digest does not match",
+        expected=expected,
+        advice="find out which of the two was changed; then compute the digest again",
+        pointer=pointer,
+        requirement="AT-REF-03",
+    )
+
+
+_RFC_3339 = re.compile(
+    r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
+    r"([Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+)
+_EVERY_MONTH_HAS = "28"
+_UTC = frozenset({"Z", "z", "+00:00"})
+
+is_plain_time = re.compile(
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?Z"
+).fullmatch
+"""Match the usual form of a time, which needs no further check."""
+
+
+def flaw_of_time(text: str, pointer: str) -> RecordFlaw | None:
+    """Return the flaw of a time (G-03)."""
+    match = _RFC_3339.fullmatch(text)
+    if match is None:
+        return _flaw("the time is not written as RFC 3339 asks", "write it in that form", pointer)
+    year, month, day, offset = match.groups()
+    if offset not in _UTC:
+        return _flaw("the time is not in UTC", "convert it to UTC", pointer)
+    if day > _EVERY_MONTH_HAS and int(day) > monthrange(max(int(year), 1), int(month))[1]:
+        return _flaw("there is no such day", "write it in that form", pointer)
+    return None
+
+
+def _flaw(message: str, advice: str, pointer: str) -> RecordFlaw:
+    expected = "RFC 3339 in UTC, such as 2026-05-08T00:00:00Z"
+    return RecordFlaw(message=message, expected=expected, advice=advice, pointer=pointer, requirement="G-03")
+
+
+def is_before(one: Json, other: Json) -> bool:
+    """Return whether a time is earlier than another; false for times that cannot be compared."""
+    if one == other or not isinstance(one, str) or not isinstance(other, str):
+        return False
+    if is_plain_time(one) and is_plain_time(other) and len(one) == len(other):
+        return one < other
+    return not flaw_of_time(one, "") and not flaw_of_time(other, "") and _moment(one) < _moment(other)
+
+
+def moment_of(time: Json) -> str | None:
+    """Return a time as text that sorts by time, or none if it cannot be compared."""
+    if not isinstance(time, str) or flaw_of_time(time, ""):
+        return None
+    return ".".join(_moment(time))
+
+
+def _moment(text: str) -> tuple[str, str]:
+    clock, _, fraction = text.upper().removesuffix("Z").removesuffix("+00:00").partition(".")
+    return clock, fraction.rstrip("0")
+
+
+def check_order(record: ForeignRecord) -> Iterator[RecordFlaw]:
+    """Check that nothing ends before it started or was created (AT-INV-09)."""
+    for member, event in (("started_at", "it started"), ("created_at", "it was created")):
+        if is_before(record.members.get("ended_at"), record.members.get(member)):
+            yield RecordFlaw(
+                message=f"it ended before {event}",
+                expected=f"a time not before {member}",
+                advice="take both times from one clock",
+                pointer="/ended_at",
+                requirement="AT-INV-09",
+            )
+            return
+
+
+_FITS: dict[Meaning, Fits] = {
+    Timestamp: is_plain_time,
+    Digest: is_digest,
+    **{words: listed.__contains__ for words, listed in LISTED.items()},
+}
+
+
+def check_values(record: ForeignRecord) -> Iterable[RecordFlaw]:
+    """Check each value by its meaning."""
+    plan = _plan(record.kind)
+    if all_fit(record.members, plan):
+        return ()
+    return filter(None, map(_flaw_of, value_places(record.members, plan)))
+
+
+@cache
+def _plan(kind: str) -> PlacePlan:
+    """List the checked values of a kind, without its own digest: `check_own_digest` compares that."""
+    return tuple(slot for slot in plan_of(RECORD_TYPES[kind], _FITS) if slot.name != "digest")
+
+
+def _flaw_of(place: ValuePlace) -> RecordFlaw | None:
+    meaning, pointer = place.meaning, pointer_of(place.steps)
+    if isinstance(meaning, type) and issubclass(meaning, OpenEnum):
+        return flaw_of_word(place.text, meaning, pointer)
+    return flaw_of_time(place.text, pointer) if meaning is Timestamp else flaw_of_digest(place.text, pointer)
