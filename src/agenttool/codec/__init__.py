@@ -1,11 +1,9 @@
-"""Bytes to records and back, without losing a stranger's words."""
+"""Encode and decode records; unknown members are preserved."""
 
 from agenttool.codec.canonical import canonical_json, digest_of, digest_of_any, digest_of_bytes, record_digest
-from agenttool.codec.depth import SHALLOW, is_too_deep
-from agenttool.codec.flat import flat_reader, shaped
-from agenttool.codec.own import read_own, write_own
-from agenttool.codec.read import (
+from agenttool.codec.decode import (
     UNREADABLE,
+    flat_reader,
     from_json,
     parse_object,
     parse_value,
@@ -13,14 +11,17 @@ from agenttool.codec.read import (
     read_any,
     read_lines,
     read_object,
+    read_own,
+    shaped,
 )
-from agenttool.codec.strangers import strangers
-from agenttool.codec.write import Spelled, json_bytes, sorted_json, to_json, write
+from agenttool.codec.depth import SHALLOW, is_too_deep
+from agenttool.codec.encode import RawJson, json_bytes, sorted_json, to_json, write, write_own
+from agenttool.codec.unknown_members import unknown_members
 
 __all__ = [
     "SHALLOW",
     "UNREADABLE",
-    "Spelled",
+    "RawJson",
     "canonical_json",
     "digest_of",
     "digest_of_any",
@@ -39,8 +40,8 @@ __all__ = [
     "record_digest",
     "shaped",
     "sorted_json",
-    "strangers",
     "to_json",
+    "unknown_members",
     "write",
     "write_own",
 ]

@@ -1,4 +1,4 @@
-"""One spelling per value: canonical JSON (RFC 8785), and the digests taken of it."""
+"""Canonical JSON (RFC 8785) and digests."""
 
 import hashlib
 from contextlib import suppress
@@ -6,20 +6,20 @@ from typing import cast
 
 import rfc8785
 
-from agenttool.codec.write import sorted_json, to_json
+from agenttool.codec.encode import sorted_json, to_json
 from agenttool.errors import RecordError
 from agenttool.records import Digest, Json, Part
 
 
 def canonical_json(value: Json) -> bytes:
-    """Write a JSON value in its one canonical spelling.
+    """Encode a JSON value as canonical JSON (RFC 8785).
 
     Raises:
-        RecordError: there is none: a number beyond 2^53 or not finite, or half of a surrogate pair.
+        RecordError: it has none: a number beyond 2^53 or not finite, or half of a surrogate pair.
     """
     try:
         if _is_simple(value):
-            with suppress(RecordError):  # half of a pair, of which the words below tell more
+            with suppress(RecordError):  # half of a surrogate pair: the branch below has the better message
                 return sorted_json(value)
         return rfc8785.dumps(value)
     except rfc8785.CanonicalizationError as error:
@@ -32,7 +32,7 @@ def canonical_json(value: Json) -> bytes:
 
 
 def _is_simple(value: Json) -> bool:
-    """Tell whether sorted JSON is canonical JSON: no fraction, no great number, and names that sort alike everywhere.
+    """Return whether sorted JSON is canonical JSON: no fractions, no large numbers, only ASCII names.
 
     RFC 8785 sorts names by their UTF-16 units, which differs from the order of their bytes beyond ASCII only.
     """
@@ -55,24 +55,24 @@ _PLAIN = frozenset({str, bool, type(None)})
 
 
 def digest_of_bytes(data: bytes) -> Digest:
-    """Take the sha256 of bytes, as `sha256:` and 64 hexadecimal digits."""
+    """Return the SHA-256 of bytes, as `sha256:` and 64 hexadecimal digits."""
     return Digest("sha256:" + hashlib.sha256(data).hexdigest())
 
 
 def digest_of(value: Json) -> Digest:
-    """Take the digest of a JSON value, independent of how it was spelled.
+    """Return the digest of a JSON value, independent of its spelling.
 
     Raises:
-        RecordError: the value has no canonical spelling.
+        RecordError: the value has no canonical JSON.
     """
     return digest_of_bytes(canonical_json(value))
 
 
 def digest_of_any(value: Json) -> Digest:
-    """Take the digest of any JSON value: where it has no canonical spelling, as beyond 2^53, that of sorted JSON.
+    """Return the digest of any JSON value; of sorted JSON where it has no canonical JSON.
 
     Raises:
-        RecordError: it is no JSON value.
+        RecordError: it is not a JSON value.
     """
     try:
         return digest_of(value)
@@ -81,10 +81,10 @@ def digest_of_any(value: Json) -> Digest:
 
 
 def record_digest(record: Part) -> Digest:
-    """Take the digest of a record without its own `digest` member, so that a record can carry it.
+    """Return the digest of a record without its own `digest` member.
 
     Raises:
-        RecordError: a value in the record has no canonical spelling.
+        RecordError: a value in the record has no canonical JSON.
     """
     members = to_json(record)
     members.pop("digest", None)

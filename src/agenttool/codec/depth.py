@@ -1,16 +1,16 @@
-"""How deep a document may go."""
+"""Limit the depth of JSON documents."""
 
 from agenttool.records import Json, JsonObject
 
 MAX_DEPTH = 500
-"""Every Python we run on can read and write so many levels; what some can and others cannot is refused by all."""
+"""Every supported Python can decode and encode this many levels."""
 
 SHALLOW = 2 * MAX_DEPTH
-"""A level takes two characters at least, so that what is no longer than this is not too deep."""
+"""A text of this length cannot be too deep: each level takes at least two characters."""
 
 
 def is_too_deep(value: Json) -> bool:
-    """Tell whether a document has more than `MAX_DEPTH` levels."""
+    """Return whether a document has more than `MAX_DEPTH` levels."""
     level: list[JsonObject | list[Json]] = [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH):
         level = [

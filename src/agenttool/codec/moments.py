@@ -1,4 +1,4 @@
-"""Moments as the standard writes them."""
+"""Format timestamps as the standard writes them."""
 
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ _MICROS = [f"{micros:03d}Z" for micros in range(1000)]
 
 
 class _Writer:
-    """Remembers how the present second and its millisecond are written, since most moments lie near the last."""
+    """Format timestamps; the last second and millisecond are cached, since most calls are close together."""
 
     __slots__ = ("_begins", "_second", "_written")
 
@@ -31,4 +31,4 @@ class _Writer:
 
 
 timestamp = _Writer().write
-"""Write a moment as RFC 3339 in UTC, to the microsecond."""
+"""Format nanoseconds since the epoch as RFC 3339 in UTC, to the microsecond."""

@@ -7,7 +7,7 @@ reads. It is told by the same lines whether it was kept or is still at hand.
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from agenttool.codec import Spelled, digest_of_any
+from agenttool.codec import RawJson, digest_of_any
 from agenttool.codec.moments import timestamp
 from agenttool.ports.facts import Brief, Evidence, Fact, Telling, tell_in_parts
 from agenttool.records import (
@@ -119,7 +119,7 @@ def links_of(result: ToolResult) -> dict[str, object]:
     return {name: refs for name, refs in found if refs}
 
 
-Said: TypeAlias = tuple[Timestamp, str] | tuple[Timestamp, str, bool] | tuple[Timestamp, None, Spelled]
+Said: TypeAlias = tuple[Timestamp, str] | tuple[Timestamp, str, bool] | tuple[Timestamp, None, RawJson]
 """What is kept of a plain result: when it was made, and its text; or its value as JSON, whose spelling is the text."""
 
 
@@ -131,7 +131,7 @@ def said(result: ToolResult) -> Said:
         return result.created_at, text
     if structured is text:
         return result.created_at, text, True
-    return result.created_at, None, Spelled(text.encode())
+    return result.created_at, None, RawJson(text.encode())
 
 
 class Ended(Part, frozen=True):

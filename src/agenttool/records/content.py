@@ -1,4 +1,4 @@
-"""What a result or a prompt is made of: items of a content class."""
+"""Content items of results and prompts."""
 
 from agenttool.records.record import UNSET, Part, UnsetType
 from agenttool.records.refs import RedactionState, Ref

@@ -1,4 +1,4 @@
-"""What goes into a tool and what comes out: schemas, and how to read them."""
+"""Input and output contracts of tools."""
 
 from agenttool.records.content import ContentClass
 from agenttool.records.record import UNSET, Part, UnsetType
@@ -18,7 +18,7 @@ class ArgumentMode(OpenEnum):
 
 
 class MutationPolicy(Part, frozen=True, kw_only=True):
-    """Who may replace the input of a call; a missing word allows it, recorded and judged again (G-23)."""
+    """Who may replace the input of a call; if missing, a change is allowed, recorded and decided again (G-23)."""
 
     hooks: bool | None = None
     permission_prompts: bool | None = None

@@ -1,4 +1,4 @@
-"""What can be called: the stable description of one capability, and the namespace that keeps names apart."""
+"""Tool declarations and namespaces."""
 
 from agenttool.records.contracts import InputContract, OutputContract
 from agenttool.records.ids import ExecutionProfileId, InterfaceId, PermissionProfileId, ToolId
@@ -9,7 +9,7 @@ from agenttool.records.values import Digest, JsonObject
 
 
 class Lifecycle(ClosedEnum):
-    """Where a declaration stands; only `available` and `deprecated` tools may run."""
+    """The lifecycle of a declaration; only `available` and `deprecated` tools may run."""
 
     DRAFT = "draft"
     AVAILABLE = "available"
@@ -21,7 +21,7 @@ class Lifecycle(ClosedEnum):
 
 
 class ToolKind(OpenEnum):
-    """What stands behind a tool."""
+    """The kind of implementation of a tool."""
 
     FUNCTION = "function"
     MCP_TOOL = "mcp_tool"
@@ -53,7 +53,7 @@ class ToolNamespace(Record, frozen=True, kw_only=True, tag="tool_namespace"):
 
 
 class ToolDeclaration(Record, frozen=True, kw_only=True, tag="tool_declaration"):
-    """One callable capability; the same tool keeps its `tool_id` for ever, whatever it is called natively."""
+    """One callable capability; its `tool_id` never changes, whatever its native name is."""
 
     tool_id: ToolId
     namespace: str

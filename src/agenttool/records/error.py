@@ -1,4 +1,4 @@
-"""Why a call failed, and what whoever asked may do about it."""
+"""Errors of calls, and guidance for retries."""
 
 from agenttool.records.record import UNSET, Part, UnsetType
 from agenttool.records.surface import NextAction
@@ -39,7 +39,7 @@ class ErrorClass(OpenEnum):
 
 
 class Recoverability(OpenEnum):
-    """What it would take for the same wish to succeed (G-59)."""
+    """What must change for the same request to succeed (G-59)."""
 
     RETRYABLE = "retryable"
     CHANGE_ARGUMENTS = "change_arguments"
@@ -49,7 +49,7 @@ class Recoverability(OpenEnum):
 
 
 class RetryGuidance(Part, frozen=True, kw_only=True):
-    """The facts someone needs before trying again (AT-ERR-13); `retry_after` stands beside them on the error."""
+    """The facts that a caller needs before a retry (AT-ERR-13); `retry_after` is on the error."""
 
     safe: bool | None = None
     arguments_must_change: bool | None = None

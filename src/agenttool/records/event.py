@@ -1,4 +1,4 @@
-"""What happened, one fact at a time."""
+"""Events of the append-only log."""
 
 from agenttool.records.ids import EventId, InvocationId, ToolId
 from agenttool.records.record import Record
@@ -43,12 +43,12 @@ class EventType(OpenEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Tell whether this ends a call; each finished call has exactly one such event (AT-EVT-12)."""
+        """Whether this ends a call; each finished call has exactly one such event (AT-EVT-12)."""
         return self in TERMINAL_EVENTS
 
     @property
     def concerns_a_call(self) -> bool:
-        """Tell whether such an event must name its call and its tool (AT-EVT-02)."""
+        """Whether such an event must name its call and its tool (AT-EVT-02)."""
         return self.startswith(("tool.invocation.", "tool.hook.", "tool.permission.", "tool.result."))
 
 

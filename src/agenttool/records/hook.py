@@ -1,4 +1,4 @@
-"""One run of a hook: where it stood, what it said."""
+"""Records of hook runs."""
 
 from agenttool.records.ids import HookId, InvocationId, ToolId
 from agenttool.records.record import UNSET, Part, Record, UnsetType
@@ -7,7 +7,7 @@ from agenttool.records.values import Json, JsonObject, Timestamp
 
 
 class HookEvent(ClosedEnum):
-    """The six places where a hook may stand."""
+    """The six events at which hooks run."""
 
     PRE_TOOL_USE = "pre_tool_use"
     POST_TOOL_USE = "post_tool_use"
@@ -18,7 +18,7 @@ class HookEvent(ClosedEnum):
 
 
 class HookOutputKind(OpenEnum):
-    """The seven things a hook may say."""
+    """The seven kinds of hook output."""
 
     MESSAGE = "message"
     PROGRESS = "progress"
@@ -30,7 +30,7 @@ class HookOutputKind(OpenEnum):
 
 
 class HookOutput(Part, frozen=True, kw_only=True):
-    """One thing a hook said, in the order it was said (G-25)."""
+    """One output of a hook, in order (G-25)."""
 
     type: HookOutputKind
     message: str | None = None

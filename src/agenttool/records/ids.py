@@ -1,4 +1,4 @@
-"""Identifiers, each its own type: a result's id does not pass where an invocation's is wanted."""
+"""Identifiers, each with a type of its own."""
 
 from collections.abc import Callable
 from typing import Generic, NewType, TypeVar
@@ -23,7 +23,7 @@ _Id = TypeVar("_Id", bound=str)
 
 
 class IdKind(Generic[_Id]):
-    """A kind of id that is made fresh: its prefix keeps two spaces from ever colliding (G-54)."""
+    """A kind of generated id; its prefix keeps kinds from colliding (G-54)."""
 
     def __init__(self, prefix: str, make: Callable[[str], _Id]) -> None:
         """Take the prefix, without its underscore, and the type that an id of this kind has."""
@@ -31,11 +31,11 @@ class IdKind(Generic[_Id]):
         self._make = make
 
     def compose(self, unique: str) -> _Id:
-        """Join the prefix to a part that some `IdSource` made unique, a UUIDv7 in 32 hexadecimal digits."""
+        """Join the prefix to a unique part from an `IdSource`, a UUIDv7 in 32 hexadecimal digits."""
         return self._make(f"{self.prefix}_{unique}")
 
     def owns(self, text: str) -> bool:
-        """Tell whether an id was made for this kind."""
+        """Return whether an id is of this kind."""
         return text.startswith(f"{self.prefix}_")
 
 
@@ -69,10 +69,10 @@ _UNRESOLVED = "unresolved:"
 
 
 def unresolved_tool(requested_name: str) -> ToolId:
-    """Name the tool of a call whose tool was never found (G-43)."""
+    """Return the id for the tool of a call whose tool was not found (G-43)."""
     return ToolId(_UNRESOLVED + requested_name)
 
 
 def is_unresolved(tool_id: str) -> bool:
-    """Tell whether an id stands for a tool that was asked for and never found."""
+    """Return whether an id stands for a tool that was not found."""
     return tool_id.startswith(_UNRESOLVED)

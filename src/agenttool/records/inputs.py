@@ -8,16 +8,16 @@ from agenttool.records.tokens import ClosedEnum
 from agenttool.records.values import Timestamp
 
 ModelInput = NewType("ModelInput", object)
-"""What the caller sent, for ever as it was sent."""
+"""What the caller sent, unchanged."""
 
 ObservableInput = NewType("ObservableInput", object)
 """The normalized copy that hooks, prompts and streams see."""
 
 PermissionInput = NewType("PermissionInput", object)
-"""What rules and people judged."""
+"""What rules and approvers decided on."""
 
 CallInput = NewType("CallInput", object)
-"""What the executor got."""
+"""What the executor received."""
 
 
 class InputStage(ClosedEnum):
@@ -40,7 +40,7 @@ class MutationSource(ClosedEnum):
 
 
 class InputMutation(Record, frozen=True, kw_only=True, tag="tool_input_mutation"):
-    """One change on the way from what was asked to what ran; output changes use the two output refs (G-28)."""
+    """One change between the input sent and the input run; output changes use the two output refs (G-28)."""
 
     mutation_id: MutationId
     invocation_id: InvocationId
@@ -56,5 +56,5 @@ class InputMutation(Record, frozen=True, kw_only=True, tag="tool_input_mutation"
 
 
 def input_ref(invocation_id: InvocationId, stage: InputStage) -> str:
-    """Name one of the four inputs of a call (G-24)."""
+    """Return the ref of one of the four inputs of a call (G-24)."""
     return f"{invocation_id}#{stage}"

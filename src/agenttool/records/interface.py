@@ -1,8 +1,8 @@
-"""How a declared tool behaves at runtime, and every fail-closed default.
+"""Tool interfaces, and every fail-closed default.
 
-A fact that nobody declared is never read as permission. `complete_interface` and `complete_profile` write the
-standard's defaults into a record and list them in `inferred_facts`, so a reader of an export can tell what was said
-from what was assumed.
+A fact that is not declared is never read as permission. `complete_interface` and `complete_profile` write the
+standard's defaults into a record and list them in `inferred_facts`, so that a reader of an export can distinguish
+declared facts from assumed ones.
 """
 
 from agenttool.records.ids import ExecutionProfileId, InterfaceId, PermissionProfileId, ToolId
@@ -26,7 +26,7 @@ Fact = bool | str
 
 
 class SchemaVisibility(ClosedEnum):
-    """Whether the full schema is before the model."""
+    """Whether the model sees the full schema."""
 
     LOADED = "loaded"
     DEFERRED = "deferred"
@@ -35,7 +35,7 @@ class SchemaVisibility(ClosedEnum):
 
 
 class Rendering(Part, frozen=True, kw_only=True):
-    """Hints for people's eyes; none of them is ever canonical output (AT-IFACE-30)."""
+    """Hints for display; none of them is ever canonical output (AT-IFACE-30)."""
 
     ui_summary: str | None = None
     activity_description: str | None = None
@@ -47,7 +47,7 @@ class Rendering(Part, frozen=True, kw_only=True):
 
 
 class ToolInterface(Record, frozen=True, kw_only=True, tag="tool_interface"):
-    """How a tool is validated, judged, run, shown and stored: the ten partitions of the standard, in its order."""
+    """How a tool is validated, decided on, run, shown and stored: the ten partitions of the standard, in its order."""
 
     interface_id: InterfaceId
     # identity
@@ -113,7 +113,7 @@ class ToolInterface(Record, frozen=True, kw_only=True, tag="tool_interface"):
 
 
 class FailClosedDefault(Part, frozen=True, kw_only=True):
-    """One default: what is recorded for a missing fact, and what is acted on, which may be stricter."""
+    """One default: the value recorded for a missing fact, and the value acted on, which may be stricter."""
 
     fact: str
     recorded: bool | str
@@ -137,7 +137,7 @@ INTERFACE_DEFAULTS = (
     FailClosedDefault(fact="classifier_input", recorded="", acted_on="", requirement="AT-IFACE-25"),
     FailClosedDefault(fact="deny_before_io", recorded=True, acted_on=True, requirement="AT-IFACE-07"),
 )
-"""What a missing fact becomes; an undeclared `is_destructive` is recorded as false and judged as true (G-14)."""
+"""What a missing fact becomes; an undeclared `is_destructive` is recorded as false and treated as true (G-14)."""
 
 _DEFAULT_OF = {default.fact: default for default in INTERFACE_DEFAULTS}
 
@@ -169,7 +169,7 @@ CAPABILITY_FLAGS = (
 
 
 def complete_interface(interface: ToolInterface) -> ToolInterface:
-    """Write the fail-closed defaults into the facts nobody declared, and list them as inferred."""
+    """Return an interface with fail-closed defaults for missing facts, listed as inferred."""
     missing = {
         default.fact: default.recorded
         for default in INTERFACE_DEFAULTS
@@ -179,16 +179,16 @@ def complete_interface(interface: ToolInterface) -> ToolInterface:
 
 
 def complete_profile(profile: ExecutionProfile) -> ExecutionProfile:
-    """Say of every capability whether it is supported, and list the ones nobody declared as inferred."""
+    """Return a profile that states every capability; undeclared ones are listed as inferred."""
     missing = {flag: False for flag in CAPABILITY_FLAGS if getattr(profile, flag) is None}
     return replace(profile, **missing, inferred_facts=_joined(profile.inferred_facts, missing))
 
 
 def complete_policy(policy: SchedulerPolicy) -> SchedulerPolicy:
-    """Say in every word of a policy what it comes to, so that nobody has to know what silence means (AT-SCHED-06).
+    """Return a policy with every default written out (AT-SCHED-06).
 
-    Silence about order means order, unless the other word on it allows there to be none (G-44). Where the stricter of
-    policy and tool counts (G-19), silence leaves it to the tool, which is what the mildest word does.
+    The default is ordered, unless the yield policy allows unordered results (G-44). Where the stricter of policy and
+    tool counts (G-19), the default is the mildest value, so that the tool decides.
     """
     ordering, yielding = policy.ordering_policy, policy.yield_policy
     if ordering is None:
@@ -212,11 +212,11 @@ def complete_policy(policy: SchedulerPolicy) -> SchedulerPolicy:
 
 
 SYNTHETIC_RESULTS: Json = {"sibling_error": "synthetic_error", "runtime_shutdown": "synthetic_error"}
-"""Why a call of a batch ends without its tool having had a say, and the status of the result it gets all the same."""
+"""Why a call of a batch ends before its tool ran, and the status of its result."""
 
 
 def acted_on(interface: ToolInterface, fact: str) -> bool | str:
-    """Give the value to act on: what was declared, or the strict reading of what was not.
+    """Return the value to act on: the declared one, or the strict default.
 
     Raises:
         KeyError: the fact has no fail-closed default.

@@ -1,4 +1,4 @@
-"""One requested call: its status, its four inputs, and links to everything that became of it."""
+"""Invocations: status, four inputs, and links to decisions, events and results."""
 
 from agenttool.records.ids import ApprovalId, DecisionId, HookId, InvocationId, SchedulerPolicyId, SurfaceId, ToolId
 from agenttool.records.mapping import ExternalMapping
@@ -11,7 +11,7 @@ from agenttool.records.values import Json, Timestamp
 
 
 class StatusTransition(Part, frozen=True, kw_only=True):
-    """One step of a call, with its moment."""
+    """One status change of a call, with its time."""
 
     status: InvocationStatus
     at: Timestamp | None = None
@@ -20,7 +20,7 @@ class StatusTransition(Part, frozen=True, kw_only=True):
 
 
 class ToolInvocation(Record, frozen=True, kw_only=True, tag="tool_invocation"):
-    """The envelope of one call; it survives whatever happens to the result's bytes (AT-INV-15)."""
+    """The envelope of one call; it outlives the result's bytes (AT-INV-15)."""
 
     invocation_id: InvocationId
     tool_id: ToolId

@@ -1,7 +1,7 @@
-"""Native identities: one typed shape per native source, so that a portable name never loses the original one.
+"""Native identities: one type per native source.
 
 Members keep the native spelling where they are native payload (`structuredContent`), and the standard's where they are
-ours (G-65). A mapping from a source that is not listed here keeps its source and all it says, as a `NativeMapping`.
+ours (G-65). A mapping from an unlisted source is read as a `NativeMapping` without loss.
 """
 
 from agenttool.records.record import UNSET, Part, UnsetType, field
@@ -90,7 +90,7 @@ class BrowserMapping(Part, frozen=True, kw_only=True, tag_field="source", tag="b
 
 
 class TelemetryMapping(Part, frozen=True, kw_only=True, tag_field="source", tag="telemetry"):
-    """The span that some tracing system keeps of a call."""
+    """The span of a call in a tracing system."""
 
     trace_id: str | None = None
     span_id: str | None = None
@@ -103,7 +103,7 @@ class TelemetryMapping(Part, frozen=True, kw_only=True, tag_field="source", tag=
 
 
 class RapMapping(Part, frozen=True, kw_only=True, tag_field="source", tag="rap"):
-    """A tool of a RAP server, and one call of it; callback addresses are secrets and have no place here."""
+    """A tool of a RAP server, and one call of it; callback addresses are secrets and are not recorded."""
 
     toolset: str | None = None
     base_url: str | None = None

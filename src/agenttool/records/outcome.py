@@ -1,4 +1,4 @@
-"""Every way a call can end, as one table: what the call, the consumer and the log are told."""
+"""The outcome table: invocation status, result status and terminal event of every way a call can end."""
 
 from agenttool.records.error import ErrorClass
 from agenttool.records.event import EventType
@@ -9,7 +9,7 @@ from agenttool.records.status import InvocationStatus
 
 
 class Outcome(Part, frozen=True, kw_only=True):
-    """One way to end. `effects_happened` says that the tool ran, so that trying again is not safe."""
+    """One way to end. `effects_happened` means that the tool ran, so that a retry is not safe."""
 
     name: str
     invocation_status: InvocationStatus
@@ -169,5 +169,5 @@ OUTCOMES = (
 
 
 def outcomes_of(invocation_status: InvocationStatus) -> tuple[Outcome, ...]:
-    """Give the rows that a call with this last status can have; none for a status that is no end or nobody listed."""
+    """Return the outcomes with this status; none for a status that is not terminal or not listed."""
     return tuple(outcome for outcome in OUTCOMES if outcome.invocation_status == invocation_status)

@@ -1,4 +1,4 @@
-"""Who decided what about one call, by which rule, and for how long it holds."""
+"""Permission decisions, and what they rest on."""
 
 from agenttool.records.content import ContentItem
 from agenttool.records.ids import DecisionId, InvocationId
@@ -47,7 +47,7 @@ class RuleSource(OpenEnum):
 
 
 class Reason(Part, frozen=True, kw_only=True):
-    """Why it was decided so, for a program and for a person."""
+    """The reason of a decision, for programs and people."""
 
     type: ReasonType | None = None
     message: str | None = None
@@ -60,7 +60,7 @@ class Reason(Part, frozen=True, kw_only=True):
 
 
 class ClassifierAuthority(ClosedEnum):
-    """What a classifier's word is worth."""
+    """How much authority a classifier has."""
 
     APPROVE = "approve"
     DENY = "deny"
@@ -68,7 +68,7 @@ class ClassifierAuthority(ClosedEnum):
 
 
 class ClassifierCheck(Part, frozen=True, kw_only=True):
-    """An automated judgement, always an input of the decision and never a hidden one (AT-PERM-24)."""
+    """An automated classification; always a recorded input of the decision (AT-PERM-24)."""
 
     classifier_ref: str | None = None
     status: str | None = None
@@ -78,7 +78,7 @@ class ClassifierCheck(Part, frozen=True, kw_only=True):
 
 
 class SuggestedUpdate(Part, frozen=True, kw_only=True):
-    """A change of the rules that would settle this question; no effect until its owner accepts it (AT-PERM-23)."""
+    """A rule change that would settle this question; no effect until its owner accepts it (AT-PERM-23)."""
 
     type: str | None = None
     destination: RuleSource | None = None

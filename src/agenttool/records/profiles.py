@@ -1,4 +1,4 @@
-"""How a tool runs and what it may touch: facts, never decisions."""
+"""Execution and permission profiles: facts, never decisions."""
 
 from agenttool.records.ids import ExecutionProfileId, PermissionProfileId
 from agenttool.records.mapping import ExternalMapping
@@ -23,7 +23,7 @@ class ExecutionKind(OpenEnum):
 
 
 class ExecutionProfile(Record, frozen=True, kw_only=True, tag="tool_execution_profile"):
-    """What an executor supports; a capability nobody mentioned is missing, and is reported so (AT-EXEC-03)."""
+    """What an executor supports; an undeclared capability is reported as missing (AT-EXEC-03)."""
 
     execution_profile_id: ExecutionProfileId
     execution_kind: ExecutionKind
@@ -54,7 +54,7 @@ class ExecutionProfile(Record, frozen=True, kw_only=True, tag="tool_execution_pr
 
 
 class RiskLevel(ClosedEnum):
-    """How much can go wrong."""
+    """The risk of a tool."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -63,7 +63,7 @@ class RiskLevel(ClosedEnum):
 
 
 class AccessKind(OpenEnum):
-    """What a tool reaches for."""
+    """What a tool accesses."""
 
     FILE_READ = "file_read"
     FILE_WRITE = "file_write"
@@ -76,7 +76,7 @@ class AccessKind(OpenEnum):
 
 
 class WriteEffect(OpenEnum):
-    """What stays changed afterwards."""
+    """The lasting effects of a tool."""
 
     NONE = "none"
     LOCAL_DRAFT = "local_draft"
@@ -86,19 +86,19 @@ class WriteEffect(OpenEnum):
 
     @property
     def is_harmless(self) -> bool:
-        """Tell whether nothing stays changed; an effect nobody listed counts as the worst."""
+        """Whether there is no lasting effect; an unlisted effect counts as the worst."""
         return self is WriteEffect.NONE
 
 
 class NonInteractivePrompt(ClosedEnum):
-    """What becomes of a prompt when nobody can be asked; `require` then means deny (G-33)."""
+    """What happens to a prompt when no approver is available; `require` then means deny (G-33)."""
 
     AVOID = "avoid"
     REQUIRE = "require"
 
 
 class PermissionProfile(Record, frozen=True, kw_only=True, tag="tool_permission_profile"):
-    """The risk of a tool, for rules and people to judge; credentials by reference, never by value (AT-PERM-06)."""
+    """The risk of a tool, for rules and approvers; credentials by reference, never by value (AT-PERM-06)."""
 
     permission_profile_id: PermissionProfileId
     risk_level: RiskLevel

@@ -1,4 +1,4 @@
-"""What is heard of a call while it runs, and the facts of a cancellation."""
+"""Progress updates and cancellations of calls."""
 
 from typing import Annotated
 
@@ -25,7 +25,7 @@ class ProgressStatus(OpenEnum):
 
 
 class AbortReason(OpenEnum):
-    """Why a call was ended from outside (G-46)."""
+    """Why a call was aborted (G-46)."""
 
     USER_INTERRUPTION = "user_interruption"
     SIBLING_ERROR = "sibling_error"
@@ -42,7 +42,7 @@ class CancellationOutcome(ClosedEnum):
 
 
 class Cancellation(Part, frozen=True, kw_only=True):
-    """The four facts of a cancellation, kept apart (G-47): asked, acknowledged, why, and how it ended."""
+    """The four facts of a cancellation (G-47): requested, acknowledged, reason, and outcome."""
 
     cancel_requested: Timestamp | None = None
     cancel_acknowledged: Timestamp | None = None

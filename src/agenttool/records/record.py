@@ -1,6 +1,6 @@
-"""What every record is: frozen, keyword-only, and strict about its own fields.
+"""The base classes of records: frozen, keyword-only, and strict about their fields.
 
-This file and the `codec` room are the only ones that know the library behind records. A field that is absent is `None`
+Only this file and `codec` know the library behind records. A field that is absent is `None`
 and is left out when written; a field that takes any JSON is `UNSET` when absent, because there `null` is a value of its
 own.
 """
@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import replace
 
 SCHEMA_VERSION = "0.2.0"
-"""The version of the draft that we write; a record that came with another keeps it."""
+"""The version of the draft that we write; a decoded record preserves its own."""
 
 __all__ = ["SCHEMA_VERSION", "UNSET", "Live", "Meta", "Part", "Record", "UnsetType", "field", "replace"]
 
@@ -21,22 +21,21 @@ def _current_version() -> str:
 class Part(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """An object that lives inside a record.
 
-    Unknown members are refused here only so that reading what we wrote ourselves stays fast; the `codec` room catches
-    the refusal and keeps them, so nothing a stranger wrote is lost. A record holds only what was made before
-    it, so it can be in no cycle, and the garbage collector need not follow it.
+    Unknown members are rejected here only so that decoding our own records is fast; `codec` then decodes again and
+    preserves them. A record holds only objects made before it, so it is in no cycle and needs no garbage collection.
     """
 
 
 class Live(Struct, eq=False):
-    """What lives and changes while a call does, and is never written.
+    """Mutable state of a running call, which is never written.
 
-    Not a record; it stands here because one of these is made several times for every call, and an ordinary class takes
-    five times as long to make as one of the library's.
+    Not a record. It is here because several are made for every call, and a msgspec struct is made five times as fast
+    as an ordinary object.
     """
 
 
 class Record(Part, frozen=True, kw_only=True, tag_field="record_type"):
-    """A document of the standard: says which kind it is and by which version of the draft it was written."""
+    """A document of the standard, with its kind and the version of the draft."""
 
     # A factory, because a plain default would be left out when written.
     schema_version: str = field(default_factory=_current_version)

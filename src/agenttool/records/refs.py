@@ -6,7 +6,7 @@ from agenttool.records.values import Digest, Json, JsonObject, Timestamp
 
 
 class RedactionState(OpenEnum):
-    """How much was taken out before this was written (G-55)."""
+    """How much was redacted before this was written (G-55)."""
 
     NONE = "none"
     PARTIAL = "partial"
@@ -30,7 +30,7 @@ class Ref(Part, frozen=True, kw_only=True):
 
 
 class TelemetryRef(Part, frozen=True, kw_only=True):
-    """A pointer into a trace, with the facts that make a span findable and nothing of what was said."""
+    """A pointer to a span of a trace, without content."""
 
     trace_id: str | None = None
     span_id: str | None = None

@@ -1,4 +1,4 @@
-"""What a call came to: the envelope, and the decision about where its bytes went."""
+"""Results of calls, and where their bytes are stored."""
 
 from agenttool.records.content import ContentClass, ContentItem
 from agenttool.records.error import ToolError
@@ -12,7 +12,7 @@ from agenttool.records.values import Json, JsonObject, Timestamp
 
 
 class ResultStatus(OpenEnum):
-    """What the consumer gets."""
+    """What the consumer receives."""
 
     SUCCEEDED = "succeeded"
     PARTIAL_SUCCEEDED = "partial_succeeded"
@@ -28,7 +28,7 @@ class ResultStatus(OpenEnum):
 
     @property
     def is_error(self) -> bool:
-        """Tell whether the consumer must take it as an error: always, but for the two that succeeded."""
+        """Whether the consumer must treat it as an error: all except the two that succeeded."""
         return self not in (ResultStatus.SUCCEEDED, ResultStatus.PARTIAL_SUCCEEDED)
 
 
@@ -65,7 +65,7 @@ class ToolResult(Record, frozen=True, kw_only=True, tag="tool_result"):
 def plain_result(
     text: str, structured: Json | UnsetType, *, invocation_id: InvocationId, result_id: ResultId, created_at: Timestamp
 ) -> ToolResult:
-    """Give the result of a call that succeeded and has nothing to say but a text, and the value it is the text of."""
+    """Return the result of a call that succeeded with a text and the value that it was made from."""
     content = (ContentItem(type=_TEXT, text=text),)
     return ToolResult(
         schema_version=SCHEMA_VERSION,
@@ -87,7 +87,7 @@ _NOT_REDACTED = RedactionState.NONE
 
 
 class PersistenceStrategy(ClosedEnum):
-    """Where the bytes of a result went."""
+    """How the bytes of a result are delivered or stored."""
 
     INLINE = "inline"
     PREVIEW_AND_PERSIST = "preview_and_persist"

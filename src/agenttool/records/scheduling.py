@@ -1,4 +1,4 @@
-"""When calls may run, in which order they are told, and what one failure does to the rest."""
+"""Scheduling of calls: order, concurrency and failures in a batch."""
 
 from agenttool.records.ids import SchedulerPolicyId
 from agenttool.records.record import UNSET, Part, Record, UnsetType
@@ -7,7 +7,7 @@ from agenttool.records.values import Json
 
 
 class OrderingPolicy(ClosedEnum):
-    """Whether terminal results keep the order in which calls were asked."""
+    """Whether terminal results follow the order of the calls."""
 
     PRESERVE_TERMINAL_ORDER = "preserve_terminal_order"
     ALLOW_UNORDERED = "allow_unordered"
@@ -15,7 +15,7 @@ class OrderingPolicy(ClosedEnum):
 
 
 class YieldPolicy(ClosedEnum):
-    """When progress and results are handed out."""
+    """When progress and results are delivered."""
 
     PROGRESS_IMMEDIATE_RESULTS_ORDERED = "progress_immediate_results_ordered"
     ALL_ORDERED = "all_ordered"
@@ -23,14 +23,14 @@ class YieldPolicy(ClosedEnum):
 
 
 class InterruptBehavior(ClosedEnum):
-    """What an interruption does to a running call; nobody's word means `block`."""
+    """What an interruption does to a running call; the default is `block`."""
 
     CANCEL = "cancel"
     BLOCK = "block"
 
 
 class SiblingFailurePolicy(ClosedEnum):
-    """Whom the failure of one call takes along."""
+    """Which calls the failure of one cancels."""
 
     IGNORE = "ignore"
     CANCEL_SIBLINGS = "cancel_siblings"
@@ -46,7 +46,7 @@ class ContextModifierPolicy(ClosedEnum):
 
 
 class SchedulerState(OpenEnum):
-    """Where a call stands in the queue."""
+    """The state of a call in the scheduler."""
 
     QUEUED = "queued"
     EXECUTING = "executing"
@@ -63,7 +63,7 @@ class ResourceLock(Part, frozen=True, kw_only=True):
 
 
 class ParallelClasses(Part, frozen=True, kw_only=True):
-    """Which classes of calls may run beside others (G-45); a missing word means alone."""
+    """Which classes of calls may run beside others (G-45); a missing value means exclusive."""
 
     read_only: bool | None = None
     write: bool | None = None
@@ -88,7 +88,7 @@ class SchedulerPolicy(Record, frozen=True, kw_only=True, tag="tool_scheduler_pol
 
 
 class SchedulingFacts(Part, frozen=True, kw_only=True):
-    """The seven facts of one call with its input, and where it stands (AT-SCHED-07)."""
+    """The seven facts of one call with its input, and its scheduler state (AT-SCHED-07)."""
 
     is_concurrency_safe: bool | None = None
     is_read_only: bool | None = None

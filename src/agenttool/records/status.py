@@ -29,7 +29,7 @@ class InvocationStatus(OpenEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Tell whether nothing may follow; a status nobody listed is not an end."""
+        """Whether nothing may follow; an unlisted status is not terminal."""
         return self in TERMINAL_STATUSES
 
 
@@ -43,7 +43,7 @@ TERMINAL_STATUSES = (
     InvocationStatus.SCHEMA_PARSE_FAILED,
     InvocationStatus.VALIDATION_FAILED,
 )
-"""The eight ends; `yielded` is a delivery, never an end (G-11)."""
+"""The eight terminal statuses; `yielded` is a delivery (G-11)."""
 
 _RANK = {status: rank for rank, status in enumerate(InvocationStatus)} | {
     # A block is a refusal without a decision: it belongs before anything runs, wherever the draft lists it.
@@ -81,10 +81,10 @@ _BACK = frozenset(
 
 
 def may_follow(before: InvocationStatus, after: InvocationStatus) -> bool:
-    """Tell whether a call may go from one status to the next.
+    """Return whether a call may go from one status to the next.
 
-    States may be skipped, but their order may not be turned round (AT-INV-08), and nothing follows an end (AT-INV-13).
-    A status that nobody listed may stand anywhere but after an end.
+    States may be skipped but not reversed (AT-INV-08), and nothing follows a terminal status (AT-INV-13).
+    An unlisted status may appear anywhere except after a terminal one.
     """
     if before.is_terminal:
         return False

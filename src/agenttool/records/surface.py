@@ -1,4 +1,4 @@
-"""What is visible in one context, what is not and why, and what a search finds."""
+"""Tool surfaces, deferred tools and search results."""
 
 from agenttool.records.ids import SchedulerPolicyId, SurfaceId, ToolId
 from agenttool.records.interface import SchemaVisibility
@@ -8,7 +8,7 @@ from agenttool.records.values import Json, JsonObject, Timestamp
 
 
 class SurfaceScope(OpenEnum):
-    """The context a surface holds for."""
+    """The context that a surface is valid for."""
 
     TURN = "turn"
     TASK = "task"
@@ -85,7 +85,7 @@ class ToolSurface(Record, frozen=True, kw_only=True, tag="tool_surface"):
     blocked_tools: tuple[AbsentTool, ...] | None = None
     excluded_tools: tuple[AbsentTool, ...] | None = None
     unoffered_tools: tuple[AbsentTool, ...] | None = None
-    """Ours: tools that answer when they are called, and are shown to nobody."""
+    """Our extension: tools that can be called but are not shown."""
     selection_policy: JsonObject | None = None
     default_tool_choice: Json | UnsetType = UNSET
     capability_requirements: tuple[str, ...] | None = None
@@ -105,7 +105,7 @@ class QueryType(OpenEnum):
 
 
 class NextAction(OpenEnum):
-    """What the one who searched should do next (G-41)."""
+    """What the caller of a search should do next (G-41)."""
 
     LOAD_SCHEMA_THEN_CALL = "load_schema_then_call"
     REFINE_QUERY = "refine_query"

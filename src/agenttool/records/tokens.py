@@ -1,18 +1,18 @@
-"""Lists of words: closed ones refuse a stranger, open ones keep it and mark it as unlisted."""
+"""Base classes of enums: closed ones reject unlisted values, open ones accept and mark them."""
 
 from enum import StrEnum
 from typing import Self
 
 
 class ClosedEnum(StrEnum):
-    """A list that a published schema enforces: any other value is an error."""
+    """An enum that a published schema enforces: any other value is an error."""
 
 
 class OpenEnum(StrEnum):
-    """A list that the standard calls initial: we write listed values only, and read any other without losing it.
+    """An enum that the standard calls initial: we write listed values only, and accept others.
 
-    An unlisted value must be read at its most restrictive, never as permission or success (AT-VER-07); each list that
-    can be read wrongly has a predicate that does so.
+    An unlisted value is read at its most restrictive, never as permission or success (AT-VER-07); the predicates of
+    the enums do so.
     """
 
     @classmethod
@@ -26,5 +26,5 @@ class OpenEnum(StrEnum):
 
     @property
     def is_listed(self) -> bool:
-        """Tell whether the standard's own list has this value."""
+        """Whether the standard lists this value."""
         return self._value_ in type(self)._value2member_map_

@@ -11,7 +11,7 @@ else:
     JsonObject = dict[str, Any]
 
 Timestamp = NewType("Timestamp", str)
-"""A moment in UTC, written as RFC 3339 with a `Z`."""
+"""A time in UTC as RFC 3339 with a `Z`."""
 
 Digest = NewType("Digest", str)
 """`sha256:` and 64 lower-case hexadecimal digits."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from agenttool.codec.synonyms import renamed
+from agenttool.codec.decode import renamed
 from agenttool.conformance.validate.finding import Layer, RecordFlaw, Severity, shown_word
 from agenttool.records import RECORD_TYPES, Json, JsonObject
 from agenttool.schema.explain import pointer_of

@@ -1,9 +1,8 @@
-"""Members that a record's own shape does not know: kept as fields of a class made for that shape.
+"""Preserve members that a record type does not know, as fields of a subclass made for them.
 
-A record with unknown members becomes an instance of a subclass that has them as ordinary fields. So they survive
-whatever happens to the record (writing, replacing a field, nesting it elsewhere), every record without them costs
-nothing, and no code but this file knows. Such a class lives as long as the records that need it. The one limit: a name
-with a quote, a backslash or a control character cannot be a field, and a record with such a member is refused.
+So they survive whatever happens to the record (encoding, replacing a field, nesting it elsewhere), and a record without
+them costs nothing. Such a class lives as long as the records that need it. One limit: a name with a quote, a backslash
+or a control character cannot be a field, and a record with such a member is rejected.
 """
 
 import re
@@ -19,24 +18,24 @@ from agenttool.records import UNSET, Json, JsonObject, Part, replace
 
 _P = TypeVar("_P", bound=Part)
 
-_PREFIX = "stranger_"
+_PREFIX = "unknown_"
 _CANNOT_BE_A_FIELD = re.compile(r'["\\\x00-\x1f]')
 _classes: WeakValueDictionary[tuple[type[Part], tuple[str, ...], str | None], type[Part]] = WeakValueDictionary()
 
 
-def read_with_strangers(members: JsonObject, kind: type[_P]) -> _P:
-    """Make a record of plain JSON, keeping what its shape does not know, on every level.
+def read_with_unknown(members: JsonObject, kind: type[_P]) -> _P:
+    """Make a record of plain JSON, and preserve unknown members on every level.
 
     Raises:
-        msgspec.ValidationError: what the shape does know does not fit it.
+        msgspec.ValidationError: a known member does not fit.
         RecordError: the name of an unknown member holds a quote, a backslash or a control character.
     """
-    plain = msgspec.convert(_without_strangers(members, kind), kind)
-    return cast("_P", _with_strangers(plain, members))
+    plain = msgspec.convert(_without_unknown(members, kind), kind)
+    return cast("_P", _with_unknown(plain, members))
 
 
-def strangers(record: Part) -> JsonObject:
-    """Give the members of a record, not of its parts, that its shape does not know."""
+def unknown_members(record: Part) -> JsonObject:
+    """Return the unknown members of a record, without those of its parts."""
     return {
         field.encode_name: getattr(record, field.name)
         for field in msgspec.structs.fields(record)
@@ -51,7 +50,7 @@ def _fields(kind: type[Part]) -> dict[str, FieldInfo]:
 
 @cache
 def _parts_of(kind: type[Part]) -> dict[str, tuple[type[Part], ...]]:
-    """List, by member, the parts that may stand there."""
+    """List the types of parts that each member may hold."""
     parts = {name: tuple(_parts_in(field.type)) for name, field in _fields(kind).items()}
     return {name: kinds for name, kinds in parts.items() if kinds}
 
@@ -69,7 +68,7 @@ def _parts_in(annotation: object) -> list[type[Part]]:
     return [part for argument in get_args(annotation) for part in _parts_in(argument)]
 
 
-def _without_strangers(members: JsonObject, kind: type[Part]) -> JsonObject:
+def _without_unknown(members: JsonObject, kind: type[Part]) -> JsonObject:
     fields, parts, tag_field = _fields(kind), _parts_of(kind), kind.__struct_config__.tag_field
     known = {name: value for name, value in members.items() if name in fields or name == tag_field}
     for name in _whole_numbers(kind) & known.keys():
@@ -77,24 +76,24 @@ def _without_strangers(members: JsonObject, kind: type[Part]) -> JsonObject:
         if type(value) is float and value.is_integer():
             known[name] = int(value)  # 1.0 is an integer to JSON Schema, so it is one to us
     for name in parts.keys() & known.keys():
-        known[name] = _part_without_strangers(known[name], parts[name])
+        known[name] = _part_without_unknown(known[name], parts[name])
     return known
 
 
-def _part_without_strangers(value: Json, kinds: tuple[type[Part], ...]) -> Json:
+def _part_without_unknown(value: Json, kinds: tuple[type[Part], ...]) -> Json:
     if isinstance(value, list):
-        return [_part_without_strangers(item, kinds) for item in value]
+        return [_part_without_unknown(item, kinds) for item in value]
     if not isinstance(value, dict):
         return value
     kind = _kind_of(value, kinds)
-    plain = _without_strangers(value, kind)
+    plain = _without_unknown(value, kind)
     if len(kinds) > 1 and isinstance(plain.get(_tag_field(kind), ""), str):
         plain[_tag_field(kind)] = str(kind.__struct_config__.tag)
     return plain
 
 
 def _kind_of(members: JsonObject, kinds: tuple[type[Part], ...]) -> type[Part]:
-    """Choose by the tag; the first of several takes what no other claims."""
+    """Choose the type by its tag; the first is the default."""
     first, *_ = kinds
     tag = members.get(_tag_field(first))
     return next((kind for kind in kinds if kind.__struct_config__.tag == tag), first)
@@ -104,11 +103,11 @@ def _tag_field(kind: type[Part]) -> str:
     return kind.__struct_config__.tag_field or ""
 
 
-def _with_strangers(plain: Part, members: JsonObject) -> Part:
+def _with_unknown(plain: Part, members: JsonObject) -> Part:
     kind = type(plain)
     fields, tag_field = _fields(kind), kind.__struct_config__.tag_field
     changed = {
-        fields[name].name: _part_with_strangers(getattr(plain, fields[name].name), members[name])
+        fields[name].name: _part_with_unknown(getattr(plain, fields[name].name), members[name])
         for name in _parts_of(kind).keys() & members.keys()
     }
     unknown = [name for name in members if name not in fields and name != tag_field]
@@ -120,12 +119,12 @@ def _with_strangers(plain: Part, members: JsonObject) -> Part:
     return _class_for(kind, tuple(unknown), tag)(**values)
 
 
-def _part_with_strangers(plain: object, value: Json) -> object:
+def _part_with_unknown(plain: object, value: Json) -> object:
     if isinstance(plain, Part) and isinstance(value, dict):
-        return _with_strangers(plain, value)
+        return _with_unknown(plain, value)
     if isinstance(plain, tuple) and isinstance(value, list):
         items = cast("tuple[object, ...]", plain)
-        return tuple(_part_with_strangers(item, each) for item, each in zip(items, value, strict=True))
+        return tuple(_part_with_unknown(item, each) for item, each in zip(items, value, strict=True))
     return cast("object", plain)
 
 
@@ -133,7 +132,7 @@ def _class_for(kind: type[Part], unknown: tuple[str, ...], tag: str | None) -> t
     found = _classes.get((kind, unknown, tag))
     if found is None:
         for name in filter(_CANNOT_BE_A_FIELD.search, unknown):
-            raise RecordError(f"a member may not be named {name!r}; take out the quote, backslash or control character")
+            raise RecordError(f"a member may not be named {name!r}; remove the quote, backslash or control character")
         names = [f"{_PREFIX}{place}" for place in range(len(unknown))]
         made = msgspec.defstruct(
             kind.__name__,

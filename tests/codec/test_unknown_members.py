@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.codec import from_json, read_any, strangers, to_json, write
+from agenttool.codec import from_json, read_any, to_json, unknown_members, write
 from agenttool.errors import RecordError
 from agenttool.records import RECORD_TYPES, McpMapping, NativeMapping, ToolResult, replace
 from agenttool.testing.strategies import records_with_strangers
@@ -57,12 +57,12 @@ def test_a_part_carries_its_unknown_members_into_another_record():
 
 
 def test_unknown_members_can_be_asked_for():
-    assert strangers(from_json(FOREIGN, ToolResult)) == {
+    assert unknown_members(from_json(FOREIGN, ToolResult)) == {
         "x-acme": {"tier": "gold"},
         "not an identifier!": True,
         "__class__": "sneaky",
     }
-    assert strangers(ToolResult(result_id="r", invocation_id="i", status="failed", created_at="t")) == {}
+    assert unknown_members(ToolResult(result_id="r", invocation_id="i", status="failed", created_at="t")) == {}
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\\b", "a\x00b", "a\nb"])

@@ -1,0 +1,220 @@
+"""Decode JSON to records: fast for records of our own, tolerant of other programs' records.
+
+The first attempt rejects unknown members, which costs nothing and fits every record of our own. Only when it fails is
+the document decoded again: older spellings are renamed, and unknown members are preserved (`unknown_members`).
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import cache
+from typing import TypeVar, Union, cast
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType, ValidationError, convert, defstruct
+from msgspec.json import Decoder
+from msgspec.structs import asdict
+
+from agenttool.codec.unknown_members import read_with_unknown
+from agenttool.errors import RecordError
+from agenttool.records import (
+    CORE_OBJECTS,
+    RECORD_TYPES,
+    SCHEMA_VERSION,
+    Json,
+    JsonObject,
+    Part,
+    Record,
+    ToolDeclaration,
+    ToolInvocation,
+)
+
+_RENAMED: dict[type[Part], dict[str, str]] = {
+    ToolInvocation: {"arguments": "model_input", "arguments_ref": "model_input_ref"},
+}
+_RENAMED_IN_CONTRACT = {"schema": "model_input_schema"}
+
+
+def renamed(members: JsonObject, kind: type[Part]) -> JsonObject:
+    """Return a document in the current spelling; one that already is, is returned itself.
+
+    Where both spellings are present, the current one counts and the old one is an unknown member.
+    """
+    contract = members.get("input_contract")
+    if issubclass(kind, ToolDeclaration) and isinstance(contract, dict):
+        today = _rename(contract, _RENAMED_IN_CONTRACT)
+        members = members if today is contract else {**members, "input_contract": today}
+    today = _rename(members, _RENAMED.get(kind, {}))
+    is_old = str(members.get("schema_version", "")).startswith("0.1.")
+    return {**today, "schema_version": SCHEMA_VERSION} if is_old and today is not members else today
+
+
+def _rename(members: JsonObject, names: dict[str, str]) -> JsonObject:
+    if not any(old in members and new not in members for old, new in names.items()):
+        return members
+    return {(names[name] if names.get(name, name) not in members else name): value for name, value in members.items()}
+
+
+_P = TypeVar("_P", bound=Part)
+
+_DECODE = {kind: msgspec.json.Decoder(kind).decode for kinds in CORE_OBJECTS.values() for kind in kinds}
+_DECODE_LINES = {kind: msgspec.json.Decoder(kind).decode_lines for kinds in CORE_OBJECTS.values() for kind in kinds}
+read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(dict[str, object]).decode)
+"""Decode any JSON object fast; if it raises, `parse_object` raises the error for people."""
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What `read_object` raises."""
+
+_any_record = cast("msgspec.json.Decoder[Record]", msgspec.json.Decoder(Union[tuple(RECORD_TYPES.values())]))  # noqa: UP007 -- made of a list
+
+
+def read(data: bytes | str, kind: type[_P]) -> _P:
+    """Decode one record of a known kind.
+
+    Raises:
+        RecordError: it is not JSON, or does not fit; the pointer says where.
+    """
+    try:
+        return _DECODE[kind](data)  # pyright: ignore[reportReturnType] -- the table holds each kind's own decoder
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
+        return from_json(parse_object(data), kind)
+
+
+def read_lines(data: bytes, kind: type[_P]) -> list[_P]:
+    """Decode JSON Lines of one kind, such as a part of a log; faster than line by line.
+
+    Raises:
+        RecordError: a line is not JSON, or does not fit.
+    """
+    try:
+        return _DECODE_LINES[kind](data)  # pyright: ignore[reportReturnType] -- the table holds each kind's own decoder
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
+        return [read(line, kind) for line in data.splitlines() if line.strip()]
+
+
+def read_any(data: bytes | str) -> Record:
+    """Decode one record of the kind that its `record_type` names.
+
+    Raises:
+        RecordError: it is not JSON, names no kind of record, or does not fit; the pointer says where.
+    """
+    try:
+        return _any_record.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        members = parse_object(data)
+    name = members.get("record_type")
+    kind = RECORD_TYPES.get(name) if isinstance(name, str) else None
+    if kind is None:
+        known = ", ".join(RECORD_TYPES)
+        raise RecordError(
+            f"record_type must name a kind of record, got {name!r}; use one of {known}", pointer="/record_type"
+        )
+    return from_json(members, kind)
+
+
+def from_json(members: Json, kind: type[_P]) -> _P:
+    """Make one record of a known kind from plain JSON values.
+
+    Raises:
+        RecordError: it does not fit; the pointer says where.
+    """
+    if not isinstance(members, dict):
+        raise RecordError(f"a record must be a JSON object, got {type(members).__name__}; wrap the value in an object")
+    try:
+        return read_with_unknown(renamed(members, kind), kind)
+    except msgspec.ValidationError as error:
+        raise _explained(error) from error
+
+
+def parse_object(data: bytes | str, *, what: str = "a record") -> JsonObject:
+    """Decode any JSON object; `what` names it in the error message.
+
+    Raises:
+        RecordError: it is not JSON, or not an object.
+    """
+    try:
+        return read_object(data)
+    except UNREADABLE:
+        got = type(parse_value(data, what=what)).__name__
+    raise RecordError(f"{what} must be a JSON object, got {got}; wrap the value in an object")
+
+
+def parse_value(data: bytes | str, *, what: str = "a value") -> Json:
+    """Decode any JSON value; see `parse_object`.
+
+    Raises:
+        RecordError: it is not JSON.
+    """
+    try:
+        return cast("Json", msgspec.json.decode(data))
+    except RecursionError:
+        raise RecordError(f"{what} must not be nested too deeply; flatten it") from None
+    except UnicodeError:  # bytes that are not, or text that was made of such bytes
+        raise RecordError(f"{what} must be UTF-8, and some of the bytes are not; re-encode them") from None
+    except msgspec.DecodeError as error:
+        raise RecordError(f"{what} must be JSON: {error}; complete or repair it") from None
+
+
+_PLACE = re.compile(r" - at `\$(?P<path>[^`]*)`$")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def _explained(error: msgspec.ValidationError) -> RecordError:
+    """Return a msgspec error as a `RecordError` with a JSON pointer."""
+    text = str(error)
+    place = _PLACE.search(text)
+    if place is None:
+        return RecordError(f"{text[:1].lower()}{text[1:]}; see the record's schema")
+    steps = ("".join(step.groups(default="")) for step in _STEP.finditer(place["path"]))
+    pointer = "".join(f"/{step}" for step in steps)
+    return RecordError(f"{text[:1].lower()}{text[1 : place.start()]}; see the record's schema", pointer=pointer)
+
+
+def flat_reader(types: Mapping[str, type], required: Collection[str]) -> Callable[[bytes], JsonObject]:
+    """Return a decoder of objects with just these members; it raises one of `UNREADABLE` for anything else."""
+    needed = [(name, kind) for name, kind in types.items() if name in required]
+    optional = [(name, kind | UnsetType, UNSET) for name, kind in types.items() if name not in required]
+    decode = Decoder(_shape([*needed, *optional])).decode
+    names = tuple(name for name, _, _ in optional)
+    if not names:
+        return lambda data: asdict(decode(data))
+
+    def read(data: bytes) -> JsonObject:
+        members = asdict(decode(data))
+        for name in names:
+            if members[name] is UNSET:
+                del members[name]
+        return members
+
+    return read
+
+
+def _shape(fields: list[tuple[str, type] | tuple[str, object, object]]) -> type[Struct]:
+    return defstruct("Flat", fields, forbid_unknown_fields=True, gc=False)
+
+
+def shaped(value: Json, shape: type[_P]) -> _P | None:
+    """Convert a value to a shape; return none if it does not fit exactly."""
+    try:
+        return convert(value, shape)
+    except (ValidationError, RecursionError):
+        return None
+
+
+_T = TypeVar("_T")
+
+
+def read_own(data: bytes, kind: type[_T]) -> _T:
+    """Decode what `write_own` encoded.
+
+    Raises:
+        RecordError: it is not such a value.
+    """
+    try:
+        return cast("_T", _decoder(kind).decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RecordError(f"not a {kind.__name__} of ours: {error}; another version wrote it") from error
+
+
+@cache
+def _decoder(kind: type[object]) -> "msgspec.json.Decoder[object]":
+    return msgspec.json.Decoder(kind)
