@@ -1,4 +1,4 @@
-"""What every test may use: the requirement mark, a loop for coroutines, and the project's ledgers when at hand."""
+"""Fixtures and hooks for all tests: an event loop for coroutines, time bounds, servers, and facts of the standard."""
 
 import asyncio
 import gc
@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from agenttool.schema.compile import Checker
 from agenttool.schema.record_schemas import SCHEMA_FILES
 
-# A busy machine is no reason to fail: properties are about what happens, never about how long it took.
+# Properties are about what happens, not about how long it takes: a loaded machine must not fail them.
 # `make soak` runs the same properties with many more examples.
 for profile, examples in (("project", 50), ("soak", 1000)):
     settings.register_profile(
@@ -27,18 +27,18 @@ for profile, examples in (("project", 50), ("soak", 1000)):
     )
 settings.load_profile("project")
 
-# Programs under test write as they do for everybody else, whatever the shell of whoever tests asks for.
-for asked in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS"):
-    os.environ.pop(asked, None)
+# Programs under test must not inherit output settings of the developer's shell.
+for name in ("PYTHONUNBUFFERED", "FORCE_COLOR", "PY_COLORS", "NO_COLOR", "GITHUB_ACTIONS"):
+    os.environ.pop(name, None)
 
-# And they hear Ctrl-C as they do for everybody else, even if the tests were started in the background.
+# A shell ignores SIGINT in background jobs; programs under test must receive it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest_plugins = ["agenttool.conformance.pytest_plugin"]
 
 BOUND_S = 180
-"""A test that takes so long waits for what never comes; a slow one has ten times as long."""
+"""The time limit of a test in seconds; slow tests have ten times as long."""
 STANDARD = Path(__file__).resolve().parent / "data" / "standard"
 
 
@@ -61,13 +61,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _bounded(request: pytest.FixtureRequest) -> Generator[None]:
-    """Fail a test that hangs, where it hangs: nobody knows what it would have taken with it."""
+    """Fail a test that hangs, at the line where it hangs."""
 
     def give_up(*_: object) -> None:
-        pytest.fail("this test hangs; what it waits for is where it was interrupted")
+        pytest.fail("the test exceeded its time limit; the traceback shows what it waits for")
 
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(_bound_of(request.node) + 20)  # a coroutine is told first, by its loop
+    signal.alarm(_bound_of(request.node) + 20)  # after the limit of a coroutine test, which is enforced by its loop
     yield
     signal.alarm(0)
     signal.signal(signal.SIGALRM, before)
@@ -75,23 +75,23 @@ def _bounded(request: pytest.FixtureRequest) -> Generator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a coroutine test in a loop of its own; nothing may be left in it, and nothing may have gone unheard."""
+    """Run a coroutine test in its own event loop; fail it for leftover tasks and unhandled exceptions."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    unheard, bound_s = [], _bound_of(pyfuncitem)
+    unhandled, bound_s = [], _bound_of(pyfuncitem)
 
     async def bounded() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: unheard.append(context))
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
         async with asyncio.timeout(bound_s):
             await pyfuncitem.obj(**arguments)
         for _ in range(10):
-            await asyncio.sleep(0)  # what was just canceled ends now, and generators that were left are closed
+            await asyncio.sleep(0)  # let canceled tasks end and abandoned generators close
         assert asyncio.all_tasks() == {asyncio.current_task()}, "tasks were left running"
 
     asyncio.run(bounded())
     gc.collect(1)
-    assert unheard == [], "something failed and nobody was told"
+    assert unhandled == [], "an exception in the event loop was not handled"
     return True
 
 
@@ -119,10 +119,7 @@ def serve_app() -> Callable[..., AbstractAsyncContextManager[str]]:
 
 @pytest.fixture(scope="session")
 def free_port() -> Callable[[], int]:
-    """Find a port for later: `free_port()` gives one that the system hands out to nobody meanwhile.
-
-    It would to others that listen somewhere, and to connections: one that tries a dead port may even meet itself.
-    """
+    """Find a port for later use: `free_port()` returns one outside the range that the system assigns by itself."""
 
     def free_port() -> int:
         for port in random.sample(range(10_000, 30_000), 100):

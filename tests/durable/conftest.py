@@ -17,7 +17,7 @@ from agenttool.codec import to_json, write
 from agenttool.conformance.validate.validation import Validation
 from agenttool.pipeline import keeper
 
-BOUND_S = 60
+BOUND_S = 150
 HERE = Path(__file__).parent
 
 

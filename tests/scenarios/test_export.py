@@ -97,12 +97,13 @@ async def test_every_call_has_one_result_and_one_terminal_event():
 
 
 @pytest.mark.requirement("AT-DECL-03")
-async def test_a_tool_keeps_its_id_from_one_runtime_to_the_next():
+async def test_a_tool_has_the_same_id_however_often_and_wherever_it_is_declared():
     ids = []
     for _ in range(2):
-        async with Runtime.open(tools=[add, login]) as rt:
+        declared = [tool(add.function), tool(login.function)]
+        async with Runtime.open(tools=declared) as rt:
             ids.append([r.tool_id async for r in rt.export() if to_json(r)["record_type"] == "tool_declaration"])
-    assert ids[0] == ids[1]
+    assert ids == [["tool_local.add", "tool_local.login"]] * 2
 
 
 async def test_a_reader_may_leave_and_come_back():

@@ -1,1 +1,1 @@
-"""What the standards ask, as data, and how much of it is proved by a passing test."""
+"""Requirements of the standards, their coverage by tests, and the validator of exported records."""

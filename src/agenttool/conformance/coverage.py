@@ -1,4 +1,4 @@
-"""From what the tests did to which requirements are proved: counting only, no input or output."""
+"""Compute which requirements the tests prove; no I/O."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -28,7 +28,7 @@ Evidence = Mapping[str, Iterable[Proof]]
 
 
 class CoverageCount(msgspec.Struct, frozen=True):
-    """How many of how many."""
+    """The number of covered requirements, and of all."""
 
     covered: int
     total: int
@@ -99,7 +99,7 @@ class Coverage(msgspec.Struct, frozen=True):
 
 
 def measure_coverage(areas: Sequence[Area], evidence: Evidence) -> Coverage:
-    """Judge every requirement of these areas by the tests that claim it.
+    """Compute the coverage of every requirement of these areas.
 
     An id that is in none of the areas proves nothing and is reported as unknown, never dropped.
     """

@@ -1,7 +1,7 @@
-"""A pytest plugin: ties tests to requirements by mark, refuses unknown ids, writes the conformance report.
+"""A pytest plugin that links tests to requirements by mark, rejects unknown ids, and writes the conformance report.
 
-Only pytest loads this module. With pytest-xdist, each worker hands the marks it collected to the controller, which
-alone sees every outcome and writes the report.
+Only pytest loads this module. With pytest-xdist, each worker sends the marks it collected to the controller, which
+receives every outcome and writes the report.
 """
 
 from collections import defaultdict
@@ -28,13 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start gathering; an earlier report goes away at once, so that a run that dies leaves none behind."""
+    """Start collecting; delete an earlier report at once, so that a crashed run leaves none."""
     config.addinivalue_line("markers", f"{MARKER}(*ids): the numbered requirements this test proves")
     path: str | None = config.getoption("--conformance-report")
     report = config.invocation_params.dir / path if path and not is_worker(config) else None
     if report:
         clear(report)
-    config.pluginmanager.register(Gatherer(config, report), "agenttool-conformance")
+    config.pluginmanager.register(MarkCollector(config, report), "agenttool-conformance")
 
 
 def clear(report: Path) -> None:
@@ -52,8 +52,8 @@ def is_worker(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
-class Gatherer:
-    """What one run has shown so far: which test names which requirements, and how each test went."""
+class MarkCollector:
+    """The marks and outcomes of one run: which tests name which requirements, and how each ended."""
 
     def __init__(self, config: pytest.Config, report: Path | None) -> None:
         self.config = config
@@ -66,7 +66,7 @@ class Gatherer:
     def pytest_make_collect_report(self) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
         """Turn the collection of a file into an error if a mark in it is wrong.
 
-        An error of collection is the one refusal that reads the same with and without workers.
+        A collection error reads the same with and without workers.
         """
         report = yield
         items = [node for node in report.result or () if isinstance(node, pytest.Item)]
@@ -80,20 +80,20 @@ class Gatherer:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Remember how one step of one test went; the controller hears of the steps of all workers."""
+        """Record the outcome of one step of a test; the controller receives those of all workers."""
         outcome = "skipped" if hasattr(report, "wasxfail") and report.passed else report.outcome
         self.steps[report.nodeid].add((report.when or "", outcome))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Take over the marks that a worker collected; one that crashed has none to give, its successor has."""
+        """Receive the marks that a worker collected; a crashed worker sends none, its successor does."""
         output: object = getattr(node, "workeroutput", {})
         marks = msgspec.convert(output, dict[str, object]).get(WORKER_KEY, {})
         self.marks_of_workers |= msgspec.convert(marks, dict[str, list[str]])
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """Hand the marks to the controller, or, being the controller, write the report."""
+        """Send the marks to the controller; the controller writes the report."""
         if is_worker(self.config):
             output: dict[str, object] = getattr(self.config, "workeroutput")  # noqa: B009 -- pytest-xdist adds it, no type knows
             output[WORKER_KEY] = self.marks
@@ -101,7 +101,7 @@ class Gatherer:
             self.report.write_text(encode_document(report_of(self.coverage)), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say where the report is."""
+        """Print where the report is."""
         if self.report:
             terminalreporter.write_line(f"conformance report: {self.report}")
 
@@ -121,7 +121,7 @@ class Gatherer:
 
 
 def outcome_of_steps(steps: set[tuple[str, str]]) -> ProofOutcome:
-    """The worst of setup, call and teardown; without all three the test has not been run."""
+    """Return the worst outcome of setup, call and teardown; without all three the test was not run."""
     outcomes = {outcome for _, outcome in steps}
     if "failed" in outcomes:
         return ProofOutcome.FAILED
@@ -131,7 +131,7 @@ def outcome_of_steps(steps: set[tuple[str, str]]) -> ProofOutcome:
 
 
 def faults_of_marks(item: pytest.Item) -> list[str]:
-    """What is wrong with the marks of one test, one message each."""
+    """Return a message for each wrong mark of one test."""
     faults: list[str] = []
     for mark in item.iter_markers(MARKER):
         if not mark.args or mark.kwargs:
@@ -141,7 +141,7 @@ def faults_of_marks(item: pytest.Item) -> list[str]:
 
 
 def unknown_id(item: pytest.Item, name: object) -> str:
-    """Name the test, the id, and the nearest id there is."""
+    """Return a message with the test, the id, and the nearest known id."""
     nearest = get_close_matches(str(name), [requirement.id for requirement in load_requirements()], n=1)
     advice = f"did you mean {nearest[0]!r}?" if nearest else "`agenttool conformance --missing` lists the known ids"
     return f"{item.nodeid}: unknown requirement {name!r}; {advice}"

@@ -1,4 +1,4 @@
-"""Coverage for people: tables for the terminal, eighty columns wide, and figures for the README."""
+"""Render coverage as tables for the terminal and the README."""
 
 from collections.abc import Iterable, Sequence
 
