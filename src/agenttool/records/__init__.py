@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from agenttool.records.content import ContentClass, ContentItem, text_item
+from agenttool.records.content import ContentClass, ContentItem, RedactionState, Ref, TelemetryRef, text_item
 from agenttool.records.contracts import ArgumentMode, InputContract, MutationPolicy, OutputContract
 from agenttool.records.declaration import Lifecycle, ToolDeclaration, ToolKind, ToolNamespace
 from agenttool.records.error import ErrorClass, Recoverability, RetryGuidance, ToolError
@@ -40,16 +40,6 @@ from agenttool.records.ids import (
     is_unresolved,
     unresolved_tool,
 )
-from agenttool.records.inputs import (
-    CallInput,
-    InputMutation,
-    InputStage,
-    ModelInput,
-    MutationSource,
-    ObservableInput,
-    PermissionInput,
-    input_ref,
-)
 from agenttool.records.interface import (
     CAPABILITY_FLAGS,
     INTERFACE_DEFAULTS,
@@ -64,7 +54,18 @@ from agenttool.records.interface import (
     complete_policy,
     complete_profile,
 )
-from agenttool.records.invocation import StatusTransition, ToolInvocation
+from agenttool.records.invocation import (
+    CallInput,
+    InputMutation,
+    InputStage,
+    ModelInput,
+    MutationSource,
+    ObservableInput,
+    PermissionInput,
+    StatusTransition,
+    ToolInvocation,
+    input_ref,
+)
 from agenttool.records.mapping import (
     A2aMapping,
     BrowserMapping,
@@ -99,8 +100,21 @@ from agenttool.records.profiles import (
     WriteEffect,
 )
 from agenttool.records.progress import AbortReason, Cancellation, CancellationOutcome, ProgressStatus, ToolProgress
-from agenttool.records.record import SCHEMA_VERSION, UNSET, Live, Part, Record, UnsetType, replace
-from agenttool.records.refs import RedactionState, Ref, TelemetryRef
+from agenttool.records.record import (
+    SCHEMA_VERSION,
+    UNSET,
+    ClosedEnum,
+    Digest,
+    Json,
+    JsonObject,
+    Live,
+    OpenEnum,
+    Part,
+    Record,
+    Timestamp,
+    UnsetType,
+    replace,
+)
 from agenttool.records.result import PersistenceStrategy, ResultPersistence, ResultStatus, ToolResult, plain_result
 from agenttool.records.scheduling import (
     ContextModifierPolicy,
@@ -127,8 +141,6 @@ from agenttool.records.surface import (
     ToolSearchResult,
     ToolSurface,
 )
-from agenttool.records.tokens import ClosedEnum, OpenEnum
-from agenttool.records.values import Digest, Json, JsonObject, Timestamp
 
 RECORD_TYPES: dict[str, type[Record]] = {
     "tool_namespace": ToolNamespace,

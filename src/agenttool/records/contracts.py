@@ -1,9 +1,7 @@
 """Input and output contracts of tools."""
 
 from agenttool.records.content import ContentClass
-from agenttool.records.record import UNSET, Part, UnsetType
-from agenttool.records.tokens import OpenEnum
-from agenttool.records.values import Json, JsonObject
+from agenttool.records.record import UNSET, Json, JsonObject, OpenEnum, Part, UnsetType
 
 
 class ArgumentMode(OpenEnum):

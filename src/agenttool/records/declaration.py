@@ -3,9 +3,7 @@
 from agenttool.records.contracts import InputContract, OutputContract
 from agenttool.records.ids import ExecutionProfileId, InterfaceId, PermissionProfileId, ToolId
 from agenttool.records.mapping import ExternalMapping
-from agenttool.records.record import Record
-from agenttool.records.tokens import ClosedEnum, OpenEnum
-from agenttool.records.values import Digest, JsonObject
+from agenttool.records.record import ClosedEnum, Digest, JsonObject, OpenEnum, Record
 
 
 class Lifecycle(ClosedEnum):

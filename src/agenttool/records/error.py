@@ -1,9 +1,7 @@
 """Errors of calls, and guidance for retries."""
 
-from agenttool.records.record import UNSET, Part, UnsetType
+from agenttool.records.record import UNSET, Json, OpenEnum, Part, UnsetType
 from agenttool.records.surface import NextAction
-from agenttool.records.tokens import OpenEnum
-from agenttool.records.values import Json
 
 
 class ErrorClass(OpenEnum):

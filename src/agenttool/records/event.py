@@ -1,10 +1,8 @@
 """Events of the append-only log."""
 
+from agenttool.records.content import TelemetryRef
 from agenttool.records.ids import EventId, InvocationId, ToolId
-from agenttool.records.record import Record
-from agenttool.records.refs import TelemetryRef
-from agenttool.records.tokens import OpenEnum
-from agenttool.records.values import JsonObject, Timestamp
+from agenttool.records.record import JsonObject, OpenEnum, Record, Timestamp
 
 
 class EventType(OpenEnum):

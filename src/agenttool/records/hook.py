@@ -1,9 +1,7 @@
 """Records of hook runs."""
 
 from agenttool.records.ids import HookId, InvocationId, ToolId
-from agenttool.records.record import UNSET, Part, Record, UnsetType
-from agenttool.records.tokens import ClosedEnum, OpenEnum
-from agenttool.records.values import Json, JsonObject, Timestamp
+from agenttool.records.record import UNSET, ClosedEnum, Json, JsonObject, OpenEnum, Part, Record, Timestamp, UnsetType
 
 
 class HookEvent(ClosedEnum):

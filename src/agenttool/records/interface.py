@@ -8,7 +8,7 @@ declared facts from assumed ones.
 from agenttool.records.ids import ExecutionProfileId, InterfaceId, PermissionProfileId, ToolId
 from agenttool.records.mapping import ExternalMapping
 from agenttool.records.profiles import ExecutionProfile
-from agenttool.records.record import UNSET, Part, Record, UnsetType, replace
+from agenttool.records.record import UNSET, ClosedEnum, Json, JsonObject, Part, Record, UnsetType, replace
 from agenttool.records.scheduling import (
     ContextModifierPolicy,
     InterruptBehavior,
@@ -18,8 +18,6 @@ from agenttool.records.scheduling import (
     SiblingFailurePolicy,
     YieldPolicy,
 )
-from agenttool.records.tokens import ClosedEnum
-from agenttool.records.values import Json, JsonObject
 
 Fact = bool | str
 """A fact, or the name of what computes it per call: `classifier:<id>` or `same_as:<field>` (G-17)."""

@@ -1,13 +1,75 @@
-"""Invocations: status, four inputs, and links to decisions, events and results."""
+"""Invocations: status, four inputs with their changes, and links to decisions, events and results."""
 
-from agenttool.records.ids import ApprovalId, DecisionId, HookId, InvocationId, SchedulerPolicyId, SurfaceId, ToolId
+from typing import NewType
+
+from agenttool.records.content import Ref, TelemetryRef
+from agenttool.records.ids import (
+    ApprovalId,
+    DecisionId,
+    HookId,
+    InvocationId,
+    MutationId,
+    SchedulerPolicyId,
+    SurfaceId,
+    ToolId,
+)
 from agenttool.records.mapping import ExternalMapping
 from agenttool.records.progress import Cancellation
-from agenttool.records.record import UNSET, Part, Record, UnsetType
-from agenttool.records.refs import Ref, TelemetryRef
+from agenttool.records.record import UNSET, ClosedEnum, Json, Part, Record, Timestamp, UnsetType
 from agenttool.records.scheduling import SchedulingFacts
 from agenttool.records.status import InvocationStatus
-from agenttool.records.values import Json, Timestamp
+
+ModelInput = NewType("ModelInput", object)
+"""What the caller sent, unchanged."""
+
+ObservableInput = NewType("ObservableInput", object)
+"""The normalized copy that hooks, prompts and streams see."""
+
+PermissionInput = NewType("PermissionInput", object)
+"""What rules and approvers decided on."""
+
+CallInput = NewType("CallInput", object)
+"""What the executor received."""
+
+
+class InputStage(ClosedEnum):
+    """Which of the four inputs is meant."""
+
+    MODEL_INPUT = "model_input"
+    OBSERVABLE_INPUT = "observable_input"
+    PERMISSION_INPUT = "permission_input"
+    CALL_INPUT = "call_input"
+
+
+class MutationSource(ClosedEnum):
+    """Who changed an input."""
+
+    HOOK = "hook"
+    PERMISSION_PROMPT = "permission_prompt"
+    ADAPTER = "adapter"
+    MIGRATION = "migration"
+    RUNTIME = "runtime"
+
+
+class InputMutation(Record, frozen=True, kw_only=True, tag="tool_input_mutation"):
+    """One change between the input sent and the input run; output changes use the two output refs (G-28)."""
+
+    mutation_id: MutationId
+    invocation_id: InvocationId
+    source_type: MutationSource
+    source_ref: str | None = None
+    from_input_ref: str | None = None
+    to_input_ref: str | None = None
+    from_output_ref: str | None = None
+    to_output_ref: str | None = None
+    changed_fields: tuple[str, ...] | None = None
+    reason: str | None = None
+    created_at: Timestamp
+
+
+def input_ref(invocation_id: InvocationId, stage: InputStage) -> str:
+    """Return the ref of one of the four inputs of a call (G-24)."""
+    return f"{invocation_id}#{stage}"
 
 
 class StatusTransition(Part, frozen=True, kw_only=True):

@@ -4,8 +4,7 @@ Members keep the native spelling where they are native payload (`structuredConte
 ours (G-65). A mapping from an unlisted source is read as a `NativeMapping` without loss.
 """
 
-from agenttool.records.record import UNSET, Part, UnsetType, field
-from agenttool.records.values import Json, JsonObject
+from agenttool.records.record import UNSET, Json, JsonObject, Part, UnsetType, field
 
 
 class NativeMapping(Part, frozen=True, kw_only=True, tag_field="source", tag="native"):

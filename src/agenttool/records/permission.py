@@ -2,9 +2,18 @@
 
 from agenttool.records.content import ContentItem
 from agenttool.records.ids import DecisionId, InvocationId
-from agenttool.records.record import UNSET, Part, Record, UnsetType
-from agenttool.records.tokens import ClosedEnum, OpenEnum
-from agenttool.records.values import Digest, Json, JsonObject, Timestamp
+from agenttool.records.record import (
+    UNSET,
+    ClosedEnum,
+    Digest,
+    Json,
+    JsonObject,
+    OpenEnum,
+    Part,
+    Record,
+    Timestamp,
+    UnsetType,
+)
 
 
 class Behavior(ClosedEnum):

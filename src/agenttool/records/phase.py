@@ -1,8 +1,7 @@
 """The twelve phases of a call, in order, and how each may end it."""
 
 from agenttool.records.error import ErrorClass
-from agenttool.records.record import Part
-from agenttool.records.tokens import ClosedEnum
+from agenttool.records.record import ClosedEnum, Part
 
 
 class Phase(ClosedEnum):

@@ -2,9 +2,7 @@
 
 from agenttool.records.ids import ExecutionProfileId, PermissionProfileId
 from agenttool.records.mapping import ExternalMapping
-from agenttool.records.record import UNSET, Record, UnsetType
-from agenttool.records.tokens import ClosedEnum, OpenEnum
-from agenttool.records.values import Json
+from agenttool.records.record import UNSET, ClosedEnum, Json, OpenEnum, Record, UnsetType
 
 
 class ExecutionKind(OpenEnum):

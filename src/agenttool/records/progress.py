@@ -2,11 +2,9 @@
 
 from typing import Annotated
 
+from agenttool.records.content import Ref
 from agenttool.records.ids import InvocationId, ProgressId
-from agenttool.records.record import Meta, Part, Record
-from agenttool.records.refs import Ref
-from agenttool.records.tokens import ClosedEnum, OpenEnum
-from agenttool.records.values import Timestamp
+from agenttool.records.record import ClosedEnum, Meta, OpenEnum, Part, Record, Timestamp
 
 
 class ProgressStatus(OpenEnum):

@@ -1,14 +1,21 @@
 """Results of calls, and where their bytes are stored."""
 
-from agenttool.records.content import ContentClass, ContentItem
+from agenttool.records.content import ContentClass, ContentItem, RedactionState, Ref, TelemetryRef
 from agenttool.records.error import ToolError
 from agenttool.records.ids import InvocationId, PersistenceId, ResultId
 from agenttool.records.mapping import ExternalMapping
 from agenttool.records.progress import AbortReason
-from agenttool.records.record import SCHEMA_VERSION, UNSET, Record, UnsetType
-from agenttool.records.refs import RedactionState, Ref, TelemetryRef
-from agenttool.records.tokens import ClosedEnum, OpenEnum
-from agenttool.records.values import Json, JsonObject, Timestamp
+from agenttool.records.record import (
+    SCHEMA_VERSION,
+    UNSET,
+    ClosedEnum,
+    Json,
+    JsonObject,
+    OpenEnum,
+    Record,
+    Timestamp,
+    UnsetType,
+)
 
 
 class ResultStatus(OpenEnum):

@@ -1,9 +1,7 @@
 """Scheduling of calls: order, concurrency and failures in a batch."""
 
 from agenttool.records.ids import SchedulerPolicyId
-from agenttool.records.record import UNSET, Part, Record, UnsetType
-from agenttool.records.tokens import ClosedEnum, OpenEnum
-from agenttool.records.values import Json
+from agenttool.records.record import UNSET, ClosedEnum, Json, OpenEnum, Part, Record, UnsetType
 
 
 class OrderingPolicy(ClosedEnum):

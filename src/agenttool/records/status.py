@@ -1,6 +1,6 @@
 """The states of a call, and which may follow which."""
 
-from agenttool.records.tokens import OpenEnum
+from agenttool.records.record import OpenEnum
 
 
 class InvocationStatus(OpenEnum):

@@ -2,9 +2,7 @@
 
 from agenttool.records.ids import SchedulerPolicyId, SurfaceId, ToolId
 from agenttool.records.interface import SchemaVisibility
-from agenttool.records.record import UNSET, Part, Record, UnsetType
-from agenttool.records.tokens import ClosedEnum, OpenEnum
-from agenttool.records.values import Json, JsonObject, Timestamp
+from agenttool.records.record import UNSET, ClosedEnum, Json, JsonObject, OpenEnum, Part, Record, Timestamp, UnsetType
 
 
 class SurfaceScope(OpenEnum):
