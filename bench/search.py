@@ -14,9 +14,9 @@ from typing import cast
 import tantivy
 from tantivy import SchemaBuilder
 
-from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search.index import Index
-from agenttool.catalog.search.request_words import REQUEST_WORDS
+from agenttool.catalog.entry import Entry
+from agenttool.catalog.search.index import ToolIndex
+from agenttool.catalog.search.lexicon import FILLER_WORDS
 from agenttool.records import ToolId, replace
 from agenttool.testing.fakes import scripted_tool
 from bench.figure import Absent, Figure, compare, seconds, with_max_value
@@ -53,7 +53,7 @@ def catalog(size: int) -> tuple[list[Entry], list[str], random.Random]:
 def _measure(size: int) -> Iterator[Figure | Absent]:
     entries, made_up, chance = catalog(size)
     known = {entry.tool_id: entry for entry in entries}
-    index, table = Index(), sqlite3.connect(":memory:")
+    index, table = ToolIndex(), sqlite3.connect(":memory:")
     building = seconds(lambda: fill(index, entries)), seconds(lambda: _fill_table(table, entries))
     queries = [
         f"please {chance.choice(VERBS)} the {chance.choice(THINGS).replace('_', ' ')} {chance.choice(made_up)}"
@@ -122,7 +122,7 @@ def _tool(number: int, chance: random.Random, made_up: Sequence[str]) -> Entry:
     return Entry(tool=dataclasses.replace(tool, declaration=replace(tool.declaration, description=description)))
 
 
-def fill(index: Index, entries: Sequence[Entry]) -> None:
+def fill(index: ToolIndex, entries: Sequence[Entry]) -> None:
     for entry in entries:
         index.put(entry)
     while index.catch_up(1000):
@@ -141,12 +141,12 @@ def _row(entry: Entry) -> tuple[str, str, str]:
 
 
 def _find_in_table(table: sqlite3.Connection, query: str) -> object:
-    words = " OR ".join(f'"{word}"' for word in query.split() if word not in REQUEST_WORDS)
+    words = " OR ".join(f'"{word}"' for word in query.split() if word not in FILLER_WORDS)
     sought = "SELECT id FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, 0, 3, 1) LIMIT 10"
     return table.execute(sought, (words,)).fetchall()
 
 
-def _one_more(index: Index, table: sqlite3.Connection, known: dict[ToolId, Entry]) -> tuple[float, float]:
+def _one_more(index: ToolIndex, table: sqlite3.Connection, known: dict[ToolId, Entry]) -> tuple[float, float]:
     extra = _tool(-1, random.Random(0), ["zebra"])  # noqa: S311 -- the same tool in every run
     known[extra.tool_id] = extra
 
@@ -183,7 +183,7 @@ def main() -> None:
     gc.collect()
     before = memory()
     if engine == "ours":
-        index: object = Index()
+        index: object = ToolIndex()
         fill(index, entries)
     else:
         index = sqlite3.connect(":memory:")

@@ -12,9 +12,9 @@ import time
 from collections.abc import Iterator
 from typing import cast
 
-from agenttool.adapters.embedding.meanings import Meanings
+from agenttool.adapters.embedding.embedding_index import EmbeddingIndex
 from agenttool.adapters.embedding.model import open_model
-from agenttool.catalog.search.index import Index
+from agenttool.catalog.search.index import ToolIndex
 from bench.figure import Absent, Figure, compare
 from bench.harness import Missing
 from bench.models import STATIC, folder_of
@@ -56,19 +56,19 @@ def main() -> None:
     known = {entry.tool_id: entry for entry in entries}
     queries = [f"{chance.choice(VERBS)} the {chance.choice(THINGS)} {chance.choice(made_up)}" for _ in range(QUERIES)]
 
-    def built(meanings: Meanings | None) -> tuple[Index, float, float]:
+    def built(meanings: EmbeddingIndex | None) -> tuple[ToolIndex, float, float]:
         gc.collect()
         before, start = memory(), time.perf_counter()
-        index = Index(meanings)
+        index = ToolIndex(meanings)
         fill(index, entries)
         if meanings is not None:
-            meanings.settle(LONGEST_S)
+            meanings.wait(LONGEST_S)
         return index, time.perf_counter() - start, memory() - before
 
     words, words_s, words_bytes = built(None)
-    both, both_s, both_bytes = built(meanings := Meanings(model))
+    both, both_s, both_bytes = built(meanings := EmbeddingIndex(model))
     by_words = times(lambda query: words.find(query, known, 10), queries)
-    by_both = times(lambda query: both.find(query, known, 10, heard=both.listen(query)), queries)
+    by_both = times(lambda query: both.find(query, known, 10, encoded=both.encode_query(query)), queries)
     meanings.close()
     found = {
         "reading": (both_s, words_s),

@@ -4,10 +4,10 @@ import statistics
 from functools import partial
 
 from agenttool.catalog.catalog import Catalog
-from agenttool.catalog.fates import Wish, decide_fates
 from agenttool.catalog.filters import Situation
-from agenttool.catalog.request import SurfaceRequest
-from agenttool.catalog.surface_record import Making, record_of
+from agenttool.catalog.surface import SurfaceRequest
+from agenttool.catalog.surface_record import SurfaceDetails, build_surface_record
+from agenttool.catalog.visibility import VisibilityOptions, decide_visibility
 from agenttool.ports.surfacing import Role, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import JsonObject, SurfaceId, Timestamp, ToolSurface
@@ -30,7 +30,7 @@ def _measure(size: int) -> list[Figure]:
     catalog = Catalog()
     for tool in tools:
         catalog.add(catalog.prepare(tool))
-    catalog.roster()
+    catalog.snapshot()
     peer = statistics.median(seconds(lambda: _listed(tools)) for _ in range(ROUNDS))
     figures = {
         "most deferred": Situation(),
@@ -71,7 +71,7 @@ def _made(catalog: Catalog, situation: Situation) -> float:
     """Return the median of some rounds, each without a cached record."""
 
     def surface() -> ToolSurface:
-        catalog.roster().written.clear()
+        catalog.snapshot().last_listed.clear()
         return _surface(catalog, situation)
 
     return statistics.median(seconds(surface) for _ in range(ROUNDS))
@@ -84,15 +84,15 @@ def _changed(catalog: Catalog, tool: DeclaredTool) -> ToolSurface:
 
 def _surface(catalog: Catalog, situation: Situation) -> ToolSurface:
     policy = SurfacePolicy()
-    fates = decide_fates(catalog.roster(), situation, Wish(policy=policy))
-    making = Making(
+    visibility = decide_visibility(catalog.snapshot(), situation, VisibilityOptions(policy=policy))
+    details = SurfaceDetails(
         surface_id=SurfaceId("srf_1"),
         created_at=Timestamp("2026-05-08T00:00:00Z"),
         request=SurfaceRequest(),
         situation=situation,
         policy=policy,
     )
-    return record_of(fates, making)
+    return build_surface_record(visibility, details)
 
 
 def _listed(tools: list[DeclaredTool]) -> object:

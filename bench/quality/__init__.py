@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from math import log2
 from typing import cast
 
-from agenttool.adapters.embedding.meanings import Meanings
+from agenttool.adapters.embedding.embedding_index import EmbeddingIndex
 from agenttool.adapters.embedding.model import open_model
 from agenttool.catalog.catalog import Catalog
-from agenttool.catalog.search.index import Index
+from agenttool.catalog.search.index import ToolIndex
 from agenttool.records import JsonObject, ToolId, replace
 from agenttool.testing.fakes import scripted_tool
 from bench.figure import Absent, Figure, compare
@@ -68,7 +68,7 @@ def _with_models(
         except Missing as error:
             yield Absent(name=f"nDCG@10, {title}", peer_name="ours, by words", reason=str(error))
             continue
-        meanings = Meanings(open_model(folder), folder)
+        meanings = EmbeddingIndex(open_model(folder), folder)
         found = _ours(tools, requests, meanings)
         meanings.close()
         for measured, mean in (("nDCG@10", gain), ("recall@5", recall)):
@@ -93,8 +93,8 @@ def recall(rankings: Rankings, requests: Sequence[Request]) -> float:
     )
 
 
-def _ours(tools: Sequence[Tool], requests: Sequence[Request], meanings: Meanings | None = None) -> Rankings:
-    index, places = Index(meanings), dict[ToolId, int]()
+def _ours(tools: Sequence[Tool], requests: Sequence[Request], meanings: EmbeddingIndex | None = None) -> Rankings:
+    index, places = ToolIndex(meanings), dict[ToolId, int]()
     for place, tool in enumerate(tools):
         schema: JsonObject = {"type": "object", "properties": {each: {} for each in tool.parameters}}
         declared = scripted_tool(tool.name, namespace=tool.namespace, schema=schema)
@@ -105,11 +105,11 @@ def _ours(tools: Sequence[Tool], requests: Sequence[Request], meanings: Meanings
     while index.catch_up(1000):
         pass
     if meanings is not None:
-        meanings.settle(LONGEST_S)
-    heard = [index.listen(asked.query) for asked in requests]
+        meanings.wait(LONGEST_S)
+    encoded = [index.encode_query(asked.query) for asked in requests]
     return [
-        [places[each.tool_id] for each in index.find(asked.query, places, SHOWN, heard=sentences)]
-        for asked, sentences in zip(requests, heard, strict=True)
+        [places[each.tool_id] for each in index.find(asked.query, places, SHOWN, encoded=sentences)]
+        for asked, sentences in zip(requests, encoded, strict=True)
     ]
 
 

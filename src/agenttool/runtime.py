@@ -10,7 +10,7 @@ from typing import Self, cast
 from weakref import WeakSet
 
 from agenttool.catalog.catalog import Catalog
-from agenttool.catalog.search.index import Index
+from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.surface import Surface
 from agenttool.codec import read, write
 from agenttool.codec.moments import timestamp
@@ -21,7 +21,7 @@ from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.asked import all_are
 from agenttool.pipeline.batch import BatchItem, make_batch
-from agenttool.pipeline.built_in import refuse_our_names
+from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.detached import Detached
 from agenttool.pipeline.held import Held
@@ -34,8 +34,7 @@ from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
 from agenttool.pipeline.retention import LetGo, retain
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
-from agenttool.pipeline.surfaced import Surfaced
-from agenttool.pipeline.surfacing import Shop, Surfacing
+from agenttool.pipeline.surfaces import AgentSurfaces, SurfaceApi, ToolServices
 from agenttool.pipeline.tool import Tool
 from agenttool.pipeline.world import World, make_core
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
@@ -66,7 +65,7 @@ __all__ = ["Runtime", "World"]
 _DEFAULT_POLICY = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
 
 
-class Runtime(Surfaced, Detached, Ledger):
+class Runtime(SurfaceApi, Detached, Ledger):
     """Governed tool calls. Belongs to one event loop; every call gives a result, never an exception."""
 
     def __init__(  # noqa: PLR0913 -- the parts of a runtime
@@ -91,9 +90,9 @@ class Runtime(Surfaced, Detached, Ledger):
         self._core.run_nested = run_nested
         self._core.default_timeout_s = default_timeout_s
         self._catalog = Catalog()
-        self._index = Index(world.meaning)
-        shop = Shop(self._catalog, self._index, surface_policy or SurfacePolicy(), self._declare)
-        self._surfacing = Surfacing(self._core, shop, circumstances or Circumstances())
+        self._index = ToolIndex(world.semantic_index)
+        services = ToolServices(self._catalog, self._index, surface_policy or SurfacePolicy(), self._declare)
+        self._surfacing = AgentSurfaces(self._core, services, circumstances or Circumstances())
         self._surfaces = self._surfacing.surfaces
         self._children: WeakSet[Runtime] = WeakSet()
         self._end_world = world.close
@@ -159,7 +158,7 @@ class Runtime(Surfaced, Detached, Ledger):
         self._children.add(child)
         return child
 
-    def _bind(self, surfacing: Surfacing) -> None:
+    def _bind(self, surfacing: AgentSurfaces) -> None:
         """Become the runtime of a sub-agent, which has no surface but the one it was given and those it makes."""
         self._core, self._surfacing, self._surfaces = surfacing.core, surfacing, surfacing.surfaces
         self._children = WeakSet()
@@ -181,7 +180,7 @@ class Runtime(Surfaced, Detached, Ledger):
         self._refuse_if_closed()
         if self._core.parent is not None:
             raise ConfigError("a sub-agent has the tools that it was given; declare this one with whoever made it")
-        refuse_our_names(tool)
+        reject_builtin_names(tool)
         self._declare(tool)
 
     def retire(self, name: str) -> None:
@@ -320,7 +319,7 @@ class Runtime(Surfaced, Detached, Ledger):
         if held.surface_id is None:
             return None
         reach = None if held.only is None else frozenset(held.only)
-        return self._surfacing.as_before(held.surface_id, reach)
+        return self._surfacing.restored(held.surface_id, reach)
 
     def _under_way(self) -> tuple[Call, ...]:
         """Give the calls of this agent and of those that it started."""

@@ -19,8 +19,7 @@ from typing import TypedDict, TypeVar, Unpack
 from agenttool.assemble import Runtime, Tool
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
-from agenttool.pipeline.asked_surface import SurfaceContext
-from agenttool.pipeline.changes import Changes
+from agenttool.pipeline.surface_options import Changes, SurfaceContext
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.rules import Rule
 from agenttool.ports.calls import ToolCall

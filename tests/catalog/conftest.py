@@ -1,13 +1,12 @@
-"""What the tests of the catalog share: a surface made of tools in a situation."""
+"""A fixture that creates a surface of tools in a situation."""
 
 import pytest
 
 from agenttool.catalog.catalog import Catalog
-from agenttool.catalog.fates import Wish, decide_fates
 from agenttool.catalog.filters import Situation
-from agenttool.catalog.request import SurfaceRequest
-from agenttool.catalog.surface import Surface
-from agenttool.catalog.surface_record import Making, record_of
+from agenttool.catalog.surface import Surface, SurfaceRequest
+from agenttool.catalog.surface_record import SurfaceDetails, build_surface_record
+from agenttool.catalog.visibility import VisibilityOptions, decide_visibility
 from agenttool.codec import to_json
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.schema.compile import compile_schema
@@ -16,7 +15,7 @@ from agenttool.schema.record_schemas import schema_of
 
 @pytest.fixture(scope="session")
 def surface():
-    """Make a surface of tools; `circumstances` are given by name, like all else that a situation has."""
+    """Return a function that creates a surface; keyword arguments are fields of the situation."""
 
     def surface(*tools, loaded=frozenset(), policy=None, finder=None, circumstances=None, **situation):
         catalog = Catalog()
@@ -24,14 +23,14 @@ def surface():
             catalog.declare(tool)
         here = Situation(circumstances=Circumstances(**(circumstances or {})), **situation)
         policy = policy or SurfacePolicy()
-        wish = Wish(loaded=frozenset(loaded), policy=policy, finder=finder)
-        fates = decide_fates(catalog.roster(), here, wish)
+        options = VisibilityOptions(loaded=frozenset(loaded), policy=policy, finder=finder)
+        visibility = decide_visibility(catalog.snapshot(), here, options)
         request = SurfaceRequest()
-        making = Making(
+        details = SurfaceDetails(
             surface_id="srf_1", created_at="2026-05-08T00:00:00Z", request=request, situation=here, policy=policy
         )
-        record = record_of(fates, making)
+        record = build_surface_record(visibility, details)
         assert compile_schema(schema_of("tool_surface")).misfits(to_json(record)) == []
-        return Surface(record=record, fates=fates, request=request, situation=here, loaded=wish.loaded)
+        return Surface(record=record, visibility=visibility, request=request, situation=here, loaded=options.loaded)
 
     return surface

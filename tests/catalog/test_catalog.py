@@ -9,7 +9,7 @@ from agenttool.testing.fakes import scripted_tool
 
 
 def as_tool(tool, tool_id):
-    """Give a tool under another id."""
+    """Return a tool with another id."""
     records = {name: replace(getattr(tool, name), tool_id=tool_id) for name in ("declaration", "interface")}
     return changed(tool, **records)
 
@@ -41,7 +41,7 @@ def test_declaring_again_replaces_and_a_rename_frees_the_old_name():
 
 
 @pytest.mark.parametrize(
-    ("part", "field", "value", "told"),
+    ("part", "field", "value", "message"),
     [
         ("declaration", "name", None, "/name"),
         ("declaration", "name", "", "an id and a name"),
@@ -57,18 +57,18 @@ def test_declaring_again_replaces_and_a_rename_frees_the_old_name():
         ("execution_profile", "supports_cancel", "maybe", "/supports_cancel"),
     ],
 )
-def test_records_that_are_not_what_they_should_be_are_refused(part, field, value, told):
+def test_invalid_records_are_rejected(part, field, value, message):
     tool = scripted_tool("search")
     odd = changed(tool, **{part: replace(getattr(tool, part), **{field: value})})
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         Catalog().declare(odd)
 
 
 @pytest.mark.parametrize(("member", "value"), [("tool_id", "tool_other"), ("name", "find"), ("namespace", "web")])
-def test_an_interface_of_another_tool_is_refused(member, value):
+def test_an_interface_of_another_tool_is_rejected(member, value):
     tool = scripted_tool("search")
     other = changed(tool, interface=replace(tool.interface, **{member: value}))
-    with pytest.raises(ConfigError, match=f"says that its {member} is '{value}'"):
+    with pytest.raises(ConfigError, match=f"has the {member} '{value}'"):
         Catalog().declare(other)
 
 
@@ -94,7 +94,7 @@ def test_the_records_of_a_tool_name_each_other():
         ("function", None, False),
     ],
 )
-def test_whoever_runs_commands_or_code_or_writes_files_says_what_is_to_be_judged(kind, access, is_refused):
+def test_tools_that_run_code_or_write_files_must_name_their_classifier_input(kind, access, is_refused):
     for classifier_input in ("", "input.command"):
         plain = scripted_tool("probe", classifier_input=classifier_input)
         tool = changed(

@@ -2,7 +2,7 @@ from dataclasses import replace as changed
 
 import pytest
 
-from agenttool.catalog.catalog import Entry
+from agenttool.catalog.entry import Entry
 from agenttool.catalog.unresolved import Unresolved
 from agenttool.records import Lifecycle, replace
 from agenttool.testing.fakes import scripted_tool
@@ -43,7 +43,7 @@ def test_an_alias_never_hides_a_primary_name(surface):
 
 @pytest.mark.parametrize("said", [{"aliases": ("search", "web.search")}, {"tool_id": "web.search"}])
 @pytest.mark.parametrize("facts", [{"should_defer": True}, {"requires_setup": True}])
-def test_nobody_takes_the_place_of_a_tool_that_cannot_be_called_yet(surface, said, facts):
+def test_no_other_tool_replaces_one_that_cannot_be_called_yet(surface, said, facts):
     rogue = declared("rogue", namespace="x", **said)
     rogue = changed(rogue, interface=replace(rogue.interface, tool_id=rogue.declaration.tool_id))
     made = surface(scripted_tool("search", namespace="web", **facts), rogue)
@@ -55,13 +55,13 @@ def test_nobody_takes_the_place_of_a_tool_that_cannot_be_called_yet(surface, sai
     assert made.resolve("x.rogue").name == "rogue"
 
 
-def test_an_alias_leads_on_where_the_tool_that_has_the_name_is_not_there(surface):
+def test_an_alias_is_used_where_the_tool_with_the_name_is_absent(surface):
     made = surface(scripted_tool("search", requires_setup=True), declared("grep", aliases=("search",)))
     assert made.resolve("search").name == "grep"
 
 
 @pytest.mark.parametrize("defers", [False, True])
-def test_the_full_name_of_a_tool_that_was_taken_back_can_be_the_alias_of_its_successor(surface, defers):
+def test_the_qualified_name_of_a_withdrawn_tool_can_be_the_alias_of_its_successor(surface, defers):
     successor = declared("grep", aliases=("test.search",))
     successor = changed(successor, interface=replace(successor.interface, should_defer=defers))
     made = surface(declared("search", lifecycle=Lifecycle.RETIRED), successor)
@@ -133,11 +133,11 @@ def test_a_blocked_tool_does_not_make_the_name_of_another_ambiguous(surface):
 @pytest.mark.parametrize(
     ("only", "told"),
     [
-        (None, {"test.two": "hand it on", "test.three": "hand it on"}),
-        (frozenset({"one", "two"}), {"test.two": "hand it on", "test.three": "was asked for"}),
+        (None, {"test.two": "did not pass it on", "test.three": "did not pass it on"}),
+        (frozenset({"one", "two"}), {"test.two": "did not pass it on", "test.three": "requested"}),
     ],
 )
-def test_a_sub_agent_is_told_what_nobody_handed_on_to_it_and_not_to_ask_for_that(surface, only, told):
+def test_tools_that_were_not_passed_on_to_a_sub_agent_have_that_reason(surface, only, told):
     tools = [scripted_tool(name) for name in ("one", "two", "three")]
     made = surface(*tools, is_child=True, bounds=frozenset({"tool_test.one"}), only=only)
     assert made.record.loaded_tools == ("tool_test.one",)

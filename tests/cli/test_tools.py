@@ -73,10 +73,10 @@ def test_no_match_sets_the_exit_status(command, query):
             "wash_dishes",
             "kitchen.wash_dishes is deferred, because its declaration asks for that; a model finds it by search",
         ),
-        ("poison_guests", "no model is shown it (role_not_allowed); nothing would change that"),
+        ("poison_guests", "models do not see it (role_not_allowed); nothing would change that"),
         (
             "office.open_safe",
-            "safe_key, which is not there (credential_missing); to change that: provide the credential",
+            "safe_key, which is missing (credential_missing); to change that: provide the credential",
         ),
         ("light_candle", "office.light_candle is not shown: it is deprecated"),
     ],
@@ -104,7 +104,7 @@ def test_a_misspelled_name_gets_a_suggestion(command, name):
 def test_a_model_that_is_not_there_is_refused_in_one_line(command):
     done = command("search", "bread", "--from", "house", "--model", "nowhere")
     assert done.returncode == 2
-    assert done.stderr.strip().startswith("there is no folder 'nowhere' with a model for search")
+    assert done.stderr.strip().startswith("there is no folder 'nowhere' with a search model")
 
 
 def test_a_deferred_tool_can_be_called_by_name(command):
@@ -170,7 +170,7 @@ def inside(tmp_path, monkeypatch):
         ("raw", [], "setup_required", "finish its setup"),
         ("seeing", ["--as", "model=parallel_calls"], "model_unsupported", "use a model that supports media:image"),
         ("agent", ["--as", "sub-agent"], "recursive_tool_forbidden", "let the agent above call it"),
-        ("plain", ["--as", "role=files.*,bank.*"], "role_not_allowed", "let somebody in another role use it"),
+        ("plain", ["--as", "role=files.*,bank.*"], "role_not_allowed", "use another role"),
         ("gated", [], "feature_disabled", "open the gate beta"),
         ("later", [], "deferred_until_discovered", "call tool_search with select:test.later"),
         ("retired", [], "feature_disabled", None),

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agenttool import AgentToolError, ConfigError, Runtime, ToolCall, ToolFailure, sync, tool
-from agenttool.catalog.surfaces import KEEP
+from agenttool.catalog.surface_store import MAX_SURFACES
 from agenttool.hooks.definition import Hook
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, HookEvent, RuleSource, replace
@@ -32,7 +32,7 @@ async def test_a_surface_of_another_runtime_or_of_nobody_leads_nowhere(sound):
             result = await ours.call("add", {"a": 1}, surface=surface)
             assert result.error.error_class == "unknown_tool"
             assert "surface(...)" in result.error.message
-            assert ("another runtime made it" in result.error.message) is (surface is not None)
+            assert ("it is from another runtime" in result.error.message) is (surface is not None)
             assert (await ours.invocation(result.invocation_id)).surface_id is None, "nobody could look it up"
         await sound(ours)
 
@@ -230,12 +230,12 @@ async def test_a_schema_with_a_huge_number_spoils_no_export(sound):
 async def test_of_very_many_surfaces_the_oldest_are_put_away_and_made_again_when_they_are_used(sound):
     async with Runtime.open(tools=[add]) as runtime:
         lasting, oldest = await runtime.surface("session"), await runtime.surface()
-        for _ in range(KEEP):
+        for _ in range(MAX_SURFACES):
             latest = await runtime.surface()
-        assert len(runtime._surfaces.by_id) == KEEP
+        assert len(runtime._surfaces.by_id) == MAX_SURFACES
         results = [await runtime.call("add", {"a": 1}, surface=each) for each in (lasting, oldest, latest)]
         made_on = [(await runtime.invocation(result.invocation_id)).surface_id for result in results]
-        assert len(runtime._surfaces.by_id) == KEEP
+        assert len(runtime._surfaces.by_id) == MAX_SURFACES
         await sound(runtime)
     assert [result.is_error for result in results] == [False, False, False]
     assert made_on == [lasting.surface_id, oldest.surface_id, latest.surface_id]
@@ -245,7 +245,7 @@ async def test_a_surface_that_no_runtime_here_has_made_says_what_to_do_next():
     async with Runtime.open(tools=[add]) as runtime, Runtime.open(tools=[add]) as other:
         result = await runtime.call("add", {"a": 1}, surface=await other.surface())
     assert result.error.error_code == "unknown_surface"
-    assert "make a new one" in result.error.message
+    assert "create a new one" in result.error.message
 
 
 async def test_a_surface_that_a_call_is_using_is_not_forgotten(asked):
@@ -253,7 +253,7 @@ async def test_a_surface_that_a_call_is_using_is_not_forgotten(asked):
         used = await runtime.surface()
         waiting = asyncio.ensure_future(runtime.call("pay", {}, surface=used))
         (question,) = await asked(runtime)
-        for _ in range(KEEP):
+        for _ in range(MAX_SURFACES):
             await runtime.surface()
         assert not (await runtime.call("add", {"a": 1}, surface=used)).is_error
         await runtime.decide(question.approval_id, "allow")

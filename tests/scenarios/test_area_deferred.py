@@ -232,7 +232,7 @@ async def test_a_tool_of_somebody_elses_with_the_name_of_ours_hides_neither(allo
 )
 async def test_nobody_else_can_declare_a_tool_under_a_full_name_or_an_id_of_ours(declaration, changed):
     taken = changed(scripted_tool("mine"), declaration=declaration)
-    with pytest.raises(ConfigError, match=r"are the runtime's own; give the tool another namespace and id"):
+    with pytest.raises(ConfigError, match=r"are reserved for the runtime; give the tool another namespace and id"):
         async with Runtime.open(tools=[taken]):
             pass
     async with Runtime.open(tools=[scripted_tool("look")]) as rt:

@@ -221,7 +221,7 @@ async def test_a_deprecated_tool_is_told_of_apart_because_it_still_answers(chang
 @pytest.mark.parametrize(
     ("context", "told"),
     [
-        ({"role": "reader"}, "make one with Role"),
+        ({"role": "reader"}, "create one with Role"),
         ({"model": "gpt"}, "must be ModelCapabilities"),
         ({"tool_choice": 7}, "tool_choice must be text"),
         ({"refs": "session:1"}, "refs must be a list"),

@@ -93,7 +93,7 @@ async def test_closing_a_child_stops_what_it_started_and_nothing_else(allow, beg
 async def test_a_child_needs_a_surface_of_its_parent():
     async with Runtime.open(tools=[look]) as one, Runtime.open(tools=[look]) as other:
         surface = await other.surface()
-        with pytest.raises(ConfigError, match="made here"):
+        with pytest.raises(ConfigError, match="needs a surface of this runtime"):
             one.child(surface)
 
 

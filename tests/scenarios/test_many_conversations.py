@@ -3,7 +3,7 @@
 import pytest
 
 from agenttool import Circumstances, ConfigError, Runtime
-from agenttool.catalog.surfaces import KEEP
+from agenttool.catalog.surface_store import MAX_SURFACES
 from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.replies import Asked, reply
 
@@ -12,7 +12,7 @@ KEY = Circumstances(credentials=frozenset({"vault:key"}))
 
 async def push_out(rt):
     """Begin as many other conversations as it takes for the first to be put away."""
-    for _ in range(KEEP + 1):
+    for _ in range(MAX_SURFACES + 1):
         await rt.surface("session")
 
 
@@ -58,7 +58,7 @@ async def test_what_came_since_it_was_put_away_is_on_the_current_surface_and_not
         ran = [await rt.call(name, {}, surface=current) for name in ("keyed", "new")]
     assert [(error(each), each.error.error_code) for each in refused] == [("blocked_tool", "later_surface")] * 2
     assert [each.status for each in ran] == ["succeeded"] * 2
-    assert current.surface_reason == "something changed while it was put away"
+    assert current.surface_reason == "the situation changed while it was archived"
 
 
 async def test_what_went_since_it_was_put_away_is_gone_there_too(allow, error):

@@ -108,7 +108,9 @@ async def test_a_name_that_two_tools_share_selects_both_and_loads_neither():
     async with Runtime.open(tools=TOOLS) as rt:
         surface = await rt.surface()
         found = await rt.search("select:create_issue", surface=surface)
-        with pytest.raises(ConfigError, match=r"2 tools answer to 'create_issue'; load one of 'backlog\.create_issue'"):
+        with pytest.raises(
+            ConfigError, match=r"2 tools have the name 'create_issue'; load one of 'backlog\.create_issue'"
+        ):
             await rt.load(surface, ["create_issue"])
     assert sorted(names(found)) == ["backlog.create_issue", "tracker.create_issue"]
 
@@ -215,9 +217,9 @@ async def test_what_is_no_surface_query_limit_or_list_of_names_is_refused():
             await rt.search("zebra", surface=foreign)
         with pytest.raises(ConfigError, match="without a surface"):
             await rt.load(None, ["zebra"])
-        with pytest.raises(ConfigError, match="a query is text"):
+        with pytest.raises(ConfigError, match="a query must be a string"):
             await rt.search(7, surface=surface)
-        with pytest.raises(ConfigError, match="limit must be a whole number"):
+        with pytest.raises(ConfigError, match="limit must be a positive integer"):
             await rt.search("zebra", surface=surface, limit=0)
         with pytest.raises(ConfigError, match="names must be a list"):
             await rt.load(surface, "zebra")

@@ -29,7 +29,7 @@ from agenttool.policy.rules import Rule, RuleBook
 from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
 from agenttool.ports.limits import RateLimit
-from agenttool.ports.meaning import Meaning
+from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.source import Host
 from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
@@ -131,7 +131,7 @@ class Runtime(_Runtime):
         chosen = [declared(each) for each in listed("tools", tools)]
         standing = with_commands(all_of("hooks", hooks, Hook), settings)
         place, folder = place_of(settings, store, payloads)
-        meaning = _meaning_of(search_model or settings.search_model)
+        semantic_index = _semantic_index(search_model or settings.search_model)
         kept = open_place(place, STEPS, folder)
         world = World(
             clock=SystemClock(),
@@ -140,11 +140,11 @@ class Runtime(_Runtime):
             payloads=kept.payloads,
             open_calls=kept.open_calls,
             shelf=kept.shelf,
-            close=_closing(kept.close, meaning),
+            close=_closing(kept.close, semantic_index),
             random=random,
             lease_s=lease_s,
             thread=thread or "thr_" + UniqueIds().unique(),
-            meaning=meaning,
+            semantic_index=semantic_index,
         )
         made = cls(
             world,
@@ -228,7 +228,7 @@ class Runtime(_Runtime):
         """Show the tools there are by now, and let calls of theirs come to their ends that waited for them."""
         # A server that is awaited has no tools yet: what is there under its name is somebody else's, and need not wait.
         others = {entry.tool.declaration.namespace for entry in self._catalog}
-        await self._surfacing.hear(
+        await self._surfacing.set_provider_states(
             {name: ProviderState.READY if name in others else state for name, state in providers.items()}
         )
         if self._keeper is not None and self._core.is_awake:
@@ -279,20 +279,20 @@ class Runtime(_Runtime):
         return ModelTools(self, chosen, provider, options)
 
 
-def _closing(close: Closing | None, meaning: Meaning | None) -> Closing:
+def _closing(close: Closing | None, semantic_index: SemanticIndex | None) -> Closing:
     """End what works in the background together with the store."""
 
     async def both() -> None:
-        if meaning is not None:
-            meaning.close()
+        if semantic_index is not None:
+            semantic_index.close()
         if close is not None:
             await close()
 
     return both
 
 
-def _meaning_of(model: str | Path | None) -> Meaning | None:
-    """Load the model that search is to look at meanings with, if there is to be one.
+def _semantic_index(model: str | Path | None) -> SemanticIndex | None:
+    """Load the embedding model that search uses, if one is configured.
 
     Raises:
         ConfigError: it cannot be used, or the optional extra is not installed.
@@ -302,6 +302,6 @@ def _meaning_of(model: str | Path | None) -> Meaning | None:
     from agenttool.adapters.embedding.model import open_model  # noqa: PLC0415 -- only who wants it pays for it
 
     opened = open_model(Path(model))
-    from agenttool.adapters.embedding.meanings import Meanings  # noqa: PLC0415 -- needs the extra, which is there now
+    from agenttool.adapters.embedding.embedding_index import EmbeddingIndex  # noqa: PLC0415 -- needs the extra, which is there now
 
-    return Meanings(opened, Path(model))
+    return EmbeddingIndex(opened, Path(model))

@@ -1,1 +1,1 @@
-"""What exists, and who may see it."""
+"""The declared tools, and which of them a surface shows."""

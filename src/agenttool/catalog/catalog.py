@@ -1,31 +1,45 @@
-"""Everything that was declared, by id and by name; nothing wins silently."""
+"""All declared tools, by id and by name."""
 
+import dataclasses
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from agenttool.catalog.complete import Told, completed
 from agenttool.catalog.entry import Entry
-from agenttool.catalog.register import Register
-from agenttool.catalog.roster import Roster
+from agenttool.catalog.snapshot import CatalogSnapshot, SnapshotBuilder
 from agenttool.codec import read, write
 from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.tool import DeclaredTool
-from agenttool.records import Record, ToolId
+from agenttool.records import (
+    UNSET,
+    AccessKind,
+    ExecutionProfile,
+    InputContract,
+    PermissionProfile,
+    Record,
+    ToolDeclaration,
+    ToolId,
+    ToolInterface,
+    ToolKind,
+    replace,
+)
 
 _R = TypeVar("_R", bound=Record)
 
+_ALWAYS_CLASSIFIED = (ToolKind.SHELL_COMMAND, ToolKind.CODE_EXECUTION)
+_CLASSIFIED_IF_WRITING = (ToolKind.FILE_OPERATION,)
+
 
 class Catalog:
-    """The tools of a runtime. Two sources may use the same bare name; a qualified name has one owner."""
+    """The tools of a runtime. Namespaces may share a bare name; a qualified name has one owner."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start with no tools."""
         self._entries: dict[ToolId, Entry] = {}
         self._owners: dict[str, ToolId] = {}
-        self._register = Register()
+        self._snapshots = SnapshotBuilder()
 
     def __iter__(self) -> Iterator[Entry]:
-        """Go through the tools in the order they were declared."""
+        """Iterate over the tools in the order of their declaration."""
         return iter(self._entries.values())
 
     def __len__(self) -> int:
@@ -33,25 +47,25 @@ class Catalog:
         return len(self._entries)
 
     def find(self, tool_id: ToolId) -> Entry | None:
-        """Find a tool by its id, retired ones included."""
+        """Return the tool with an id, also if it is retired."""
         return self._entries.get(tool_id)
 
     def owner(self, qualified_name: str) -> Entry | None:
-        """Find a tool by the name that no other has."""
+        """Return the tool with a qualified name."""
         tool_id = self._owners.get(qualified_name)
         return None if tool_id is None else self._entries[tool_id]
 
     def is_withdrawn(self, tool_id: ToolId) -> bool:
-        """Tell whether a tool that was declared is one that nobody may call."""
-        return self._register.is_withdrawn(tool_id)
+        """Return whether a declared tool is retired, disabled or a draft, so that no surface offers it."""
+        return self._snapshots.is_withdrawn(tool_id)
 
     def prepare(self, tool: DeclaredTool) -> Entry:
-        """Make the entry of a tool, without adding it yet.
+        """Validate a tool and return its entry, without adding it.
 
         Raises:
-            ConfigError: its records are not what they should be, or another tool already has this namespace and name.
+            ConfigError: a record is invalid, records contradict each other, or another tool has the qualified name.
         """
-        entry = Entry(tool=completed(tool, _whole(tool)))
+        entry = Entry(tool=_complete(tool, _validated(tool)))
         owner = self._owners.get(entry.qualified_name)
         if owner not in (None, entry.tool_id):
             raise ConfigError(
@@ -61,51 +75,122 @@ class Catalog:
         return entry
 
     def declare(self, tool: DeclaredTool) -> Entry:
-        """Add a tool, or replace the one with the same id.
+        """Validate and add a tool, or replace the one with the same id.
 
         Raises:
-            ConfigError: another tool already has this namespace and name.
+            ConfigError: as `prepare`.
         """
         return self.add(self.prepare(tool))
 
     def add(self, entry: Entry) -> Entry:
-        """Add an entry that was prepared; it replaces the one with the same id."""
+        """Add a prepared entry; it replaces the one with the same id."""
         before = self._entries.get(entry.tool_id)
         if before is not None:
             del self._owners[before.qualified_name]
         self._owners[entry.qualified_name] = entry.tool_id
         self._entries[entry.tool_id] = entry
-        self._register.put(entry)
+        self._snapshots.put(entry)
         return entry
 
-    def roster(self) -> Roster:
-        """Give all tools as they are now, for surfaces."""
-        return self._register.roster()
+    def snapshot(self) -> CatalogSnapshot:
+        """Return an immutable view of all current tools."""
+        return self._snapshots.snapshot()
 
 
-def _whole(tool: DeclaredTool) -> Told:
-    """Hold the records of a tool to their own shapes: a person, or an adapter of others, may have put anything there.
+class _ToolRecords(NamedTuple):
+    declaration: ToolDeclaration
+    interface: ToolInterface
+    execution_profile: ExecutionProfile
+    permission_profile: PermissionProfile
 
-    What counts is what a reader of the records would read: a tool whose lifecycle is the text `"retired"` is retired,
-    and nobody can change a schema in it any more.
+
+def _validated(tool: DeclaredTool) -> _ToolRecords:
+    """Encode and decode the records of a tool, so that every value has the type of its field.
+
+    The copy also protects the schemas from later changes by the caller.
 
     Raises:
-        ConfigError: a value is of another kind than its field; says which and where.
+        ConfigError: a value has the wrong type.
     """
     name = tool.declaration.name
-    declaration = _as_read(tool.declaration, name)
+    declaration = _decoded(tool.declaration, name)
     if not declaration.tool_id or not name:
         raise ConfigError(f"a tool needs an id and a name, got {declaration.tool_id!r} and {name!r}; add it")
-    return Told(
+    return _ToolRecords(
         declaration=declaration,
-        interface=_as_read(tool.interface, name),
-        execution_profile=_as_read(tool.execution_profile, name),
-        permission_profile=_as_read(tool.permission_profile, name),
+        interface=_decoded(tool.interface, name),
+        execution_profile=_decoded(tool.execution_profile, name),
+        permission_profile=_decoded(tool.permission_profile, name),
     )
 
 
-def _as_read(record: _R, name: str) -> _R:
+def _decoded(record: _R, name: str) -> _R:
     try:
         return read(write(record), type(record))
     except (RecordError, TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"the {type(record).__name__} of {name!r} cannot be used: {error}") from error
+        raise ConfigError(f"the {type(record).__name__} of {name!r} is invalid: {error}") from error
+
+
+def _complete(tool: DeclaredTool, records: _ToolRecords) -> DeclaredTool:
+    """Return a tool with these records, in which each repeats what follows from the others.
+
+    Raises:
+        ConfigError: they contradict each other, or `classifier_input` is missing where it is required.
+    """
+    declaration, interface, execution, permission = records
+    _require_same_identity(declaration, interface)
+    _require_classifier_input(records)
+    return dataclasses.replace(
+        tool,
+        declaration=replace(
+            declaration,
+            input_contract=_contract(declaration, interface),
+            interface_ref=declaration.interface_ref or interface.interface_id,
+            execution_profile_ref=declaration.execution_profile_ref or execution.execution_profile_id,
+            permission_profile_ref=declaration.permission_profile_ref or permission.permission_profile_id,
+        ),
+        interface=replace(
+            interface,
+            name=declaration.name,
+            aliases=declaration.aliases,
+            namespace=declaration.namespace,
+            user_facing_name=interface.user_facing_name or declaration.title,
+        ),
+        execution_profile=execution,
+        permission_profile=permission,
+    )
+
+
+def _contract(declaration: ToolDeclaration, interface: ToolInterface) -> InputContract | None:
+    """Return the input contract, with the schema of the interface if it has none (AT-DECL-21)."""
+    contract = declaration.input_contract or InputContract()
+    if interface.model_input_schema is None or contract.model_input_schema is not None:
+        return declaration.input_contract
+    runtime = contract.runtime_input_schema
+    return replace(
+        contract,
+        model_input_schema=interface.model_input_schema,
+        runtime_input_schema=interface.runtime_input_schema if runtime is None else runtime,
+    )
+
+
+def _require_same_identity(declaration: ToolDeclaration, interface: ToolInterface) -> None:
+    for member in ("tool_id", "name", "namespace"):
+        declared, other = getattr(declaration, member), getattr(interface, member)
+        if other is not None and other != declared:
+            raise ConfigError(
+                f"the interface of {declaration.name!r} has the {member} {other!r}, and its declaration "
+                f"{declared!r}; correct one of them"
+            )
+
+
+def _require_classifier_input(records: _ToolRecords) -> None:
+    """Require tools that run commands or code, or write files, to name the input to classify (AT-IFACE-25)."""
+    kind = records.declaration.tool_kind
+    writes = AccessKind.FILE_WRITE in (records.permission_profile.access_kinds or ())
+    is_classified = kind in _ALWAYS_CLASSIFIED or (writes and kind in _CLASSIFIED_IF_WRITING)
+    if is_classified and records.interface.classifier_input in (UNSET, None, ""):
+        raise ConfigError(
+            f"{records.declaration.name!r} is a {kind} and does not name the input that policies classify; "
+            "give its interface a classifier_input, such as 'input.command', or 'input' for all of it"
+        )

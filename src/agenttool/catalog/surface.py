@@ -1,75 +1,94 @@
-"""A surface as the runtime uses it: from a name to the tool that it means there, or to the reason why there is none."""
+"""A surface as the runtime uses it: resolves a name to a tool, or to the reason why there is none."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 from types import MappingProxyType
 
-from agenttool.catalog.entry import Entry
-from agenttool.catalog.fates import CALLABLE, DEFERRED, LOADABLE, SHOWN, Fate, Fates
+from agenttool.catalog.entry import TOOL_SEARCH, Entry, qualified_builtin
 from agenttool.catalog.filters import Situation, first_absence
-from agenttool.catalog.request import SurfaceRequest
-from agenttool.catalog.roster import Roster
-from agenttool.catalog.spoken import FINDER, qualified, spoken
+from agenttool.catalog.snapshot import CatalogSnapshot
 from agenttool.catalog.unresolved import (
     Unresolved,
     ambiguous,
     blocked,
-    came_later,
     not_loaded,
+    on_newer_surface,
     pending,
     unavailable,
     undiscovered,
     unknown,
 )
-from agenttool.ports.surfacing import ProviderState
-from agenttool.records import ToolId, ToolSurface
+from agenttool.catalog.visibility import CALLABLE, DEFERRED, LOADABLE, SHOWN, Visibility, VisibilityMap
+from agenttool.ports.surfacing import ModelCapabilities, ProviderState, Role
+from agenttool.records import SurfaceScope, ToolId, ToolSurface
 
-_NO_OTHERS: Mapping[str, str] = MappingProxyType({})
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 _PRIMARY = 2
-"""The first two meanings of a name are those of a qualified and of a bare one; aliases and ids come after them."""
+"""Qualified and bare names are primary. Aliases and ids come after them."""
 
 
-class Members(Mapping[ToolId, Entry]):
-    """The tools of a surface that met certain fates."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurfaceRequest:
+    """What a surface was requested for. A later version of the surface uses the same request.
 
-    def __init__(self, fates: Fates, wanted: frozenset[Fate]) -> None:
-        """Take where to look, and for what."""
-        self._fates = fates
+    Attributes:
+        only: the names of the wanted tools; None for all.
+        model: the model that it is for; None for the model of the runtime.
+        tool_choice: `auto`, `none`, `required`, or the name of a tool.
+        refs: the runtime, session, task or sandbox that it is for.
+        reason: why it was created.
+    """
+
+    scope: SurfaceScope = SurfaceScope.TURN
+    only: frozenset[str] | None = None
+    role: Role | None = None
+    model: ModelCapabilities | None = None
+    tool_choice: str = "auto"
+    refs: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+class VisibleTools(Mapping[ToolId, Entry]):
+    """The tools of a surface that have one of the wanted visibilities."""
+
+    def __init__(self, visibility: VisibilityMap, wanted: frozenset[Visibility]) -> None:
+        """Create a view of a visibility map."""
+        self._visibility = visibility
         self._wanted = wanted
 
     def __contains__(self, tool_id: object) -> bool:
-        """Tell whether a tool is one of them."""
-        number = self._fates.roster.number(tool_id)  # pyright: ignore[reportArgumentType] -- a stranger is not found
-        return number is not None and self._fates.codes[number] in self._wanted
+        """Return whether a tool has a wanted visibility."""
+        number = self._visibility.snapshot.number(tool_id)  # pyright: ignore[reportArgumentType] -- other types are not found
+        return number is not None and self._visibility.codes[number] in self._wanted
 
     def __getitem__(self, tool_id: ToolId) -> Entry:
-        """Give a tool that is one of them."""
-        number = self._fates.roster.number(tool_id)
-        if number is None or self._fates.codes[number] not in self._wanted:
+        """Return a tool with a wanted visibility."""
+        number = self._visibility.snapshot.number(tool_id)
+        if number is None or self._visibility.codes[number] not in self._wanted:
             raise KeyError(tool_id)
-        return self._fates.roster.entries[number]
+        return self._visibility.snapshot.entries[number]
 
     def __iter__(self) -> Iterator[ToolId]:
-        """Go through their ids, in the order they were declared."""
-        return compress(self._fates.roster.names.ids, self._fates.mask(self._wanted))
+        """Iterate over the ids in the order of declaration."""
+        return compress(self._visibility.snapshot.names.ids, self._visibility.mask(self._wanted))
 
     def __len__(self) -> int:
-        """Count them."""
-        return self._fates.count(self._wanted)
+        """Count the tools."""
+        return self._visibility.count(self._wanted)
 
 
-class Entries(dict[str, "Entry | None"]):
-    """What names mean on a surface; each is worked out when it is first called, and remembered if it means a tool."""
+class ResolvedNames(dict[str, "Entry | None"]):
+    """Tools by the names that were called on a surface; a name is resolved once."""
 
     def __init__(self, surface: "Surface") -> None:
-        """Take the surface."""
+        """Start with no names."""
         super().__init__()
         self._surface = surface
 
     def __missing__(self, name: str) -> Entry | None:
-        """Work out what a name means."""
+        """Resolve a name; only names of callable tools are cached."""
         found = self._surface.resolve(name)
         if isinstance(found, Unresolved):
             return None
@@ -79,193 +98,193 @@ class Entries(dict[str, "Entry | None"]):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Surface:
-    """A surface as the runtime uses it. What it shows never changes; what may be called on it can only become less.
+    """A surface as the runtime uses it. What it shows never changes; what may be called can only become less.
 
     Attributes:
-        record: what everyone may read.
-        situation: what it was made in.
-        loaded: deferred tools that were asked for.
-        now: what holds now, if something about the world changed since.
-        newer: the surface that took its place.
-        extra: tools that can be called whatever the surface was asked for.
+        record: the public record.
+        situation: the situation that it was created in.
+        loaded: deferred tools that were loaded on request.
+        now: the current situation, if it changed since.
+        newer: the surface that replaced this one.
+        extra: tools, by name, that can be called in addition to the requested ones.
+        entries: the cache of resolved names, which calls look up first.
     """
 
     record: ToolSurface
-    fates: Fates
+    visibility: VisibilityMap
     request: SurfaceRequest
     situation: Situation
     loaded: frozenset[ToolId] = frozenset()
     now: Situation | None = None
     newer: "Surface | None" = None
     extra: dict[str, Entry] = field(default_factory=dict[str, Entry])
-    _left: Fates | None = field(init=False, default=None)
-    entries: Entries = field(init=False)
-    """For the path of a call, which looks here and nowhere else."""
+    _remaining: VisibilityMap | None = field(init=False, default=None)
+    entries: ResolvedNames = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin with no name worked out."""
-        self.entries = Entries(self)
+        """Start with no resolved names."""
+        self.entries = ResolvedNames(self)
 
     @property
-    def roster(self) -> Roster:
-        """What it was made from."""
-        return self.fates.roster
+    def snapshot(self) -> CatalogSnapshot:
+        """The snapshot of the catalog that it was created from."""
+        return self.visibility.snapshot
 
     @property
-    def shown(self) -> Members:
-        """The tools that a caller sees."""
-        return Members(self.fates, SHOWN)
+    def shown(self) -> VisibleTools:
+        """The tools that a model sees."""
+        return VisibleTools(self.visibility, SHOWN)
 
     @property
-    def loadable(self) -> Members:
-        """The tools that can be found, and loaded on a later surface."""
-        return Members(self.fates, LOADABLE)
+    def loadable(self) -> VisibleTools:
+        """The tools that can be found, and loaded on a newer surface."""
+        return VisibleTools(self.visibility, LOADABLE)
 
     @property
-    def callable(self) -> Members:
+    def callable(self) -> VisibleTools:
         """The tools that may be called."""
-        return Members(self.fates, CALLABLE)
+        return VisibleTools(self.visibility, CALLABLE)
 
     @property
     def reach(self) -> frozenset[ToolId] | None:
-        """Name what may be called, if it is for somebody who may not know of every tool; none if it is for anybody."""
+        """The ids of the callable tools, if the caller may not see every tool; else None."""
         if not self.situation.is_limited:
             return None
         return frozenset((*self.callable, *(each.tool_id for each in self.extra.values())))
 
     @property
     def pending_providers(self) -> tuple[str, ...]:
-        """Name the providers that are still connecting; where only some tools may be known, only those of such."""
+        """The providers that are connecting; a limited caller sees only those of its own deferred tools."""
         situation = self.now or self.situation
         states = situation.circumstances.providers.items()
         connecting = sorted(name for name, state in states if state is ProviderState.CONNECTING)
         if not situation.is_limited:
             return tuple(connecting)
-        waiting = Members(self.fates, frozenset({Fate.PENDING})).values()
-        known = {each.tool.declaration.namespace for each in waiting}
+        tools = VisibleTools(self.visibility, frozenset({Visibility.PENDING})).values()
+        known = {each.tool.declaration.namespace for each in tools}
         return tuple(each for each in connecting if each in known)
 
-    def left(self, denied: Callable[[Roster], Iterable[ToolId]]) -> Fates:
-        """Give what is left of its tools as things stand now, without those that rules deny by now."""
+    def remaining(self, denied: Callable[[CatalogSnapshot], Iterable[ToolId]]) -> VisibilityMap:
+        """Return what remains visible in the current situation, without tools that rules deny now."""
         if self.now is None:
-            return self.fates
-        if self._left is None:
-            self._left = self.fates.narrowed(self.now, denied(self.roster))
-        return self._left
+            return self.visibility
+        if self._remaining is None:
+            self._remaining = self.visibility.narrowed(self.now, denied(self.snapshot))
+        return self._remaining
 
-    def holds(self, tool_id: ToolId) -> bool:
-        """Tell whether a tool was there when this was made, be it to be called, found or waited for."""
-        number = self.roster.number(tool_id)
-        return number is not None and self.fates.codes[number] != Fate.ABSENT
+    def contains(self, tool_id: ToolId) -> bool:
+        """Return whether a tool was callable, deferred or pending when the surface was created."""
+        number = self.snapshot.number(tool_id)
+        return number is not None and self.visibility.codes[number] != Visibility.ABSENT
 
     def offer(self, entry: Entry) -> None:
-        """Let a tool be called whatever this surface was asked for; names that lead elsewhere stay as they are."""
+        """Make a tool callable in addition to the requested ones; existing names are not replaced."""
         for name in (entry.name, entry.qualified_name, entry.tool_id):
             self.extra.setdefault(name, entry)
 
     def narrow(self, situation: Situation) -> None:
-        """Let nothing be called that is not there in a new situation, though it was there when this was made."""
-        self.now, self._left = situation, None
+        """Apply a new situation: tools that are absent in it can no longer be called."""
+        self.now, self._remaining = situation, None
         self.entries.clear()
 
-    def resolve(self, name: str, known_as: Mapping[str, str] = _NO_OTHERS) -> Entry | Unresolved:
-        """Find a tool by qualified name, bare name, alias or id; a name that several share leads to none of them.
+    def resolve(self, name: str, known_as: Mapping[str, str] = _NO_NAMES) -> Entry | Unresolved:
+        """Resolve a qualified name, bare name, alias or id; a shared name resolves to none of its tools.
 
-        A primary name hides an alias, also while its tool waits to be loaded, and a qualified name has one owner, who
-        has it even where it may not be called (G-42): no other tool runs in its place until it is taken back.
+        A primary name takes precedence over an alias, also while its tool is deferred. A qualified name stays with
+        its owner even where the owner may not be called (G-42), until the owner is withdrawn.
 
         Args:
-            name: what the caller called it.
-            known_as: what the caller calls our own tools, by their qualified names, if not as they are called here.
+            name: the name in the call.
+            known_as: the names of built-in tools for this caller, by qualified name, if they differ.
         """
         offered = self.extra.get(name)
         for rank, numbers in enumerate(self._meanings(name)):
             if offered is not None and rank >= _PRIMARY:
                 return offered
-            callable_here = [each for each in numbers if self.fates.codes[each] in CALLABLE]
-            owners = {self.roster.names.qualified[each] for each in callable_here}
+            callable_here = [each for each in numbers if self.visibility.codes[each] in CALLABLE]
+            owners = {self.snapshot.names.qualified[each] for each in callable_here}
             if offered is not None and owners:
                 owners.add(offered.qualified_name)
             if len(owners) > 1:
                 return ambiguous(name, tuple(owners))
             if callable_here:
-                return self._still_there(callable_here[0])
-            if offered is None and rank < _PRIMARY and self._is_kept(rank, numbers):
+                return self._check_still_callable(callable_here[0])
+            if offered is None and rank < _PRIMARY and self._is_reserved(rank, numbers):
                 break
         return self._why_not(name, known_as)
 
-    def spoken(self, name: str, known_as: Mapping[str, str] = _NO_OTHERS) -> str:
-        """Give the name by which a caller here calls one of our own tools."""
-        return known_as.get(qualified(name)) or spoken(self.fates, name)
+    def builtin_name(self, name: str, known_as: Mapping[str, str] = _NO_NAMES) -> str:
+        """Return the name by which a caller of this surface calls a built-in tool."""
+        return known_as.get(qualified_builtin(name)) or self.visibility.builtin_name(name)
 
     def _meanings(self, name: str) -> Iterator[Sequence[int]]:
-        roster = self.roster
-        owner, number = roster.owner(name), roster.number(ToolId(name))
+        """Yield the tools with a name, by rank: qualified name, bare name, alias, id."""
+        snapshot = self.snapshot
+        owner, number = snapshot.owner(name), snapshot.number(ToolId(name))
         yield () if owner is None else (owner,)
-        yield roster.bearers(name)
-        yield roster.aliased(name)
+        yield snapshot.with_name(name)
+        yield snapshot.with_alias(name)
         yield () if number is None else (number,)
 
-    def _is_kept(self, rank: int, numbers: Sequence[int]) -> bool:
-        """Tell whether a primary name is kept for a tool that cannot be called: its owner, or one that waits."""
+    def _is_reserved(self, rank: int, numbers: Sequence[int]) -> bool:
+        """Return whether a primary name belongs to a tool that is not callable: its owner, or a deferred tool."""
         if rank == 0:
-            return any(each not in self.roster.withdrawn for each in numbers)
-        return any(self.fates.codes[each] in DEFERRED for each in numbers)
+            return any(each not in self.snapshot.withdrawn for each in numbers)
+        return any(self.visibility.codes[each] in DEFERRED for each in numbers)
 
     def _meant(self, name: str) -> list[int]:
-        """Give the tools that a name means first, those that are there before the others."""
+        """Return the tools that a name most likely means, present ones before absent ones."""
         for rank, numbers in enumerate(self._meanings(name)):
-            there = [each for each in numbers if self.fates.codes[each] != Fate.ABSENT]
-            if there or (rank == 0 and self._is_kept(rank, numbers)):
-                return there or [*numbers]
+            present = [each for each in numbers if self.visibility.codes[each] != Visibility.ABSENT]
+            if present or (rank == 0 and self._is_reserved(rank, numbers)):
+                return present or [*numbers]
         return [number for numbers in self._meanings(name) for number in numbers]
 
-    def _still_there(self, number: int) -> Entry | Unresolved:
-        if number in self.roster.withdrawn:
-            return blocked(self.roster.names.qualified[number], self.roster.withdrawn[number])
+    def _check_still_callable(self, number: int) -> Entry | Unresolved:
+        if number in self.snapshot.withdrawn:
+            return blocked(self.snapshot.names.qualified[number], self.snapshot.withdrawn[number])
         if self.now is not None:
-            absence = first_absence(self.roster.traits[self.roster.columns.kinds[number]], self.now)
+            absence = first_absence(self.snapshot.traits[self.snapshot.columns.groups[number]], self.now)
             if absence is not None:
-                return blocked(self.roster.names.qualified[number], absence)
-            provider = self.roster.entries[number].tool.declaration.namespace
+                return blocked(self.snapshot.names.qualified[number], absence)
+            provider = self.snapshot.entries[number].tool.declaration.namespace
             if self.now.circumstances.providers.get(provider, ProviderState.READY) is not ProviderState.READY:
-                return unavailable(self.roster.names.qualified[number], provider)
-        return self.roster.entries[number]
+                return unavailable(self.snapshot.names.qualified[number], provider)
+        return self.snapshot.entries[number]
 
     def _why_not(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
         meant = self._meant(name)
         if not meant:
             return self._why_unknown(name, known_as)
-        waiting = [each for each in dict.fromkeys(meant) if self.fates.codes[each] in LOADABLE]
+        deferred = [each for each in dict.fromkeys(meant) if self.visibility.codes[each] in LOADABLE]
         if self.newer is not None:
-            now = self.latest().resolve(name, known_as)
-            return now if isinstance(now, Unresolved) else came_later(name, was_waiting=bool(waiting))
-        if waiting:
-            names = [self.roster.names.qualified[each] for each in waiting]
-            return not_loaded(names, self.spoken(FINDER, known_as))
+            found = self.latest().resolve(name, known_as)
+            return found if isinstance(found, Unresolved) else on_newer_surface(name, was_deferred=bool(deferred))
+        if deferred:
+            names = [self.snapshot.names.qualified[each] for each in deferred]
+            return not_loaded(names, self.builtin_name(TOOL_SEARCH, known_as))
         return self._why_absent(meant[0])
 
     def _why_unknown(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
-        """Say why nothing has a name: it came later, its provider has not said what it offers, or there is none."""
         if self.newer is not None:
-            later = self.latest().resolve(name, known_as)
-            return later if isinstance(later, Unresolved) else came_later(name, was_waiting=False)
+            found = self.latest().resolve(name, known_as)
+            return found if isinstance(found, Unresolved) else on_newer_surface(name, was_deferred=False)
         situation, provider = self.now or self.situation, name.partition(".")[0]
         state = situation.circumstances.providers.get(provider, ProviderState.READY)
         if state is ProviderState.READY or provider == name or situation.is_limited:
-            return unknown(name)  # whoever may not know of every tool is not told of providers either
+            return unknown(name)  # providers are not revealed to a caller that may not see every tool
         return undiscovered(name, provider, state)
 
     def _why_absent(self, number: int) -> Unresolved:
-        name, provider = self.roster.names.qualified[number], self.roster.entries[number].tool.declaration.namespace
-        if self.fates.codes[number] == Fate.PENDING:
+        name, provider = self.snapshot.names.qualified[number], self.snapshot.entries[number].tool.declaration.namespace
+        if self.visibility.codes[number] == Visibility.PENDING:
             return pending(name, provider)
-        if self.fates.codes[number] == Fate.UNAVAILABLE:
+        if self.visibility.codes[number] == Visibility.UNAVAILABLE:
             return unavailable(name, provider)
-        return blocked(name, self.fates.absence(number))
+        return blocked(name, self.visibility.absence(number))
 
     def latest(self) -> "Surface":
-        """Give the surface that took its place, and the place of that one, up to the current one."""
+        """Return the newest surface that replaced this one, or this one."""
         surface = self
         while surface.newer is not None:
             surface = surface.newer

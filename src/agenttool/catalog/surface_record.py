@@ -1,17 +1,15 @@
-"""The record of a surface: which tools are loaded, deferred, blocked or excluded, and under which constraints."""
+"""Build the record of a surface: which tools are loaded, deferred, blocked or excluded, and why."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from agenttool.catalog.deferred import held_up
-from agenttool.catalog.fates import DEFERRED, LOADABLE, SHOWN, Fate, Fates
+from agenttool.catalog.entry import TOOL_SEARCH, unreachable_ref
 from agenttool.catalog.filters import NOT_FOR_ROLE, Absence, Situation
-from agenttool.catalog.masks import kept, numbers, without
-from agenttool.catalog.request import SurfaceRequest
-from agenttool.catalog.roster import Lists, Roster
-from agenttool.catalog.spoken import FINDER, spoken
+from agenttool.catalog.snapshot import CatalogSnapshot, ListedTools, apply_mask, invert_mask, masked_numbers
+from agenttool.catalog.surface import SurfaceRequest
+from agenttool.catalog.visibility import DEFERRED, LOADABLE, SHOWN, Visibility, VisibilityMap
 from agenttool.ports.surfacing import ProviderState, SurfacePolicy
 from agenttool.records import (
     AbsenceReason,
@@ -23,7 +21,7 @@ from agenttool.records import (
     ToolSurface,
 )
 
-UNOFFERED = Absence(
+DEPRECATED = Absence(
     reason=AbsenceReason.FEATURE_DISABLED,
     message="it is deprecated: it can be called, and is not offered for new work",
     change=None,
@@ -31,8 +29,8 @@ UNOFFERED = Absence(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
-    """What a surface was made from and for, besides the fates of its tools."""
+class SurfaceDetails:
+    """What the record of a surface contains besides the visibility of its tools."""
 
     surface_id: SurfaceId
     created_at: Timestamp
@@ -43,125 +41,126 @@ class Making:
     reason: str | None = None
 
 
-def record_of(fates: Fates, making: Making) -> ToolSurface:
-    """Write a surface down."""
-    roster, request, situation = fates.roster, making.request, making.situation
-    lists, held, absent = _lists(fates), _held_up(fates), [*_absent(fates)]
-    kinds = frozenset(map(roster.columns.kinds.__getitem__, fates.numbers(SHOWN)))
-    needs = {word for kind in kinds for word in roster.traits[kind].needs}
+def build_surface_record(visibility: VisibilityMap, details: SurfaceDetails) -> ToolSurface:
+    """Return the record of a surface."""
+    snapshot, request, situation = visibility.snapshot, details.request, details.situation
+    listed, unreachable, absent = _listed(visibility), _unreachable(visibility), [*_absent(visibility)]
+    groups = frozenset(map(snapshot.columns.groups.__getitem__, visibility.numbers(SHOWN)))
+    needs = {word for group in groups for word in snapshot.traits[group].needs}
+    deprecated = [*visibility.numbers(frozenset({Visibility.UNOFFERED}))]
     return ToolSurface(
-        surface_id=making.surface_id,
+        surface_id=details.surface_id,
         scope=request.scope,
-        created_at=making.created_at,
+        created_at=details.created_at,
         producer="agenttool",
-        tool_refs=lists.considered + tuple(each.tool_id for each in held) if held else lists.considered,
-        loaded_tools=lists.loaded,
-        deferred_tools=lists.deferred_refs + tuple(held) if held else lists.deferred_refs,
-        blocked_tools=_told(roster, ((why, told) for why, told in absent if not why.is_excluded)),
-        excluded_tools=_told(roster, ((why, told) for why, told in absent if why.is_excluded)),
-        unoffered_tools=_told(roster, [(UNOFFERED, [*fates.numbers(frozenset({Fate.UNOFFERED}))])]),
-        selection_policy=_selection(fates, making, lists),
+        tool_refs=listed.considered + tuple(each.tool_id for each in unreachable) if unreachable else listed.considered,
+        loaded_tools=listed.loaded,
+        deferred_tools=listed.deferred_refs + tuple(unreachable) if unreachable else listed.deferred_refs,
+        blocked_tools=_records(snapshot, ((why, numbers) for why, numbers in absent if not why.is_excluded)),
+        excluded_tools=_records(snapshot, ((why, numbers) for why, numbers in absent if why.is_excluded)),
+        unoffered_tools=_records(snapshot, [(DEPRECATED, deprecated)]),
+        selection_policy=_selection_policy(visibility, details, listed),
         default_tool_choice=request.tool_choice,
         capability_requirements=tuple(sorted(needs)),
         model_capabilities=None if situation.model is None else situation.model.told(),
         role_constraints=_constraints(situation),
-        surface_reason=making.reason or request.reason,
-        policy_refs=making.policy_refs,
+        surface_reason=details.reason or request.reason,
+        policy_refs=details.policy_refs,
         runtime_refs=request.refs,
     )
 
 
-def _lists(fates: Fates) -> Lists:
-    """List what is shown and what waits; a surface is mostly made like the one before, or like that and a bit more."""
-    roster, refs = fates.roster, fates.roster.columns.refs
-    last = roster.written[0] if roster.written else None
-    if last is None or last.refs is not refs or not fates.codes.startswith(last.codes):
-        last = Lists(refs=refs, codes=b"")
+def _listed(visibility: VisibilityMap) -> ListedTools:
+    """List loaded and deferred tools; extends the lists of the last surface if it starts with the same codes."""
+    snapshot, refs = visibility.snapshot, visibility.snapshot.columns.refs
+    last = snapshot.last_listed[0] if snapshot.last_listed else None
+    if last is None or last.refs is not refs or not visibility.codes.startswith(last.codes):
+        last = ListedTools(refs=refs, codes=b"")
     begin = len(last.codes)
-    if begin == len(fates.codes):
+    if begin == len(visibility.codes):
         return last
-    ids, tokens = roster.names.ids, roster.columns.tokens
-    shown, waiting = list(fates.numbers(SHOWN, begin)), list(fates.numbers(LOADABLE, begin))
-    held = fates.numbers(DEFERRED - LOADABLE, begin)
+    ids, tokens = snapshot.names.ids, snapshot.columns.tokens
+    shown, loadable = list(visibility.numbers(SHOWN, begin)), list(visibility.numbers(LOADABLE, begin))
+    unreachable = visibility.numbers(DEFERRED - LOADABLE, begin)
     loaded = last.loaded + tuple(map(ids.__getitem__, shown))
-    deferred = last.deferred + tuple(map(ids.__getitem__, waiting))
-    lists = Lists(
+    deferred = last.deferred + tuple(map(ids.__getitem__, loadable))
+    listed = ListedTools(
         refs=refs,
-        codes=fates.codes,
+        codes=visibility.codes,
         loaded=loaded,
         deferred=deferred,
         considered=loaded + deferred,
-        deferred_refs=last.deferred_refs + tuple(map(refs.__getitem__, waiting)),
+        deferred_refs=last.deferred_refs + tuple(map(refs.__getitem__, loadable)),
         loaded_tokens=last.loaded_tokens + sum(map(tokens.__getitem__, shown)),
-        deferred_tokens=last.deferred_tokens + sum(map(tokens.__getitem__, chain(waiting, held))),
+        deferred_tokens=last.deferred_tokens + sum(map(tokens.__getitem__, chain(loadable, unreachable))),
     )
-    roster.written[:] = [lists]  # one is enough
-    return lists
+    snapshot.last_listed[:] = [listed]
+    return listed
 
 
-def _held_up(fates: Fates) -> list[DeferredToolRef]:
-    """Tell of the tools whose providers do not answer."""
-    states = {Fate.PENDING: ProviderState.CONNECTING, Fate.UNAVAILABLE: ProviderState.UNAVAILABLE}
-    refs = fates.roster.columns.refs
+def _unreachable(visibility: VisibilityMap) -> list[DeferredToolRef]:
+    """Return references of the tools whose providers are connecting or unavailable."""
+    states = {Visibility.PENDING: ProviderState.CONNECTING, Visibility.UNAVAILABLE: ProviderState.UNAVAILABLE}
+    refs = visibility.snapshot.columns.refs
     return [
-        held_up(refs[number], state)
-        for fate, state in states.items()
-        if fate in fates.codes
-        for number in fates.numbers(frozenset({fate}))
+        unreachable_ref(refs[number], state)
+        for each, state in states.items()
+        if each in visibility.codes
+        for number in visibility.numbers(frozenset({each}))
     ]
 
 
-def _absent(fates: Fates) -> Iterator[tuple[Absence, Sequence[int]]]:
-    """Find the tools that are absent, together those that are so for one reason.
+def _absent(visibility: VisibilityMap) -> Iterator[tuple[Absence, Sequence[int]]]:
+    """Yield each reason with the tools that are absent for it.
 
-    First what holds for their kind, then for each by itself, then for its role; the others nobody asked for.
+    The reasons of traits groups come first, then those of single tools, then the role, then the default.
     """
-    roster, absent = fates.roster, fates.mask(frozenset({Fate.ABSENT}))
-    if any(fates.by_kind):
-        of_kinds = roster.by_kind([255 if why else 0 for why in fates.by_kind])
+    snapshot, absent = visibility.snapshot, visibility.mask(frozenset({Visibility.ABSENT}))
+    if any(visibility.by_group):
+        in_groups = snapshot.by_group([255 if why else 0 for why in visibility.by_group])
         members = defaultdict[int, list[int]](list)
-        for number in numbers(kept(absent, of_kinds)):
-            members[roster.columns.kinds[number]].append(number)
-        yield from ((why, members[kind]) for kind, why in enumerate(fates.by_kind) if why is not None)
-        absent = kept(absent, without(of_kinds))
-    if fates.apart:
-        apart = sorted(each for each in fates.apart if absent[each])
-        alone = defaultdict[Absence, list[int]](list)
-        for number in apart:
-            alone[fates.apart[number]].append(number)
-        yield from alone.items()
-        left = bytearray(absent)
-        for number in apart:
-            left[number] = 0
-        absent = bytes(left)
-    if fates.barred is not None:
-        yield NOT_FOR_ROLE, numbers(kept(absent, fates.barred[1]))
-        absent = kept(absent, without(fates.barred[1]))
-    yield fates.otherwise, numbers(absent)
+        for number in masked_numbers(apply_mask(absent, in_groups)):
+            members[snapshot.columns.groups[number]].append(number)
+        yield from ((why, members[group]) for group, why in enumerate(visibility.by_group) if why is not None)
+        absent = apply_mask(absent, invert_mask(in_groups))
+    if visibility.individual:
+        single = sorted(each for each in visibility.individual if absent[each])
+        by_reason = defaultdict[Absence, list[int]](list)
+        for number in single:
+            by_reason[visibility.individual[number]].append(number)
+        yield from by_reason.items()
+        rest = bytearray(absent)
+        for number in single:
+            rest[number] = 0
+        absent = bytes(rest)
+    if visibility.role_excluded is not None:
+        yield NOT_FOR_ROLE, masked_numbers(apply_mask(absent, visibility.role_excluded[1]))
+        absent = apply_mask(absent, invert_mask(visibility.role_excluded[1]))
+    yield visibility.default_absence, masked_numbers(absent)
 
 
-def _told(roster: Roster, absent: Iterable[tuple[Absence, Sequence[int]]]) -> tuple[AbsentTool, ...]:
-    return tuple(chain.from_iterable(roster.names.absent(why, numbers) for why, numbers in absent))
+def _records(snapshot: CatalogSnapshot, absent: Iterable[tuple[Absence, Sequence[int]]]) -> tuple[AbsentTool, ...]:
+    return tuple(chain.from_iterable(snapshot.names.absent(why, numbers) for why, numbers in absent))
 
 
-def _selection(fates: Fates, making: Making, lists: Lists) -> JsonObject:
-    """Say how tools may be selected, what they cost to show, and how the others are come by."""
-    model = making.situation.model
-    told: JsonObject = {
+def _selection_policy(visibility: VisibilityMap, details: SurfaceDetails, listed: ListedTools) -> JsonObject:
+    """Return how tools may be selected, their size in tokens, and how deferred tools are found."""
+    model = details.situation.model
+    policy: JsonObject = {
         "select_from": "loaded_tools",
         "parallel_calls": model is None or model.parallel_calls,
-        "loaded_tokens": lists.loaded_tokens,
+        "loaded_tokens": listed.loaded_tokens,
     }
-    if not fates.count(DEFERRED):
-        return told
-    told["deferred_tokens"] = lists.deferred_tokens
-    told["discovery"] = spoken(fates, FINDER)
-    limits = {"max_tools": making.policy.max_tools, "max_tokens": making.policy.max_tokens}
-    told["deferred_because"] = {"over_limit": {**limits}} if fates.is_crowded else "tools_ask_for_it"
-    return told
+    if not visibility.count(DEFERRED):
+        return policy
+    policy["deferred_tokens"] = listed.deferred_tokens
+    policy["discovery"] = visibility.builtin_name(TOOL_SEARCH)
+    limits = {"max_tools": details.policy.max_tools, "max_tokens": details.policy.max_tokens}
+    policy["deferred_because"] = {"over_limit": {**limits}} if visibility.is_over_limit else "tools_ask_for_it"
+    return policy
 
 
 def _constraints(situation: Situation) -> JsonObject:
     role = {} if situation.role is None else situation.role.told()
-    told: JsonObject = {**role, "is_sub_agent": True} if situation.is_child else role
-    return {**told, "is_interactive": situation.is_interactive, "allows_writes": situation.allows_writes}
+    constraints: JsonObject = {**role, "is_sub_agent": True} if situation.is_child else role
+    return {**constraints, "is_interactive": situation.is_interactive, "allows_writes": situation.allows_writes}

@@ -1,22 +1,22 @@
-"""Why a name leads to no tool that may run, for a program and for a person."""
+"""Why a name or a surface leads to no callable tool."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agenttool.catalog.filters import Absence
 from agenttool.ports.surfacing import ProviderState
-from agenttool.records import AbsentTool, ErrorClass
+from agenttool.records import AbsentTool, ErrorClass, ToolSurface
 
-MAX_TOLD = 200
-"""How many characters of a name that leads nowhere are told."""
+MAX_SHOWN_NAME = 200
+"""How many characters of an unknown name a message repeats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unresolved:
-    """Why a name leads to no tool that may run, for a program and for a person.
+    """Why a name leads to no callable tool: an error class and a code for programs, a message for people.
 
     Attributes:
-        awaits: the provider that is waited for, if waiting may help.
+        awaits: the provider to wait for, if waiting may help.
     """
 
     error_class: ErrorClass
@@ -28,31 +28,51 @@ class Unresolved:
 NO_SURFACE = Unresolved(
     error_class=ErrorClass.UNKNOWN_TOOL,
     code="no_surface",
-    message="a call without a surface reaches no tool; make one with `surface(...)` and pass it along",
+    message="a call without a surface reaches no tool; create one with `surface(...)` and pass it",
 )
 
 
+def unknown_surface(given: object) -> Unresolved:
+    """Explain why a value is not a surface of this runtime."""
+    if given is None:
+        return NO_SURFACE
+    if isinstance(given, ToolSurface):
+        problem = "this runtime does not know this surface: it is from another runtime, or was deleted as too old"
+    else:
+        problem = f"a surface is what `surface(...)` returns, got a {type(given).__name__}"
+    return Unresolved(
+        error_class=ErrorClass.UNKNOWN_TOOL,
+        code="unknown_surface",
+        message=f"{problem}; create a new one with `surface(...)` and pass it",
+    )
+
+
 def unknown(name: str) -> Unresolved:
-    """Say that nothing is named so; a name that is none, such as a whole paragraph, is cut to what can be read."""
+    """Explain that no tool has this name."""
     return Unresolved(
         error_class=ErrorClass.UNKNOWN_TOOL,
         code="unknown_tool",
-        message=f"no tool on this surface is named {_told(name)!r}; call one that is listed, or search for it",
+        message=f"no tool on this surface is named {_shortened(name)!r}; call one that is listed, or search for it",
     )
 
 
 def undiscovered(name: str, provider: str, state: ProviderState) -> Unresolved:
-    """Say that nobody knows yet whether there is such a tool, for its provider has not said what it offers."""
+    """Explain that a tool may exist, but its provider has not listed its tools yet."""
     if state is ProviderState.CONNECTING:
-        code, told = "pending_provider", "did not answer yet when asked what it offers"
+        code, problem = "pending_provider", "has not listed its tools yet"
     else:
-        code, told = "unavailable_provider", "answered nothing of use when asked what it offers"
-    message = f"no tool is known as {_told(name)!r} yet: its provider {provider!r} {told}; it is asked again by itself"
-    return Unresolved(error_class=ErrorClass.UNKNOWN_TOOL, code=code, message=message, awaits=provider)
+        code, problem = "unavailable_provider", "did not return a usable list of tools"
+    return Unresolved(
+        error_class=ErrorClass.UNKNOWN_TOOL,
+        code=code,
+        message=f"no tool is known as {_shortened(name)!r} yet: its provider {provider!r} {problem}; "
+        "the runtime asks again automatically",
+        awaits=provider,
+    )
 
 
 def blocked(name: str, absence: Absence) -> Unresolved:
-    """Say why a tool may not be called here, and what would change that."""
+    """Explain why a tool may not be called here, and what would change that."""
     change = f"; to change that: {absence.change}" if absence.change else ""
     return Unresolved(
         error_class=ErrorClass.BLOCKED_TOOL,
@@ -62,41 +82,42 @@ def blocked(name: str, absence: Absence) -> Unresolved:
 
 
 def not_shown(name: str, absent: AbsentTool) -> Unresolved:
-    """Say why a tool may not be called by somebody to whom it was not shown, though it is on the surface."""
+    """Explain that a tool of the surface was not sent to the model that calls it."""
     return Unresolved(
         error_class=ErrorClass.BLOCKED_TOOL,
         code=str(absent.reason),
-        message=f"{name!r} was not shown, and is not called unseen: {absent.message}; {absent.would_change}",
+        message=f"{name!r} was not shown to the caller and cannot be called: {absent.message}; {absent.would_change}",
     )
 
 
 def not_loaded(names: Sequence[str], finder: str) -> Unresolved:
-    """Say how to come by a tool that waits to be searched for, or by one of several that share a name."""
+    """Explain how to load a deferred tool, or one of several that share a name."""
     if len(names) > 1:
         choices = " or ".join(f"'select:{each}'" for each in sorted(names))
-        told = f"{len(names)} tools answer to this name, and none of their schemas was shown yet; "
+        problem = f"{len(names)} tools have this name, and none of their schemas is loaded"
         step = f"call {finder} with the query {choices}"
     else:
-        told, step = f"the schema of {names[0]!r} was not shown yet; ", f"call {finder} with 'select:{names[0]}'"
-    return _not_loaded("schema_not_loaded", f"{told}{step}, then call it with arguments that fit")
+        problem = f"the schema of {names[0]!r} is not loaded"
+        step = f"call {finder} with 'select:{names[0]}'"
+    return _not_loaded("schema_not_loaded", f"{problem}; {step}, then call the tool")
 
 
-def came_later(name: str, *, was_waiting: bool) -> Unresolved:
-    """Say that a tool is there on the current surface, and was not on the one that was passed along."""
-    told = f"{name!r} came to a later surface than this one; call it on the current one, `current(surface)`"
-    if was_waiting:
-        return _not_loaded("schema_not_loaded", told)
-    return Unresolved(error_class=ErrorClass.BLOCKED_TOOL, code="later_surface", message=told)
+def on_newer_surface(name: str, *, was_deferred: bool) -> Unresolved:
+    """Explain that a tool is on the current surface, but not on the older one that was passed."""
+    message = f"{name!r} is on a newer surface than this one; call it on `current(surface)`"
+    if was_deferred:
+        return _not_loaded("schema_not_loaded", message)
+    return Unresolved(error_class=ErrorClass.BLOCKED_TOOL, code="later_surface", message=message)
 
 
 def pending(name: str, provider: str) -> Unresolved:
-    """Say that the provider of a tool is not there yet."""
-    told = f"{name!r} cannot be loaded yet: its provider {provider!r} is still connecting; search for it in a moment"
-    return replace(_not_loaded("pending_provider", told), awaits=provider)
+    """Explain that the provider of a tool is still connecting."""
+    message = f"{name!r} cannot be loaded yet: its provider {provider!r} is still connecting; search for it in a moment"
+    return replace(_not_loaded("pending_provider", message), awaits=provider)
 
 
 def unavailable(name: str, provider: str) -> Unresolved:
-    """Say that the provider of a tool is gone."""
+    """Explain that the provider of a tool cannot be reached."""
     return Unresolved(
         error_class=ErrorClass.BLOCKED_TOOL,
         code="unavailable",
@@ -105,17 +126,17 @@ def unavailable(name: str, provider: str) -> Unresolved:
 
 
 def ambiguous(name: str, owners: Sequence[str]) -> Unresolved:
-    """Say that several tools answer to a name."""
+    """Explain that several tools have a name."""
     choices = ", ".join(sorted(map(repr, owners)))
     return Unresolved(
         error_class=ErrorClass.UNKNOWN_TOOL,
         code="ambiguous_name",
-        message=f"{len(owners)} tools answer to {name!r}; call one of {choices}",
+        message=f"{len(owners)} tools have the name {name!r}; call one of {choices}",
     )
 
 
-def _told(name: str) -> str:
-    return name if len(name) <= MAX_TOLD else f"{name[:MAX_TOLD]}…"
+def _shortened(name: str) -> str:
+    return name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
 
 
 def _not_loaded(code: str, message: str) -> Unresolved:

@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import replace as replace_core
 from typing import Self
 
-from agenttool.catalog.surfaces import Surfaces
+from agenttool.catalog.surface_store import SurfaceStore
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.fold import invocation_of
 from agenttool.journal.reading import result_in
@@ -34,7 +34,7 @@ class Detached:
     """Calls that go on without a caller; a `Runtime` is one of these, and more."""
 
     _core: Core
-    _surfaces: Surfaces
+    _surfaces: SurfaceStore
     _late: Latecomers | None = None
     _prompts: Prompts | None = None
     _started: "set[asyncio.Task[ToolResult]]"

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from agenttool.catalog.catalog import Entry
+from agenttool.catalog.entry import Entry
 from agenttool.codec import record_digest
 from agenttool.errors import RecordError
 from agenttool.journal.fold import events_of, invocation_of, records_of

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from agenttool.catalog.catalog import Catalog
-from agenttool.catalog.surfaces import Surfaces
+from agenttool.catalog.surface_store import SurfaceStore
 from agenttool.errors import ConfigError
 from agenttool.journal.fold import invocation_of
 from agenttool.journal.reading import follow, result_in
@@ -19,7 +19,7 @@ class Ledger:
 
     _core: Core
     _catalog: Catalog
-    _surfaces: Surfaces
+    _surfaces: SurfaceStore
 
     async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
         """Give a call as it stands; none if it is not known."""

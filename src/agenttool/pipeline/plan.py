@@ -1,6 +1,7 @@
 """A call before its first phase: what was asked for is written down, and what is wrong with it is kept for later."""
 
-from agenttool.catalog.surfaces import Surfaces, why_lost
+from agenttool.catalog.surface_store import SurfaceStore
+from agenttool.catalog.unresolved import unknown_surface
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
 from agenttool.pipeline.asked import flaw_of_refs, spelled
@@ -12,7 +13,7 @@ from agenttool.records import AbortReason, InvocationId, JsonObject, ToolSurface
 
 def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a record in between for every call to pay
     core: Core,
-    surfaces: Surfaces,
+    surfaces: SurfaceStore,
     name: str,
     arguments: JsonObject | str | bytes,
     surface: ToolSurface | None,
@@ -47,11 +48,11 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
     return Call(core, request, found, unique, invocation_id, fault)
 
 
-def _astray(call: Call, surfaces: Surfaces, given: object) -> Call:
+def _astray(call: Call, surfaces: SurfaceStore, given: object) -> Call:
     """Find a surface that was put away; or say why there is none: it is none of ours, or the runtime is closed."""
     if surfaces.closed is None:
         call.surface = surfaces.find(given)
-        call.lost = why_lost(given) if call.surface is None else None
+        call.lost = unknown_surface(given) if call.surface is None else None
     else:
         call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
         call.surface = surfaces.closed.get(given.surface_id) if isinstance(given, ToolSurface) else None

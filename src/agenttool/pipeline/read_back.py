@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import cast
 
 from agenttool.errors import StoreError, ToolFailure
-from agenttool.pipeline.built_in import BuiltIn, built_in_id
+from agenttool.pipeline.builtin_tools import BuiltinTool, builtin_id
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.readers import may_read
 from agenttool.ports.executor import Job
@@ -17,7 +17,7 @@ from agenttool.results.failure import guided
 from agenttool.results.payloads import PAYLOAD_SCHEME
 from agenttool.results.preview import CHARS_AT_ONCE, LINES_AT_ONCE, MAX_CHARS, READ_RESULT, TextRange
 
-READ_BACK_ID = built_in_id(READ_RESULT)
+READ_BACK_ID = builtin_id(READ_RESULT)
 
 _DESCRIPTION = (
     "Read more of a tool's output that was too large to be shown: the preview names its payload_id. "
@@ -40,7 +40,7 @@ _SCHEMA: JsonObject = {
 }
 
 
-_TOOL = BuiltIn(
+_TOOL = BuiltinTool(
     name=READ_RESULT,
     kind=ToolKind.FUNCTION,
     description=_DESCRIPTION,
@@ -52,12 +52,12 @@ _TOOL = BuiltIn(
 
 def read_back_tool(payloads: PayloadStore) -> DeclaredTool:
     """Declare the tool; its output is bounded, so that reading back is never stored again."""
-    return _TOOL.declared(ReadBack(payloads), _check)
+    return _TOOL.declare(ReadBack(payloads), _check)
 
 
 def read_tool_of(call: Call) -> str:
     """Give the name by which whoever made a call can read its output back."""
-    return READ_RESULT if call.surface is None else call.surface.spoken(READ_RESULT, call.shown.known_as)
+    return READ_RESULT if call.surface is None else call.surface.builtin_name(READ_RESULT, call.shown.known_as)
 
 
 def digest_in(payload: str | Ref) -> Digest | None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import cast
 
-from agenttool.catalog.catalog import Entry
+from agenttool.catalog.entry import Entry
 from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.definition import Hook, HooksOfTool, hooks_of
 from agenttool.policy.subject import Subject

@@ -14,7 +14,7 @@ from agenttool.policy.decide import Policy
 from agenttool.ports.advice import Adviser
 from agenttool.ports.later import Thread
 from agenttool.ports.limits import RateLimit
-from agenttool.ports.meaning import Meaning
+from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.ports.shelf import Shelf
 from agenttool.ports.stores import EventLog, OpenCalls, PayloadStore
 from agenttool.ports.world import Clock, IdSource
@@ -33,7 +33,7 @@ class World:
     """What a runtime needs from outside; `close` is called when it is closed.
 
     `lease_s` is for how long a process that says nothing is taken for alive; after that others take up its calls.
-    `thread` names the conversation that calls are made in; `meaning` helps to search, if there is a model for it.
+    `thread` names the conversation that calls are made in; `semantic_index` adds search by meaning.
     """
 
     clock: Clock
@@ -46,7 +46,7 @@ class World:
     random: Callable[[], float] = _certain
     lease_s: float = 6.0
     thread: str = "thread"
-    meaning: Meaning | None = None
+    semantic_index: SemanticIndex | None = None
 
 
 def make_core(

@@ -1,4 +1,4 @@
-"""Tiny models made here, of which all is known, and a real one, whose files lie in the wheel of `wordllama`."""
+"""Tiny models with known vectors, and a real one from the wheel of `wordllama`."""
 
 import json
 from importlib.metadata import files
@@ -14,7 +14,7 @@ from tokenizers.models import WordLevel
 from tokenizers.normalizers import Lowercase
 from tokenizers.pre_tokenizers import Whitespace
 
-# What a word is about: water, money, sound.
+# The dimensions are water, money and sound.
 WORDS = {
     "[UNK]": (0.01, 0.01, 0.01),
     "rain": (1, 0, 0), "brolly": (1, 0, 0), "weather": (1, 0, 0.1), "forecast": (0.9, 0.1, 0),
@@ -47,7 +47,7 @@ def static_model(folder, words):
 
 
 def write_network(file, table, more=()):
-    """Write a network that looks a table up: what a transformer gives, one vector a token, and not pooled."""
+    """Write a network that looks up one vector per token, without pooling."""
     taken = [
         helper.make_tensor_value_info(name, TensorProto.INT64, ["texts", "tokens"])
         for name in ("input_ids", "attention_mask", *more)
@@ -67,7 +67,7 @@ def network(folder, words):
 
 @pytest.fixture(scope="session")
 def real_model(tmp_path_factory):
-    """Lay a real model out as `model2vec` does: 32,000 tokens, 256 dimensions."""
+    """Write a real model in the layout of `model2vec`: 32,000 tokens, 256 dimensions."""
     place = tmp_path_factory.mktemp("real")
     held = {path.name: path.locate() for path in files("wordllama") or ()}
     (table,) = load_file(held["l2_supercat_256.safetensors"]).values()
@@ -80,7 +80,7 @@ def real_model(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def real_network(real_model, tmp_path_factory):
-    """Lay the same weights out as `sentence-transformers` does, with a network in ONNX form."""
+    """Write the same weights in the layout of `sentence-transformers`, with a network in ONNX form."""
     place = tmp_path_factory.mktemp("network")
     (table,) = load_file(real_model / "model.safetensors").values()
     write_network(place / "onnx" / "model.onnx", table.astype(np.float32))
@@ -104,5 +104,5 @@ def real_network(real_model, tmp_path_factory):
 
 @pytest.fixture
 def make():
-    """Give what writes the files of a model, for tests that need another than there is."""
+    """Return functions that write the files of other models."""
     return SimpleNamespace(network=write_network, table=lambda file, **tensors: save_file(tensors, file), words=WORDS)

@@ -1,4 +1,4 @@
-"""A folder becomes a model, or a clear word why not."""
+"""A model folder is opened, or rejected with the remedy."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ SENTENCES = [
 
 
 @pytest.mark.parametrize("kind", ["static_model", "network"])
-def test_texts_about_the_same_are_near_and_others_far(kind, request):
+def test_texts_with_similar_meaning_have_similar_vectors(kind, request):
     rain, weather, song = open_model(request.getfixturevalue(kind)).encode(
         ["an brolly", "Weather forecast", "play a song"]
     )
@@ -28,26 +28,26 @@ def test_texts_about_the_same_are_near_and_others_far(kind, request):
 
 
 @pytest.mark.parametrize("kind", ["real_model", "real_network"])
-def test_a_real_model_knows_what_is_alike_without_a_word_in_common(kind, request):
-    likeness = (rows := open_model(request.getfixturevalue(kind)).encode(SENTENCES)) @ rows.T
-    assert likeness[0].argsort()[-2] == 1
-    assert likeness[2].argsort()[-2] == 3
+def test_a_real_model_finds_similar_sentences_without_a_common_word(kind, request):
+    similarity = (rows := open_model(request.getfixturevalue(kind)).encode(SENTENCES)) @ rows.T
+    assert similarity[0].argsort()[-2] == 1
+    assert similarity[2].argsort()[-2] == 3
 
 
-def test_the_same_weights_as_table_and_as_network_mean_the_same(real_model, real_network):
+def test_equal_weights_as_table_and_as_network_give_equal_vectors(real_model, real_network):
     texts = [*SENTENCES, "a", "Ünïcödé 文件 🎉", "word " * 100]
     table, network = open_model(real_model), open_model(real_network)
     np.testing.assert_allclose(table.encode(texts), network.encode(texts), atol=1e-4)
-    assert table.name != network.name
+    assert table.digest != network.digest
     assert table.dimensions == network.dimensions == 256
 
 
-def test_what_has_no_words_means_nothing(static_model):
+def test_a_text_without_known_words_has_a_zero_vector(static_model):
     assert not open_model(static_model).encode(["", "xyzzy"]).any()
 
 
 @pytest.mark.parametrize("kind", ["static_model", "network"])
-def test_a_damaged_model_is_refused_when_it_is_opened(kind, request):
+def test_a_damaged_model_is_rejected_when_it_is_opened(kind, request):
     folder = request.getfixturevalue(kind)
     for file in (folder / "model.safetensors", folder / "onnx" / "model.onnx"):
         if file.exists():
@@ -56,13 +56,13 @@ def test_a_damaged_model_is_refused_when_it_is_opened(kind, request):
         open_model(folder)
 
 
-def test_a_model_that_gives_no_numbers_is_refused(folder, make, words):
+def test_a_model_with_nan_vectors_is_rejected(folder, make, words):
     make.table(folder / "model.safetensors", embeddings=words * np.float32("nan"))
-    with pytest.raises(ConfigError, match="cannot be used: it gives what is no number; use another"):
+    with pytest.raises(ConfigError, match="cannot be used: its vectors contain NaN or infinity; use another"):
         open_model(folder)
 
 
-def test_without_the_extra_the_way_to_install_it_is_told(static_model):
+def test_without_the_extra_the_error_names_the_install_command(static_model):
     script = """
 import sys
 from pathlib import Path

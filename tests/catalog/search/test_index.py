@@ -1,4 +1,4 @@
-"""The index follows the catalog, finds in large ones what it finds in small ones, and knows its bounds."""
+"""The index follows the catalog, and finds in a large one what it finds in a small one."""
 
 import dataclasses
 
@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search import shelf
-from agenttool.catalog.search.candidates import FRESH, Candidates
-from agenttool.catalog.search.document import columns_of
-from agenttool.catalog.search.index import Index
-from agenttool.catalog.search.names import Names
-from agenttool.catalog.search.score import Scorer
-from agenttool.catalog.search.shelf import FEW
+from agenttool.catalog.entry import Entry
+from agenttool.catalog.search import documents
+from agenttool.catalog.search.documents import SCAN_LIMIT, encode_fields
+from agenttool.catalog.search.full_text import UNINDEXED_LIMIT, FullTextIndex
+from agenttool.catalog.search.index import ExactNames, ToolIndex
+from agenttool.catalog.search.ranking import DocumentScorer
 from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
 
@@ -27,7 +25,7 @@ def entry(name, description="", namespace="test", aliases=()):
 
 
 def filled(entries):
-    index = Index()
+    index = ToolIndex()
     for each in entries:
         index.put(each)
     while index.catch_up(100):
@@ -39,11 +37,11 @@ def ids(found):
     return [each.tool_id for each in found]
 
 
-CROWD = [entry(f"chore_{n}", "Do what has to be done on a day.", namespace="office") for n in range(FEW + 200)]
+CROWD = [entry(f"chore_{n}", "Do what has to be done on a day.", namespace="office") for n in range(SCAN_LIMIT + 200)]
 
 
 @pytest.mark.parametrize("said", [{"aliases": ["search", "web.search"]}, {"tool_id": "web.search"}])
-def test_a_tool_is_selected_by_its_name_whatever_others_call_themselves(said):
+def test_a_primary_name_takes_precedence_over_aliases_and_ids_of_other_tools(said):
     rogue = entry("rogue")
     rogue = Entry(tool=dataclasses.replace(rogue.tool, declaration=replace(rogue.tool.declaration, **said)))
     index, known = filled([entry("search", namespace="web"), rogue])
@@ -53,7 +51,7 @@ def test_a_tool_is_selected_by_its_name_whatever_others_call_themselves(said):
 
 
 @pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
-def test_who_asks_for_more_tools_than_there_are_gets_all_that_fit(crowd):
+def test_a_limit_above_the_number_of_tools_returns_all_matches(crowd):
     index, known = filled(crowd)
     assert len(index.find("a day", known, 2**70)) == len(crowd)
     assert index.find("a day", {}, 2**70) == []
@@ -71,7 +69,7 @@ def test_who_asks_for_more_tools_than_there_are_gets_all_that_fit(crowd):
         ("help me", "helper"),
     ],
 )
-def test_a_tool_is_found_in_a_crowd_of_any_size(query, name, crowd):
+def test_a_tool_is_found_among_any_number_of_others(query, name, crowd):
     wanted = [
         entry("read_mail", "Show a message. Not for sending mail, mail, mail."),
         entry("mail_mail", "Read read mail mail, read mail."),
@@ -83,16 +81,16 @@ def test_a_tool_is_found_in_a_crowd_of_any_size(query, name, crowd):
     assert ids(index.find(query, known, 3))[0] == f"tool_test.{name}"
 
 
-def test_what_is_not_known_is_not_found_however_well_it_fits():
+def test_tools_that_are_not_visible_are_not_found():
     hidden = [entry(f"invoice_{n}", "invoice invoice", namespace="hidden") for n in range(1000)]
     index, known = filled([*hidden, *CROWD, entry("office_paper", "Print an invoice.")])
     for each in hidden:
         del known[each.tool_id]
-    assert len(known) > FEW
+    assert len(known) > SCAN_LIMIT
     assert ids(index.find("invoice", known, 10)) == ["tool_test.office_paper"]
 
 
-def test_a_tool_that_is_added_replaced_or_removed_is_so_for_the_next_search():
+def test_the_next_search_sees_added_replaced_and_removed_tools():
     index, known = filled(CROWD)
     for description, query, found in (
         ("Paint a zebra.", "zebra", 1),
@@ -114,8 +112,8 @@ def test_a_tool_that_is_added_replaced_or_removed_is_so_for_the_next_search():
         st.tuples(st.sampled_from("abcdef"), st.lists(st.sampled_from(WORDS), max_size=5), st.booleans()), max_size=25
     )
 )
-def test_an_index_that_followed_many_changes_answers_like_one_made_anew(changes):
-    assert_like_one_made_anew(changes)
+def test_an_index_after_many_changes_equals_a_new_one(changes):
+    assert_equals_new_index(changes)
 
 
 @given(
@@ -123,14 +121,14 @@ def test_an_index_that_followed_many_changes_answers_like_one_made_anew(changes)
         st.tuples(st.sampled_from("abcdef"), st.lists(st.sampled_from(WORDS), max_size=5), st.booleans()), max_size=25
     )
 )
-def test_so_does_one_that_forgets_words_all_the_time(changes):
+def test_an_index_that_always_deletes_unused_words_equals_a_new_one(changes):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shelf, "GONE", 0)
-        assert_like_one_made_anew(changes)
+        patch.setattr(documents, "STALE_LIMIT", 0)
+        assert_equals_new_index(changes)
 
 
-def assert_like_one_made_anew(changes):
-    index, present = Index(), {}
+def assert_equals_new_index(changes):
+    index, present = ToolIndex(), {}
     for name, words, goes in changes:
         each = entry(name, " ".join(words))
         if goes:
@@ -143,13 +141,13 @@ def assert_like_one_made_anew(changes):
             index.catch_up(2)
     while index.catch_up(100):
         pass
-    anew, known = filled(list(present.values()))
+    new_index, known = filled(list(present.values()))
     for query in (*WORDS, "create invoic", "a", "select"):
-        assert index.find(query, known, 10) == anew.find(query, known, 10)
+        assert index.find(query, known, 10) == new_index.find(query, known, 10)
 
 
 @pytest.mark.parametrize("crowd", [[], CROWD])
-def test_the_words_of_tools_that_come_and_go_for_months_are_forgotten(crowd):
+def test_words_of_removed_tools_are_deleted(crowd):
     index, known = filled(crowd)
     for month in range(40):
         word = "".join("abcdefghij"[int(digit)] for digit in f"{month:04}")
@@ -159,16 +157,16 @@ def test_the_words_of_tools_that_come_and_go_for_months_are_forgotten(crowd):
             index.put(tool)
         while index.catch_up(100):
             pass
-    anew, _ = filled([*known.values()])
-    words = index._shelf.alphabet.words
-    assert len(words) - len(anew._shelf.alphabet.words) < 10 * 27  # of 40 times as many
+    new_index, _ = filled([*known.values()])
+    words = index._store.vocabulary.words
+    assert len(words) - len(new_index._store.vocabulary.words) < 10 * 27  # of 40 times as many
     assert len(index.find(f"zebra{word}", known, 5)) == 5
     assert "zebraaaaa" not in words
-    assert all(each in words for each, _ in index._shelf.spellings.meant_by("zebraaaaa"))
+    assert all(each in words for each, _ in index._store.spellings.corrections("zebraaaaa"))
 
 
-def test_a_tool_that_changes_before_anybody_searches_waits_once():
-    index = Index()
+def test_a_tool_replaced_many_times_before_a_search_is_queued_once():
+    index = ToolIndex()
     for number in range(1000):
         index.put(entry("painter", f"Paint {number}."))
     assert len(index._waiting) == 1
@@ -178,17 +176,19 @@ def test_a_tool_that_changes_before_anybody_searches_waits_once():
 
 
 @pytest.mark.parametrize("query", ["a." * 100_000, "do it. " * 50_000, "." * 200_000])
-def test_a_query_as_long_as_a_book_is_not_taken_for_a_name_at_every_dot(query, monkeypatch):
+def test_a_very_long_query_is_not_looked_up_as_a_name_at_every_dot(query, monkeypatch):
     index, known = filled([*CROWD[:3], entry("alias", aliases=["a.b." * 20])])
     asked = []
-    bare = Names._bare
-    monkeypatch.setattr(Names, "_bare", lambda names, folded: asked.append(len(folded)) or bare(names, folded))
+    by_name = ExactNames._by_name
+    monkeypatch.setattr(
+        ExactNames, "_by_name", lambda names, folded: asked.append(len(folded)) or by_name(names, folded)
+    )
     index.find(query, known, 10)
     assert sum(asked) < 10 * len(query)
     assert ids(index.find("A.B." * 20, known, 1)) == ["tool_test.alias"]
 
 
-def test_of_a_query_as_long_as_a_book_the_first_pages_are_read():
+def test_only_the_first_part_of_a_very_long_query_counts():
     index, known = filled([*CROWD[:3], entry("paint_zebra", "Paint a zebra."), entry("wash_gnu", "Wash a gnu.")])
     found = index.find("paint a zebra. " + "and so on, " * 10_000 + "wash the gnu", known, 10)
     assert ids(found)[0] == "tool_test.paint_zebra"
@@ -202,15 +202,15 @@ def test_names_and_namespaces_may_have_dots_and_other_capitals():
 
 
 @given(st.text(max_size=200))
-def test_no_query_is_too_odd(query):
+def test_any_text_is_a_valid_query(query):
     index, known = filled(CROWD[:3])
     assert all(0 < each.score <= 1 for each in index.find(query, known, 10))
 
 
-def test_one_tool_more_or_less_leaves_what_was_read_alone(monkeypatch):
+def test_adding_or_removing_a_tool_encodes_no_other_tool(monkeypatch):
     index, known = filled(CROWD)
     read = []
-    monkeypatch.setattr(shelf, "columns_of", lambda some, alphabet: read.extend(some) or columns_of(some, alphabet))
+    monkeypatch.setattr(documents, "encode_fields", lambda some, words: read.extend(some) or encode_fields(some, words))
     more = [entry("paint_zebra", "Paint a zebra."), entry("paint_gnu", "Paint a gnu.")]
     for each in more:
         known[each.tool_id] = each
@@ -222,26 +222,26 @@ def test_one_tool_more_or_less_leaves_what_was_read_alone(monkeypatch):
     assert CROWD[0].tool_id not in ids(index.find("chore", known, len(known)))
 
 
-def test_the_full_text_index_takes_new_tools_by_the_dozen_and_each_is_found_at_once(monkeypatch):
+def test_new_tools_are_committed_in_batches_and_found_at_once(monkeypatch):
     index, known = filled(CROWD)
     index.find("zebra", known, 1)
     taken = []
-    write = Candidates._write
-    monkeypatch.setattr(Candidates, "_write", lambda *told: taken.append(len(known)) or write(*told))
-    for number in range(2 * FRESH):
+    write = FullTextIndex._write
+    monkeypatch.setattr(FullTextIndex, "_write", lambda *args: taken.append(len(known)) or write(*args))
+    for number in range(2 * UNINDEXED_LIMIT):
         zebra = entry(f"paint_{number}", f"Paint a zebra number{number}.")
         known[zebra.tool_id] = zebra
         index.put(zebra)
         index.catch_up(1)
         assert ids(index.find(f"number{number} zebra", known, 1)) == [zebra.tool_id]
     assert len(set(taken)) <= 2
-    for number in range(2 * FRESH):
+    for number in range(2 * UNINDEXED_LIMIT):
         index.remove(f"tool_test.paint_{number}")
     assert index.find("zebra", known, 3) == []
 
 
 @pytest.mark.parametrize("crowd", [CROWD[:20], CROWD])
-def test_an_identifier_amid_a_sentence_leads_to_its_tool(crowd):
+def test_an_identifier_within_a_sentence_finds_its_tool(crowd):
     index, known = filled(
         [*crowd, entry("send_mail", "Send mail."), entry("mail", "Send mail, mail.", aliases=["postIt"])]
     )
@@ -250,7 +250,7 @@ def test_an_identifier_amid_a_sentence_leads_to_its_tool(crowd):
     assert index.find("send some mail", known, 3)[0].score < 1
 
 
-def test_small_talk_does_not_drown_what_is_asked():
+def test_small_talk_does_not_outweigh_the_request():
     letter = """Hello, my name is Ada and I live in Denver with my family. Yesterday my boss told me about this, and we are
     busy this week. Could you please {}? It would be great to have it before Friday evening. Thanks for your help!"""
     index, known = filled(
@@ -265,7 +265,7 @@ def test_small_talk_does_not_drown_what_is_asked():
     assert "tool_test.find_driver" not in ids(index.find("a trip to denver", known, 3))
 
 
-def test_a_tool_that_answers_one_sentence_beats_one_that_shares_a_word_with_each():
+def test_a_tool_that_matches_one_sentence_beats_one_that_shares_a_word_with_each():
     index, known = filled(
         [
             *CROWD,
@@ -287,7 +287,7 @@ def test_a_tool_that_answers_one_sentence_beats_one_that_shares_a_word_with_each
         ("erase a detection job", "detection_job_delete"),
     ],
 )
-def test_a_tool_that_does_what_is_wanted_beats_one_that_does_something_else_to_it(query, name):
+def test_a_tool_with_the_requested_action_beats_one_with_another_action(query, name):
     index, known = filled(
         [
             *CROWD,
@@ -299,7 +299,7 @@ def test_a_tool_that_does_what_is_wanted_beats_one_that_does_something_else_to_i
     assert ids(index.find(query, known, 1)) == [f"tool_test.{name}"]
 
 
-def test_relatives_of_a_word_count_less_than_the_word():
+def test_a_related_word_counts_less_than_the_word():
     index, known = filled([*CROWD, entry("send_email", "Send it."), entry("read_mail", "Read it.")])
     found = index.find("mail", known, 3)
     assert ids(found) == ["tool_test.read_mail", "tool_test.send_email"]
@@ -307,16 +307,16 @@ def test_relatives_of_a_word_count_less_than_the_word():
     assert found[0].score > 2 * found[1].score
 
 
-def test_a_few_tools_that_may_not_be_known_do_not_make_a_search_score_many_others(monkeypatch):
+def test_a_few_invisible_tools_do_not_make_a_search_score_many_others(monkeypatch):
     index, known = filled(CROWD)
     scored = []
 
-    class Counting(Scorer):
-        def opinions(self, document):
+    class Counting(DocumentScorer):
+        def sentence_scores(self, document):
             scored.append(document)
-            return super().opinions(document)
+            return super().sentence_scores(document)
 
-    monkeypatch.setattr("agenttool.catalog.search.index.Scorer", Counting)
+    monkeypatch.setattr("agenttool.catalog.search.index.DocumentScorer", Counting)
     index.find("chore of the day", known, 5)
     most = len(scored)
     scored.clear()

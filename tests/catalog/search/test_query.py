@@ -1,14 +1,14 @@
-"""What a query asks for, read against the words of a catalog."""
+"""A query is parsed into terms that match words of the catalog."""
 
 import dataclasses
 
 import pytest
 
-from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search.query import WHISPERED, read_query, telling_sentences
-from agenttool.catalog.search.shelf import Shelf
-from agenttool.catalog.search.synonyms import deed_of, same_as
-from agenttool.catalog.search.words import stem
+from agenttool.catalog.entry import Entry
+from agenttool.catalog.search.documents import DocumentStore
+from agenttool.catalog.search.lexicon import actions
+from agenttool.catalog.search.query import FILLER_WEIGHT, content_sentences, parse_query
+from agenttool.catalog.search.tokens import stem
 from agenttool.records import replace
 from agenttool.testing.fakes import scripted_tool
 
@@ -16,57 +16,58 @@ CATALOG = ["get_movie", "delete_movie", "send_email", "storagepool_list", "list_
 
 
 @pytest.fixture
-def shelf():
-    shelf = Shelf()
+def store():
+    store = DocumentStore()
     for number, name in enumerate(CATALOG):
         tool = scripted_tool(name)
         declaration = replace(tool.declaration, description="")
-        shelf.put({number: Entry(tool=dataclasses.replace(tool, declaration=declaration))})
-    shelf.settle()
-    return shelf
+        store.put({number: Entry(tool=dataclasses.replace(tool, declaration=declaration))})
+    store.refresh()
+    return store
 
 
-def answers(query, shelf):
+def matches(query, store):
     return {
-        each.said: {answer.word: answer.likeness for answer in each.answers} for each in read_query(query, shelf).asked
+        each.spelling: {match.word: match.similarity for match in each.matches}
+        for each in parse_query(query, store).terms
     }
 
 
-def test_words_of_asking_are_whispered_unless_there_are_no_others(shelf):
-    read = read_query("Please help me, I need to know how to send emails", shelf)
-    assert [each.said for each in read.asked] == ["know", "send", "emails"]
-    assert [each.said for each in read.whispered if each.answers] == ["how"]
-    assert {each.loudness for each in read.whispered} == {WHISPERED}
-    alone = read_query("how can I help you", shelf)
-    assert [each.said for each in alone.asked] == ["how", "can", "i", "help", "you"]
-    assert not alone.whispered
+def test_filler_words_have_little_weight_unless_there_are_no_others(store):
+    read = parse_query("Please help me, I need to know how to send emails", store)
+    assert [each.spelling for each in read.terms] == ["know", "send", "emails"]
+    assert [each.spelling for each in read.fillers if each.matches] == ["how"]
+    assert {each.boost for each in read.fillers} == {FILLER_WEIGHT}
+    alone = parse_query("how can I help you", store)
+    assert [each.spelling for each in alone.terms] == ["how", "can", "i", "help", "you"]
+    assert not alone.fillers
 
 
-def test_words_of_asking_count_if_nothing_answers_the_others(shelf):
-    read = read_query("how come xylophones", shelf)
-    assert [each.said for each in read.asked if each.answers] == ["how"]
+def test_filler_words_count_if_no_other_word_matches(store):
+    read = parse_query("how come xylophones", store)
+    assert [each.spelling for each in read.terms if each.matches] == ["how"]
 
 
-def test_a_repeated_word_counts_once_and_in_every_sentence_it_is_in(shelf):
-    read = read_query("Email emails. A movie! An EMAIL?", shelf)
-    assert [(each.said, each.sentences) for each in read.asked] == [("email", (0, 2)), ("movie", (1,))]
+def test_a_repeated_word_is_one_term_of_all_its_sentences(store):
+    read = parse_query("Email emails. A movie! An EMAIL?", store)
+    assert [(each.spelling, each.sentences) for each in read.terms] == [("email", (0, 2)), ("movie", (1,))]
 
 
-def test_what_means_much_the_same_answers_for_less(shelf):
-    found = answers("erase a film", shelf)
+def test_a_synonym_matches_with_less_weight(store):
+    found = matches("erase a film", store)
     assert found == {"erase": {stem("delete"): 0.4}, "film": {stem("movie"): 0.4}}
-    assert answers("list", shelf)["list"]["list"] == 1.0
-    assert 0 < answers("list", shelf)["list"]["get"] <= 0.4
+    assert matches("list", store)["list"]["list"] == 1.0
+    assert 0 < matches("list", store)["list"]["get"] <= 0.4
 
 
-def test_two_words_answer_to_one_that_is_written_together(shelf):
-    found = answers("the storage pool", shelf)
+def test_two_words_match_their_compound(store):
+    found = matches("the storage pool", store)
     assert found["storage"] == {"storagepool": 1.0}
     assert found["pool"] == {"pool": 1.0, "storagepool": 1.0}
 
 
 @pytest.mark.parametrize(
-    ("query", "deeds"),
+    ("query", "names"),
     [
         ("remove it", ["delete"]),
         ("What is on?", ["get"]),
@@ -74,16 +75,11 @@ def test_two_words_answer_to_one_that_is_written_together(shelf):
         ("erase or change a film", ["delete", "update"]),
     ],
 )
-def test_a_sentence_names_deeds_and_a_question_asks_to_be_told(query, deeds, shelf):
-    assert read_query(query, shelf).deeds[0] == {deed_of(stem(each)) for each in deeds}
+def test_a_sentence_names_actions_and_a_question_names_reading(query, names, store):
+    assert parse_query(query, store).actions[0] == {actions()[stem(each)] for each in names}
 
 
-def test_sentences_of_small_talk_mean_nothing():
+def test_sentences_of_small_talk_are_not_encoded():
     letter = "Hi there! My wife told me about this yesterday. Please send the parcel to Denver. Thanks"
-    assert telling_sentences(letter) == ["Please send the parcel to Denver"]
-    assert telling_sentences("Thanks. You are great!") == ["Thanks. You are great!"]
-
-
-def test_whoever_stands_for_a_word_is_stood_for_by_it():
-    assert "film" in same_as("movi")
-    assert all(word in same_as(other) for word in ("get", "movi", "email") for other in same_as(word))
+    assert content_sentences(letter) == ["Please send the parcel to Denver"]
+    assert content_sentences("Thanks. You are great!") == ["Thanks. You are great!"]

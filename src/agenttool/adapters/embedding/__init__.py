@@ -1,1 +1,1 @@
-"""Sentence-embedding models in a local folder; nothing is ever downloaded."""
+"""Sentence-embedding models in a local folder. Nothing is downloaded."""

@@ -1,78 +1,72 @@
-"""A folder with a model becomes a function from texts to vectors of length one."""
+"""Open an embedding model in a local folder and try it."""
 # pyright: basic
-# The libraries of an optional extra may be missing where types are checked.
+# The libraries of the optional extra may be missing where types are checked.
 
 from dataclasses import dataclass
 from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agenttool.adapters.embedding.folder import Contents, look_into
+from agenttool.adapters.embedding.model_files import ModelFiles, find_model_files
 from agenttool.errors import ConfigError
 
 if TYPE_CHECKING:
-    from agenttool.adapters.embedding.encoding import Encode
+    from agenttool.adapters.embedding.encoders import Encode
 
 EXTRA = "install it with: pip install 'agenttool[semantic]'"
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """A model that works: it was tried when it was opened.
+class EmbeddingModel:
+    """A loaded model that has encoded a test sentence.
 
     Attributes:
-        name: tells this model from every other, by content, so that vectors of one are never taken for another's.
-        dimensions: how long its vectors are.
-        encode: reads texts.
-        ask: reads queries, as the model wants them to be put.
+        digest: identifies the weights, the tokenizer and the settings, so that cached vectors are never mixed up.
+        dimensions: the length of its vectors.
+        encode: encodes texts with the prompt for texts.
+        encode_query: encodes queries with the prompt for queries.
     """
 
-    name: str
+    digest: str
     dimensions: int
     encode: "Encode"
-    ask: "Encode"
+    encode_query: "Encode"
 
 
-def open_model(folder: Path) -> Model:
-    """Load the model of a folder, and try it.
+def open_model(folder: Path) -> EmbeddingModel:
+    """Load the model in a folder and encode a test sentence with it.
 
     Raises:
-        ConfigError: there is no such folder or no model in it, or the optional extra is not installed.
+        ConfigError: the folder or the model is missing or unusable, or the optional extra is not installed.
     """
-    contents = look_into(folder)
+    files = find_model_files(folder)
+    settings = files.settings
     try:
-        encode = _encoder(contents)
-        tried = encode([contents.wishes.text_prompt + "read a file", "a"])
+        from agenttool.adapters.embedding.encoders import open_encoder  # noqa: PLC0415 -- an optional extra
+
+        encode = open_encoder(files)
+        sample = encode([settings.text_prompt + "read a file", "a"])
     except ConfigError:
         raise
     except ModuleNotFoundError as error:
-        raise ConfigError(f"searching by meaning needs {error.name!r}, which is not installed; {EXTRA}") from error
-    except Exception as error:  # the libraries raise whatever they like
+        raise ConfigError(f"search by meaning needs {error.name!r}, which is not installed; {EXTRA}") from error
+    except Exception as error:  # the libraries raise exceptions of any type
         raise ConfigError(f"the model in {str(folder)!r} cannot be used: {error}; use another") from error
-    return Model(
-        name=_digest(contents),
-        dimensions=tried.shape[1],
-        encode=_prompted(encode, contents.wishes.text_prompt),
-        ask=_prompted(encode, contents.wishes.query_prompt),
+    return EmbeddingModel(
+        digest=_digest(files),
+        dimensions=sample.shape[1],
+        encode=_with_prompt(encode, settings.text_prompt),
+        encode_query=_with_prompt(encode, settings.query_prompt),
     )
 
 
-def _encoder(contents: Contents) -> "Encode":
-    if contents.is_network:
-        from agenttool.adapters.embedding.network import network as encoder  # noqa: PLC0415 -- an optional extra
-    else:
-        from agenttool.adapters.embedding.table import table as encoder  # noqa: PLC0415 -- an optional extra
-    return encoder(contents)
-
-
-def _prompted(encode: "Encode", prompt: str) -> "Encode":
+def _with_prompt(encode: "Encode", prompt: str) -> "Encode":
     return (lambda texts: encode([prompt + text for text in texts])) if prompt else encode
 
 
-def _digest(contents: Contents) -> str:
-    """Digest the files and how they are used."""
-    digest = sha256(repr(contents.wishes).encode())
-    for file in (contents.weights, contents.tokenizer):
-        with file.open("rb") as opened:
+def _digest(files: ModelFiles) -> str:
+    digest = sha256(repr(files.settings).encode())
+    for path in (files.weights, files.tokenizer):
+        with path.open("rb") as opened:
             digest.update(file_digest(opened, "sha256").digest())
     return digest.hexdigest()

@@ -1,1 +1,1 @@
-"""Finding a tool by what it is called or by what it does, among those that a surface lets one know of."""
+"""Search for tools by name or by what they do, among those that a surface reveals."""

@@ -1,4 +1,4 @@
-"""The tools of a catalog, ready to be searched; one tool more or less costs only that tool."""
+"""The searchable index of all tools of a catalog."""
 
 from collections import deque
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
@@ -8,64 +8,58 @@ from itertools import chain
 from math import hypot
 from operator import itemgetter
 
-from agenttool.catalog.catalog import Entry
-from agenttool.catalog.search.document import told_in_words
-from agenttool.catalog.search.fusion import fused, wish_by_wish
-from agenttool.catalog.search.names import Names, primary
-from agenttool.catalog.search.query import Asked, read_query, telling_sentences
-from agenttool.catalog.search.score import Scorer
-from agenttool.catalog.search.sentences import sentences_of
-from agenttool.catalog.search.shelf import FEW, Shelf
-from agenttool.catalog.search.turns import in_turns
-from agenttool.catalog.search.words import is_identifier
-from agenttool.ports.meaning import Meaning
+from agenttool.catalog.entry import Entry
+from agenttool.catalog.search.documents import SCAN_LIMIT, DocumentStore, text_for_embedding
+from agenttool.catalog.search.query import QueryTerm, content_sentences, parse_query
+from agenttool.catalog.search.ranking import DIVERSITY, DIVERSITY_WITH_MODEL, DocumentScorer, combine_scores, diversify
+from agenttool.catalog.search.tokens import is_identifier
+from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.records import ToolId
 
-BROUGHT, FOR_A_WORD, MOST_BROUGHT = 48, 16, 128
-"""How many tools of a large catalog are scored: at least, for each word, and at most; more words are in more tools."""
+MIN_CANDIDATES, CANDIDATES_PER_TERM, MAX_CANDIDATES = 48, 16, 128
+"""How many tools of a large catalog are scored: at least, for each term, and at most."""
 
-NEAREST = 64
-"""How many tools are scored for their meaning."""
+SEMANTIC_CANDIDATES = 64
+"""How many tools are scored because of their similarity in meaning."""
 
-BRINGING = 32
-"""How many words bring them."""
+CANDIDATE_SYMBOLS = 32
+"""How many words select candidates."""
 
-WISHES, FOR_EACH = 6, 32
-"""Of so many sentences each brings so many tools of its own, for another may have louder words."""
+MAX_QUERY_LENGTH = 20_000
+"""How many characters of a query are read."""
 
-MOST_READ = 20_000
-"""So many letters of a query are read, some pages; what a wish is comes before that, and others wait meanwhile."""
+MIN_SCORE = 0.0001
 
-LEAST = 0.0001
-"""What is found has a score, however little it answers."""
+MAX_FOLDED_LENGTH = 3
+"""How many characters one may become by case folding."""
+
+MAX_DOTS = 64
+"""At how many dots a qualified name is split."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """One tool that answers a query, how well, and why."""
+class SearchHit:
+    """One tool that matches a query, with its score from 0 to 1 and the reason."""
 
     tool_id: ToolId
     score: float
     reason: str
 
 
-class Index:
-    """Names and words of tools. Adding is cheap; the work is done by `catch_up`, in steps as small as one likes.
+class ToolIndex:
+    """Names and texts of tools. Adding a tool is cheap; `catch_up` encodes them in steps of any size."""
 
-    A tool has a number for as long as it is there.
-    """
-
-    def __init__(self, meaning: Meaning | None = None) -> None:
-        """Begin with nothing; with a model, what tools mean counts beside their words."""
-        self.meaning = meaning
-        self._names = Names()
+    def __init__(self, semantic_index: SemanticIndex | None = None) -> None:
+        """Start with no tools; with a semantic index, similarity in meaning counts beside words."""
+        self.semantic_index = semantic_index
+        self._names = ExactNames()
         self._numbers: dict[ToolId, int] = {}
         self._entries: list[Entry | None] = []
         self._ids: list[ToolId | None] = []
         self._free: list[int] = []
         self._waiting: deque[int] = deque()
         self._is_waiting = bytearray()
-        self._shelf = Shelf()
+        self._store = DocumentStore()
 
     def put(self, entry: Entry) -> None:
         """Add a tool, or replace the one with the same id."""
@@ -81,170 +75,241 @@ class Index:
             self._ids.append(tool_id)
             self._is_waiting.append(False)
         self._numbers[tool_id] = number
-        if not self._is_waiting[number]:  # one that changes again and again until somebody searches waits once
+        if not self._is_waiting[number]:  # a tool that is replaced many times is queued once
             self._is_waiting[number] = True
             self._waiting.append(number)
         self._names.add(entry)
 
     def remove(self, tool_id: ToolId) -> None:
-        """Forget a tool, if it is there."""
+        """Remove a tool, if it is indexed."""
         number = self._numbers.pop(tool_id, None)
         if number is None:
             return
         entry, self._entries[number], self._ids[number] = self._entries[number], None, None
         if entry is not None:
             self._names.remove(entry)
-        self._shelf.remove(number)
-        if self.meaning is not None:
-            self.meaning.remove(number)
+        self._store.remove(number)
+        if self.semantic_index is not None:
+            self.semantic_index.remove(number)
         self._free.append(number)
 
     def catch_up(self, tools: int) -> bool:
-        """Read at most so many tools that were added since; tell whether more are waiting."""
+        """Encode at most this many of the tools that were added; return whether more are waiting."""
         new: dict[int, Entry] = {}
         for _ in range(min(tools, len(self._waiting))):
             number = self._waiting.popleft()
             self._is_waiting[number] = False
             entry = self._entries[number]
-            if entry is not None:  # it may have gone since
+            if entry is not None:  # it may have been removed
                 new[number] = entry
         if new:
-            self._shelf.put(new)
-        if self.meaning is not None:
+            self._store.put(new)
+        if self.semantic_index is not None:
             for number, entry in new.items():
-                self.meaning.put(number, told_in_words(entry))
-        self._shelf.settle()
+                self.semantic_index.put(number, text_for_embedding(entry))
+        self._store.refresh()
         return bool(self._waiting)
 
     @property
-    def is_being_read(self) -> bool:
-        """Tell whether a model is still reading tools, so that some are found by words alone."""
-        return self.meaning is not None and self.meaning.pending
+    def is_encoding(self) -> bool:
+        """Whether the model still encodes tools, so that some are found by words alone."""
+        return self.semantic_index is not None and self.semantic_index.pending
 
-    def named(self, name: str, known: Container[ToolId]) -> tuple[ToolId, ...]:
-        """Find tools by an exact name of theirs: qualified, bare, alias or id; what comes first hides what follows."""
-        owners = primary(name, [each for each in self._names.find(name) if each.tool_id in known])
+    def named(self, name: str, visible: Container[ToolId]) -> tuple[ToolId, ...]:
+        """Return the visible tools with exactly this qualified name, bare name, alias or id.
+
+        A primary name takes precedence over an alias, and an alias over an id.
+        """
+        owners = _without_aliases(name, [each for each in self._names.find(name) if each.tool_id in visible])
         tool_id = ToolId(name)
-        is_id = not owners and tool_id in self._numbers and tool_id in known
+        is_id = not owners and tool_id in self._numbers and tool_id in visible
         return (tool_id,) if is_id else tuple(each.tool_id for each in owners)
 
-    def find(self, query: str, known: Collection[ToolId], limit: int, *, heard: Sequence[str] = ()) -> list[Found]:
-        """Find the tools that answer a query best, also by the meaning of what was heard of it.
+    def find(
+        self, query: str, visible: Collection[ToolId], limit: int, *, encoded: Sequence[str] = ()
+    ) -> list[SearchHit]:
+        """Return the visible tools that match a query best; a tool that the query names exactly comes first.
 
-        One that is named exactly comes first.
+        Args:
+            query: the words of the user or the model.
+            visible: the tools that may be found.
+            limit: how many to return at most.
+            encoded: the sentences that `encode_query` returned, to search by meaning, too.
         """
-        query, limit = query[:MOST_READ], min(limit, len(known))  # room is made for as many as are asked for
-        exact = self._named_in(query, known)[:limit]
-        found = [Found(each, 1.0, "this is its name") for each in exact]
-        documents = self._shelf.documents
-        read = read_query(query, self._shelf)
-        scorer = Scorer(read, self._shelf)
-        worth = set(self._worth_scoring(read.asked, known, limit))
-        opinions = {each: scorer.opinions(documents[each]) for each in worth}
-        meanings = self._meanings(heard, known, scorer, opinions)
-        scores = fused({each: hypot(*mine) for each, mine in opinions.items()}, meanings)
+        query, limit = query[:MAX_QUERY_LENGTH], min(limit, len(visible))
+        exact = self._named_in(query, visible)[:limit]
+        found = [SearchHit(each, 1.0, "this is its name") for each in exact]
+        documents = self._store.documents
+        parsed = parse_query(query, self._store)
+        scorer = DocumentScorer(parsed, self._store)
+        candidates = set(self._candidates(parsed.terms, visible, limit))
+        by_sentence = {each: scorer.sentence_scores(documents[each]) for each in candidates}
+        similarities = self._similarities(encoded, visible, scorer, by_sentence)
+        scores = combine_scores({each: hypot(*mine) for each, mine in by_sentence.items()}, similarities)
         ids = self._ids
         ranked = [(-score, tool_id, each) for each, score in scores.items() if score and (tool_id := ids[each])]
-        if len(read.deeds) > 1:
-            best = in_turns(ranked, wish_by_wish(opinions, _by_sentence(query, heard, meanings)))
+        if len(parsed.actions) > 1:
+            best = diversify(ranked, by_sentence, DIVERSITY_WITH_MODEL if similarities else DIVERSITY)
         else:
             best = sorted(ranked)
         for score, tool_id, each in best:
             if len(found) >= limit:
                 break
             if tool_id not in exact:
-                reason = scorer.reason(documents[each]) or "it means much the same"
-                found.append(Found(tool_id, max(LEAST, round(-score, 4)), reason))
+                reason = scorer.reason(documents[each]) or "its meaning is similar"
+                found.append(SearchHit(tool_id, max(MIN_SCORE, round(-score, 4)), reason))
         return found
 
-    def _named_in(self, query: str, known: Container[ToolId]) -> tuple[ToolId, ...]:
-        """Find the tools that a query is the name of, or whose identifiers it mentions among other words."""
-        whole = self.named(query.strip(), known)
+    def _named_in(self, query: str, visible: Container[ToolId]) -> tuple[ToolId, ...]:
+        """Return the tools whose name is the whole query, or whose identifiers it contains."""
+        whole = self.named(query.strip(), visible)
         if whole:
             return whole
-        mentioned = (word.strip(".,;:!?\"'`()") for word in query.split())
-        return tuple(
-            dict.fromkeys(each for word in mentioned if is_identifier(word) for each in self.named(word, known))
-        )
+        words = (word.strip(".,;:!?\"'`()") for word in query.split())
+        return tuple(dict.fromkeys(each for word in words if is_identifier(word) for each in self.named(word, visible)))
 
-    def listen(self, query: str) -> Sequence[str]:
-        """Give the sentences of a query that mean something to a model; it thinks a while, so not in the event loop."""
-        sentences = telling_sentences(query[:MOST_READ]) if self.meaning is not None else []
-        return sentences if self.meaning is not None and self.meaning.listen(sentences) else ()
+    def encode_query(self, query: str) -> Sequence[str]:
+        """Return the sentences of a query that the model could encode; blocks while the model works."""
+        if self.semantic_index is None:
+            return ()
+        sentences = content_sentences(query[:MAX_QUERY_LENGTH])
+        return sentences if self.semantic_index.encode_query(sentences) else ()
 
-    def _meanings(
-        self, heard: Sequence[str], known: Container[ToolId], scorer: Scorer, opinions: dict[int, list[float]]
+    def _similarities(
+        self,
+        encoded: Sequence[str],
+        visible: Container[ToolId],
+        scorer: DocumentScorer,
+        by_sentence: dict[int, list[float]],
     ) -> list[Mapping[int, float]]:
-        """Compare tools with each sentence that was heard, and add those that no word brought to the opinions."""
-        if self.meaning is None or not heard:
+        """Return the similarity of tools to each encoded sentence; adds the nearest tools to `by_sentence`."""
+        if self.semantic_index is None or not encoded:
             return []
-        wanted = NEAREST // len(heard)
-        for each in chain.from_iterable(self._near(self.meaning, sentence, known, wanted) for sentence in heard):
-            if each not in opinions:
-                opinions[each] = scorer.opinions(self._shelf.documents[each])
-        return [self.meaning.likeness(sentence, opinions) for sentence in heard]
+        wanted = SEMANTIC_CANDIDATES // len(encoded)
+        for each in chain.from_iterable(
+            self._nearest(self.semantic_index, sentence, visible, wanted) for sentence in encoded
+        ):
+            if each not in by_sentence:
+                by_sentence[each] = scorer.sentence_scores(self._store.documents[each])
+        return [self.semantic_index.similarity(sentence, by_sentence) for sentence in encoded]
 
-    def _near(self, meaning: Meaning, sentence: str, known: Container[ToolId], wanted: int) -> list[int]:
-        """Give the nearest tools that may be known, and look further as long as they are too few."""
+    def _nearest(
+        self, semantic_index: SemanticIndex, sentence: str, visible: Container[ToolId], wanted: int
+    ) -> list[int]:
+        """Return the nearest visible tools; asks for more while too few of them are visible."""
         ahead, ids = wanted, self._ids
         while True:
-            near = meaning.nearest(sentence, ahead)
-            found = [each for each in near if (tool_id := ids[each]) is not None and tool_id in known]
-            if len(found) >= wanted or len(near) < ahead:
+            nearest = semantic_index.nearest(sentence, ahead)
+            found = [each for each in nearest if (tool_id := ids[each]) is not None and tool_id in visible]
+            if len(found) >= wanted or len(nearest) < ahead:
                 return found[:wanted]
             ahead *= 8
 
-    def _worth_scoring(self, asked: tuple[Asked, ...], known: Collection[ToolId], limit: int) -> Iterator[int]:
-        """Give the tools that may be among the best; looks further as long as too few of them may be known."""
-        candidates = self._shelf.candidates
-        if candidates is None or len(known) <= FEW:
-            numbers = (self._numbers.get(each) for each in known)
-            yield from (each for each in numbers if each is not None and self._shelf.has(each))
+    def _candidates(self, terms: tuple[QueryTerm, ...], visible: Collection[ToolId], limit: int) -> Iterator[int]:
+        """Yield the tools that are worth scoring; asks for more while too few of them are visible."""
+        full_text = self._store.full_text
+        if full_text is None or len(visible) <= SCAN_LIMIT:
+            numbers = (self._numbers.get(each) for each in visible)
+            yield from (each for each in numbers if each is not None and self._store.has(each))
             return
-        signs = _loudest(asked)
-        ids, documents = self._ids, self._shelf.documents
+        symbols = _heaviest_symbols(terms)
+        ids, documents = self._ids, self._store.documents
 
-        def may_know(numbers: Sequence[int]) -> list[int]:
-            # one that is removed may still be brought, and its number be another's
-            return [each for each in numbers if documents[each] and ids[each] in known]
+        def visible_among(numbers: Sequence[int]) -> list[int]:
+            # The index may still return a removed tool, and its number may be used again.
+            return [each for each in numbers if documents[each] and ids[each] in visible]
 
-        yield from may_know(candidates.fresh(signs))
-        wanted, seen, given = max(BROUGHT, min(MOST_BROUGHT, FOR_A_WORD * len(asked)), 2 * limit), 0, 0
-        ahead = wanted
-        while signs and given < wanted:
-            brought = candidates.best(signs, ahead)
-            fitting = may_know(brought[seen:])[: wanted - given]
-            given += len(fitting)
+        yield from visible_among(full_text.unindexed(symbols))
+        wanted = max(MIN_CANDIDATES, min(MAX_CANDIDATES, CANDIDATES_PER_TERM * len(terms)), 2 * limit)
+        seen, count, ahead = 0, 0, wanted
+        while symbols and count < wanted:
+            best = full_text.best(symbols, ahead)
+            fitting = visible_among(best[seen:])[: wanted - count]
+            count += len(fitting)
             yield from fitting
-            if len(brought) < ahead:
+            if len(best) < ahead:
                 break
             seen, ahead = ahead, ahead * 8
-        for wish in _wishes(asked):
-            yield from may_know(candidates.best(_loudest(wish), FOR_EACH))
 
 
-def _by_sentence(
-    query: str, heard: Sequence[str], meanings: Sequence[Mapping[int, float]]
-) -> dict[int, Mapping[int, float]]:
-    """Give the meanings by the numbers of their sentences; a query that was heard as a whole has none."""
-    numbers = {sentence: at for at, sentence in enumerate(sentences_of(query))} if meanings else {}
-    heard_and_meant = zip(heard, meanings, strict=False)  # a model that is gone means nothing
-    return {numbers[sentence]: each for sentence, each in heard_and_meant if sentence in numbers}
+def _heaviest_symbols(terms: Sequence[QueryTerm]) -> list[tuple[str, float]]:
+    """Return the symbols that weigh most, each with its boost."""
+    matches = [(each.weight * match.similarity, each, match) for each in terms for match in each.matches]
+    heaviest = nlargest(CANDIDATE_SYMBOLS, matches, key=itemgetter(0))
+    return [(match.symbol, each.boost * match.similarity) for _, each, match in heaviest]
 
 
-def _wishes(asked: Sequence[Asked]) -> list[list[Asked]]:
-    """Give the words of each sentence that tells most, if there are several."""
-    by_sentence: dict[int, list[Asked]] = {}
-    for each in asked:
-        for sentence in each.sentences:
-            by_sentence.setdefault(sentence, []).append(each)
-    if len(by_sentence) == 1:
-        return []
-    return nlargest(WISHES, by_sentence.values(), key=lambda words: sum(each.weight for each in words))
+class ExactNames:
+    """Tools by bare name and alias, ignoring case; an exact spelling takes precedence.
+
+    Most names have one owner, so that tools that share a name are stored apart.
+    """
+
+    def __init__(self) -> None:
+        """Start with no names."""
+        self._longest = 0
+        self._owner: dict[str, Entry] = {}
+        self._sharing: dict[str, dict[ToolId, Entry]] = {}
+
+    def add(self, entry: Entry) -> None:
+        """Add the names of a tool."""
+        owner = self._owner
+        keys = _folded_names(entry)
+        self._longest = max(self._longest, len(entry.qualified_name), *map(len, keys))
+        for name in keys:
+            if owner.setdefault(name, entry) is not entry:
+                self._sharing.setdefault(name, {})[entry.tool_id] = entry
+
+    def remove(self, entry: Entry) -> None:
+        """Remove the names of a tool."""
+        for name in _folded_names(entry):
+            sharing = self._sharing.get(name, {})
+            if self._owner[name] is not entry:
+                del sharing[entry.tool_id]
+            elif sharing:
+                self._owner[name] = sharing.pop(next(iter(sharing)))
+            else:
+                del self._owner[name]
+            if not sharing:
+                self._sharing.pop(name, None)
+
+    def find(self, name: str) -> tuple[Entry, ...]:
+        """Return the owner of a qualified name, else all tools with this bare name or alias."""
+        if len(name) > self._longest * MAX_FOLDED_LENGTH:  # a long query is no name
+            return ()
+        folded = name.casefold()
+        matching = tuple(self._by_qualified_name(folded)) or tuple(self._by_name(folded))
+        exact = tuple(each for each in matching if name in _spellings(each))
+        return exact or matching
+
+    def _by_name(self, folded: str) -> Iterator[Entry]:
+        if folded in self._owner:
+            yield self._owner[folded]
+            yield from self._sharing.get(folded, {}).values()
+
+    def _by_qualified_name(self, folded: str) -> Iterator[Entry]:
+        """Find by namespace and name; both may contain dots."""
+        rest = folded
+        for _ in range(min(rest.count("."), MAX_DOTS)):
+            rest = rest.partition(".")[2]
+            yield from (each for each in self._by_name(rest) if each.qualified_name.casefold() == folded)
 
 
-def _loudest(asked: Sequence[Asked]) -> list[tuple[str, float]]:
-    """Give the signs that tell most, each with how loud it was said."""
-    answers = [(each.weight * answer.likeness, each, answer) for each in asked for answer in each.answers]
-    loudest = nlargest(BRINGING, answers, key=itemgetter(0))
-    return [(answer.sign, each.loudness * answer.likeness) for _, each, answer in loudest]
+def _without_aliases(name: str, entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the tools with this primary name; all of them if it is only an alias."""
+    folded = name.casefold()
+    primary = [each for each in entries if folded in (each.name.casefold(), each.qualified_name.casefold())]
+    return primary or entries
+
+
+def _folded_names(entry: Entry) -> tuple[str, ...]:
+    declaration = entry.tool.declaration
+    name, aliases = declaration.name, declaration.aliases
+    folded = name.casefold()
+    if folded == name:
+        folded = name  # share the string
+    return (folded, *({each.casefold() for each in aliases} - {folded})) if aliases else (folded,)
+
+
+def _spellings(entry: Entry) -> tuple[str, ...]:
+    return (entry.qualified_name, entry.name, *(entry.tool.declaration.aliases or ()))

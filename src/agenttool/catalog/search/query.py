@@ -1,182 +1,189 @@
-"""What a query asks for: its telling words by sentences, and the words of the catalog that answer them."""
+"""Parse a query into weighted terms, each with the words of the catalog that match it."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
-from agenttool.catalog.search.forms import forms_of
-from agenttool.catalog.search.kinds import kinds_of
-from agenttool.catalog.search.request_words import FAINT_WORDS, REQUEST_WORDS
-from agenttool.catalog.search.sentences import sentences_of
-from agenttool.catalog.search.shelf import Shelf
-from agenttool.catalog.search.spellings import Alike
-from agenttool.catalog.search.synonyms import TELLING, asks, deed_of, same_as
-from agenttool.catalog.search.words import Said, said_words, stem
+from agenttool.catalog.search.documents import DocumentStore
+from agenttool.catalog.search.lexicon import (
+    FILLER_WORDS,
+    READ_ACTION,
+    WEAK_WORDS,
+    actions,
+    related_words,
+    starts_question,
+)
+from agenttool.catalog.search.tokens import QueryToken, split_requests, stem, tokens_in_query
 
-MAX_WORDS = 100
-"""How many words of a query count; a whole page asks for nothing in particular."""
+MAX_TERMS = 100
+"""How many different words of a query count."""
 
-TALKATIVE = 16
-"""A query of more words says it in several ways by itself; then relatives of its words count no more."""
+MIN_CONTENT_WORDS, MAX_SENTENCES = 2, 8
+"""How many content words make a sentence worth encoding, and how many sentences are encoded."""
 
-TELLS, MAX_SENTENCES = 2, 8
-"""A sentence with so many telling words has a meaning worth comparing, and so many sentences are compared."""
+WEAK_WEIGHT = 0.3
+"""The weight of weak words and of numbers, which are mostly arguments for a tool."""
 
-FAINTLY = 0.3
-"""How much a faint word counts, and a number: it is what a tool is given, and seldom what a tool is."""
+FILLER_WEIGHT = 0.1
+"""The weight of filler words; it decides between tools that are otherwise equal."""
 
-WHISPERED = 0.1
-"""How much a word of asking counts; it decides between tools that are alike in all else."""
-
-RELATIVES_COUNT, SYNONYMS_COUNT = 0.4, 0.4
-"""How much a related word counts beside the word itself, and one that means much the same."""
+RELATED_WEIGHT = 0.4
+"""The weight of a related word in place of the word itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """A word of the catalog that answers an asked one, and how well, from 0 to 1."""
+class TermMatch:
+    """A word of the catalog that matches a term, and how well, from 0 to 1."""
 
     word: str
-    sign: str
-    likeness: float
+    symbol: str
+    similarity: float
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One word of a query: how it was written and where, how loud, how much it tells, and what answers it."""
-
-    said: str
-    sentences: tuple[int, ...]
-    loudness: float
-    weight: float
-    answers: tuple[Answer, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """What is asked.
+class QueryTerm:
+    """One word of a query.
 
     Attributes:
-        asked: the words that tell something.
-        whispered: the words of asking.
-        deeds: for each sentence, the deeds that it names.
+        spelling: how it is written in the query.
+        sentences: the numbers of the sentences that contain it.
+        boost: 1 for content words, less for weak words and fillers.
+        weight: the boost times the rarity of the word.
+        matches: the words of the catalog that match it, best first.
     """
 
-    asked: tuple[Asked, ...]
-    whispered: tuple[Asked, ...]
-    deeds: tuple[frozenset[int], ...]
-
-    @property
-    def longest(self) -> int:
-        """How many telling words the longest sentence has."""
-        return max(Counter(at for each in self.asked for at in each.sentences).values(), default=0)
+    spelling: str
+    sentences: tuple[int, ...]
+    boost: float
+    weight: float
+    matches: tuple[TermMatch, ...]
 
 
-def read_query(query: str, shelf: Shelf) -> Query:
-    """Read a query against the words that there are; words of asking are whispered, unless no other is answered."""
-    said = said_words(query)
-    telling = _once(each for each in said if each.spelling not in REQUEST_WORDS)
-    reader = _Reader(shelf, said, alone=len(telling) > TALKATIVE)
-    asked = tuple(map(reader.asked, telling))
-    if any(each.answers for each in asked):
-        heard = {each.word for each in telling}
-        whispered = tuple(reader.whispered(each) for each in _once(said) if each.word not in heard)
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """The terms of a query.
+
+    Attributes:
+        terms: the content words.
+        fillers: the filler words.
+        actions: the actions that each sentence names.
+    """
+
+    terms: tuple[QueryTerm, ...]
+    fillers: tuple[QueryTerm, ...]
+    actions: tuple[frozenset[int], ...]
+
+
+def parse_query(query: str, store: DocumentStore) -> ParsedQuery:
+    """Parse a query; filler words count as content words if no content word matches any tool."""
+    tokens = tokens_in_query(query)
+    content = _distinct(each for each in tokens if each.spelling not in FILLER_WORDS)
+    parser = _Parser(store, tokens)
+    terms = tuple(map(parser.content_term, content))
+    if any(each.matches for each in terms):
+        used = {each.word for each in content}
+        fillers = tuple(parser.filler_term(each) for each in _distinct(tokens) if each.word not in used)
     else:
-        asked, whispered = tuple(map(reader.asked, _once(said))), ()
-    return Query(asked, whispered, _deeds(said))
+        terms, fillers = tuple(map(parser.content_term, _distinct(tokens))), ()
+    return ParsedQuery(terms, fillers, _actions(tokens))
 
 
-def telling_sentences(query: str) -> list[str]:
-    """Give the sentences that have something to say, or the whole query: in a letter, one sentence is the wish."""
-    found = [each for each in sentences_of(query) if sum(map(_tells, said_words(each))) >= TELLS]
+def content_sentences(query: str) -> list[str]:
+    """Return the sentences of a query that are more than small talk; the whole query if there are none."""
+    found = [
+        each for each in split_requests(query) if sum(map(_is_content, tokens_in_query(each))) >= MIN_CONTENT_WORDS
+    ]
     return found[:MAX_SENTENCES] or [query]
 
 
-def _tells(said: Said) -> bool:
-    return said.spelling not in REQUEST_WORDS and said.spelling not in FAINT_WORDS
+def _is_content(token: QueryToken) -> bool:
+    return token.spelling not in FILLER_WORDS and token.spelling not in WEAK_WORDS
 
 
-def _once(said: Iterable[Said]) -> list[Said]:
-    """Take each word as it was said first: a repeated one counts once."""
-    first: dict[str, Said] = {}
-    for each in said:
+def _distinct(tokens: Iterable[QueryToken]) -> list[QueryToken]:
+    """Return the first token of each word."""
+    first: dict[str, QueryToken] = {}
+    for each in tokens:
         first.setdefault(each.word, each)
-    return list(first.values())[:MAX_WORDS]
+    return list(first.values())[:MAX_TERMS]
 
 
-def _deeds(said: Sequence[Said]) -> tuple[frozenset[int], ...]:
-    """Tell the deeds of each sentence; a question asks to be told something."""
-    found = [set[int]() for _ in range(said[-1].sentence + 1 if said else 0)]
-    last = -1
-    for each in said:
-        deed = deed_of(each.word)
-        if deed is not None:
-            found[each.sentence].add(deed)
-        if each.sentence != last and asks(each.spelling):
-            found[each.sentence].add(TELLING)
+def _actions(tokens: Sequence[QueryToken]) -> tuple[frozenset[int], ...]:
+    """Return the actions that each sentence names; a question names the action of showing information."""
+    found = [set[int]() for _ in range(tokens[-1].sentence + 1 if tokens else 0)]
+    known, last = actions(), -1
+    for each in tokens:
+        if (action := known.get(each.word)) is not None:
+            found[each.sentence].add(action)
+        if each.sentence != last and starts_question(each.spelling):
+            found[each.sentence].add(READ_ACTION)
         last = each.sentence
     return tuple(map(frozenset, found))
 
 
-class _Reader:
-    """Finds what answers the words of one query."""
+class _Parser:
+    """Finds the words of the catalog that match the words of one query."""
 
-    def __init__(self, shelf: Shelf, said: Sequence[Said], *, alone: bool) -> None:
-        self._shelf = shelf
-        self._alone = alone
+    def __init__(self, store: DocumentStore, tokens: Sequence[QueryToken]) -> None:
+        self._store = store
         self._sentences: dict[str, dict[int, None]] = {}
-        for each in said:
+        for each in tokens:
             self._sentences.setdefault(each.word, {})[each.sentence] = None
-        self._joined: dict[str, list[str]] = {}
-        for one, other in pairwise(said):
-            if shelf.alphabet.sign(whole := stem(one.spelling + other.spelling)) and len(one.word) > 1 < len(
-                other.word
-            ):
+        self._compounds: dict[str, list[str]] = {}
+        for one, other in pairwise(tokens):
+            compound = stem(one.spelling + other.spelling)
+            if store.vocabulary.symbol(compound) and len(one.word) > 1 < len(other.word):
                 for each in (one, other):
-                    self._joined.setdefault(each.word, []).append(whole)
+                    self._compounds.setdefault(each.word, []).append(compound)
 
-    def asked(self, said: Said) -> Asked:
-        """Read a telling word."""
-        answers, having = self._answers(said.word)
-        loudness = FAINTLY if said.spelling in FAINT_WORDS or said.spelling.isdigit() else 1.0
-        return self._told(said, loudness, answers, having)
+    def content_term(self, token: QueryToken) -> QueryTerm:
+        matches, frequency = self._matches(token.word)
+        boost = WEAK_WEIGHT if token.spelling in WEAK_WORDS or token.spelling.isdigit() else 1.0
+        return self._term(token, boost, matches, frequency)
 
-    def whispered(self, said: Said) -> Asked:
-        """Read a word of asking: nothing but itself answers it."""
-        answers = self._present([(said.word, 1.0)])
-        return self._told(said, WHISPERED, answers, self._shelf.having(answers[0].sign) if answers else 0)
+    def filler_term(self, token: QueryToken) -> QueryTerm:
+        matches = self._present([(token.word, 1.0)])
+        return self._term(token, FILLER_WEIGHT, matches, self._store.frequency(matches[0].symbol) if matches else 0)
 
-    def _told(self, said: Said, loudness: float, answers: list[Answer], having: int) -> Asked:
-        weight = loudness * self._shelf.rarity(having)
-        return Asked(said.spelling, tuple(self._sentences[said.word]), loudness, weight, tuple(answers))
+    def _term(self, token: QueryToken, boost: float, matches: list[TermMatch], frequency: int) -> QueryTerm:
+        weight = boost * self._store.rarity(frequency)
+        return QueryTerm(token.spelling, tuple(self._sentences[token.word]), boost, weight, tuple(matches))
 
-    def _answers(self, word: str) -> tuple[list[Answer], int]:
-        """Find what answers a word, the likest first, and how many tools have it; else what may be meant instead."""
-        shelf = self._shelf
-        joined = [(each, 1.0) for each in self._joined.get(word, ())]
-        synonyms = [(each, SYNONYMS_COUNT) for each in forms_of(word) + same_as(word) + kinds_of(word)]
+    def _matches(self, word: str) -> tuple[list[TermMatch], int]:
+        """Return what matches a word, best first, and how many tools contain it.
+
+        A word that no tool contains is replaced by a compound, by related words, or by spelling corrections.
+        """
+        store = self._store
+        compounds = [(each, 1.0) for each in self._compounds.get(word, ())]
+        related = [(each, RELATED_WEIGHT) for each in related_words(word)]
         itself = self._present([(word, 1.0)])
         if not itself:
-            found = self._present(joined) or self._present(synonyms) or self._present(shelf.spellings.meant_by(word))
-            return found, max((shelf.having(each.sign) for each in found), default=0)
-        having = shelf.having(itself[0].sign)
-        related = [(each, RELATIVES_COUNT * like) for each, like in self._relatives(word)]
-        others = [self._no_rarer(each, having) for each in self._present(related + synonyms)]
-        return [*itself, *self._present(joined), *sorted(others, key=attrgetter("likeness"), reverse=True)], having
+            found = (
+                self._present(compounds) or self._present(related) or self._present(store.spellings.corrections(word))
+            )
+            return found, max((store.frequency(each.symbol) for each in found), default=0)
+        frequency = store.frequency(itself[0].symbol)
+        others = [self._limit_to_rarity(each, frequency) for each in self._present(related)]
+        return [
+            *itself,
+            *self._present(compounds),
+            *sorted(others, key=attrgetter("similarity"), reverse=True),
+        ], frequency
 
-    def _relatives(self, word: str) -> Alike:
-        return () if self._alone else self._shelf.spellings.relatives(word)
+    def _limit_to_rarity(self, match: TermMatch, frequency: int) -> TermMatch:
+        """Reduce the similarity of a word that is more common than the one it replaces."""
+        rarity = self._store.rarity
+        share = min(1.0, rarity(self._store.frequency(match.symbol)) / rarity(frequency))
+        return TermMatch(match.word, match.symbol, match.similarity * share)
 
-    def _no_rarer(self, answer: Answer, having: int) -> Answer:
-        """Let a common word that answers for a rare one count as what it is."""
-        rarity = self._shelf.rarity
-        share = min(1.0, rarity(self._shelf.having(answer.sign)) / rarity(having))
-        return Answer(answer.word, answer.sign, answer.likeness * share)
-
-    def _present(self, words: Iterable[tuple[str, float]]) -> list[Answer]:
-        """Leave out words that no tool has, or has any more."""
-        shelf = self._shelf
-        signs = ((word, shelf.alphabet.sign(word), likeness) for word, likeness in words)
-        return [Answer(word, sign, likeness) for word, sign, likeness in signs if sign and shelf.having(sign)]
+    def _present(self, words: Iterable[tuple[str, float]]) -> list[TermMatch]:
+        """Return the words that some tool contains."""
+        store = self._store
+        symbols = ((word, store.vocabulary.symbol(word), similarity) for word, similarity in words)
+        return [
+            TermMatch(word, symbol, similarity)
+            for word, symbol, similarity in symbols
+            if symbol and store.frequency(symbol)
+        ]

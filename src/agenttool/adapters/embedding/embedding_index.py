@@ -1,0 +1,151 @@
+"""Compute the vectors of tools in a background thread and compare queries with them."""
+# pyright: basic
+# The library of the optional extra may be missing where types are checked.
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from threading import Event, Lock
+
+from agenttool.adapters.embedding.model import EmbeddingModel
+from agenttool.adapters.embedding.vectors import VectorCache, VectorTable, content_key, quantize
+
+BATCH_SIZE = 32
+"""How many texts are encoded together."""
+
+CACHED_SENTENCES = 256
+"""How many query sentences are cached with their vectors."""
+
+MAX_FAILURES = 3
+"""After this many consecutive texts that fail one by one, the model is not used for texts again."""
+
+_log = logging.getLogger("agenttool.search")
+
+
+class EmbeddingIndex:
+    """Implements `ports.semantic_index.SemanticIndex` with a model in this process."""
+
+    def __init__(self, model: EmbeddingModel, folder: Path | None = None) -> None:
+        """Start with no texts; vectors are cached in a file in `folder`, if it is given."""
+        self._model = model
+        self._query_vector = lru_cache(CACHED_SENTENCES)(lambda sentence: model.encode_query([sentence])[0])
+        self._table = VectorTable(model.dimensions)
+        self._cache = VectorCache(folder)
+        self._waiting: dict[int, str] = {}
+        self._failures = 0
+        self._has_warned = False
+        self._is_stopped = False
+        self._lock = Lock()
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="embedding")
+        self._idle = Event()
+        self._idle.set()
+
+    @property
+    def pending(self) -> bool:
+        """Whether texts wait to be encoded."""
+        return bool(self._waiting)
+
+    def put(self, number: int, text: str) -> None:
+        """Add a text, or replace the one with this number; it is encoded in the background."""
+        with self._lock:
+            self._table.remove(number)
+            if self._is_stopped:
+                return
+            self._waiting[number] = text
+            if self._idle.is_set():
+                self._idle.clear()
+                self._worker.submit(self._encode_waiting)
+
+    def remove(self, number: int) -> None:
+        """Remove a text, if there is one with this number."""
+        with self._lock:
+            self._table.remove(number)
+            self._waiting.pop(number, None)
+
+    def _encode_waiting(self) -> None:
+        """Encode batches until no text waits; after a failure, encode one text at a time."""
+        batch_size = BATCH_SIZE
+        while texts := self._next_batch(batch_size):
+            try:
+                rows = self._vectors(list(dict.fromkeys(texts.values())))
+            except Exception as error:  # noqa: BLE001 -- a model may fail in any way; search works without it
+                self._warn_once(error)
+                if batch_size == 1:
+                    self._drop_failed(texts)
+                batch_size = 1
+                continue
+            self._failures, batch_size = 0, BATCH_SIZE
+            with self._lock:
+                for number, text in texts.items():
+                    if self._waiting.get(number) is text:  # it was not replaced or removed meanwhile
+                        del self._waiting[number]
+                        self._table.put(number, rows[text])
+
+    def _next_batch(self, count: int) -> dict[int, str]:
+        with self._lock:
+            texts = dict(islice(self._waiting.items(), count))
+            if not texts:
+                self._idle.set()
+            return texts
+
+    def _vectors(self, texts: list[str]) -> dict[str, bytes]:
+        """Return the quantized vectors of texts, from the cache where possible."""
+        keys = {text: content_key(self._model.digest, text) for text in texts}
+        cached = self._cache.find(keys.values())
+        new = [text for text in texts if len(cached.get(keys[text], b"")) != self._model.dimensions]
+        if new:
+            made = {keys[text]: quantize(row) for text, row in zip(new, self._model.encode(new), strict=True)}
+            self._cache.store(made)
+            cached |= made
+        return {text: cached[keys[text]] for text in texts}
+
+    def _warn_once(self, error: Exception) -> None:
+        """Log the first failure, without the text that caused it."""
+        if not self._has_warned:
+            self._has_warned = True
+            _log.warning(
+                "the search model failed (%s); texts that it cannot encode are found by words alone",
+                type(error).__name__,
+            )
+
+    def _drop_failed(self, texts: Collection[int]) -> None:
+        with self._lock:
+            self._failures += 1
+            self._is_stopped = self._failures >= MAX_FAILURES
+            for each in list(self._waiting) if self._is_stopped else texts:
+                self._waiting.pop(each, None)
+
+    def wait(self, seconds: float) -> None:
+        """Block until no text waits to be encoded, or until the time is over."""
+        self._idle.wait(seconds)
+
+    def encode_query(self, sentences: Sequence[str]) -> bool:
+        """Encode the sentences of a query; return whether any of them has a vector."""
+        try:
+            return any(self._query_vector(each).any() for each in sentences)
+        except Exception as error:  # noqa: BLE001 -- as above
+            self._warn_once(error)
+            return False
+
+    def nearest(self, sentence: str, limit: int) -> list[int]:
+        """Return the texts most similar to a sentence, best first."""
+        vector = self._query_vector(sentence)
+        with self._lock:
+            return self._table.nearest(vector, limit)
+
+    def similarity(self, sentence: str, numbers: Collection[int]) -> Mapping[int, float]:
+        """Return the cosine similarity of a sentence to the texts with these numbers."""
+        vector = self._query_vector(sentence)
+        with self._lock:
+            return self._table.similarity(vector, list(numbers))
+
+    def close(self) -> None:
+        """Stop encoding; texts that are not encoded yet never are."""
+        with self._lock:
+            self._is_stopped = True
+            self._waiting.clear()
+        self._worker.submit(self._cache.close)
+        self._worker.shutdown(wait=False)

@@ -1,0 +1,202 @@
+"""The indexed text of each tool by number, and statistics over all of them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from math import log
+from typing import TYPE_CHECKING, NewType
+
+from agenttool.catalog.entry import Entry
+from agenttool.catalog.search.lexicon import actions
+from agenttool.catalog.search.tokens import SEPARATOR, spaced, split_statements
+from agenttool.catalog.search.vocabulary import SpellingIndex, Vocabulary
+from agenttool.records import Json, ToolDeclaration
+from agenttool.schema.views import model_view
+
+if TYPE_CHECKING:
+    from agenttool.catalog.search.full_text import FullTextIndex
+
+SCAN_LIMIT = 500
+"""Up to this many documents all are scored. A larger store has a full-text index."""
+
+STALE_LIMIT = 500
+"""How many documents may be removed before unused words are deleted; in a large store, as many as it holds."""
+
+SUMMARY_WORDS = 35
+"""The first words of a description, which say what a tool does; the rest are details."""
+
+STATEMENT_WORDS = 4
+"""A sentence with fewer words, such as `Beta.`, does not describe a tool."""
+
+
+class DocumentField(IntEnum):
+    """Where a word stands, in the order in which reasons list it."""
+
+    NAME = 0
+    ALIAS = 1
+    HINT = 2
+    DESCRIPTION = 3
+    DETAILS = 4
+    PARAMETER = 5
+    ABOUT_PARAMETER = 6
+    NAMESPACE = 7
+
+
+FIELD_WEIGHTS = (2.0, 2.0, 2.0, 1.0, 1.0, 1.0, 1.0, 2.0)
+"""The weight of a word in each field, in the order of the fields."""
+
+EncodedDocument = NewType("EncodedDocument", str)
+"""The symbols of a tool's words, field by field, with `SEPARATOR` between the fields."""
+
+_EMPTY = EncodedDocument("")
+
+
+def encode_fields(entries: Sequence[Entry], vocabulary: Vocabulary) -> tuple[Sequence[str], ...]:
+    """Return the symbols of tools by field, in the order of `DocumentField`."""
+    declarations = [entry.tool.declaration for entry in entries]
+    hints = ((each.search_hint, each.title) for each in declarations)
+    parameters = [_parameters(each) for each in declarations]
+    encode = vocabulary.encode_all
+    descriptions = encode([each.description for each in declarations])
+    return (
+        encode([each.name for each in declarations]),
+        encode([" ".join(each.aliases) if each.aliases else "" for each in declarations]),
+        encode([f"{hint or ''} {title or ''}" if hint or title else "" for hint, title in hints]),
+        [each[:SUMMARY_WORDS] for each in descriptions],
+        [each[SUMMARY_WORDS:] for each in descriptions],
+        encode([*map(" ".join, parameters)]),
+        encode([" ".join(filter(None, each.values())) if each else "" for each in parameters]),
+        encode([each.namespace for each in declarations]),
+    )
+
+
+def _join_fields(fields: Iterable[Sequence[str]]) -> Iterator[EncodedDocument]:
+    return map(EncodedDocument, map(SEPARATOR.join, zip(*fields, strict=True)))
+
+
+def _parameters(declaration: ToolDeclaration) -> dict[str, str]:
+    """Return the parameters that a model sees, with their descriptions."""
+    contract = declaration.input_contract
+    schema = (contract and contract.model_input_schema) or {}
+    if contract is not None and contract.internal_only_fields:
+        schema = model_view(schema, contract.internal_only_fields)
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return {}
+    return {name: _description(schema) for name, schema in properties.items()}
+
+
+def _description(schema: Json) -> str:
+    text = schema.get("description") if isinstance(schema, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def text_for_embedding(entry: Entry) -> str:
+    """Return the name, hint and first sentence of a tool, which an embedding model encodes."""
+    declaration = entry.tool.declaration
+    name = spaced(f"{declaration.namespace} {declaration.name}")
+    return ". ".join(filter(None, (name, declaration.search_hint, _first_statement(declaration.description))))
+
+
+def _first_statement(description: str) -> str:
+    words: list[str] = []
+    for sentence in split_statements(description):
+        words += sentence.split()
+        if len(words) >= STATEMENT_WORDS:
+            break
+    return " ".join(words[:SUMMARY_WORDS])
+
+
+class DocumentStore:
+    """Documents by number. Adding or removing one costs only that one."""
+
+    def __init__(self) -> None:
+        """Start with no documents."""
+        self.vocabulary = Vocabulary()
+        self.spellings = SpellingIndex()
+        self.actions: dict[str, int] = {}
+        self.full_text: FullTextIndex | None = None
+        self._documents: list[EncodedDocument] = []
+        self._count = 0
+        self._removed = 0
+        self._field_lengths = [0] * len(DocumentField)
+        self._frequencies: dict[str, int] = {}
+
+    @property
+    def documents(self) -> Sequence[EncodedDocument]:
+        """All documents by number; an absent one is empty."""
+        return self._documents
+
+    def has(self, number: int) -> bool:
+        """Return whether there is a document with this number."""
+        return number < len(self._documents) and bool(self._documents[number])
+
+    def put(self, entries: Mapping[int, Entry]) -> None:
+        """Encode tools and add them under numbers that are free; many at once take less time each."""
+        fields = encode_fields([*entries.values()], self.vocabulary)
+        for field, texts in enumerate(fields):
+            self._field_lengths[field] += sum(map(len, texts))
+        self._documents += [_EMPTY] * (max(entries) + 1 - len(self._documents))
+        self._count += len(entries)
+        self._frequencies.clear()
+        new = dict(zip(entries, _join_fields(fields), strict=True))
+        for number, document in new.items():
+            self._documents[number] = document
+        if self.full_text is not None:
+            self.full_text.add(new.items())
+        elif self._count > SCAN_LIMIT:
+            self.full_text = self._build_full_text()
+
+    def remove(self, number: int) -> None:
+        """Remove a document, if there is one with this number."""
+        if self.has(number):
+            document, self._documents[number] = self._documents[number], _EMPTY
+            self._count -= 1
+            self._removed += 1
+            self._frequencies.clear()
+            for field, symbols in enumerate(document.split(SEPARATOR)):
+                self._field_lengths[field] -= len(symbols)
+            if self.full_text is not None:
+                self.full_text.remove(number)
+
+    def _build_full_text(self) -> "FullTextIndex":
+        from agenttool.catalog.search.full_text import FullTextIndex  # noqa: PLC0415 -- only large catalogs need it
+
+        index = FullTextIndex()
+        index.add(each for each in enumerate(self._documents) if each[1])
+        return index
+
+    def refresh(self) -> None:
+        """Make new words known to spelling correction and to action matching."""
+        if self._removed > max(STALE_LIMIT, self._count):
+            self._delete_unused_words()
+        new = self.vocabulary.take_new()
+        if new:
+            self.spellings.add(self.vocabulary.words, new)
+            symbols = ((self.vocabulary.symbol(word), action) for word, action in actions().items())
+            self.actions = {symbol: action for symbol, action in symbols if symbol}
+
+    def _delete_unused_words(self) -> None:
+        self.vocabulary.retain(frozenset[str]().union(*self._documents))
+        self.spellings = SpellingIndex()
+        self._frequencies.clear()
+        self._removed = 0
+
+    def frequency(self, symbol: str) -> int:
+        """Count the documents that contain a word; in a large store, some removed ones may be included."""
+        count = self._frequencies.get(symbol)
+        if count is None:
+            count = self._frequencies[symbol] = self._count_containing(symbol)
+        return count
+
+    def _count_containing(self, symbol: str) -> int:
+        if self.full_text is not None:
+            return min(self.full_text.frequency(symbol), self._count)
+        return sum(symbol in document for document in self._documents)
+
+    def rarity(self, frequency: int) -> float:
+        """Return the inverse document frequency of a word that this many documents contain."""
+        return log(1 + (self._count - frequency + 0.5) / (frequency + 0.5))
+
+    def average_length(self, field: DocumentField) -> float:
+        """Return how many words a field has on average."""
+        return max(1.0, self._field_lengths[field] / max(1, self._count))

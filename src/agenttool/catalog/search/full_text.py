@@ -1,0 +1,92 @@
+"""A full-text index in memory that selects the tools of a large catalog that are worth scoring."""
+
+from collections.abc import Iterable
+
+from tantivy import Document, Index, Occur, Query, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
+
+from agenttool.catalog.search.tokens import SEPARATOR
+
+HEAP_BYTES = 60_000_000
+"""Writer memory before it writes a segment. A search in one large segment is twice as fast as in eight."""
+
+UNINDEXED_LIMIT = 64
+"""Up to this many new documents are scanned instead, because a commit of the full-text index takes 30 ms."""
+
+NAME_COPIES, NAMESPACE_COPIES = 3, 2
+"""How often the words of these fields are indexed, so that they weigh more. Words of details are indexed once."""
+
+
+class FullTextIndex:
+    """Encoded documents by number. The caller scores what it returns."""
+
+    def __init__(self) -> None:
+        """Start with no documents."""
+        # The number is a signed integer: deleting by an unsigned term finds nothing and raises no error.
+        builder = SchemaBuilder().add_integer_field("number", indexed=True, fast=True)
+        builder.add_text_field("words", tokenizer_name="symbols", index_option="freq")
+        self._schema = builder.build()
+        self._index = Index(self._schema)
+        self._index.register_tokenizer("symbols", TextAnalyzerBuilder(Tokenizer.ngram(1, 1)).build())
+        self._writer = self._index.writer(HEAP_BYTES, 1)
+        self._unindexed: dict[int, str] = {}
+        self._needs_commit = False
+        self._removed = 0
+
+    def add(self, documents: Iterable[tuple[int, str]]) -> None:
+        """Add documents with their numbers; the next search finds them."""
+        self._unindexed.update(documents)
+        if len(self._unindexed) > UNINDEXED_LIMIT:
+            self._write_unindexed()
+
+    def _write_unindexed(self) -> None:
+        for each in self._unindexed.items():
+            self._write(*each)
+        self._unindexed.clear()
+
+    def _write(self, number: int, document: str) -> None:
+        name, alias, hint, summary, details, parameters, about, namespace = document.split(SEPARATOR)
+        words = "".join((name * NAME_COPIES, namespace * NAMESPACE_COPIES, alias, hint, summary))
+        if rest := details + parameters + about:
+            words += "".join(set(rest))
+        page = Document()
+        page.add_integer("number", number)
+        page.add_text("words", words)
+        self._writer.add_document(page)
+        self._needs_commit = True
+
+    def remove(self, number: int) -> None:
+        """Remove a document. Until the next commit a search may still return it, so the caller must check."""
+        if self._unindexed.pop(number, None) is None:
+            self._writer.delete_documents_by_term("number", number)
+            self._removed += 1
+            self._needs_commit = self._needs_commit or self._removed > UNINDEXED_LIMIT
+
+    def _commit(self) -> None:
+        if self._needs_commit:
+            self._write_unindexed()
+            self._writer.commit()
+            self._index.reload()
+            self._needs_commit, self._removed = False, 0
+
+    def frequency(self, symbol: str) -> int:
+        """Count the documents with a symbol; removed ones count until their segment is merged."""
+        self._commit()
+        unindexed = sum(symbol in document for document in self._unindexed.values())
+        return self._index.searcher().doc_freq("words", symbol) + unindexed
+
+    def unindexed(self, symbols: Iterable[tuple[str, float]]) -> list[int]:
+        """Return the new documents with any of these symbols; `best` does not know them yet."""
+        any_of = {symbol for symbol, _ in symbols}
+        return [number for number, document in self._unindexed.items() if not any_of.isdisjoint(document)]
+
+    def best(self, symbols: Iterable[tuple[str, float]], limit: int) -> list[int]:
+        """Return the numbers of the documents that match these weighted symbols best, best first."""
+        self._commit()
+        terms = [
+            (Occur.Should, Query.boost_query(Query.term_query(self._schema, "words", symbol, "freq"), weight))
+            for symbol, weight in symbols
+        ]
+        searcher = self._index.searcher()
+        hits = searcher.search(Query.boolean_query(terms), limit, count=False).hits
+        numbers = searcher.fast_field_values("number", [address for _, address in hits])
+        return [int(number) for number in numbers if number is not None]

@@ -1,0 +1,237 @@
+"""Immutable views of the catalog, in which every tool has a number, and masks over those numbers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress, islice
+
+from agenttool.catalog.entry import Entry, Traits, deferred_ref, estimate_tokens, traits_of
+from agenttool.catalog.filters import Absence, withdrawal
+from agenttool.catalog.names import NameTable
+from agenttool.ports.surfacing import Role
+from agenttool.records import DeferredToolRef, ToolId
+
+BYTE_VALUES = 256
+"""How many different groups of traits one byte can number."""
+
+_NOT_IN_BARE_NAMES = frozenset(".*?[")
+
+_INVERTED = bytes(255 - code for code in range(256))
+_NONZERO = bytes(255 if code else 0 for code in range(256))
+
+
+def apply_mask(codes: bytes, mask: bytes) -> bytes:
+    """Return the codes where the mask is 255, and zero elsewhere."""
+    both = int.from_bytes(codes, "little") & int.from_bytes(mask, "little")
+    return both.to_bytes(len(codes), "little")
+
+
+def invert_mask(mask: bytes) -> bytes:
+    """Return the mask of all other tools."""
+    return mask.translate(_INVERTED)
+
+
+def nonzero_mask(codes: bytes) -> bytes:
+    """Return the mask of the tools whose code is not zero."""
+    return codes.translate(_NONZERO)
+
+
+def masked_numbers(mask: bytes) -> list[int]:
+    """Return the numbers of the tools where the mask is not zero."""
+    return list(compress(range(len(mask)), mask))
+
+
+@dataclass(slots=True, eq=False)
+class ToolColumns:
+    """What surfaces need to know of each tool, by number. Before a tool is replaced, the columns are copied.
+
+    Attributes:
+        groups: the number of each tool's traits; bytes as long as there are at most 256 groups.
+        traits: each combination of traits with its number.
+        tokens: the estimated size of each tool.
+    """
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+    groups: bytearray | list[int] = field(default_factory=bytearray)
+    traits: dict[Traits, int] = field(default_factory=dict[Traits, int])
+    refs: list[DeferredToolRef] = field(default_factory=list[DeferredToolRef])
+    tokens: list[int] = field(default_factory=list[int])
+
+    def group(self, traits: Traits) -> int:
+        """Return the number of a combination of traits, adding it if it is new."""
+        if len(self.traits) == BYTE_VALUES and traits not in self.traits:
+            self.groups = list(self.groups)
+        return self.traits.setdefault(traits, len(self.traits))
+
+    def copy(self) -> "ToolColumns":
+        """Return a copy in which a tool can be replaced; traits are only ever added and stay shared."""
+        return ToolColumns(self.entries.copy(), self.groups.copy(), self.traits, self.refs.copy(), self.tokens.copy())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedTools:
+    """The long lists of a surface record and their token sums, for tools with these visibility codes."""
+
+    refs: Sequence[DeferredToolRef]
+    codes: bytes
+    loaded: tuple[ToolId, ...] = ()
+    deferred: tuple[ToolId, ...] = ()
+    considered: tuple[ToolId, ...] = ()
+    deferred_refs: tuple[DeferredToolRef, ...] = ()
+    loaded_tokens: int = 0
+    deferred_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CatalogSnapshot:
+    """All tools at one moment, each with a number. Any number of surfaces can share it.
+
+    Its parts are shared with later snapshots and may contain later tools. Only the first `size` tools belong to it.
+
+    Attributes:
+        traits: each combination of traits, by group number.
+        withdrawn: why some tools are on no surface; unlike the rest, this follows the catalog.
+        last_listed: the lists of the surface that was recorded last, to extend them for the next one.
+    """
+
+    size: int
+    names: NameTable
+    columns: ToolColumns
+    traits: tuple[Traits, ...]
+    withdrawn: Mapping[int, Absence]
+    last_listed: list[ListedTools]
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """The tools by number."""
+        return self.columns.entries
+
+    def number(self, tool_id: ToolId) -> int | None:
+        """Return the number of a tool; None if it was not declared yet."""
+        found = self.names.numbers.get(tool_id)
+        return found if found is not None and found < self.size else None
+
+    def owner(self, name: str) -> int | None:
+        """Return the number of the tool with a qualified name."""
+        found = self.names.owners.get(name)
+        return found if found is not None and found < self.size else None
+
+    def with_name(self, name: str) -> list[int]:
+        """Return the tools that share a bare name."""
+        return self._present(self.names.by_name.get(name, ()))
+
+    def with_alias(self, name: str) -> list[int]:
+        """Return the tools that share an alias."""
+        return self._present(self.names.aliases.get(name, ()))
+
+    def in_namespace(self, namespace: str) -> list[int]:
+        """Return the tools of a namespace."""
+        return self._present(self.names.namespaces.get(namespace, ()))
+
+    def _present(self, numbers: Iterable[int]) -> list[int]:
+        return [each for each in numbers if each < self.size]
+
+    def named(self, names: Iterable[str]) -> frozenset[int]:
+        """Return the tools with any of these ids, qualified names or bare names."""
+        found: set[int | None] = set()
+        for name in names:
+            found.update(self.with_name(name))
+            found |= {self.owner(name), self.number(ToolId(name))}
+        return frozenset(each for each in found if each is not None)
+
+    def by_group(self, values: Sequence[int]) -> bytes:
+        """Return for each tool the value of its traits group."""
+        groups = self.columns.groups
+        if isinstance(groups, bytearray):
+            return bytes(groups[: self.size].translate(bytes(values).ljust(BYTE_VALUES, b"\0")))
+        return bytes(map(values.__getitem__, islice(groups, self.size)))
+
+    def for_role(self, role: Role) -> bytes:
+        """Return the mask of the tools that a role may use."""
+        allowed = self.names.matching(_in_any_namespace(role.tools), self.size)
+        excluded = self.names.matching(_in_any_namespace(role.without), self.size)
+        return apply_mask(allowed, invert_mask(excluded))
+
+
+def _in_any_namespace(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    """Add patterns so that a bare name matches tools of that name in every namespace."""
+    return (*patterns, *(f"*.{each}" for each in patterns if _NOT_IN_BARE_NAMES.isdisjoint(each)))
+
+
+class SnapshotBuilder:
+    """Follows the declarations of a catalog and returns snapshots. A replaced tool keeps its number."""
+
+    def __init__(self) -> None:
+        """Start with no tools."""
+        self._names = NameTable()
+        self._columns = ToolColumns()
+        self._withdrawals: list[Absence | None] = []  # by traits group
+        self._withdrawn: dict[int, Absence] = {}
+        self._last_listed: list[ListedTools] = []
+        self._last: CatalogSnapshot | None = None
+        self._is_current = False
+
+    def put(self, entry: Entry) -> None:
+        """Add a tool, or replace the one with the same id."""
+        number, traits = self._names.numbers.get(entry.tool_id), traits_of(entry.tool)
+        if number is None:
+            number = self._add(entry, traits)
+        else:
+            self._replace(entry, traits, number)
+        group = self._columns.groups[number]
+        if group == len(self._withdrawals):
+            self._withdrawals.append(withdrawal(traits))
+        absence = self._withdrawals[group]
+        if absence is not None:
+            self._withdrawn[number] = absence
+        else:
+            self._withdrawn.pop(number, None)
+        self._is_current = False
+
+    def _add(self, entry: Entry, traits: Traits) -> int:
+        columns = self._columns
+        group = columns.group(traits)
+        self._names.add(entry)
+        columns.entries.append(entry)
+        columns.groups.append(group)
+        columns.refs.append(deferred_ref(entry.tool))
+        columns.tokens.append(estimate_tokens(entry.tool))
+        return len(columns.entries) - 1
+
+    def _replace(self, entry: Entry, traits: Traits, number: int) -> None:
+        """Replace a tool, in copies of the tables that the last snapshot uses."""
+        last = self._last
+        before = self._columns.entries[number]
+        if _names_of(before) != _names_of(entry):
+            if last is not None and last.names is self._names:
+                self._names = self._names.copy()
+            self._names.rename(before, entry)
+        if last is not None and last.columns is self._columns:
+            self._columns = self._columns.copy()
+        columns = self._columns
+        group = columns.group(traits)
+        columns.entries[number] = entry
+        columns.groups[number] = group
+        columns.refs[number] = deferred_ref(entry.tool)
+        columns.tokens[number] = estimate_tokens(entry.tool)
+
+    def is_withdrawn(self, tool_id: ToolId) -> bool:
+        """Return whether a tool is on no surface, whatever the situation."""
+        return self._names.numbers[tool_id] in self._withdrawn
+
+    def snapshot(self) -> CatalogSnapshot:
+        """Return a snapshot of all tools; the same one until a tool is put."""
+        if self._last is None or not self._is_current:
+            self._last = CatalogSnapshot(
+                size=len(self._columns.entries),
+                names=self._names,
+                columns=self._columns,
+                traits=tuple(self._columns.traits),
+                withdrawn=self._withdrawn,
+                last_listed=self._last_listed,
+            )
+            self._is_current = True
+        return self._last
+
+
+def _names_of(entry: Entry) -> tuple[str, frozenset[str]]:
+    return entry.qualified_name, frozenset(entry.tool.declaration.aliases or ())
