@@ -1,4 +1,4 @@
-"""A model's turn through the public door, in every provider's format."""
+"""A model's turn through the public API, in every provider's format."""
 
 import asyncio
 import base64
@@ -39,21 +39,21 @@ async def other_stock(article: str) -> str:
 
 
 def turn(provider, *calls, tools=(stock, photo, weigh), **options):
-    """Let a model take one turn; give the turn, the request before it, and the invocations."""
-    said = options.pop("said", None) or reply(provider, *calls, **options.pop("reply", {}))
+    """Answer one reply; return the turn, the request before it, and the invocations."""
+    raw = options.pop("raw", None) or reply(provider, *calls, **options.pop("reply", {}))
 
     async def run():
         async with Runtime.open(tools=tools) as rt:
             model = await rt.tools_for(provider, **options)
             request = model.request()
-            taken = await model.answer(said)
+            taken = await model.answer(raw)
             return taken, request, [await rt.invocation(each.invocation_id) for each in taken.results]
 
     return asyncio.run(run())
 
 
 def ids_answered(provider, messages):
-    """List the ids that results came back under, in the provider's own words."""
+    """Return the ids of the results in messages."""
     match provider:
         case "openai":
             return [each["tool_call_id"] for each in messages if each["role"] == "tool"]
@@ -66,7 +66,7 @@ def ids_answered(provider, messages):
 
 
 def names_in(provider, request):
-    """List the names of the tools in a request."""
+    """Return the names of the tools in a request."""
     tools = request["tools"]
     match provider:
         case "openai":
@@ -79,7 +79,7 @@ def names_in(provider, request):
 
 @pytest.mark.requirement("AT-INTEROP-FUNC-02")
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_parallel_calls_come_back_each_under_its_own_id(provider):
+def test_parallel_calls_get_results_under_their_own_ids(provider):
     asked = [Asked(name="stock", arguments={"article": word}, call_id=f"call_{word}") for word in ("soap", "salt")]
     taken, _, invocations = turn(provider, *asked)
     assert len({each.surface_id for each in invocations}) == 1
@@ -101,7 +101,7 @@ def test_parallel_calls_come_back_each_under_its_own_id(provider):
         ("gemini", {"mode": "ANY", "allowed_function_names": ["stock"]}, False),
     ],
 )
-def test_an_invocation_keeps_the_six_words_of_its_provider(provider, choice, strict):
+def test_an_invocation_records_the_data_of_its_provider(provider, choice, strict):
     asked = Asked(name="stock", arguments={"article": "soap"}, call_id="call_1")
     taken, _, (invocation,) = turn(provider, asked, tool_choice="stock", parallel_tool_calls=False)
     assert invocation.external_mappings == (
@@ -120,7 +120,7 @@ def test_an_invocation_keeps_the_six_words_of_its_provider(provider, choice, str
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_model_that_asks_for_nothing_is_done(provider):
+def test_a_reply_without_calls_is_final(provider):
     taken, _, _ = turn(provider, reply={"text": "Seven."})
     assert taken.is_final
     assert taken.calls == taken.results == taken.result_messages == ()
@@ -153,7 +153,7 @@ def test_an_input_that_is_no_object_is_a_result_and_is_not_repeated(provider, ar
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_calls_with_missing_or_repeated_ids_are_told_apart(provider):
+def test_calls_with_missing_or_repeated_ids_get_unique_ids(provider):
     asked = [Asked(name="stock", arguments={"article": word}, call_id=call_id)
              for word, call_id in [("a", "call_1"), ("b", "call_1"), ("c", None)]]  # fmt: skip
     taken, _, invocations = turn(provider, *asked)
@@ -168,15 +168,15 @@ def test_calls_with_missing_or_repeated_ids_are_told_apart(provider):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("said", [None, {}, [], "text", 7, {"content": None}, {"choices": []}, {"output": [None]},
+@pytest.mark.parametrize("raw", [None, {}, [], "text", 7, {"content": None}, {"choices": []}, {"output": [None]},
                                   {"candidates": [{}]}, {"content": [{"type": "tool_use"}]}])  # fmt: skip
-def test_a_reply_that_is_none_asks_for_nothing_and_breaks_nothing(provider, said):
-    taken, _, _ = turn(provider, said=said or {"content": []})
+def test_a_malformed_reply_has_a_result_for_each_of_its_calls(provider, raw):
+    taken, _, _ = turn(provider, raw=raw or {"content": []})
     assert len(taken.results) == len(taken.calls)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_call_that_was_cut_off_does_not_run_and_the_ones_before_it_do(provider):
+def test_a_call_that_was_cut_off_does_not_run(provider):
     whole = Asked(name="stock", arguments={"article": "soap"}, call_id="call_1")
     cut = Asked(name="stock", arguments={"article": "sa"}, call_id="call_2")  # as a gateway may complete it
     taken, _, _ = turn(provider, whole, cut, reply={"cut_off": True})
@@ -188,22 +188,22 @@ def test_a_call_that_was_cut_off_does_not_run_and_the_ones_before_it_do(provider
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_an_image_reaches_the_model_as_an_image(provider):
     taken, _, _ = turn(provider, Asked(name="photo", arguments={"article": "soap"}, call_id="call_1"))
-    spelled = base64.b64encode(PNG).decode()
-    url = f"data:image/png;base64,{spelled}"
+    encoded = base64.b64encode(PNG).decode()
+    url = f"data:image/png;base64,{encoded}"
     match provider:
         case "openai":
             assert taken.result_messages[1]["content"][1] == {"type": "image_url", "image_url": {"url": url}}
         case "openai_responses":
             assert {"type": "input_image", "image_url": url, "detail": "auto"} in taken.result_messages[0]["output"]
         case "anthropic":
-            source = {"type": "base64", "media_type": "image/png", "data": spelled}
+            source = {"type": "base64", "media_type": "image/png", "data": encoded}
             assert {"type": "image", "source": source} in taken.result_messages[0]["content"][0]["content"]
         case "gemini":
             (blob,) = taken.result_messages[0]["parts"][0]["function_response"]["parts"]
             assert blob == {"inline_data": {"mime_type": "image/png", "data": PNG}}
 
 
-def test_a_reply_that_says_nothing_at_all_is_not_repeated():
+def test_an_empty_reply_is_not_repeated():
     taken, _, _ = turn("openai")
     assert (taken.messages, taken.is_final) == ([], True)
 
@@ -224,7 +224,7 @@ def test_a_document_reaches_the_model_as_a_document_and_not_as_its_bytes(provide
 
 
 @pytest.mark.parametrize("provider", ["openai", "openai_responses"])
-def test_what_strict_mode_writes_as_null_reaches_the_tool_as_left_out(provider):
+def test_placeholder_nulls_of_strict_mode_are_removed_before_the_call(provider):
     asked = Asked(name="stock", arguments={"article": "soap", "place": None, "least": None}, call_id="call_1")
     taken, _, (invocation,) = turn(provider, asked)
     assert taken.results[0].model_facing_content[0].text == "soap: 7, None, 0"
@@ -232,7 +232,7 @@ def test_what_strict_mode_writes_as_null_reaches_the_tool_as_left_out(provider):
 
 
 @pytest.mark.requirement("AT-IFACE-23")
-def test_a_tool_that_does_not_say_is_strict_where_the_provider_can_be():
+def test_a_tool_is_strict_by_default_where_the_provider_supports_it():
     requests = {provider: turn(provider)[1] for provider in PROVIDERS}
     assert requests["openai"]["tools"][0]["function"]["strict"] is True
     assert requests["openai_responses"]["tools"][0]["strict"] is True
@@ -242,7 +242,7 @@ def test_a_tool_that_does_not_say_is_strict_where_the_provider_can_be():
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_two_tools_with_one_name_are_called_each_by_its_own(provider):
+def test_two_tools_with_one_name_have_different_function_names(provider):
     _, request, _ = turn(provider, tools=[stock, other_stock])
     assert names_in(provider, request) == ["depot__stock", "shop__stock"]
     asked = Asked(name="shop__stock", arguments={"article": "soap"}, call_id="call_1")
@@ -279,7 +279,7 @@ SEARCHED = {
 
 
 @pytest.mark.parametrize("provider", SEARCHED)
-def test_a_tool_that_the_providers_own_search_found_is_loaded_and_runs(provider):
+def test_a_tool_that_native_search_found_is_loaded_and_runs(provider):
     async def run():
         async with Runtime.open(tools=[stock, weigh]) as rt:
             model = await rt.tools_for(provider)
@@ -301,7 +301,7 @@ def test_a_tool_that_the_providers_own_search_found_is_loaded_and_runs(provider)
 
 
 @pytest.mark.parametrize("provider", SEARCHED)
-def test_a_tool_that_went_while_the_providers_search_found_it_is_refused_by_a_result(provider):
+def test_a_tool_that_became_unavailable_after_native_search_is_rejected_by_a_result(provider):
     async def run():
         async with Runtime.open(tools=[stock, weigh]) as rt:
             model = await rt.tools_for(provider)
@@ -322,7 +322,7 @@ async def _until_now(rt):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_tool_that_a_model_loads_by_our_own_search_is_in_the_next_request_and_runs(provider):
+def test_a_tool_that_our_search_loaded_is_in_the_next_request_and_runs(provider):
     async def run():
         async with Runtime.open(tools=[stock, weigh]) as rt:
             model = await rt.tools_for(provider, native_search=False)
@@ -342,7 +342,7 @@ def test_a_tool_that_a_model_loads_by_our_own_search_is_in_the_next_request_and_
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_deferred_tool_that_nobody_found_does_not_run(provider):
+def test_a_deferred_tool_that_is_not_loaded_does_not_run(provider):
     taken, _, _ = turn(provider, Asked(name="weigh", arguments={"article": "soap"}, call_id="call_1"))
     assert taken.results[0].error.error_class is ErrorClass.SCHEMA_NOT_LOADED
 
@@ -382,8 +382,8 @@ def test_a_canceled_turn_leaves_no_call_open():
     assert asyncio.run(run()) == [{"role": "user", "content": "wait"}]
 
 
-def test_wrong_words_are_refused_with_the_right_ones():
+def test_unknown_formats_and_tool_choices_are_rejected_with_a_remedy():
     with pytest.raises(ConfigError, match="use one of anthropic, gemini, openai, openai_responses"):
-        turn("mistral", said={"content": []})
+        turn("mistral", raw={"content": []})
     with pytest.raises(ConfigError, match="name a tool of the surface"):
-        turn("anthropic", tool_choice="nobody")
+        turn("anthropic", tool_choice="missing")

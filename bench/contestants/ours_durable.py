@@ -23,8 +23,8 @@ async def add(a: int, b: int) -> int:
 @asynccontextmanager
 async def opened() -> AsyncGenerator[Mapping[str, Callable[[], Awaitable[object]]]]:
     """Open a runtime on a fresh file."""
-    spelled = ARGUMENTS_JSON.encode()
+    encoded = ARGUMENTS_JSON.encode()
     with tempfile.TemporaryDirectory(dir="build") as folder:
         async with Runtime.open(store=f"sqlite:{folder}/state.db", tools=[add], rules=[ALLOW]) as rt:
             surface = await rt.surface()
-            yield {"add": lambda: rt.call("add", spelled, surface=surface)}
+            yield {"add": lambda: rt.call("add", encoded, surface=surface)}

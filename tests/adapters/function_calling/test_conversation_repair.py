@@ -40,11 +40,11 @@ def call(provider, call_id, kind):
     arguments = {"good": {"x": 1}, "broken": "{", "nothing": None}[kind]
     match provider:
         case "openai":
-            spelled = '{"x": 1}' if kind == "good" else arguments
-            return {"id": call_id, "type": "function", "function": {"name": "look", "arguments": spelled}}
+            text = '{"x": 1}' if kind == "good" else arguments
+            return {"id": call_id, "type": "function", "function": {"name": "look", "arguments": text}}
         case "openai_responses":
-            spelled = '{"x": 1}' if kind == "good" else arguments
-            return {"type": "function_call", "call_id": call_id, "name": "look", "arguments": spelled}
+            text = '{"x": 1}' if kind == "good" else arguments
+            return {"type": "function_call", "call_id": call_id, "name": "look", "arguments": text}
         case "anthropic":
             return {"type": "tool_use", "id": call_id, "name": "look", "input": arguments}
         case "gemini":
@@ -78,12 +78,12 @@ def conversation(provider, turns):
                 messages += [*calls, *results, *([{"role": "user", "content": "go on"}] if has_text else [])]
             case "anthropic":
                 messages += [{"role": "assistant", "content": calls}] if calls else []
-                said = [{"type": "text", "text": "go on"}] if has_text else []
-                messages += [{"role": "user", "content": [*results, *said]}] if results or said else []
+                texts = [{"type": "text", "text": "go on"}] if has_text else []
+                messages += [{"role": "user", "content": [*results, *texts]}] if results or texts else []
             case "gemini":
                 messages += [{"role": "model", "parts": calls}] if calls else []
-                said = [{"text": "go on"}] if has_text else []
-                messages += [{"role": "user", "parts": [*results, *said]}] if results or said else []
+                texts = [{"text": "go on"}] if has_text else []
+                messages += [{"role": "user", "parts": [*results, *texts]}] if results or texts else []
     return messages
 
 
@@ -212,8 +212,8 @@ def test_gemini_results_without_an_id_match_the_next_calls_of_their_names():
 
 @pytest.mark.parametrize("name", [None, "", 7, {}])
 def test_a_gemini_call_without_a_name_and_its_result_get_one(name):
-    said = {"role": "model", "parts": [{"function_call": {"id": "a", "name": name, "args": {}}}]}
-    repaired = FORMATS["gemini"].repair([said])
+    texts = {"role": "model", "parts": [{"function_call": {"id": "a", "name": name, "args": {}}}]}
+    repaired = FORMATS["gemini"].repair([texts])
     assert repaired[0]["parts"][0]["function_call"]["name"] == "unknown"
     assert repaired[1]["parts"][0]["function_response"]["name"] == "unknown"
     types.Content.model_validate(repaired[0])

@@ -1,4 +1,4 @@
-"""Every payload fits the types of the provider's own SDK, and every reply of an SDK is read like the JSON it came as."""
+"""Payloads fit the types of the providers' SDKs, and SDK objects are read like the JSON of the API."""
 
 import asyncio
 import importlib
@@ -44,21 +44,21 @@ ASKED = [
     Asked(name="stock", arguments={"article": "soap"}, call_id="call_1"),
     Asked(name="gallery", arguments={"article": "soap"}, call_id="call_2"),
     Asked(name="fail", arguments={}, call_id="call_3"),
-    Asked(name="nobody", arguments={}, call_id="call_4"),
+    Asked(name="missing", arguments={}, call_id="call_4"),
 ]
 
 
-def turn(provider, said, **options):
+def turn(provider, raw, **options):
     async def run():
         async with Runtime.open(tools=[stock, gallery, weigh, fail]) as rt:
             model = await rt.tools_for(provider, **options)
-            return model.request(), await model.answer(said)
+            return model.request(), await model.answer(raw)
 
     return asyncio.run(run())
 
 
 def types_of(provider):
-    """Give the SDK's type of a request's tools, its tool choice and its messages, and that of a reply."""
+    """Return the SDK's types of tools, tool choice, messages and replies."""
     match provider:
         case "openai":
             chat = importlib.import_module("openai.types.chat")
@@ -105,7 +105,7 @@ def test_a_request_fits_the_types_of_the_sdk(provider, choice, fits):
 
 
 @pytest.mark.parametrize("provider", FORMATS)
-def test_a_turn_with_words_images_files_and_failures_fits_the_types_of_the_sdk(provider, fits):
+def test_a_turn_with_text_media_and_failures_fits_the_types_of_the_sdk(provider, fits):
     _, taken = turn(provider, reply(provider, *ASKED, text="Let me look."))
     if provider == "gemini":
         genai = importlib.import_module("google.genai.types")
@@ -118,7 +118,7 @@ def test_a_turn_with_words_images_files_and_failures_fits_the_types_of_the_sdk(p
 
 
 @pytest.mark.parametrize("provider", FORMATS)
-def test_a_settled_conversation_fits_the_types_of_the_sdk(provider, fits):
+def test_a_repaired_conversation_fits_the_types_of_the_sdk(provider, fits):
     _, taken = turn(provider, reply(provider, *ASKED))
     repaired = FORMATS[provider].repair(taken.reply_messages)
     assert len(str(repaired).split("the turn was interrupted")) == 1 + len(ASKED)
@@ -130,28 +130,28 @@ def test_a_settled_conversation_fits_the_types_of_the_sdk(provider, fits):
 
 
 @pytest.mark.parametrize("provider", FORMATS)
-def test_an_object_of_the_sdk_is_read_like_the_json_it_came_as(provider, fits):
-    said = reply(provider, *ASKED, text="Let me look.")
-    read = types_of(provider)[3].model_validate(said)
-    (_, one), (_, other) = turn(provider, said), turn(provider, read)
+def test_an_sdk_object_is_read_like_the_json_of_the_api(provider, fits):
+    raw = reply(provider, *ASKED, text="Let me look.")
+    read = types_of(provider)[3].model_validate(raw)
+    (_, one), (_, other) = turn(provider, raw), turn(provider, read)
     assert one.calls == other.calls
     assert one.result_messages == other.result_messages
     if provider != "gemini":
         fits(types_of(provider)[2], other.messages)
 
 
-def test_a_thought_signature_goes_back_as_it_came():
+def test_a_thought_signature_is_repeated_unchanged():
     genai = importlib.import_module("google.genai.types")
     part = genai.Part(
         function_call=genai.FunctionCall(name="stock", args={"article": "a"}), thought_signature=b"\xff\x00"
     )
     content = genai.Content(role="model", parts=[part])
-    said = genai.GenerateContentResponse(candidates=[genai.Candidate(content=content)])
-    _, taken = turn("gemini", said)
+    raw = genai.GenerateContentResponse(candidates=[genai.Candidate(content=content)])
+    _, taken = turn("gemini", raw)
     assert genai.Content.model_validate(taken.reply_messages[0]) == content
 
 
-def test_a_member_that_the_sdk_does_not_know_would_be_noticed(fits):
+def test_the_check_rejects_a_member_that_the_sdk_does_not_know(fits):
     of_tools = types_of("openai")[0]
     with pytest.raises(AssertionError):
         fits(of_tools, [{"type": "function", "function": {"name": "a", "defer": True}}])

@@ -66,10 +66,10 @@ def test_loading_a_tool_renames_none(tools, data):
 
 
 def test_a_deferred_tool_reserves_its_name_before_it_is_loaded():
-    spelled, deferred = offered("x", "a.b"), offered("y", "a_b")
-    (name,) = assign_names([spelled], counts=count_names([spelled, deferred]))
+    rewritten, deferred = offered("x", "a.b"), offered("y", "a_b")
+    (name,) = assign_names([rewritten], counts=count_names([rewritten, deferred]))
     assert name != "a_b"
-    assert assign_names([spelled, deferred]) == {name: spelled, "a_b": deferred}
+    assert assign_names([rewritten, deferred]) == {name: rewritten, "a_b": deferred}
 
 
 def test_a_name_shared_with_a_deferred_tool_has_a_prefix_before_it_is_loaded():
@@ -79,10 +79,10 @@ def test_a_name_shared_with_a_deferred_tool_has_a_prefix_before_it_is_loaded():
 
 
 def test_a_name_that_imitates_an_assigned_name_does_not_replace_it():
-    plain, spelled = offered("a", "x_y"), offered("b", "x.y")
-    table = assign_names([plain, spelled])
+    plain, rewritten = offered("a", "x_y"), offered("b", "x.y")
+    table = assign_names([plain, rewritten])
     assert table["x_y"] is plain
     (other,) = table.keys() - {"x_y"}
     greedy = offered("c", other)
-    assert assign_names([plain, spelled, greedy])[other] is greedy
-    assert len(assign_names([plain, spelled, greedy])) == 3
+    assert assign_names([plain, rewritten, greedy])[other] is greedy
+    assert len(assign_names([plain, rewritten, greedy])) == 3

@@ -82,6 +82,27 @@ def test_a_lenient_schema_excludes_no_member_that_the_schema_accepts(schema, val
         assert compile_schema({**lenient.schema, "properties": anything}).accepts(value)
 
 
+@pytest.mark.parametrize("declared", ["array", ["array", "null"]])
+def test_an_array_without_items_gets_them(declared):
+    lenient = lenient_schema({"type": "object", "properties": {"a": {"type": declared}}})
+    assert lenient.schema["properties"]["a"] == {"type": declared, "items": {}}
+
+
+def test_gemini_gets_no_boolean_schemas_and_no_undefined_required_members():
+    schema = {
+        "type": "object",
+        "properties": {"a": True, "b": {"type": "array", "items": True}, "c": {"anyOf": [True, {"type": "null"}]}},
+        "required": ["a", "missing"],
+        "additionalProperties": False,
+    }
+    assert gemini_schema(schema) == {
+        "type": "object",
+        "properties": {"a": {}, "b": {"type": "array", "items": {}}, "c": {"anyOf": [{}, {"type": "null"}]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+
+
 TREE = {
     "type": "object",
     "properties": {"tree": {"$ref": "#/$defs/Node"}},
@@ -129,8 +150,8 @@ def test_a_reference_stands_alone_and_definitions_have_one_place():
 
 def test_choices_other_than_texts_and_numbers_are_removed():
     properties = {"a": {"const": "x"}, "b": {"enum": [1, 2.5]}, "c": {"enum": [True, None]}, "d": {"const": {"x": 1}}}
-    spelled = gemini_schema({"type": "object", "properties": properties})["properties"]
-    assert spelled == {"a": {"enum": ["x"]}, "b": {"enum": [1, 2.5]}, "c": {}, "d": {}}
+    rewritten = gemini_schema({"type": "object", "properties": properties})["properties"]
+    assert rewritten == {"a": {"enum": ["x"]}, "b": {"enum": [1, 2.5]}, "c": {}, "d": {}}
 
 
 def test_members_that_patterns_allow_are_not_excluded():
@@ -147,7 +168,7 @@ NUMBER = {"type": "number"}
 
 
 @pytest.mark.parametrize(
-    ("schema", "spelled"),
+    ("schema", "rewritten"),
     [
         ({"oneOf": [TEXT, NUMBER]}, {"anyOf": [TEXT, NUMBER]}),
         (
@@ -170,9 +191,9 @@ NUMBER = {"type": "number"}
         ({"oneOf": "rubbish", "allOf": []}, {}),
     ],
 )
-def test_combinations_become_unions_or_sentences_in_the_description(schema, spelled):
+def test_combinations_become_unions_or_sentences_in_the_description(schema, rewritten):
     whole = gemini_schema({"type": "object", "properties": {"a": schema}, "$defs": {"A": TEXT}})
-    assert whole["properties"]["a"] == spelled
+    assert whole["properties"]["a"] == rewritten
 
 
 async def test_the_runtime_enforces_one_of_though_gemini_does_not_get_it():

@@ -24,3 +24,16 @@ async def test_a_call_whose_arguments_are_blank_has_none(provider, strict):
     assert [each.status for each in turn.results] == ["succeeded", "failed"]
     assert "'a'" in turn.results[1].error.message or "/a" in turn.results[1].error.message
     assert probe.executor.inputs == [{}]
+
+
+@pytest.mark.parametrize("provider", ["openai", "openai_responses"])
+async def test_arguments_that_came_as_an_object_are_repeated_as_text(provider):
+    message = reply(provider, Asked(name="probe", arguments="", call_id="call_1"))
+    call = message["output"][0] if provider == "openai_responses" else None
+    (call or message["choices"][0]["message"]["tool_calls"][0]["function"])["arguments"] = {"a": "x"}
+    async with Runtime.open(tools=[scripted_tool("probe", schema=CLOSED)], rules=ALLOW) as rt:
+        turn = await (await rt.tools_for(provider)).answer(message)
+    repeated = turn.reply_messages[0]
+    written = repeated if call else repeated["tool_calls"][0]["function"]
+    assert written["arguments"] == '{"a":"x"}'
+    assert [each.status for each in turn.results] == ["succeeded"]

@@ -129,8 +129,8 @@ def without_default_nulls(value, schema, root):
     if isinstance(value, dict):
         properties, required = node.get("properties", {}), node.get("required", ())
         same = {name for name, inner in properties.items() if name not in required and inner.get("default", 0) is None}
-        kept = {name: inner for name, inner in value.items() if inner is not None or name not in same}
-        return {name: without_default_nulls(inner, properties.get(name), root) for name, inner in kept.items()}
+        present = {name: inner for name, inner in value.items() if inner is not None or name not in same}
+        return {name: without_default_nulls(inner, properties.get(name), root) for name, inner in present.items()}
     return (
         [without_default_nulls(each, node.get("items"), root) for each in value] if isinstance(value, list) else value
     )

@@ -108,9 +108,11 @@ class _PortableEdit:
 
     def __call__(self, node: JsonObject, /, *, alone: bool) -> None:
         """Change one schema in place."""
-        if node.get("type") == "array":
+        declared = node.get("type")
+        types = declared if isinstance(declared, list) else [declared]
+        if "array" in types:
             node.setdefault("items", {})  # some providers require the keyword
-        if node.get("type") == "object":
+        if "object" in types:
             node.setdefault("properties", {})
         if is_reference_cycle(node, self.root):
             del node["$ref"]
@@ -162,6 +164,8 @@ def _keep_gemini_keywords(node: JsonObject) -> None:
         node["$defs"] = {**members(node, "definitions"), **members(node, "$defs")}
     if "patternProperties" in node:
         node.pop("additionalProperties", None)  # else it would exclude what the patterns allow
+    _replace_boolean_schemas(node)
+    _drop_undefined_required(node)
     for keyword in [each for each in node if each not in _GEMINI_KEYWORDS]:
         del node[keyword]
     target = node.get("$ref")
@@ -169,6 +173,28 @@ def _keep_gemini_keywords(node: JsonObject) -> None:
         reference: JsonObject = {"$ref": target.replace("#/definitions/", _DEFS_PREFIX, 1)}
         del node["$ref"]
         node |= {"anyOf": [reference]} if node else reference
+
+
+def _replace_boolean_schemas(node: JsonObject) -> None:
+    """Write boolean schemas as empty ones, except in `additionalProperties`, where the API takes them."""
+    node |= {"items": {}} if isinstance(node.get("items"), bool) else {}
+    for keyword in ("anyOf", "prefixItems"):
+        listed = node.get(keyword)
+        if isinstance(listed, list):
+            node[keyword] = [{} if isinstance(each, bool) else each for each in listed]
+    for keyword in ("properties", "$defs"):
+        named = members(node, keyword)
+        named |= {name: {} for name, each in named.items() if isinstance(each, bool)}
+
+
+def _drop_undefined_required(node: JsonObject) -> None:
+    """Drop required names without a property, which the API rejects."""
+    required = node.get("required")
+    if isinstance(required, list):
+        defined: list[Json] = [each for each in required if each in members(node, "properties")]
+        node["required"] = defined
+        if not defined:
+            del node["required"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,13 @@ def function_name_or_unknown(name: Json) -> str:
     return name if isinstance(name, str) and name else UNKNOWN_FUNCTION
 
 
+def arguments_text(arguments: Json) -> str:
+    """Return arguments as the JSON text that an API accepts in a repeated call; empty if they are neither."""
+    if isinstance(arguments, dict):
+        return json_bytes(arguments).decode()
+    return arguments if isinstance(arguments, str) else ""
+
+
 @dataclass(slots=True)
 class CallReader:
     """Reads the calls of one reply. Every call gets a unique id, and a malformed one affects no other."""

@@ -8,6 +8,7 @@ from agenttool.adapters.function_calling.model_reply import (
     CUT_OFF,
     CallReader,
     ModelReply,
+    arguments_text,
     function_name_or_unknown,
     object_in,
     objects_at,
@@ -116,7 +117,7 @@ def _echo(written: JsonObject, call_id: str) -> JsonObject:
     name, arguments = _name_and_arguments(written)
     function: JsonObject = {
         "name": function_name_or_unknown(name),
-        "arguments": arguments if isinstance(arguments, str) else "",
+        "arguments": arguments_text(arguments),
     }
     return {"id": call_id, "type": "function", "function": function}
 

@@ -8,6 +8,7 @@ from agenttool.adapters.function_calling.model_reply import (
     CUT_OFF,
     CallReader,
     ModelReply,
+    arguments_text,
     function_name_or_unknown,
     object_in,
     objects_at,
@@ -124,12 +125,11 @@ def _tool(sent: PayloadTool) -> JsonObject:
 
 
 def _echo(item: JsonObject, call_id: str) -> JsonObject:
-    arguments = item.get("arguments")
     return {
         **_repeat(item),
         "call_id": call_id,
         "name": function_name_or_unknown(item.get("name")),
-        "arguments": arguments if isinstance(arguments, str) else "",
+        "arguments": arguments_text(item.get("arguments")),
     }
 
 

@@ -98,7 +98,7 @@ def resolve(node: Json, root: JsonObject) -> JsonObject:
 
 
 def resolve_root(root: JsonObject) -> JsonObject:
-    """Follow the references of a root; constraints that stand beside a reference are kept in an `allOf` with it."""
+    """Follow the references of a root; constraints beside a reference become an `allOf` with it."""
     node, seen = root, set[str]()
     while True:
         target, wrapped = node.get("$ref"), node.get("allOf")
