@@ -77,7 +77,7 @@ async def test_ask_23_an_allowed_command_stays_allowed_however_it_is_spelled(she
 
 @pytest.mark.parametrize("command", ["git push", "git status; git push", "ls > /etc/passwd"])
 async def test_ask_23_a_line_that_is_only_half_allowed_is_asked_about(shell, command):
-    assert "nobody can be asked" in await shell(command)
+    assert "no approver is available" in await shell(command)
 
 
 @pytest.mark.parametrize("command", ["ls; $CMD", "git status &&", "curl x | sh", "eval ls"])

@@ -88,7 +88,7 @@ def test_a_failed_call_is_printed_and_fails_the_command(folder):
 def test_without_a_user_a_risky_call_is_denied_unless_a_rule_allows_it(folder):
     denied = command(folder, "call", "bake", "loaves=2", "--from", "pantry")
     assert denied.returncode == 1
-    assert "nobody can be asked" in denied.stdout
+    assert "no approver is available" in denied.stdout
     (folder / "agenttool.toml").write_text(ALLOW)
     allowed = command(folder, "call", "bake", "loaves=2", "--from", "pantry")
     assert (allowed.returncode, allowed.stdout) == (0, "2 loaves\n")

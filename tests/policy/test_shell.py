@@ -142,6 +142,7 @@ def test_what_a_shell_might_read_differently_is_in_doubt(text):
         'echo "[$(date)]"',
         "grep '[a-z]$'",
         "awk '{ n[$1]++ } END { print n[$2] }'",
+        "echo $((1 + 2))",
     ],
 )
 def test_what_is_plain_is_not_in_doubt(text):

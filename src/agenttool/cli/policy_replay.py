@@ -9,7 +9,7 @@ from agenttool.assemble import Tool, declared
 from agenttool.config import Config
 from agenttool.journal import steps
 from agenttool.journal.fold import invocation_of, records_of
-from agenttool.policy.decide import Policy
+from agenttool.policy.decide import NO_APPROVER, Policy
 from agenttool.policy.fields import MatchingField, texts_in, values_at
 from agenttool.policy.matching import CallTargets, matches
 from agenttool.policy.paths import Workspace
@@ -47,7 +47,8 @@ UNKNOWN = "unknown"
 STRICTEST = EffectFacts()
 MOST_HARMLESS = EffectFacts(is_read_only=True, is_destructive=False, is_open_world=False)
 
-_NOT_INTERACTIVE = "nobody can be asked"
+# Earlier versions recorded the second text.
+_NOT_INTERACTIVE = (NO_APPROVER, "nobody can be asked")
 """The message of a decision that was made without a user begins so."""
 
 _FACTS_MISSING = "no rule matches, and the journal does not hold the tool's facts; name its module with --from"

@@ -1,7 +1,15 @@
-"""Patterns for commands, and what it means for one to cover or to catch a command."""
+"""Command patterns of rules, and the commands that a command line runs.
+
+One rule decides what counts as understood. A simple command is understood if its name is known and its program runs no
+other program: see `_PLAIN_PROGRAMS`. A few wrappers (`env`, `sudo`, `xargs`, `bash -c`, `find -exec`) are understood
+because the commands that they run can be listed. Every other command is *opaque*: it may run anything. A deny or an ask
+on commands then asks, unless an allow rule names the program. A line that cannot be read at all is *in doubt*: no allow
+on commands covers it, and a deny or an ask on commands asks.
+"""
 
 import re
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from agenttool.policy.paths import split
@@ -9,21 +17,26 @@ from agenttool.policy.shell import RESERVED, Certainty, CommandLine, Subcommand,
 from agenttool.policy.wildcards import Wild, fits, has_wildcard
 
 HARMLESS_VARIABLES = frozenset({"LANG", "LC_ALL", "LC_CTYPE", "TZ", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"})
-"""Variables that change how a command speaks and not what it does; an allow need not name them."""
+"""Variables that change the output of a command and not what it does; an allow need not name them."""
+
+MAX_NESTED_COMMANDS = 6
+"""How many wrappers may stand before a command; a longer chain leaves the line in doubt."""
 
 _OPERATORS = re.compile(r"(?:&&|\|\||[;|&<>]|\$\(|`)")
 _ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*\+?=")
 _CLUSTER = re.compile(r"^-[A-Za-z]{1,4}$")
 _SHORTEST_ABBREVIATION = 4
+# Nearly every program that has one of these long options has the short one with the same meaning.
+_SHORT_OPTIONS = {"--recursive": frozenset("rR"), "--force": frozenset("f")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPattern:
     """One command of a rule: `git status`, `git log *`, `CI=1 npm test`.
 
-    A last word `*` stands for any further arguments. Without it an allow means exactly these words. A deny or an ask
-    means every command with that name and these words among its arguments, in this order, whatever stands between;
-    flags may come in any grouping, so that `rm -rf` also catches `rm -f -r`.
+    A last word `*` matches any further arguments. Without it an allow matches exactly these words. A deny or an ask
+    matches every command of that name that has these words among its arguments, in this order. Flags match in any
+    grouping, so `rm -rf` also matches `rm -f -r` and `rm --recursive --force`.
     """
 
     text: str
@@ -32,7 +45,7 @@ class CommandPattern:
     is_open: bool
 
     def covers(self, subcommand: Subcommand) -> bool:
-        """Tell whether an allow may be sure of a command; what it writes to is a question of paths."""
+        """Return whether an allow surely matches a command; paths decide about the files that it writes."""
         if not self._has_assignments(subcommand) or (subcommand.reads and not self.is_open):
             return False
         if not subcommand.words:
@@ -42,6 +55,10 @@ class CommandPattern:
             return False
         return all(word.is_plain and fits(mine, word.text) for mine, word in zip(self.words, heads, strict=True))
 
+    def names_program(self, subcommand: Subcommand) -> bool:
+        """Return whether an allow matches a command and spells out its program."""
+        return bool(self.words) and not has_wildcard(self.words[0]) and self.covers(subcommand)
+
     def _has_assignments(self, subcommand: Subcommand) -> bool:
         return all(
             word.text.partition("=")[0] in HARMLESS_VARIABLES
@@ -50,7 +67,7 @@ class CommandPattern:
         )
 
     def hits(self, subcommand: Subcommand) -> bool:
-        """Tell whether a deny or an ask must assume that a command is meant."""
+        """Return whether a deny or an ask may match a command; unknown words may be any of those in the pattern."""
         if not all(any(_could_be(mine, word) for word in subcommand.assignments) for mine in self.assignments):
             return False
         if not self.words:
@@ -59,9 +76,22 @@ class CommandPattern:
             return False
         return _has_flags(self.words[1:], subcommand.words[1:]) and _has_words(self.words[1:], subcommand.words[1:])
 
+    def surely_hits(self, subcommand: Subcommand) -> bool:
+        """Return whether a deny or an ask matches a command by its known words alone."""
+        known = tuple(word for word in subcommand.words if word.certainty is not Certainty.UNKNOWN)
+        return self.hits(replace(subcommand, words=known)) and known[:1] == subcommand.words[:1]
+
+    def is_mentioned_in(self, line: CommandLine) -> bool:
+        """Return whether the program of the pattern occurs anywhere in a command line, also inside quotes."""
+        if not self.words or has_wildcard(self.words[0]):
+            return True
+        mention = re.compile(rf"(?<!\w)(?:-\w*)?{re.escape(_base(self.words[0]))}(?!\w)", re.IGNORECASE)
+        words = (word.text for each in line.subcommands for word in (*each.assignments, *each.words))
+        return mention.search(line.text) is not None or any(map(mention.search, words))
+
 
 def command_pattern(text: str) -> CommandPattern:
-    """Read a pattern of a rule.
+    """Parse a pattern of a rule.
 
     Raises:
         ValueError: it is not one command; the message says what to write.
@@ -82,14 +112,15 @@ def command_pattern(text: str) -> CommandPattern:
 
 def _could_be_named(wanted: str, name: Word) -> bool:
     if name.certainty is Certainty.UNKNOWN:
-        return True
+        # The line is in doubt then, which already makes a deny ask.
+        return False
     if name.certainty is Certainty.EXPANDS:
         return has_wildcard(wanted) or Wild(_base(name.text)).accepts(_base(wanted))
     return fits(_base(wanted), _base(name.text))
 
 
 def _base(name: str) -> str:
-    """Give the name that a deny looks at: without its directory, in one case."""
+    """Return the name that a deny compares: without its directory, in lower case."""
     return name.rpartition("/")[2].casefold()
 
 
@@ -97,18 +128,26 @@ def _is_cluster(word: str) -> bool:
     return _CLUSTER.match(word) is not None
 
 
+def _letters(words: tuple[Word, ...]) -> set[str]:
+    """Return the single-letter flags of a command; `-R` counts as `-r` too, and some long options as short ones."""
+    found = {letter for word in words if re.match(r"^-[^-]", word.text) for letter in word.text[1:]}
+    for option, short in _SHORT_OPTIONS.items():
+        if any(_is_option(option, word.text) for word in words):
+            found |= short
+    return found | {"r"} if "R" in found else found
+
+
 def _has_flags(wanted: tuple[str, ...], words: tuple[Word, ...]) -> bool:
-    """Tell whether all single-letter flags could be there, in whatever grouping."""
-    letters = {letter for flag in wanted if _is_cluster(flag) for letter in flag[1:]}
+    """Return whether all single-letter flags may be there, in any grouping."""
     if any(word.certainty is Certainty.UNKNOWN for word in words):
         return True
-    given = {letter for word in words if re.match(r"^-[^-]", word.text) for letter in word.text[1:]}
-    return letters <= given
+    return {letter for flag in wanted if _is_cluster(flag) for letter in flag[1:]} <= _letters(words)
 
 
 def _has_words(wanted: tuple[str, ...], words: tuple[Word, ...]) -> bool:
-    """Tell whether the other words could be there, in this order; an unknown word could be any of them."""
-    missing = [each for each in wanted if not _is_cluster(each)]
+    """Return whether the other words may be there, in this order; an unknown word may be any of them."""
+    letters = _letters(words)
+    missing = [each for each in wanted if not _is_cluster(each) and not _SHORT_OPTIONS.get(each, frozenset()) & letters]
     for word in words:
         if not missing:
             return True
@@ -119,69 +158,79 @@ def _has_words(wanted: tuple[str, ...], words: tuple[Word, ...]) -> bool:
     return not missing
 
 
+def _is_option(wanted: str, text: str) -> bool:
+    """Return whether a word is a long option or an abbreviation of it, perhaps with a value."""
+    option = text.partition("=")[0]
+    return option == wanted or (
+        len(option) >= _SHORTEST_ABBREVIATION and option.startswith("--") and wanted.startswith(option)
+    )
+
+
 def _could_be(wanted: str, word: Word) -> bool:
     if word.certainty is Certainty.UNKNOWN:
         # The name of a variable that is set is known even where its value is not.
         return "=" not in wanted or word.text.startswith(wanted.partition("=")[0]) or "=" not in word.text
     if word.certainty is Certainty.EXPANDS:
         return Wild(word.text).accepts(wanted) or has_wildcard(wanted)
-    # Many programs take `--forc` for `--force`, and a value may follow an equals sign.
-    option = word.text.partition("=")[0]
-    is_short_for = len(option) >= _SHORTEST_ABBREVIATION and option.startswith("--") and wanted.startswith(option)
-    return fits(wanted, word.text) or fits(wanted, option) or is_short_for
+    return fits(wanted, word.text) or fits(wanted, word.text.partition("=")[0]) or _is_option(wanted, word.text)
 
 
-MAX_LAUNCHES = 6
-"""How many commands may stand behind each other before the line is in doubt."""
-
-MAX_TAILS = 200
-"""How many words a launcher may have before it is no longer told what it might run."""
-
-MAX_CLUSTER = 8
-"""How many options of one letter may stand together before the value of the last."""
-
-# Shells that read text as our grammar does; `zsh` and `fish` have tricks of their own, so they are launchers.
-_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash"})
-_SYSTEM = frozenset({"/bin", "/usr/bin"})
-_SOURCES = frozenset({"source", "."})
-_INTERPRETED = frozenset({"eval", "trap", "alias", "let"})
-_LAUNCHERS = frozenset(
+_SYSTEM_DIRECTORIES = frozenset({"/bin", "/usr/bin"})
+_PLAIN_PROGRAMS = frozenset(
     """
-    sudo doas su sg runuser pkexec chroot unshare nsenter setpriv capsh firejail bwrap systemd-run systemd-inhibit
-    start-stop-daemon fakeroot faketime eatmydata cgexec cpulimit prlimit taskset chrt numactl setarch linux32 linux64
-    find gfind fd fdfind ssh mosh parallel watch flock script strace ltrace gdb valgrind perf rlwrap unbuffer expect
-    entr at batch busybox toybox screen tmux xterm xvfb-run dbus-run-session torsocks torify proxychains proxychains4
-    npx pnpx bunx uvx caffeinate time env genv nice gnice nohup timeout gtimeout stdbuf setsid ionice
-    command builtin exec xargs gxargs hash complete jobs mapfile readarray bind enable
-    zsh fish mksh rbash csh tcsh yash elvish nu pwsh
-    choom uclampset coresched i386 x86_64 uname26 run-parts compgen chpst softlimit setuidgid envdir setlock
-    dumb-init tini catchsegv chronic sem hyperfine ld.so
+    : [ b2sum base32 base64 basename bg break cal cat cd chdir chgrp chmod chown cksum clear cmp column comm continue cp
+    curl cut date dd df diff dig dirname dirs du echo egrep exit expand expr false fg fgrep file fmt fold free getent
+    grep groups gunzip gzip head hexdump host hostname id join jq kill last link ln logname ls lsof md5sum mkdir mkfifo
+    mktemp mv nl nproc nslookup numfmt od paste pgrep pidof ping pkill popd printenv printf ps pushd pwd read readlink
+    realpath return rev rm rmdir seq sha1sum sha224sum sha256sum sha384sum sha512sum shift shuf sleep ss stat strings
+    sum sync tac tail tee test touch tr tree true truncate tsort tty type umask uname unexpand uniq unlink unset unzip
+    uptime users vmstat wait wc whereis which who whoami xxd yes zcat
     """.split()  # noqa: SIM905 -- a list of words reads best as words
 )
-_LOADER = re.compile(r"^ld-(?:linux|musl).*\.so")
-# What these run stands behind one of their words; without it they run nothing of anybody's choice.
-_RUNNERS = {
-    "exec": frozenset("bundle npm pnpm yarn docker podman nerdctl kubectl oc lxc direnv mise aws-vault".split()),  # noqa: SIM905 -- as above
-    "run": frozenset("uv poetry pipenv pdm hatch rye conda mamba docker podman nerdctl kubectl op doppler".split()),  # noqa: SIM905 -- as above
-    "shell": frozenset({"machinectl"}),
+"""Programs that run no program which their arguments or their input name. A program that is missing here is opaque."""
+
+_RUNNING_OPTIONS = {
+    "rg": ("--pre", "--hostname-bin", "--search-zip"),
+    "sort": ("--compress-program",),
+    "split": ("--filter",),
+    "wget": ("--use-askpass", "--execute", "-e"),
 }
-_RUNNING = frozenset("BASH_ENV PS4 PROMPT_COMMAND LD_PRELOAD LD_AUDIT GIT_SSH_COMMAND GIT_EXTERNAL_DIFF".split())  # noqa: SIM905 -- a list of words reads best as words
-_STREAMS = (("dev",), ("proc",))
+"""Programs that run others by these options only; an abbreviation counts."""
+
+_GIT_COMMANDS = frozenset(
+    """
+    add blame branch cat-file checkout commit describe diff init log ls-files ls-tree merge-base mv reflog reset restore
+    rev-list rev-parse rm shortlog show stash status switch tag
+    """.split()  # noqa: SIM905 -- as above
+)
+_GIT_OPTIONS = frozenset({"-C", "-P", "--no-pager"})
+_DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly"})
+_FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+# Shells that read text as the grammar does.
+_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash"})
 _SHELL_FLAGS = re.compile(r"^-[ceuxlvnaf]*c[ceuxlvnaf]*$")
-_ENV_ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
+_TEXT_RUNNERS = frozenset({"eval", "trap", "alias", "let"})
+_STREAMS = (("dev",), ("proc",))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wrapper:
-    """The options of a wrapper that we understand: those that stand alone, those with a value, and its operands."""
+    """The options of a wrapper that are understood: without a value, with a value; and its operands.
 
-    alone: frozenset[str] = frozenset()
+    Attributes:
+        is_privileged: whether an allow must name the wrapper itself.
+    """
+
+    flags: frozenset[str] = frozenset()
     valued: frozenset[str] = frozenset()
     operands: int = 0
+    is_privileged: bool = False
 
 
-def _wrapper(alone: str = "", valued: str = "", operands: int = 0) -> _Wrapper:
-    return _Wrapper(alone=frozenset(alone.split()), valued=frozenset(valued.split()), operands=operands)
+def _wrapper(flags: str = "", valued: str = "", operands: int = 0, *, is_privileged: bool = False) -> _Wrapper:
+    return _Wrapper(
+        flags=frozenset(flags.split()), valued=frozenset(valued.split()), operands=operands, is_privileged=is_privileged
+    )
 
 
 _WRAPPERS = {
@@ -197,128 +246,170 @@ _WRAPPERS = {
     "builtin": _wrapper(),
     "exec": _wrapper("-c -l", "-a"),
     "xargs": _wrapper("-0 -r -t -x -i --null --no-run-if-empty --replace", "-n -P -L -d -E -s -I"),
+    "sudo": _wrapper("-n -E -H -S -b -k", "-u -g -h -p -C -T", is_privileged=True),
+    "doas": _wrapper("-n", "-u -C", is_privileged=True),
 }
 
 
 def list_commands(text: str) -> CommandLine:
-    """Take shell text apart, down to the commands that its commands run."""
-    return _expanded(parse_commands(text), MAX_LAUNCHES)
+    """Parse shell text, and list the commands that its wrappers run."""
+    return _expanded(parse_commands(text), MAX_NESTED_COMMANDS)
 
 
 def list_argv(argv: list[str]) -> CommandLine:
-    """Take a command apart that no shell will read: a list of words, each exactly itself."""
-    return _expanded(CommandLine(subcommands=(Subcommand(words=tuple(Word(each) for each in argv)),)), MAX_LAUNCHES)
+    """List the commands of a program and its arguments that run without a shell."""
+    words = tuple(Word(each) for each in argv)
+    line = CommandLine(text=shlex.join(argv), subcommands=(Subcommand(words=words),))
+    return _expanded(line, MAX_NESTED_COMMANDS)
 
 
-def _expanded(line: CommandLine, launches: int) -> CommandLine:
+def _expanded(line: CommandLine, depth: int) -> CommandLine:
     found: list[Subcommand] = []
     doubts = dict.fromkeys(line.doubts)
-    suspicions = dict.fromkeys(line.suspicions)
     for subcommand in line.subcommands:
-        doubts |= {f"{name} runs what it names": None for name in _RUNNING & _variables(subcommand)}
-        inner = _launched(subcommand)
-        found.append(replace(subcommand, is_wrapper=subcommand.is_wrapper or inner.adds_nothing))
-        if launches == 0 and inner.line.subcommands:
+        inner = _inner(subcommand)
+        found.append(replace(subcommand, is_wrapper=inner.is_transparent, is_opaque=inner.is_opaque))
+        if depth == 0 and inner.line.subcommands:
             doubts["too many commands stand behind each other"] = None
             continue
-        below = _expanded(inner.line, launches - 1)
-        found += below.subcommands
+        below = _expanded(inner.line, depth - 1)
+        # An allow that names a privileged wrapper covers what the wrapper runs.
+        is_listed = inner.is_transparent
+        found += [replace(each, is_wrapper=each.is_wrapper or not is_listed) for each in below.subcommands]
         doubts |= dict.fromkeys(below.doubts)
-        suspicions |= dict.fromkeys(below.suspicions)
-    return CommandLine(subcommands=tuple(found), doubts=tuple(doubts), suspicions=tuple(suspicions))
+    return replace(line, subcommands=tuple(found), doubts=tuple(doubts))
 
 
-def _variables(subcommand: Subcommand) -> set[str]:
-    return {word.text.partition("=")[0] for word in subcommand.assignments}
-
-
-_NOTHING = CommandLine()
+_EMPTY = CommandLine()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Launch:
-    """What one command runs, and whether the command itself has no power beyond that."""
+class _Inner:
+    """The commands that one command runs.
 
-    line: CommandLine = _NOTHING
-    adds_nothing: bool = False
+    Attributes:
+        is_transparent: whether the command does nothing else, so that an allow need not name it.
+        is_opaque: whether the command may run others that are not listed.
+    """
 
-
-def _doubtful(why: str) -> _Launch:
-    return _Launch(line=CommandLine(doubts=(why,)))
-
-
-def _launched(subcommand: Subcommand) -> _Launch:
-    if subcommand.is_wrapper:
-        return _Launch()
-    if subcommand.words and subcommand.name is None:
-        return _doubtful("the name of a command is made when it runs")
-    if subcommand.name in RESERVED:
-        return _doubtful(f"{subcommand.name!r} stands where a command should")
-    directory, slash, name = (subcommand.name or "").rpartition("/")
-    # A program elsewhere that is called the same may be anything, so an allow must name it.
-    is_the_known_one = not slash or directory in _SYSTEM
-    understood = _interpreted(name, subcommand) if is_the_known_one else None
-    if understood is None and is_the_known_one and name in _WRAPPERS:
-        understood = _understood(name, subcommand)
-    if understood is None and _may_launch(name.casefold(), subcommand):
-        understood = _Launch(line=_everything_after(subcommand))
-    return understood or _Launch()
+    line: CommandLine = _EMPTY
+    is_transparent: bool = False
+    is_opaque: bool = False
 
 
-def _may_launch(name: str, subcommand: Subcommand) -> bool:
-    """Tell whether a command may run another that stands among its words; case is nothing to some file systems."""
-    if name in _LAUNCHERS or name in _SHELLS or _LOADER.match(name):
-        return True
-    return any(name in _RUNNERS.get(word.text, ()) for word in subcommand.words[1:])
+_OPAQUE = _Inner(is_opaque=True)
 
 
-def _interpreted(name: str, subcommand: Subcommand) -> _Launch | None:
-    """Read a command that runs text; nothing if it is no such command."""
-    if name in _SHELLS:
-        return _shell(subcommand)
-    if name in _SOURCES:
-        return _file(subcommand.words[1:])
-    return _doubtful(f"{name} runs text that is made when it runs") if name in _INTERPRETED else None
+def _doubtful(why: str) -> _Inner:
+    return _Inner(line=CommandLine(doubts=(why,)))
 
 
-def _shell(subcommand: Subcommand) -> _Launch:
-    """Read `bash -c 'text'`; a shell that is given no text and no file reads what it is sent."""
+def _inner(subcommand: Subcommand) -> _Inner:
+    """Return what one command runs; what is not understood is opaque."""
+    if not subcommand.words:
+        return _Inner(is_opaque=_sets_variables(subcommand.assignments))
+    if subcommand.name is None or subcommand.name in RESERVED:
+        return _doubtful("the name of a command is made when it runs, or is a reserved word")
+    directory, slash, name = subcommand.name.rpartition("/")
+    if slash and directory not in _SYSTEM_DIRECTORIES:
+        # A program elsewhere may have the name of a known one and be something else.
+        return _OPAQUE
+    return _READERS.get(name, _program)(name, subcommand)
+
+
+def _program(name: str, subcommand: Subcommand) -> _Inner:
+    return _Inner(is_opaque=_sets_variables(subcommand.assignments) or not _is_plain(name, subcommand.words[1:]))
+
+
+def _text_runner(name: str, _: Subcommand) -> _Inner:
+    return _doubtful(f"{name} runs text that is made when it runs")
+
+
+def _sets_variables(assignments: tuple[Word, ...]) -> bool:
+    """Return whether variables are set that may name a program, such as `GIT_PAGER` or `LD_PRELOAD`."""
+    return any(word.text.partition("=")[0].rstrip("+") not in HARMLESS_VARIABLES for word in assignments)
+
+
+def _is_plain(name: str, words: tuple[Word, ...]) -> bool:
+    """Return whether a program runs no other program, given these arguments."""
+    if name == "git":
+        return _is_plain_git(words)
+    if name in _DECLARATIONS:
+        return not _sets_variables(tuple(word for word in words if "=" in word.text))
+    options = _RUNNING_OPTIONS.get(name)
+    if options is None:
+        return name in _PLAIN_PROGRAMS
+    return not any(
+        word.certainty is Certainty.UNKNOWN
+        or any(word.text == each or _is_option(each, word.text) or word.text[:2] == each for each in options)
+        for word in words
+    )
+
+
+def _is_plain_git(words: tuple[Word, ...]) -> bool:
+    """Return whether git gets one of its own simple commands: not an alias, and no `-c` before it."""
+    index = 0
+    while index < len(words) and words[index].is_plain and words[index].text in _GIT_OPTIONS:
+        index += 2 if words[index].text == "-C" else 1
+    return index < len(words) and words[index].is_plain and words[index].text in _GIT_COMMANDS
+
+
+def _shell(_: str, subcommand: Subcommand) -> _Inner:
+    """Parse `bash -c 'text'`; a shell without text and without a file runs what it reads."""
     words = subcommand.words[1:]
     if any(not word.is_plain for word in words[:2]):
         return _doubtful("a shell runs text that is made when it runs")
     if len(words) > 1 and _SHELL_FLAGS.match(words[0].text):
-        return _Launch(line=parse_commands(words[1].text), adds_nothing=True)
+        is_opaque = _sets_variables(subcommand.assignments)
+        return _Inner(line=parse_commands(words[1].text), is_transparent=True, is_opaque=is_opaque)
     if not words or words[0].text.startswith(("-", "+")):
         return _doubtful("a shell runs text that it reads")
-    return _file(words)
+    return _script("", subcommand)
 
 
-def _file(words: tuple[Word, ...]) -> _Launch:
-    """Read a shell that is given a file: what that holds is not ours to know, but a stream has just been written."""
-    is_stream = any(not word.is_plain or split(word.text)[:1] in _STREAMS for word in words[:1])
-    return _doubtful("a shell runs text that it reads") if is_stream else _Launch()
+def _script(_: str, subcommand: Subcommand) -> _Inner:
+    """Return a shell that runs a file, which is opaque; a stream may hold text that the line itself wrote."""
+    file = subcommand.words[1:2]
+    is_stream = any(not word.is_plain or split(word.text)[:1] in _STREAMS for word in file)
+    return _doubtful("a shell runs text that it reads") if is_stream else _OPAQUE
 
 
-def _understood(name: str, subcommand: Subcommand) -> _Launch | None:
-    """Skip the options of a wrapper and give what it runs; nothing if one of its options is not understood."""
-    skipped = _skip_options(_WRAPPERS[name], subcommand.words[1:])
-    if skipped is None:
-        return None
+def _find(_: str, subcommand: Subcommand) -> _Inner:
+    """List the commands that `find` runs by `-exec` and its variants."""
+    words = subcommand.words[1:]
+    if any(word.certainty is Certainty.UNKNOWN for word in words) or _sets_variables(subcommand.assignments):
+        return _OPAQUE
+    commands: list[Subcommand] = []
+    for index, word in enumerate(words):
+        if word.text in _FIND_ACTIONS:
+            rest = [each.text for each in words[index + 1 :]]
+            end = next((at for at, text in enumerate(rest) if text in (";", "+")), len(rest))
+            commands.append(Subcommand(words=tuple(_filled_in(list(words[index + 1 : index + 1 + end]), "{}"))))
+    return _Inner(line=CommandLine(subcommands=tuple(commands)))
+
+
+def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
+    """Skip the options of a wrapper and return what it runs; a wrapper with other options is opaque."""
+    wrapper = _WRAPPERS[name]
+    rest = _skip_options(wrapper, subcommand.words[1:])
+    if rest is None:
+        return _OPAQUE
     assignments: list[Word] = []
-    words = list(skipped)
-    while name == "env" and words and words[0].is_plain and _ENV_ASSIGNMENT.match(words[0].text):
+    words = list(rest)
+    while name in ("env", "sudo") and words and words[0].is_plain and _ASSIGNMENT.match(words[0].text):
         assignments.append(words.pop(0))
-    if name == "time" and words and _ENV_ASSIGNMENT.match(words[0].text):
+    if name == "time" and words and _ASSIGNMENT.match(words[0].text):
         # Whether this is a variable or a command depends on quotes that are gone.
-        return None
+        return _OPAQUE
     if name == "xargs":
         words = _filled_in(words or [Word("echo")], _placeholder(subcommand.words[1 : -len(words) or None]))
     inner = Subcommand(words=tuple(words), assignments=(*subcommand.assignments, *assignments))
-    return _Launch(line=CommandLine(subcommands=(inner,) if words else ()), adds_nothing=bool(words))
+    line = CommandLine(subcommands=(inner,) if words else ())
+    return _Inner(line=line, is_transparent=bool(words) and not wrapper.is_privileged)
 
 
 def _placeholder(options: tuple[Word, ...]) -> str | None:
-    """Give what `xargs` replaces by what it reads; nothing if that becomes further arguments."""
+    """Return what `xargs` replaces by what it reads; nothing if that becomes further arguments."""
     found: str | None = None
     for index, word in enumerate(options):
         if word.text == "-I" and index + 1 < len(options):
@@ -331,7 +422,7 @@ def _placeholder(options: tuple[Word, ...]) -> str | None:
 
 
 def _filled_in(words: list[Word], placeholder: str | None) -> list[Word]:
-    """Give the words of a command as `xargs` runs it: what it reads can be anything."""
+    """Return the words of a command with what `xargs` or `find` fills in, which may be anything."""
     if not placeholder:
         return [*words, Word("", Certainty.UNKNOWN)]
     return [Word(word.text, Certainty.UNKNOWN) if placeholder in word.text else word for word in words]
@@ -348,10 +439,10 @@ def _skip_options(wrapper: _Wrapper, words: tuple[Word, ...]) -> tuple[Word, ...
             break
         if not word.text.startswith("-"):
             break
-        step = _option_length(wrapper, word.text)
-        if step is None:
+        length = _option_length(wrapper, word.text)
+        if length is None:
             return None
-        index += step
+        index += length
     rest = words[index:]
     if any(not word.is_plain for word in rest[: wrapper.operands]):
         return None
@@ -359,49 +450,19 @@ def _skip_options(wrapper: _Wrapper, words: tuple[Word, ...]) -> tuple[Word, ...
 
 
 def _option_length(wrapper: _Wrapper, option: str) -> int | None:
-    """Tell how many words an option takes up; nothing if it is unknown."""
-    if option in wrapper.alone:
+    """Return how many words an option takes; nothing if it is not understood."""
+    if option in wrapper.flags:
         return 1
     if option in wrapper.valued:
         return 2
-    attached = any(option.startswith(each) for each in wrapper.valued if not each.startswith("--"))
-    return 1 if attached and not option.startswith("--") else None
+    is_attached = any(option.startswith(each) for each in wrapper.valued if not each.startswith("--"))
+    return 1 if is_attached and not option.startswith("--") else None
 
 
-def _values_of(word: str) -> list[str]:
-    """Give what of a word may be the value of an option: `-qcVALUE` may be that of `-q` or of `-c`."""
-    if not word.startswith("-"):
-        return []
-    found = [word.partition("=")[2]] if word.startswith("--") else [word[at:] for at in range(2, MAX_CLUSTER)]
-    return [*dict.fromkeys(text for text in found if text)]
-
-
-def _texts_in(word: str) -> list[str]:
-    """Give what of a word may be a command with its arguments: all of it, or the value of an option."""
-    return [text for text in (word, *_values_of(word)) if re.search(r"\s", text)]
-
-
-def _heads_in(word: Word) -> list[Word]:
-    """Give what of a word may be the name of a command: the word, or what is joined to an option."""
-    if not word.is_plain or not word.text.startswith("-"):
-        return [word]
-    return [Word(value) for value in _values_of(word.text) if not re.search(r"\s", value)]
-
-
-def _everything_after(subcommand: Subcommand) -> CommandLine:
-    """List, for a deny alone, every command that might begin at a word or stand inside one."""
-    words = subcommand.words[1:]
-    if len(words) > MAX_TAILS:
-        return CommandLine(suspicions=("a command that runs others has too many words to be sure",))
-    tails = [
-        Subcommand(words=(head, *words[index + 1 :])) for index, word in enumerate(words) for head in _heads_in(word)
-    ]
-    texts = [parse_commands(text) for word in words if word.is_plain for text in _texts_in(word.text)]
-    for tail in tails:
-        text = _interpreted((tail.name or "").rpartition("/")[2], tail)
-        texts += [] if text is None else [_expanded(text.line, 1)]
-    maybe = [*tails, *(each for text in texts for each in text.subcommands)]
-    return CommandLine(
-        subcommands=tuple(replace(each, is_wrapper=True) for each in maybe),
-        suspicions=tuple(doubt for text in texts for doubt in (*text.doubts, *text.suspicions)),
-    )
+_READERS: dict[str, Callable[[str, Subcommand], _Inner]] = {
+    **dict.fromkeys(_WRAPPERS, _unwrapped),
+    **dict.fromkeys(_SHELLS, _shell),
+    **dict.fromkeys(_TEXT_RUNNERS, _text_runner),
+    **dict.fromkeys(("source", "."), _script),
+    **dict.fromkeys(("find", "gfind"), _find),
+}

@@ -28,6 +28,9 @@ from agenttool.policy.votes import (
 from agenttool.records import Behavior, Json, JsonObject, Reason, ReasonType, Timestamp, ToolDeclaration
 from agenttool.records import replace as replace_record
 
+NO_APPROVER = "no approver is available"
+"""How the reason of a decision begins if a question could not be asked."""
+
 MAX_PLANS = 10_000
 """How many tools one policy remembers its standing answer for."""
 
@@ -202,7 +205,7 @@ class Policy:
         if verdict.behavior != Behavior.ASK or self.interactive:
             return verdict
         if verdict.weight is Weight.ASK_ANYONE and inputs.subject.may_go_unasked:
-            why = "nobody can be asked, and the tool's profile lets the question be left out"
+            why = f"{NO_APPROVER}, and the tool's profile allows the call to run without one"
             return replace(verdict, behavior=Behavior.ALLOW, reason=_reworded(verdict, ReasonType.MODE, why))
         return _deny_unanswerable(verdict, ReasonType.MODE)
 
@@ -259,7 +262,7 @@ def _reworded(verdict: Verdict, kind: ReasonType, why: str) -> Reason:
 
 
 def _deny_unanswerable(verdict: Verdict, kind: ReasonType) -> Verdict:
-    reason = _reworded(verdict, kind, "nobody can be asked")
+    reason = _reworded(verdict, kind, NO_APPROVER)
     return replace(verdict, behavior=Behavior.DENY, source="mode", reason=reason)
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 
@@ -26,6 +26,7 @@ _MOVES = frozenset({"cd", "chdir", "pushd", "popd"})
 _HOST = re.compile(r"^(?:localhost|[^\s/@:-][^\s/@:]*[.\u3002\uff0e\uff61][^\s/@:]+)(?::\d+)?(?:/|$)", re.IGNORECASE)
 _ADDRESS = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://")
 _JOINTS = re.compile(r"[=@:,;]")
+_TEXT_BREAKS = re.compile(r"[\s'\"`();|&<>!]+")
 
 
 class CallTargets:
@@ -107,13 +108,8 @@ class CallTargets:
 
     @property
     def is_in_doubt(self) -> bool:
-        """Tell whether the commands cannot all be known."""
+        """Whether a command line cannot be read, so that it may run more than is listed."""
         return any(line.doubts for line in self.lines)
-
-    @property
-    def is_suspicious(self) -> bool:
-        """Tell whether a deny must assume that some command is hidden."""
-        return any(line.doubts or line.suspicions for line in self.lines)
 
     @cached_property
     def _bases(self) -> tuple[str, ...] | None:
@@ -144,7 +140,7 @@ class CallTargets:
         if not self.lines:
             return ()
         words = {word: None for subcommand in self.subcommands for word in _path_words(subcommand)}
-        hidden = (ResolvedPath(text="a command that cannot be known"),) if self.is_suspicious else ()
+        hidden = (ResolvedPath(text="a command that cannot be known"),) if self.is_in_doubt else ()
         if len(words) > MAX_WORDS:
             return (ResolvedPath(text="one of very many words"),)
         return (*(place for word in words for place in self.word_places(word)), *hidden)
@@ -154,8 +150,8 @@ class CallTargets:
         """The addresses that words of commands may name, for a deny or an ask."""
         if not self.lines:
             return ()
-        words = {word: None for subcommand in self.subcommands for word in subcommand.words[1:]}
-        hidden = (Url(text="a command that cannot be known"),) if self.is_suspicious else ()
+        words = {word: None for subcommand in self.subcommands for word in _argument_texts(subcommand)}
+        hidden = (Url(text="a command that cannot be known"),) if self.is_in_doubt else ()
         return (*(url for word in words for url in _word_urls(word)), *hidden)
 
 
@@ -191,6 +187,14 @@ def _argv(words: list[Json]) -> CommandLine:
     return list_argv(texts) if texts and len(texts) == len(words) else _UNREADABLE_COMMAND
 
 
+def _argument_texts(subcommand: Subcommand) -> Iterator[Word]:
+    """Return the arguments of a command; for an opaque one also their parts, which may be text of another command."""
+    for word in subcommand.words[1:]:
+        yield word
+        if subcommand.is_opaque and word.certainty is not Certainty.UNKNOWN:
+            yield from (Word(each, word.certainty) for each in _TEXT_BREAKS.split(word.text) if each != word.text)
+
+
 def _path_words(subcommand: Subcommand) -> Iterator[Word]:
     """Give what may be a path in a command: its arguments, what is joined to its options, its redirections."""
     yield from (*subcommand.reads, *subcommand.writes)
@@ -198,9 +202,12 @@ def _path_words(subcommand: Subcommand) -> Iterator[Word]:
         if word.certainty is Certainty.UNKNOWN:
             yield word
         elif index or "/" in word.text:
+            # A word of an opaque command may be the text of another command.
+            texts = [word.text, *_TEXT_BREAKS.split(word.text)] if subcommand.is_opaque else [word.text]
             yield from (
                 Word(each, word.certainty)
-                for each in _pieces(word.text)
+                for text in dict.fromkeys(texts)
+                for each in _pieces(text)
                 if len(each) <= MAX_PATH and not each.startswith("-")
             )
 
@@ -230,14 +237,22 @@ def _without_scheme(text: str) -> Iterator[Url]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleMatch:
-    """What a deny or an ask caught, for people: a path, the name of a command, an address."""
+    """What a deny or an ask matched in a call.
+
+    Attributes:
+        path: the path that was matched, for the record.
+        what: what was matched, for messages: a path, the name of a command, an address.
+        is_certain: whether it surely matches; otherwise it only cannot be ruled out, and a deny becomes a question.
+        programs: the opaque commands that are the only reason for the match; an allow that names them answers it.
+    """
 
     path: str | None = None
     what: str | None = None
+    is_certain: bool = True
+    programs: tuple[Subcommand, ...] = ()
 
 
 _ANY_CALL = RuleMatch()
-_SENSITIVE_MATCH = RuleMatch(what="something in it that is sensitive")
 
 
 def applies_to_tool(rule: Rule, subject: Subject) -> bool:
@@ -321,22 +336,32 @@ def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
             match = catch(rule, call)
             if match is None:
                 return None
-            found = match
-    return _SENSITIVE_MATCH if found is not _ANY_CALL and call.subject.hides_fields else found
+            found = replace(match, is_certain=match.is_certain and found.is_certain)
+    if found is not _ANY_CALL and call.subject.hides_fields:
+        return replace(found, path=None, what="something in it that is sensitive")
+    return found
 
 
 def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
+    unclear: RuleMatch | None = None
     for place in (*call.paths, *call.possible_paths):
         if any(pattern.hits(place, call.workspace) for pattern in rule.paths):
-            return RuleMatch(path=place.text, what=f"path {place.text!r}")
-    return None
+            match = RuleMatch(path=place.text, what=f"path {place.text!r}")
+            if place.candidates or place in call.paths:
+                return match
+            unclear = unclear or replace(match, is_certain=False)
+    return unclear
 
 
 def _url(rule: Rule, call: CallTargets) -> RuleMatch | None:
+    unclear: RuleMatch | None = None
     for url in (*call.urls, *call.possible_urls):
         if any(pattern.hits(url) for pattern in rule.urls):
-            return RuleMatch(what=f"address at {url.host!r}" if url.host else "an address that cannot be read")
-    return None
+            match = RuleMatch(what=f"address at {url.host!r}" if url.host else "an address that cannot be read")
+            if url.host or url in call.urls:
+                return match
+            unclear = unclear or replace(match, is_certain=False)
+    return unclear
 
 
 def _resource(rule: Rule, call: CallTargets) -> RuleMatch | None:
@@ -349,12 +374,35 @@ def _resource(rule: Rule, call: CallTargets) -> RuleMatch | None:
 
 
 def _command(rule: Rule, call: CallTargets) -> RuleMatch | None:
-    for subcommand in call.subcommands:
-        if any(pattern.hits(subcommand) for pattern in rule.commands):
-            return RuleMatch(
-                what=f"command {subcommand.name!r}" if subcommand.name else "a command that cannot be known"
-            )
-    return RuleMatch(what="a command that cannot be known") if call.is_suspicious else None
+    """Return a certain match if there is one; otherwise what cannot be ruled out."""
+    hit = [each for each in call.subcommands if any(pattern.hits(each) for pattern in rule.commands)]
+    for subcommand in hit:
+        if any(pattern.surely_hits(subcommand) for pattern in rule.commands):
+            return RuleMatch(what=f"command {subcommand.name!r}")
+    if hit or call.is_in_doubt:
+        return RuleMatch(what="a command that cannot be known", is_certain=False)
+    return _opaque_command(rule, call)
+
+
+def _opaque_command(rule: Rule, call: CallTargets) -> RuleMatch | None:
+    """Match commands that may run any other command.
+
+    The reason is stronger if their line mentions a command of the rule, or has words that are made when it runs.
+    """
+    opaque = tuple(each for each in call.subcommands if each.is_opaque)
+    if not opaque:
+        return None
+    lines = [line for line in call.lines if any(each.is_opaque for each in line.subcommands)]
+    is_mentioned = any(pattern.is_mentioned_in(line) for pattern in rule.commands for line in lines)
+    has_unknown = any(word.certainty is Certainty.UNKNOWN for each in opaque for word in each.words)
+    named = next((each.name for each in opaque if each.name), "a variable")
+    what = f"command {named!r}, which may run other commands"
+    return RuleMatch(what=what, is_certain=False, programs=() if is_mentioned or has_unknown else opaque)
+
+
+def names_program(rule: Rule, subcommand: Subcommand) -> bool:
+    """Return whether an allow covers a command and spells out its program."""
+    return any(pattern.names_program(subcommand) for pattern in rule.commands)
 
 
 def covers(rule: Rule, call: CallTargets) -> bool:

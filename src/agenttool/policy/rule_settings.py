@@ -39,7 +39,7 @@ from agenttool.codec import json_bytes
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.commands import command_pattern
 from agenttool.policy.fields import MatchingField, MatchingFields, steps_of
-from agenttool.policy.matching import CallTargets, matches
+from agenttool.policy.matching import CallTargets, find_match, matches
 from agenttool.policy.paths import PathPattern, Workspace
 from agenttool.policy.rules import ArgumentTest, Example, Rule, parse_timestamp
 from agenttool.policy.subject import Subject, subject_of
@@ -436,13 +436,16 @@ def wrong_examples(rule: Rule, subjects: Mapping[str, Subject]) -> list[str]:
         f"rule {rule.ref!r} {'does not match' if wanted else 'matches'} the call of {example.tool!r} with "
         f"{example.arguments!r}, which it must{'' if wanted else ' not'}; change the rule or the example"
         for wanted, example in promises
-        if _holds(rule, example, subjects) is not wanted
+        if not _is_as_promised(rule, example, subjects, wanted=wanted)
     ]
 
 
-def _holds(rule: Rule, example: Example, subjects: Mapping[str, Subject]) -> bool:
+def _is_as_promised(rule: Rule, example: Example, subjects: Mapping[str, Subject], *, wanted: bool) -> bool:
+    """Return whether a rule matches an example as wanted; a deny that only cannot be ruled out is either."""
     subject = subjects.get(example.tool) or _imagined(rule, example)
-    return matches(rule, CallTargets(subject, example.arguments, EXAMPLE_WORKSPACE))
+    call = CallTargets(subject, example.arguments, EXAMPLE_WORKSPACE)
+    match = find_match(rule, call) if rule.behavior != Behavior.ALLOW else None
+    return matches(rule, call) is wanted or (match is not None and not match.is_certain)
 
 
 def _imagined(rule: Rule, example: Example) -> Subject:

@@ -111,7 +111,8 @@ _AMBIGUOUS_TEXT = re.compile(
       (?<![ \t])\\\n | \\\n(?![ \t]*[^\s\\])        # a line joined anywhere but between two words
     | \n[ \t]*\\                                    # an escape that begins a line
     | (?<![\w./-])\\[ \t] | \\[ \t](?![\w./-])      # an escaped space that begins or ends a word
-    | \$(?=[\s;&|)<>]|$|\(\()                        # a dollar that stands alone, or before two brackets
+    | \$(?=[\s;&|)<>]|$)                            # a dollar that stands alone
+    | \$\(\((?![0-9\ +*/%-]+\)\))                   # arithmetic, unless with numbers only
     | \#[^\n]*\\\n                                  # a comment that looks as if it went on
     | [\r\0]
     """,
@@ -322,8 +323,9 @@ class Subcommand:
         words: its name and arguments; empty for a redirection or an assignment that stands alone.
         writes: files that its redirections write to.
         reads: files that its redirections read.
-        is_wrapper: whether an allow need not name it: all it does is run commands that are listed beside it, or it is
-            only a guess at what another command may run.
+        is_wrapper: whether an allow need not name it: it only runs commands that are listed beside it, or an allow
+            names the command that runs it.
+        is_opaque: whether it may run commands that are not listed.
     """
 
     words: tuple[Word, ...] = ()
@@ -331,6 +333,7 @@ class Subcommand:
     writes: tuple[Word, ...] = ()
     reads: tuple[Word, ...] = ()
     is_wrapper: bool = False
+    is_opaque: bool = False
 
     @property
     def name(self) -> str | None:
@@ -343,23 +346,23 @@ class CommandLine:
     """Everything that a text would run.
 
     Attributes:
-        doubts: why the list may be incomplete, for people; none means that an allow may rely on it.
-        suspicions: the same about what a listed launcher may run; only a deny or an ask need mind.
+        text: the text itself.
+        doubts: why the list may be incomplete; an allow relies on the list only if there are none.
     """
 
+    text: str = ""
     subcommands: tuple[Subcommand, ...] = ()
     doubts: tuple[str, ...] = ()
-    suspicions: tuple[str, ...] = ()
 
 
 def parse_commands(text: str) -> CommandLine:
     """Take a text apart as a shell would, without looking into what its commands run in turn."""
     if len(text) > MAX_COMMAND:
-        return CommandLine(doubts=(f"it is longer than {MAX_COMMAND} characters",))
+        return CommandLine(text=text, doubts=(f"it is longer than {MAX_COMMAND} characters",))
     try:
         source = text.encode()
     except UnicodeEncodeError:
-        return CommandLine(doubts=("it is not text in Unicode",))
+        return CommandLine(text=text, doubts=("it is not text in Unicode",))
     root = Parser(_BASH).parse(source).root_node
     reading = _CommandWalk()
     if root.has_error:
@@ -367,7 +370,7 @@ def parse_commands(text: str) -> CommandLine:
     if is_ambiguous(source, root):
         reading.doubt("it is written so that shells may disagree about its words")
     reading.walk(root, 0)
-    return CommandLine(subcommands=tuple(reading.found), doubts=tuple(reading.doubts))
+    return CommandLine(text=text, subcommands=tuple(reading.found), doubts=tuple(reading.doubts))
 
 
 @dataclass(slots=True)

@@ -4,7 +4,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from agenttool.policy.fields import MatchingField
-from agenttool.policy.matching import CallTargets, RuleMatch, covers, covers_around, covers_subcommand, find_match
+from agenttool.policy.matching import (
+    CallTargets,
+    RuleMatch,
+    covers,
+    covers_around,
+    covers_subcommand,
+    find_match,
+    names_program,
+)
 from agenttool.policy.paths import is_inside
 from agenttool.policy.rules import Rule
 from agenttool.policy.subject import EffectFacts, Subject
@@ -279,7 +287,8 @@ def collect_votes(inputs: DecisionInput) -> tuple[list[Vote], list[Rule]]:
 
 def _rule_votes(inputs: DecisionInput) -> list[Vote]:
     rules = [rule for rule in inputs.rules if rule.hook is None]
-    found = [_rule_vote(rule, match) for rule in rules if (match := _match(rule, inputs.call)) is not None]
+    matched = [(rule, match) for rule in rules if (match := _match(rule, inputs.call)) is not None]
+    found = [_rule_vote(rule, match) for rule, match in matched if not _is_answered(match, rules, inputs.call)]
     if inputs.call is not None and not any(vote.weight is Weight.ALLOW for vote in found):
         found += _combined_allow(rules, inputs.call)
     return found
@@ -295,16 +304,26 @@ def _match(rule: Rule, call: CallTargets | None) -> RuleMatch | None:
     return find_match(rule, call)
 
 
+def _is_answered(match: RuleMatch, rules: Iterable[Rule], call: CallTargets | None) -> bool:
+    """Return whether opaque commands are the only reason for a match, and allow rules name all of them."""
+    if not match.programs or call is None:
+        return False
+    allowing = [rule for rule in rules if rule.behavior == Behavior.ALLOW and covers_around(rule, call)]
+    return all(any(names_program(rule, each) for rule in allowing) for each in match.programs)
+
+
 def _rule_vote(rule: Rule, match: RuleMatch) -> Vote:
     what = match.what or "this call"
     because = "" if rule.because is None else f": {rule.because}"
+    is_unclear = rule.behavior == Behavior.DENY and not match.is_certain
+    verb = "may deny" if is_unclear else _VERBS[rule.behavior]
     return Vote(
-        weight=_WEIGHTS[rule.behavior],
+        weight=Weight.ASK if is_unclear else _WEIGHTS[rule.behavior],
         authority=rule.authority,
         source=rule.source,
         reason=Reason(
             type=ReasonType.RULE,
-            message=f"rule {rule.ref!r} ({rule.origin}) {_VERBS[rule.behavior]} {what}{because}",
+            message=f"rule {rule.ref!r} ({rule.origin}) {verb} {what}{because}",
             rule_ref=rule.ref,
             rule_source=rule.source,
             policy_ref=rule.ref if rule.is_policy else None,
@@ -349,7 +368,7 @@ def _drop_settled_asks(votes: list[Vote]) -> tuple[list[Vote], list[Rule]]:
         if rule.behavior == Behavior.ALLOW and rule.source == RuleSource.SESSION
         for ref in rule.settles
     }
-    return _override(votes, lambda rule: rule.behavior == Behavior.ASK and not rule.is_policy and rule.ref in settled)
+    return _override(votes, lambda vote, rule: vote.weight is Weight.ASK and not rule.is_policy and rule.ref in settled)
 
 
 def _apply_binding_hooks(
@@ -365,12 +384,12 @@ def _apply_binding_hooks(
     if not binding:
         return votes, overridden
     rule = min(binding, key=lambda each: each.authority)
-    left, more = _override(votes, lambda each: each.behavior != Behavior.ALLOW and not each.is_policy)
+    left, more = _override(votes, lambda _, each: each.behavior != Behavior.ALLOW and not each.is_policy)
     return [*left, _hook_vote(allowing[rule.hook or ""], Weight.ALLOW, rule)], [*overridden, *more]
 
 
-def _override(votes: list[Vote], is_overridden: Callable[[Rule], bool]) -> tuple[list[Vote], list[Rule]]:
-    left = [vote for vote in votes if not any(is_overridden(rule) for rule in vote.rules)]
+def _override(votes: list[Vote], is_overridden: Callable[[Vote, Rule], bool]) -> tuple[list[Vote], list[Rule]]:
+    left = [vote for vote in votes if not any(is_overridden(vote, rule) for rule in vote.rules)]
     return left, [rule for vote in votes if vote not in left for rule in vote.rules]
 
 
@@ -412,7 +431,7 @@ def _mandatory_denies(inputs: DecisionInput) -> Iterator[Vote]:
     """Say what no rule can loosen."""
     why = mode_denies(inputs.mode, inputs.facts)
     if not inputs.interactive and inputs.subject.interface.requires_user_interaction:
-        why = "the tool works only with a person present, and nobody can be asked"
+        why = "the tool needs an interactive user, and no approver is available"
     if why is not None:
         yield _plain_vote(Weight.DENY, "mode", ReasonType.MODE, why)
 
@@ -421,15 +440,15 @@ def _tool_votes(inputs: DecisionInput) -> Iterator[Vote]:
     """Let the tool's own records speak, and last of all the rule that a call nobody speaks for is asked about."""
     profile = inputs.subject.profile
     if profile is not None and profile.approval_required:
-        why = profile.approval_reason or "the tool wants an approval for each call"
+        why = profile.approval_reason or "the tool requires an approval for each call"
         yield _plain_vote(Weight.ASK_FOR_APPROVAL, "permission_profile", ReasonType.SAFETY_CHECK, why)
     if inputs.facts.is_destructive:
-        why = "the call may destroy something; nobody declared that it does not"
+        why = "the call may be destructive; its tool does not declare otherwise"
         yield _plain_vote(Weight.ASK_ABOUT_HARM, "permission_profile", ReasonType.SAFETY_CHECK, why)
     allowed = mode_allows(inputs.mode, inputs.subject, inputs.facts, inputs.call)
     if allowed is not None:
         yield allowed
-    yield _plain_vote(Weight.ASK_ANYONE, "default", ReasonType.OTHER, "nothing speaks for or against this call")
+    yield _plain_vote(Weight.ASK_ANYONE, "default", ReasonType.OTHER, "no rule, hook or declaration decides this call")
 
 
 def _plain_vote(weight: Weight, source: str, reason: ReasonType, message: str) -> Vote:
