@@ -90,7 +90,7 @@ def test_a_question_shows_the_input_the_reason_and_a_rule_that_would_allow_it(fo
     assert (
         'bank.transfer needs approval to run with this input:\n  {\n    "to": "ada",\n    "amount": 5\n  }\n' in shown
     )
-    assert "Reason: the tool wants an approval for each call." in shown
+    assert "Reason: the tool requires an approval for each call." in shown
     assert '  [[rules]]\n  behavior = "allow"\n  tool = "bank.transfer"\n' in shown
     assert f"{question['approval_id']} · asked" in shown
     assert "expires in 24 h" in shown

@@ -199,12 +199,12 @@ CHAIN = {"a": (), "b": ("a",), "c": ("b",), "d": ()}
     ],
 )
 def test_whose_end_takes_whom_along(policy, status, taken):
-    assert siblings_of(CHAIN, policy).taken_along("a", status, ["a", "b", "c", "d"]) == taken
+    assert siblings_of(CHAIN, policy).canceled_by("a", status, ["a", "b", "c", "d"]) == taken
 
 
 def test_nobody_who_is_finished_is_canceled():
-    assert siblings_of(CHAIN, CANCEL_SIBLINGS).taken_along("a", FAILED, ["d"]) == ("d",)
-    assert siblings_of(CHAIN, CANCEL_DEPENDENT).taken_along("a", FAILED, ["d"]) == ()
+    assert siblings_of(CHAIN, CANCEL_SIBLINGS).canceled_by("a", FAILED, ["d"]) == ("d",)
+    assert siblings_of(CHAIN, CANCEL_DEPENDENT).canceled_by("a", FAILED, ["d"]) == ()
 
 
 def test_a_dependent_starts_only_after_all_that_it_depends_on():
@@ -260,7 +260,7 @@ def test_every_batch_ends_whatever_fails_and_in_any_order(needed, policy, failin
             continue
         assert depends_on[call] <= set(ended)
         ended[call] = FAILED if call in failing else OK
-        for other in batch.taken_along(call, ended[call], unfinished):
+        for other in batch.canceled_by(call, ended[call], unfinished):
             ended[other] = ResultStatus.SYNTHETIC_ERROR
     if policy is IGNORE:
         assert ResultStatus.SYNTHETIC_ERROR not in ended.values()

@@ -1,4 +1,4 @@
-"""Settings: the only reader of settings files, each kept with its file and line, and of the environment."""
+"""Settings: the only reader of settings files and of the environment."""
 
 from agenttool.config.reader import environment, read_config
 from agenttool.config.settings import Config, ServerSetting, Setting, SourceSetting, StoreSetting, SurfaceSetting

@@ -1,4 +1,4 @@
-"""A settings file as written: its tables, and the lines that the parser forgets."""
+"""Read one settings file into a `Config`; every error names the file and the line."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from agenttool.records import JsonObject, RuleSource
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """One file, read; every complaint about it names the line."""
+    """One parsed file, with the lines for error messages."""
 
     file: Path
     lines: tuple[str, ...]
@@ -40,11 +40,11 @@ class SettingsFile:
             raise ConfigError(f"{path}: not TOML: {error}; correct it") from error
 
     def headings(self, *names: str) -> list[int]:
-        """Give the lines of this table's headings, or of each table in a list of this name."""
+        """Return the lines of this table's headings, or of each table in a list of this name."""
         return self._lines(rf"\s*\[+\s*{_dotted(names)}\s*\]")
 
     def place(self, *names: str, key: str | None = None) -> str:
-        """Say where a table stands, or one of its keys; where neither is found, where the file begins."""
+        """Return the file and line of a table or of one of its keys; line 1 if it is not found."""
         begun = self.headings(*names) or self._lines(rf"\s*\[*\s*{_dotted(names)}\s*[=.]") or [1]
         begin = begun[0]
         if key is not None:
@@ -54,10 +54,10 @@ class SettingsFile:
         return f"{self.file}:{begin}"
 
     def members(self, name: str, known: tuple[str, ...]) -> JsonObject:
-        """Give the members of a table that may be left out.
+        """Return the members of a table that may be left out.
 
         Raises:
-            ConfigError: it is no table, or has a member that nobody knows.
+            ConfigError: it is not a table, or has an unknown member.
         """
         table = self.tables.get(name, {})
         if not isinstance(table, dict):
@@ -86,7 +86,7 @@ _LAST_PORT = 65_535
 
 
 def environment(names: Iterable[str]) -> dict[str, str]:
-    """Give the variables of these names that are set; nothing else of the environment leaves this file."""
+    """Return the variables of these names that are set; no other code reads the environment."""
     variables = os.environ  # noqa: TID251 -- the one reader
     return {name: variables[name] for name in names if name in variables}
 
@@ -95,7 +95,7 @@ def read_config(path: str | Path, *, source: RuleSource = RuleSource.PROJECT_SET
     """Read one settings file.
 
     Raises:
-        ConfigError: it cannot be read, is not TOML, or says what nobody knows; tells the line and what to do.
+        ConfigError: it cannot be read, is not TOML, or has an unknown or invalid setting; names the line.
     """
     written = SettingsFile.read(path)
     for name in written.tables:

@@ -1,4 +1,4 @@
-"""What settings files can say, as records."""
+"""The records of a settings file."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,15 +17,15 @@ class Setting:
 
     @property
     def place(self) -> str:
-        """Say where it stands, for a message."""
+        """Return its file and line for a message."""
         return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSetting:
-    """Where the journal and the payloads are kept, as written; what is relative begins in the folder of the file.
+    """Where the journal and the payloads are stored, as written; relative paths begin in the folder of the file.
 
-    For how long is a matter of whoever lets them go; what is not said is kept for ever.
+    The retention times default to unlimited.
     """
 
     url: str
@@ -38,7 +38,7 @@ class StoreSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurfaceSetting:
-    """How much surfaces show, and what is there for them, as far as the file says; a limit of `false` is none."""
+    """The limits and capabilities of surfaces; a limit of `false` means no limit."""
 
     max_tools: int | bool | None = None
     max_tokens: int | bool | None = None
@@ -66,10 +66,10 @@ _ALL = ("", "0.0.0.0", "::")  # noqa: S104 -- nothing is bound here
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSetting:
-    """Where this runtime is served, and under which URL others reach it.
+    """The listening address of the server, and its public URL.
 
     Attributes:
-        token_env: the variable with the token that all but callbacks and health asks for; none asks for none.
+        token_env: the variable with the token that all endpoints but callbacks and health require; None requires none.
     """
 
     host: str = "127.0.0.1"
@@ -79,7 +79,7 @@ class ServerSetting:
 
     @property
     def reached(self) -> str | None:
-        """The URL under which others reach it, as far as the settings tell: not on any port, nor at all addresses."""
+        """The public URL, if the settings determine it: not with port 0 or a wildcard address."""
         if self.url is not None or self.port == 0 or self.host in _ALL:
             return self.url
         return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
@@ -87,7 +87,7 @@ class ServerSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What settings files say. Several files make one configuration; nothing in one hides what another says."""
+    """The contents of a settings file."""
 
     rules: tuple[Setting, ...] = ()
     hooks: tuple[Setting, ...] = ()

@@ -1,1 +1,1 @@
-"""Hooks: who applies, what they said, and what their words change."""
+"""Hooks: definitions, execution and replies."""

@@ -1,4 +1,18 @@
-"""Which hooks apply to a tool, worked out once per tool."""
+"""Hook definitions: from Python and from the `[[hooks]]` tables of a settings file.
+
+```toml
+[[hooks]]
+name = "guard"                      # used in records, faults and rules
+event = "pre_tool_use"              # one of the six events, or a list
+command = ["python3", "guard.py"]   # or one text, split at its blanks; runs without a shell
+tool = ["files.*", "web.fetch"]     # namespace.name, name or id, with `*` and `?`; default: every tool
+timeout_s = 5                       # default: 10
+trusted = true                      # sees sensitive fields; default: false
+env = { MODE = "strict" }           # added to PATH, the locale and the time zone
+pass_env = ["HOME"]                 # copied from the environment of this process
+on_failure = "fail"                 # the only value: a hook that fails ends its call
+```
+"""
 
 import math
 import shlex
@@ -17,11 +31,11 @@ DEFAULT_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Hook:
-    """A registered hook: where it stands, which tools it looks at, and for how long it may think.
+    """A registered hook: its event, its tools and its timeout.
 
     Attributes:
         tools: patterns of qualified names, bare names or ids.
-        is_trusted: it sees sensitive fields as they are; any other hook sees `[redacted]`, and may leave that standing.
+        is_trusted: whether it sees sensitive fields; other hooks see `[redacted]`, and may return that marker.
     """
 
     name: str
@@ -32,33 +46,33 @@ class Hook:
     is_trusted: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a hook that would never be asked, because of a slip of the pen.
+        """Reject a hook that would never run because of a wrong type.
 
         Raises:
-            ConfigError: there is no such event, or the tools are not a list, or the time is none.
+            ConfigError: the event, the tools or the timeout are invalid.
         """
-        told = f"hook {self.name!r}"
+        named = f"hook {self.name!r}"
         if self.event not in list(HookEvent):
-            raise ConfigError(f"{told} stands at {self.event!r}, which is no event; use one of {', '.join(HookEvent)}")
+            raise ConfigError(f"{named} has an unknown event, got {self.event!r}; use one of {', '.join(HookEvent)}")
         if isinstance(self.tools, str):
-            raise ConfigError(f"{told} must look at a list of patterns, got one text; write [{self.tools!r}]")
+            raise ConfigError(f"{named} needs a list of patterns, got the text {self.tools!r}; write [{self.tools!r}]")
         listed = cast("object", self.tools)
         if not isinstance(listed, Collection) or not all(
             isinstance(each, str) for each in cast("list[object]", listed)
         ):
-            raise ConfigError(f"{told} must look at a list of patterns, got {listed!r}; use texts such as 'files.*'")
+            raise ConfigError(f"{named} needs a list of patterns, got {listed!r}; use texts such as 'files.*'")
         if not isinstance(cast("object", self.timeout_s), int | float) or not self.timeout_s > 0:
             raise ConfigError(
-                f"{told} must have a time above 0 s, got {self.timeout_s!r}; leave it out for the default"
+                f"{named} needs a timeout above 0 s, got {self.timeout_s!r}; leave it out for the default"
             )
 
     def applies_to(self, declaration: ToolDeclaration) -> bool:
-        """Tell whether any of its patterns fits the qualified name, the bare name or the tool's id."""
+        """Return whether any of its patterns fits the qualified name, the bare name or the tool's id."""
         names = (f"{declaration.namespace}.{declaration.name}", declaration.name, declaration.tool_id)
         return any(fnmatchcase(name, pattern) for pattern in self.tools for name in names)
 
     def matcher(self) -> JsonObject:
-        """Tell for the record what it looks at."""
+        """Return its tool patterns for the record."""
         return {"tools": list(self.tools)}
 
 
@@ -69,7 +83,7 @@ class HooksOfTool:
     by_event: dict[HookEvent, tuple[Hook, ...]] = field(default_factory=dict[HookEvent, tuple[Hook, ...]])
 
     def at(self, event: HookEvent) -> tuple[Hook, ...]:
-        """Give the hooks that stand at one place."""
+        """Return the hooks that stand at one place."""
         return self.by_event.get(event, ())
 
 
@@ -88,7 +102,7 @@ _SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookSetting:
-    """A hook as a settings file has it."""
+    """One `[[hooks]]` table of a settings file."""
 
     name: str
     events: tuple[HookEvent, ...]
@@ -146,7 +160,7 @@ def _texts(name: str, value: Json) -> tuple[str, ...]:
 
 def _event(text: str) -> HookEvent:
     if text not in list(HookEvent):
-        _refuse("no hook stands there", text, f"use one of {', '.join(HookEvent)}")
+        _refuse("event is unknown", text, f"use one of {', '.join(HookEvent)}")
     return HookEvent(text)
 
 

@@ -1,4 +1,4 @@
-"""Run hooks in order, gather what they say, stop at the first that says stop."""
+"""Run the hooks of one event in order until one stops the call or fails."""
 
 from collections.abc import Callable, Coroutine
 from copy import deepcopy
@@ -14,31 +14,31 @@ from agenttool.records import JsonObject
 
 
 class HookEnvironment(Protocol):
-    """What running a hook takes: the time, someone who keeps secrets, and a way out of other people's code."""
+    """What running a hook needs: a clock, redaction, and a timeout for foreign code."""
 
     def now_ns(self) -> int:
-        """Give the time."""
+        """Return the time in nanoseconds."""
         ...
 
     def shown(self, value: JsonObject) -> JsonObject:
-        """Give an input as a hook may see it that is not trusted with its secrets."""
+        """Return an input with its sensitive fields redacted."""
         ...
 
     def restored(self, value: JsonObject, before: JsonObject) -> JsonObject:
-        """Put back what was not shown, where a hook left the mark that stood for it.
+        """Restore redacted values where a hook left their marker.
 
         Raises:
-            RecordError: the mark stands where it was not shown.
+            RecordError: a marker is at a place where none was shown.
         """
         ...
 
     async def attempt(
         self, work: Callable[[], Coroutine[object, object, object]], *, timeout_s: float
     ) -> tuple[object, Exception | None]:
-        """Do the work; give its value, or the exception it raised instead.
+        """Run the work; return its value, or the exception that it raised.
 
-        Work that is not over in time, or whose call is stopped, is told to stop and then left behind: no answer of it
-        counts any more, and the exception says so.
+        Work that exceeds its timeout, or whose call is stopped, is canceled and then abandoned: its result is ignored,
+        and the exception says so.
         """
         ...
 
@@ -56,24 +56,24 @@ class HookRun:
 
 @dataclass(slots=True)
 class HookRuns:
-    """What all hooks of one place said. A stop or a fault ends the round; later hooks are not asked."""
+    """The runs of all hooks of one event. A stop or a fault ends the sequence."""
 
     runs: list[HookRun] = field(default_factory=list[HookRun])
     updated_input: JsonObject | None = None
 
     @property
     def stopped_by(self) -> HookRun | None:
-        """The run that said stop, if any."""
+        """The run that stopped the call, if any."""
         return next((run for run in self.runs if run.reply.stop is not None), None)
 
     @property
     def failed(self) -> HookRun | None:
-        """The run that went wrong, if any."""
+        """The run that failed, if any."""
         return next((run for run in self.runs if run.fault is not None), None)
 
 
 async def run_hooks(hooks: tuple[Hook, ...], question: HookQuestion, world: HookEnvironment) -> HookRuns:
-    """Ask each hook in turn; one that replaces the input changes what the next one sees."""
+    """Run each hook in turn; a replaced input is passed to the next hook."""
     rounds = HookRuns()
     for hook in hooks:
         run = await _ask(hook, question, world)

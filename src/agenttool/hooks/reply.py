@@ -1,4 +1,4 @@
-"""What a hook may say, and how its words are read: strictly, because a misread word could let something through."""
+"""The reply of a hook, validated strictly, because a misread reply could allow a call."""
 
 from dataclasses import dataclass, fields
 from typing import cast
@@ -12,7 +12,7 @@ from agenttool.schema.explain import pointer_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookReply:
-    """The seven outputs of a hook (AT-HOOK-04 to AT-HOOK-10); saying nothing is the usual answer."""
+    """The seven outputs of a hook (AT-HOOK-04 to AT-HOOK-10); most hooks return none."""
 
     message: str | None = None
     progress: str | None = None
@@ -24,7 +24,7 @@ class HookReply:
     updated_output: Json | UnsetType = UNSET
 
     def outputs(self) -> tuple[HookOutput, ...]:
-        """Tell the reply as the typed items of a hook record, values of inputs and outputs left out."""
+        """Return the reply as items of a hook record, without the values of inputs and outputs."""
         said = [
             (HookOutputKind.MESSAGE, self.message),
             (HookOutputKind.PROGRESS, self.progress),
@@ -50,16 +50,16 @@ _MEANT_AT = {
     "permission_result": (HookEvent.PRE_TOOL_USE, HookEvent.PERMISSION_REQUEST),
     "updated_output": (HookEvent.POST_TOOL_USE,),
 }
-"""Where three of the seven outputs can do what they say; the other four mean something everywhere."""
+"""The events at which three of the outputs have an effect; the others have one at every event."""
 
 
 def read_reply(answer: object, event: HookEvent) -> HookReply:
-    """Read what a hook gave back, at the place where it stands.
+    """Validate the return value of a hook for its event.
 
-    What could do nothing there is refused: whoever said it, a `deny` after the tool ran, say, counts on it.
+    A member without effect at this event is rejected, because its author expects an effect.
 
     Raises:
-        RecordError: it is not a reply; says where, and what to do, but not what stood there.
+        RecordError: it is not a reply; the message names the member, but not its value.
     """
     reply = _read(answer)
     for name, places in _MEANT_AT.items():
@@ -113,7 +113,7 @@ def _text(said: dict[str, object], name: str) -> str | None:
 
 
 def _object(value: object, *path: str | int) -> JsonObject:
-    """Take a JSON object as our own copy: whoever gave it may keep theirs and change it."""
+    """Return a copy of a JSON object, so that later changes of the original have no effect."""
     if not isinstance(value, dict):
         raise _misfit("an object", value, *path)
     try:
@@ -123,9 +123,9 @@ def _object(value: object, *path: str | int) -> JsonObject:
 
 
 def _misfit(expected: str, got: object, *path: str | int) -> RecordError:
-    """Say what is wrong with a member without repeating it: it may hold what nobody should see."""
-    told = f"{_named(path)} must be {expected}, got {type(got).__name__}; correct it or leave it out"
-    return RecordError(told, pointer=pointer_of(path))
+    """Return the error of a member without its value, which may be sensitive."""
+    message = f"{_named(path)} must be {expected}, got {type(got).__name__}; correct it or leave it out"
+    return RecordError(message, pointer=pointer_of(path))
 
 
 def _named(path: tuple[str | int, ...]) -> str:

@@ -101,7 +101,7 @@ class Batch:
         self.ended[index] = result.status
         if result.is_error:
             unfinished = [other for other in range(len(self.calls)) if other not in self.ended]
-            for other in self.siblings.taken_along(index, result.status, unfinished):
+            for other in self.siblings.canceled_by(index, result.status, unfinished):
                 _take_along(self.calls[other])
         self._changed.set()
         self._changed = asyncio.Event()

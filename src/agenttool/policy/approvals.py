@@ -1,7 +1,8 @@
-"""Questions waiting for a person: each is answered once, before it expires, by someone who saw what will run.
+"""Open questions for approvers, their answers, and the decision records of answers.
 
-A state machine without a clock: whoever asks it brings the moment. A question is bound to the digest of the real input,
-so that no answer can ever cover another; what a person sees is a redacted copy, bound by a digest of its own.
+Each question is answered once, before it expires. The state machine has no clock: callers pass the time. A question is
+bound to the digest of the real input, so an answer never covers another input. The approver sees a redacted copy, which
+has a digest of its own.
 """
 
 from collections import OrderedDict
@@ -39,7 +40,7 @@ from agenttool.records import (
 )
 
 MAX_ENDED = 10_000
-"""How many questions are remembered after they ended, to tell a late answer from one to no question at all."""
+"""How many questions are remembered after they ended, to distinguish a late answer from an unknown id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +122,7 @@ Answer: TypeAlias = Allow | Deny | Edit | Remember
 
 
 class RefusalReason(ClosedEnum):
-    """Why an answer changed nothing."""
+    """Why an answer was refused."""
 
     UNKNOWN = "unknown"
     ANSWERED = "answered"
@@ -135,7 +136,7 @@ class RefusalReason(ClosedEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """An answer that came to nothing, and why."""
+    """A refused answer, and the reason."""
 
     approval_id: ApprovalId
     reason: RefusalReason
@@ -144,7 +145,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The one answer that a question got.
+    """The accepted answer of a question.
 
     Attributes:
         input_digest: the digest of the only input that the answer is about: the one asked about, or the edited one.
@@ -160,15 +161,15 @@ class Answered:
 
 
 class Approvals:
-    """The questions that are open, and for a while how the others ended."""
+    """The open questions, and for a limited time the outcome of closed ones."""
 
     def __init__(self) -> None:
-        """Begin without a question; after a restart, open again those that are still waiting."""
+        """Start without questions; after a restart, `open` those that still wait."""
         self._open: dict[ApprovalId, Question] = {}
         self._ended: OrderedDict[ApprovalId, RefusalReason] = OrderedDict()
 
     def open(self, question: Question) -> None:
-        """Put a question up.
+        """Add a question.
 
         Raises:
             ValueError: there is or was a question of this id.
@@ -194,14 +195,14 @@ class Approvals:
         now: Timestamp,
         shown_digest: Digest | None = None,
     ) -> Answered | Refused:
-        """Take the one answer to a question; an answer that is refused changes nothing.
+        """Record the one answer to a question; a refused answer changes nothing.
 
         Args:
             approval_id: which question.
-            answer: what was said.
-            by: who said it.
-            now: the moment it came in.
-            shown_digest: the digest of what that person saw, if the way it came in can tell.
+            answer: the answer.
+            by: the approver.
+            now: the time of the answer.
+            shown_digest: the digest of what the approver saw, if the client sent it.
         """
         question = self._open.get(approval_id) if isinstance(cast("object", approval_id), str) else None
         if question is None:
@@ -217,9 +218,9 @@ class Approvals:
         return answered
 
     def withdraw(self, approval_id: ApprovalId, now: Timestamp | None = None) -> Question | None:
-        """Take a question back because its call has ended; nothing if it was not open.
+        """Remove a question because its call has ended; return None if it was not open.
 
-        Its call was canceled, unless by `now` its time is over.
+        The question counts as expired if it expired before `now`, else as withdrawn.
         """
         question = self._open.get(approval_id)
         is_over = question is not None and now is not None and has_passed(question.expires_at, now)
@@ -264,20 +265,20 @@ def _read_answer(question: Question, answer: Answer, by: str, now: Timestamp) ->
 
 
 def _check_said(answer: object, by: object) -> None:
-    """Refuse what only looks like an answer: nothing may run because of an object that somebody mistook for one."""
+    """Reject anything that is not an answer, so that no other object can approve a call."""
     if not isinstance(answer, Allow | Deny | Edit | Remember):
-        told = f"the class {answer.__name__}" if isinstance(answer, type) else f"a {type(answer).__name__}"
-        raise TypeError(f"an answer is an Allow, Deny, Edit or Remember, got {told}; make one")
+        got = f"the class {answer.__name__}" if isinstance(answer, type) else f"a {type(answer).__name__}"
+        raise TypeError(f"an answer is an Allow, Deny, Edit or Remember, got {got}; make one")
     words = answer.message if isinstance(answer, Deny) else answer.feedback
     for name, text in (("the name of who answers", by), ("what is said with an answer", words or "")):
         if not isinstance(text, str) or text.encode(errors="replace").decode() != text:
             raise ValueError(f"{name} must be text in Unicode; correct it")
     if not by:
-        raise ValueError("an answer is somebody's; name who gave it")
+        raise ValueError("an answer needs an approver, got none; set `by`")
 
 
 def _own_copy(updated: Json) -> JsonObject:
-    """Take an edit for good: whoever gave it may go on changing their own."""
+    """Return a copy of an edit, so that later changes of the original have no effect."""
     if isinstance(updated, dict):
         return parse_object(json_bytes(updated))
     raise ValueError("an edited input is a JSON object; give the whole input")
@@ -309,9 +310,9 @@ PROMPT = "permission_prompt"
 def answer_record(
     answered: Answered, *, decision_id: DecisionId, input_digest: Digest | None = None
 ) -> PermissionDecision:
-    """Write an answer down as the decision that answers the ask (G-30).
+    """Return the decision record of an answer (G-30).
 
-    A remembered rule stands in `suggested_updates`, so that whoever reads the records again has it.
+    A remembered rule is stored in `suggested_updates`, so that it can be restored from the records.
 
     Args:
         answered: the answer.
@@ -352,7 +353,7 @@ def answer_record(
 
 
 def expiry_record(question: Question, *, decision_id: DecisionId, decided_at: Timestamp) -> PermissionDecision:
-    """Write down that nobody answered in time, which is a deny."""
+    """Return the decision record of a question that expired, which is a deny."""
     return PermissionDecision(
         decision_id=decision_id,
         invocation_id=question.invocation_id,
@@ -361,7 +362,7 @@ def expiry_record(question: Question, *, decision_id: DecisionId, decided_at: Ti
         source=PROMPT,
         reason=Reason(
             type=ReasonType.PERMISSION_PROMPT_TOOL,
-            message=f"nobody answered before {question.expires_at}",
+            message=f"no approver answered before {question.expires_at}",
             details={"approval_id": question.approval_id},
         ),
         answers=question.decision_id,
@@ -371,15 +372,15 @@ def expiry_record(question: Question, *, decision_id: DecisionId, decided_at: Ti
 
 
 def edit_stands(verdict: Verdict) -> bool:
-    """Tell whether an edited input may run, given the verdict of the rules on it.
+    """Return whether an edited input may run, given the verdict of the rules on it.
 
-    Whoever edited it has looked at it, so what would be asked is answered; what is denied stays denied (G-21).
+    The approver saw the edited input, so an ask is answered; a deny stays a deny (G-21).
     """
     return verdict.weight is not Weight.DENY
 
 
 def rejection(decision: PermissionDecision) -> ToolError:
-    """Give the error that a call ends with when its question was refused, or never answered."""
+    """Return the error that a call ends with when its question was refused, or never answered."""
     refused = decision.decided_by is not None
     message = None if decision.reason is None else decision.reason.message
     words = next((item.text for item in decision.content_blocks or () if item.text), None)

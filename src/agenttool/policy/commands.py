@@ -409,7 +409,7 @@ def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
 
 
 def _placeholder(options: tuple[Word, ...]) -> str | None:
-    """Return what `xargs` replaces by what it reads; nothing if that becomes further arguments."""
+    """Return what `xargs` replaces by what it reads; None if that becomes further arguments."""
     found: str | None = None
     for index, word in enumerate(options):
         if word.text == "-I" and index + 1 < len(options):
@@ -450,7 +450,7 @@ def _skip_options(wrapper: _Wrapper, words: tuple[Word, ...]) -> tuple[Word, ...
 
 
 def _option_length(wrapper: _Wrapper, option: str) -> int | None:
-    """Return how many words an option takes; nothing if it is not understood."""
+    """Return how many words an option takes; None if it is not understood."""
     if option in wrapper.flags:
         return 1
     if option in wrapper.valued:

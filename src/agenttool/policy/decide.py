@@ -1,8 +1,7 @@
-"""One decision about one call: the strictest word wins.
+"""Decide about one call: the strictest vote wins.
 
-Everyone who has a say is a `Vote` with a `Weight`; the strongest vote decides, and the order in which they are details
-does not matter. What depends on the tool alone is decided once and kept, so that a call to a tool without rules about
-its arguments is answered from memory.
+Every input is a `Vote` with a `Weight`. The vote with the strongest weight decides; their order does not matter. A
+verdict that depends on the tool alone is computed once and cached.
 """
 
 import re
@@ -67,11 +66,11 @@ class _ToolPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Policy:
-    """Everything standing that a decision rests on. It never changes: other rules or another mode make another policy.
+    """The rules, mode and workspace of decisions. Immutable: other rules or another mode make another policy.
 
     Attributes:
-        interactive: whether anybody can be asked; if not, a question is a deny.
-        parent: the policy of whoever started this agent; no call gets more here than it would get there.
+        interactive: whether an approver is available; if not, a question is a deny.
+        parent: the policy of the parent agent; a call never gets more permissions here than there.
     """
 
     book: RuleBook = field(default_factory=RuleBook)
@@ -89,7 +88,7 @@ class Policy:
         interactive: bool | None = None,
         workspace: Workspace | None = None,
     ) -> "Policy":
-        """Give the policy of a sub-agent or a nested call: the same where nothing else is said, and never more."""
+        """Return the policy of a sub-agent or a nested call; it never allows more than this policy."""
         return Policy(
             book=self.book if book is None else book,
             mode=self.mode if mode is None else mode,
@@ -99,7 +98,7 @@ class Policy:
         )
 
     def with_book(self, book: RuleBook) -> "Policy":
-        """Give the same policy with other rules."""
+        """Return the same policy with other rules."""
         return replace(self, book=book)
 
     def decide(
@@ -112,15 +111,15 @@ class Policy:
         hook_votes: tuple[HookVote, ...] = (),
         external_votes: tuple[ExternalVote, ...] = (),
     ) -> Verdict:
-        """Decide about one call, never with `passthrough`: what nobody speaks for is asked about.
+        """Decide about one call, never with `passthrough`: a call without a vote is asked about.
 
         Args:
             subject: the tool.
             arguments: the permission input.
-            now: the moment at which rules must still hold.
-            facts: what classifiers told about this call; leave it out for a tool whose facts are all declared.
-            hook_votes: what hooks said, in any order.
-            external_votes: what classifiers and engines said, in any order.
+            now: the time at which rules must not have expired.
+            facts: the facts that classifiers computed for this call; None if all facts are declared.
+            hook_votes: the votes of hooks, in any order.
+            external_votes: the votes of classifiers and engines, in any order.
         """
         plan = self._plans.get(subject) or self._plan(subject)
         if plan.settled is not None and facts is None and not hook_votes and not external_votes:
@@ -146,7 +145,7 @@ class Policy:
         return self._bounded(verdict, above)
 
     def standing(self, subject: Subject) -> Verdict | None:
-        """Give the verdict on every call to a tool that brings nothing new; nothing if it depends on the arguments.
+        """Return the verdict on every call to a tool that brings nothing new; None if it depends on the arguments.
 
         A tool whose standing verdict is a deny need not even be offered.
         """
@@ -157,7 +156,7 @@ class Policy:
         return (self._plans.get(subject) or self._plan(subject)).not_applicable
 
     def _plan(self, subject: Subject) -> _ToolPlan:
-        """Find the rules about a tool, and decide all its calls at once if their arguments do not matter."""
+        """Collect the rules about a tool, and decide all its calls at once if their arguments do not matter."""
         about = [rule for rule in self.book if applies_to_tool(rule, subject)]
         missing = {rule.ref: missing_fields(rule, subject) for rule in about}
         rules = tuple(rule for rule in about if not missing[rule.ref])
@@ -210,7 +209,7 @@ class Policy:
         return _deny_unanswerable(verdict, ReasonType.MODE)
 
     def _bounded(self, verdict: Verdict, above: Verdict) -> Verdict:
-        """Take the stricter of one's own verdict and the parent's."""
+        """Return the stricter of this verdict and the verdict of the parent."""
         if not above.is_stricter_than(verdict):
             return verdict
         details: JsonObject = {**(above.reason.details or {}), "inherited": True}
@@ -221,7 +220,7 @@ class Policy:
 
 
 def _tally(votes: list[Vote], overridden: list[Rule], inputs: DecisionInput) -> Verdict:
-    """Let the strongest vote decide, and keep what it beat."""
+    """Return the verdict of the strongest vote, with the rules that it overrode."""
     winner = min(votes, key=lambda vote: (vote.weight, vote.authority))
     agreeing = [vote for vote in votes if vote.weight == winner.weight and vote.rules] if winner.rules else []
     beaten = {rule.ref for vote in votes if vote.weight > winner.weight for rule in vote.rules}
@@ -244,7 +243,7 @@ def _tally(votes: list[Vote], overridden: list[Rule], inputs: DecisionInput) -> 
 
 
 def _with_outdated_rules(verdict: Verdict, outdated: tuple[Rule, ...], call: CallTargets | None) -> Verdict:
-    """Say of a call that does not simply run which rules would have let it, had the tool not changed."""
+    """Add the rules that allowed the call until the tool changed."""
     if verdict.behavior == Behavior.ALLOW or not outdated:
         return verdict
     refs = [rule.ref for rule in outdated if not rule.reads_input or (call is not None and covers(rule, call))]
@@ -256,7 +255,7 @@ def _with_outdated_rules(verdict: Verdict, outdated: tuple[Rule, ...], call: Cal
 
 
 def _reworded(verdict: Verdict, kind: ReasonType, why: str) -> Reason:
-    """Give the reason of a question nobody can be asked; the reason it was asked for stays in it."""
+    """Return the reason of a question that cannot be asked; it includes the reason of the question."""
     asked = verdict.reason
     return replace_record(asked, type=kind, message=f"{why}: {asked.message}", rule_source=None)
 
@@ -270,14 +269,14 @@ _NOTHING = r"(?!)"
 
 
 DenyPrefilter = Callable[[ToolDeclaration, Callable[[], Subject]], bool]
-"""Tells of a tool whether it is one; asks for all that rules may look at only if its names do not tell."""
+"""Returns whether a policy may deny every call of a tool; builds the subject only if the names do not decide."""
 
 
 def deny_prefilter(policy: Policy) -> DenyPrefilter:
-    """Give a test that is sure of the tools that it clears: not every call to them is denied.
+    """Return a test that is sure of the tools that it clears: not every call to them is denied.
 
-    Where somebody can be asked, only a rule that denies or the mode does so. Elsewhere a question is a deny as well,
-    and below a parent it decides, so that each tool must be judged.
+    With an approver, only a deny rule or the mode denies every call. Without one a question is a deny too, and a parent
+    policy may deny, so every tool must be decided.
     """
     if not policy.interactive or policy.parent is not None:
         return lambda _, __: True

@@ -1,4 +1,9 @@
-"""JSON pointers into the arguments of a call (RFC 6901), with `*` for every member of a list or an object."""
+"""Which arguments of a tool are paths, commands, URLs or resources, found by JSON pointers.
+
+A permission profile may list the fields that rules match (`rule_matching_fields`): `path`, `url`, `command:/script`.
+Rules on other fields then do not apply to the tool. Without a list the schema decides: `format: uri`, `format: path`,
+`x-agenttool: command`, or the name of an argument. In a pointer `*` is every member of a list or an object.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -20,10 +25,10 @@ def steps_of(pointer: str) -> tuple[str, ...]:
 
 
 def values_at(value: Json, steps: tuple[str, ...]) -> list[Json]:
-    """Give every value that a pointer reaches; none where there is nothing.
+    """Return every value that a pointer reaches; none where there is nothing.
 
-    A member that is really called `*` is reached too, along with its neighbours: whoever must cover all of them covers
-    too much, never too little.
+    A member that is really called `*` is reached too, along with its siblings. An allow that must cover all
+    of them is stricter, never looser.
     """
     reached = [value]
     for step in steps:
@@ -54,7 +59,7 @@ def flatten_lists(values: list[Json]) -> list[Json]:
 
 
 def texts_in(value: Json) -> list[str]:
-    """Give every text that stands anywhere in a value."""
+    """Return every text that stands anywhere in a value."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -62,7 +67,7 @@ def texts_in(value: Json) -> list[str]:
 
 
 def pointers_in(value: Json) -> list[tuple[str, ...]]:
-    """Give the steps to every member of an object, at any depth, that is a text or a list."""
+    """Return the steps to every member of an object, at any depth, that is a text or a list."""
     found: list[tuple[str, ...]] = []
     todo: list[tuple[Json, tuple[str, ...]]] = [(value, ())]
     while todo:
@@ -114,7 +119,7 @@ SYNONYMS = {
 
 
 def field_named(name: str) -> MatchingField | None:
-    """Tell what an argument is by its name alone; a number at its end does not matter."""
+    """Return the field that the name of an argument suggests; a number at its end is ignored."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_").rstrip("0123456789_").split("_")
     last = words[-1]
     singular = last if last in _NAMES else last.removesuffix("s") if last != "s" else last
@@ -122,7 +127,7 @@ def field_named(name: str) -> MatchingField | None:
 
 
 def field_hinted(schema: JsonObject) -> MatchingField | None:
-    """Tell what an argument is by what its schema says of it."""
+    """Return the field that the schema of an argument declares."""
     hint, form = schema.get("x-agenttool"), schema.get("format")
     if isinstance(hint, str) and hint in SYNONYMS:
         return SYNONYMS[hint]
@@ -147,7 +152,7 @@ class SchemaFields:
     """What was found in the schemas of one tool.
 
     Attributes:
-        is_open: whether arguments may have members that no schema names, and that so can be told only from a call.
+        is_open: whether arguments may have members that no schema names, so that only a call shows them.
     """
 
     places: list[tuple[MatchingField, Steps]] = field(default_factory=list["tuple[MatchingField, Steps]"])
@@ -190,7 +195,7 @@ class _Search:
             self.look(inner, (*steps, name))
 
     def _beside(self, schema: JsonObject) -> Iterator[Json]:
-        """Give the schemas that speak of the same place."""
+        """Return the schemas that speak of the same place."""
         if "$ref" in schema:
             yield self._target(schema["$ref"])
         if "$dynamicRef" in schema:
@@ -210,7 +215,7 @@ class _Search:
 
 
 def _below(schema: JsonObject) -> Iterator[tuple[str, Json]]:
-    """Give the schemas of members, each with the step that leads there; `*` is any."""
+    """Return the schemas of members, each with the step that leads there; `*` is any."""
     properties = schema.get("properties")
     if isinstance(properties, dict):
         yield from properties.items()
@@ -234,7 +239,7 @@ def _may_be_text(schema: JsonObject) -> bool:
 
 
 def _leaves_room(schema: JsonObject, *, is_closed: bool) -> bool:
-    """Tell whether a value that fits may have members or items that this schema says nothing of."""
+    """Return whether a value that fits may have members or items that this schema says nothing of."""
     said = schema.get("type")
     kinds: list[Json] = said if isinstance(said, list) else [said]
     if said is None:
@@ -251,7 +256,7 @@ class MatchingFields:
     Attributes:
         places: for each field, the JSON pointers that lead to it, as steps.
         anywhere: fields that the tool says it has without saying where: any text may be one.
-        is_open: whether there may be more in the arguments than the tool says; then their names tell, call by call.
+        is_open: whether the arguments may have members that are not declared; their names then decide for each call.
     """
 
     places: dict[MatchingField, tuple[Steps, ...]] = field(default_factory=dict[MatchingField, tuple[Steps, ...]])
@@ -259,7 +264,7 @@ class MatchingFields:
     is_open: bool = False
 
     def has(self, wanted: MatchingField) -> bool:
-        """Tell whether a rule on a field can apply; a command may hold paths and addresses of its own."""
+        """Return whether a rule on a field can apply; a command may hold paths and addresses of its own."""
         return (
             wanted in self.places
             or wanted in self.anywhere
@@ -268,23 +273,23 @@ class MatchingFields:
 
     @property
     def has_commands(self) -> bool:
-        """Tell whether the tool takes a command."""
+        """Return whether the tool takes a command."""
         return MatchingField.COMMAND in self.places or MatchingField.COMMAND in self.anywhere
 
 
 def matching_fields_of(
-    schemas: Iterable[JsonObject], listed: tuple[str, ...] | None, told: Iterable[tuple[MatchingField, Steps]] = ()
+    schemas: Iterable[JsonObject], listed: tuple[str, ...] | None, named: Iterable[tuple[MatchingField, Steps]] = ()
 ) -> MatchingFields:
     """Find the fields of a tool.
 
     Args:
         schemas: the schemas of its input, each of which may know something.
         listed: what its permission profile says rules match on; nothing if it does not say.
-        told: places that its interface names in other ways.
+        named: places that its interface names in other ways.
     """
     found: dict[MatchingField, dict[Steps, None]] = {}
     searched = search_schemas(schemas)
-    for name, steps in [*told, *searched.places]:
+    for name, steps in [*named, *searched.places]:
         found.setdefault(name, {})[steps] = None
     if listed is None:
         places = {name: tuple(places) for name, places in found.items()}

@@ -1,4 +1,7 @@
-"""One call as rules see it: each fact is read from its arguments when a rule first asks."""
+"""Match rules with a call: the paths, commands, URLs and resources among its arguments.
+
+An allow matches only if it surely covers the whole call. A deny or an ask matches whatever it cannot rule out.
+"""
 
 import re
 from collections.abc import Iterator
@@ -30,14 +33,14 @@ _TEXT_BREAKS = re.compile(r"[\s'\"`();|&<>!]+")
 
 
 class CallTargets:
-    """The arguments of one call, and what they mean to rules.
+    """The paths, commands, URLs and resources of one call, read on first use.
 
-    A value that is not of the kind its field should be is kept as something unreadable, so that a deny catches it. What
-    a command's words *may* mean (`cat secrets/key` names a path) is kept apart: a deny looks at it, an allow does not.
+    A value of the wrong type counts as unreadable, so that a deny matches it. Paths and URLs that words of a command
+    may name (`cat secrets/key`) are separate: a deny matches them, an allow does not.
     """
 
     def __init__(self, subject: Subject, arguments: Json, workspace: Workspace) -> None:
-        """Take a call; nothing is read yet."""
+        """Store the call; nothing is parsed yet."""
         self.subject = subject
         self.arguments = arguments
         self.workspace = workspace
@@ -65,7 +68,7 @@ class CallTargets:
         return found
 
     def is_sure_of(self, field: MatchingField) -> bool:
-        """Tell whether the tool said where a field is; if not, every text may be it and no allow can rely on any."""
+        """Return whether the tool said where a field is; if not, every text may be it and no allow can rely on any."""
         return field not in self.subject.fields.anywhere
 
     @cached_property
@@ -113,7 +116,7 @@ class CallTargets:
 
     @cached_property
     def _bases(self) -> tuple[str, ...] | None:
-        """Where relative words of commands may begin; nothing if a command moves to an unknown place."""
+        """Where relative words of commands may begin; None if a command moves to an unknown place."""
         at = self.workspace.starts
         found = dict.fromkeys((*(place.text for place in self.paths if place.candidates), *at))
         for subcommand in self.subcommands:
@@ -127,7 +130,7 @@ class CallTargets:
         return tuple(found)
 
     def word_places(self, word: Word) -> tuple[ResolvedPath, ...]:
-        """Give where a word of a command leads, from every directory that the command may be in."""
+        """Return where a word of a command leads, from every directory that the command may be in."""
         if word.certainty is Certainty.UNKNOWN or self._bases is None:
             return (ResolvedPath(text=word.text),)
         expands = word.certainty is Certainty.EXPANDS
@@ -196,7 +199,7 @@ def _argument_texts(subcommand: Subcommand) -> Iterator[Word]:
 
 
 def _path_words(subcommand: Subcommand) -> Iterator[Word]:
-    """Give what may be a path in a command: its arguments, what is joined to its options, its redirections."""
+    """Return what may be a path in a command: its arguments, what is joined to its options, its redirections."""
     yield from (*subcommand.reads, *subcommand.writes)
     for index, word in enumerate(subcommand.words):
         if word.certainty is Certainty.UNKNOWN:
@@ -213,7 +216,7 @@ def _path_words(subcommand: Subcommand) -> Iterator[Word]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Give what of a word may be a name of its own: `-dVALUE`, `file=@NAME;type=x`, `NAME:/inside`, `file:NAME`."""
+    """Return what of a word may be a name of its own: `-dVALUE`, `file=@NAME;type=x`, `NAME:/inside`, `file:NAME`."""
     value = [text[2:]] if re.match(r"^-[^-]", text) else []
     rests = [text[joint.end() :] for joint in islice(_JOINTS.finditer(text), MAX_JOINTS)]
     fields = [field for whole in (text, *value) for field in _JOINTS.split(whole)]
@@ -256,7 +259,7 @@ _ANY_CALL = RuleMatch()
 
 
 def applies_to_tool(rule: Rule, subject: Subject) -> bool:
-    """Tell whether a rule is about a tool at all, whatever its arguments.
+    """Return whether a rule is about a tool at all, whatever its arguments.
 
     An allow wants the qualified name, so that a tool of another server cannot earn it by being called the same; a deny
     or an ask takes any name the tool goes by.
@@ -265,13 +268,13 @@ def applies_to_tool(rule: Rule, subject: Subject) -> bool:
 
 
 def is_outdated(rule: Rule, subject: Subject) -> bool:
-    """Tell whether an allow was given to a tool that has changed since; a deny or an ask holds of it all the more."""
+    """Return whether an allow was given to a tool that has changed since; a deny or an ask holds of it all the more."""
     digest = rule.declaration_digest if rule.behavior == Behavior.ALLOW else None
     return digest is not None and digest != subject.declaration_digest
 
 
 def names_tool(rule: Rule, subject: Subject) -> bool:
-    """Tell whether a rule is about a tool of this name, whatever became of the tool."""
+    """Return whether a rule is about a tool of this name, whatever became of the tool."""
     return (
         (not rule.tools or _has_name(rule, subject))
         and (not rule.namespaces or any(fits(each, subject.namespace) for each in rule.namespaces))
@@ -315,14 +318,14 @@ def _is_missing(argument: str, subject: Subject) -> bool:
 
 
 def matches(rule: Rule, call: CallTargets) -> bool:
-    """Tell whether a rule says something about a call."""
+    """Return whether a rule says something about a call."""
     if not applies_to_tool(rule, call.subject) or missing_fields(rule, call.subject):
         return False
     return covers(rule, call) if rule.behavior == Behavior.ALLOW else find_match(rule, call) is not None
 
 
 def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
-    """Give what a deny or an ask catches in a call; nothing if it surely has nothing to do with it."""
+    """Return what a deny or an ask catches in a call; None if it surely has nothing to do with it."""
     if not all(test.hits(call.arguments) for test in rule.arguments):
         return None
     found = _ANY_CALL
@@ -406,14 +409,14 @@ def names_program(rule: Rule, subcommand: Subcommand) -> bool:
 
 
 def covers(rule: Rule, call: CallTargets) -> bool:
-    """Tell whether an allow is sure of a whole call."""
+    """Return whether an allow is sure of a whole call."""
     return covers_around(rule, call) and all(
         covers_subcommand(rule, subcommand, call) for subcommand in call.subcommands
     )
 
 
 def covers_around(rule: Rule, call: CallTargets) -> bool:
-    """Tell whether an allow is sure of everything in a call except its single commands."""
+    """Return whether an allow is sure of everything in a call except its single commands."""
     if not all(test.covers(call.arguments) for test in rule.arguments):
         return False
     has_commands = call.subject.fields.has_commands or bool(call.lines)
@@ -457,7 +460,7 @@ def _covers_resources(rule: Rule, call: CallTargets) -> bool:
 
 
 def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> bool:
-    """Tell whether an allow is sure of one command, and of every file that its redirections write."""
+    """Return whether an allow is sure of one command, and of every file that its redirections write."""
     if not rule.commands:
         return True
     asked = subcommand if not subcommand.is_wrapper else _shell_of(subcommand)
@@ -469,5 +472,5 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
 
 
 def _shell_of(subcommand: Subcommand) -> Subcommand:
-    """Give what a wrapper does besides running what is listed beside it: set variables, redirect."""
+    """Return what a wrapper does besides running what is listed beside it: set variables, redirect."""
     return Subcommand(assignments=subcommand.assignments, writes=subcommand.writes, reads=subcommand.reads)

@@ -1,4 +1,4 @@
-"""Paths: where a text leads, however it is spelled, and whether that falls under a pattern.
+"""Paths: resolve a text in every reading, and match it with the patterns of rules.
 
 One text has several readings: by a tool that decodes `%2e`, by one that takes a backslash for a slash, by a file
 system that folds case. A deny or an ask holds if *any* reading falls under it; an allow holds only if *every* reading
@@ -27,14 +27,14 @@ Steps = tuple[Step, ...]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Workspace:
-    """Where relative paths begin, and how the world resolves a path.
+    """The base directories of relative paths, and the function that resolves links.
 
     Attributes:
         roots: absolute directories; a relative path begins at the first, a relative pattern at each of them.
         cwd: the working directory of the process; a tool without a workspace resolves relative paths there.
         home: what `~` stands for; without it a path that begins so is unreadable.
-        resolve: gives the place that a path leads to once symbolic links are followed, as `os.path.realpath` does for
-            paths that need not exist. Without it no link can be seen, so no allow covers any path.
+        resolve: resolves symbolic links, as `os.path.realpath` does, also for paths that do not exist. Without it links
+            are unknown, so no allow covers any path.
         ignore_case: whether names that differ only in case are the same file. Deny and ask always assume so.
     """
 
@@ -52,11 +52,11 @@ class Workspace:
 
     @cached_property
     def starts(self) -> tuple[str, ...]:
-        """Where a relative path may begin; if that is not one place, each is another reading of it."""
+        """The directories where a relative path may begin; each one is another reading."""
         return tuple(dict.fromkeys((*self.roots[:1], *(() if self.cwd is None else (self.cwd,)))))
 
     def real(self, absolute: str) -> str | None:
-        """Follow the links of an absolute path; nothing where that cannot be known."""
+        """Follow the links of an absolute path; None where that cannot be known."""
         if self.resolve is None:
             return None
         try:
@@ -67,11 +67,11 @@ class Workspace:
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedPath:
-    """Where a text leads.
+    """A text resolved to absolute paths.
 
     Attributes:
         text: the first reading as an absolute path, for people; the text itself where it has none.
-        candidates: every reading, as written and once links are followed; none means that nobody can say.
+        candidates: every reading, as written and with links resolved; none means that the path cannot be read.
         links_resolved: whether links could be followed, without which no allow is sure.
     """
 
@@ -81,12 +81,12 @@ class ResolvedPath:
 
     @property
     def is_exact(self) -> bool:
-        """Tell whether it is one place, and not every place that a shell may fill in for a wildcard."""
+        """Whether it is one path, without wildcards that a shell expands."""
         return all(isinstance(each, str) for candidate in self.candidates for each in candidate)
 
     @cached_property
     def folded_candidates(self) -> tuple[Steps, ...]:
-        """The candidates as a deny compares them."""
+        """The candidates with folded case, as a deny compares them."""
         return tuple(_folded_steps(candidate) for candidate in self.candidates)
 
 
@@ -122,7 +122,7 @@ def _resolved(
 
 
 def _candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
-    """Give a reading as written, and where it leads; nothing if the world cannot say."""
+    """Return a reading as written, and where it leads; None if the world cannot say."""
     if workspace.resolve is None:
         return (split(absolute),)
     real = workspace.real(absolute)
@@ -136,7 +136,7 @@ def _expanded_candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ..
 
 
 def _readings(text: str) -> tuple[str, ...]:
-    """Give what different tools would take a text for; nothing if it cannot be told."""
+    """Return the paths that different tools may read from a text; none if it cannot be read."""
     found = {text: None}
     todo = [text]
     while todo:
@@ -153,7 +153,7 @@ def _readings(text: str) -> tuple[str, ...]:
 
 
 def _decoded(text: str) -> str | None:
-    """Undo percent-encoding, however often it was applied; nothing if that is no text or never ends."""
+    """Undo percent-encoding, however often it was applied; None if that is no text or never ends."""
     for _ in range(_MAX_DECODINGS):
         once = unquote(text, errors="replace") if "%" in text else text
         if once == text:
@@ -171,7 +171,7 @@ def _folded(text: str) -> str:
 
 def _absolute(text: str, base: str | None, home: str | None) -> str | None:
     if text.startswith("~"):
-        # `~someone` is a home nobody told us about.
+        # The home of another user is not known.
         return home + text[1:] if home is not None and text[1:2] in ("", "/") else None
     if text.startswith("/"):
         return text
@@ -196,7 +196,7 @@ class PathPattern:
     text: str
 
     def hits(self, path: ResolvedPath, workspace: Workspace) -> bool:
-        """Tell whether a deny or an ask must assume that a path falls under this, or under a directory that does."""
+        """Return whether a deny or an ask must assume that a path falls under this, or under a directory that does."""
         if not path.candidates:
             return True
         patterns = _anchored(self.text, workspace, folded=True)
@@ -204,10 +204,10 @@ class PathPattern:
 
 
 def all_covered(patterns: Iterable[PathPattern], path: ResolvedPath, workspace: Workspace) -> bool:
-    """Tell whether an allow may be sure of a path: each of its readings, and where each leads, is under a pattern.
+    """Return whether an allow may be sure of a path: each of its readings, and where each leads, is under a pattern.
 
     A pattern without wildcards reaches everything below it. Unlike for a deny, the links of a pattern itself are not
-    followed, or whoever can replace a directory by a link could move the rule.
+    resolved, because replacing a directory by a link would then move the rule.
     """
     if not path.candidates or not path.links_resolved or not path.is_exact:
         return False
@@ -217,7 +217,7 @@ def all_covered(patterns: Iterable[PathPattern], path: ResolvedPath, workspace: 
 
 
 def is_inside(path: ResolvedPath, workspace: Workspace) -> bool:
-    """Tell whether a path surely stays below the roots, also by its links."""
+    """Return whether a path surely stays below the roots, also by its links."""
     if not path.candidates or not path.links_resolved or not path.is_exact:
         return False
     bases = [_exact(base, workspace) for base in workspace.bases]
@@ -237,7 +237,7 @@ def _folded_steps(steps: Steps) -> Steps:
 
 
 def _key(name: str) -> str:
-    """Spell a name as the most forgiving file system would compare it."""
+    """Return a name as the most lenient file system compares it."""
     if not name.isascii():
         name = unicodedata.normalize("NFKC", name)
         name = "".join(each for each in name if unicodedata.category(each) != "Cf")
@@ -246,10 +246,10 @@ def _key(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _anchored(text: str, workspace: Workspace, *, folded: bool) -> tuple[Steps, ...]:
-    """Give a pattern as absolute ones, below each place where it may begin."""
+    """Return a pattern as absolute ones, below each place where it may begin."""
     starts = _starts(text, workspace)
     if not starts and folded:
-        # Nobody said where it begins: a deny assumes anywhere, an allow nowhere.
+        # The base is unknown: a deny assumes any directory, an allow none.
         starts = ((Depth.ANY,),)
     found = [_below(start, text.removeprefix("~")) for start in starts]
     if not folded:

@@ -1,7 +1,7 @@
-"""Settings to rules: read, checked against their own examples, and refused in words that help.
+"""Read rules from settings, check them against their examples, and write them back.
 
-What may stand in a `[[rules]]` table; every condition takes one text or a list of alternatives, and all that are given
-must hold:
+These are the keys of a `[[rules]]` table. Every condition takes one text or a list of alternatives, and all conditions
+must match:
 
 ```toml
 [[rules]]
@@ -16,15 +16,15 @@ command = "git push --force"          # one command; a last `*` is any further a
 url = "https://*.example.com/v1/**"   # scheme, host, port, path
 resource = "repo:acme/*"
 argument = { "/limit" = { max = 100 } }   # by JSON pointer: equals, one_of, glob, prefix, min, max, present
-because = "keys stay on this machine"     # told to whoever is refused or asked
+because = "keys stay on this machine"     # part of the message of a deny or a question
 expires_at = 2030-01-31T12:00:00Z
 must_match = [{ tool = "files.read", arguments = { path = "secrets/key" } }]
 must_not_match = [{ tool = "files.read", arguments = { path = "src/a.py" } }]
 ```
 
-An allow holds only if it surely covers every path, command and address of a call; a deny or an ask holds if it catches
-any of them, or cannot rule one out. An allow with `hook = "name"` says something else: that this hook's allow stands
-against other rules; only `policy_settings` may say it.
+An allow matches only if it surely covers every path, command and URL of a call. A deny or an ask matches if it matches
+any of them. A deny that only cannot be ruled out asks. An allow with `hook = "name"` makes the allow of that hook
+binding against other rules; only `policy_settings` may contain one.
 """
 
 import json
@@ -100,7 +100,7 @@ class RuleSetting:
 
     @property
     def place(self) -> str:
-        """Say where it stands, for a message."""
+        """Return where it stands, for a message."""
         where = self.file or str(self.source)
         return where if self.line is None else f"{where}:{self.line}"
 
@@ -143,7 +143,7 @@ def read_rule(written: RuleSetting) -> Rule:
 
 
 def _check_whole(members: JsonObject, behavior: Behavior, source: RuleSource) -> None:
-    """Refuse what would mean more, or less, than its author thinks."""
+    """Reject what would mean more, or less, than its author thinks."""
     if not any(each in members for each in _CONDITIONS):
         raise ValueError('a rule needs a condition, got none; write tool = "*" to mean every tool')
     if "hook" in members and (behavior != Behavior.ALLOW or source != RuleSource.POLICY_SETTINGS):
@@ -210,7 +210,7 @@ def _kind(text: str) -> ToolKind:
 
 
 def _json(value: Json, what: str) -> None:
-    """Refuse what no argument of a call can ever be, such as a date of TOML."""
+    """Reject what no argument of a call can ever be, such as a date of TOML."""
     try:
         json_bytes(value)
     except RecordError as error:
@@ -306,7 +306,7 @@ def _example(value: Json, where: str) -> Example:
 
 
 def rule_members(rule: Rule) -> JsonObject:
-    """Give a rule in its plain form; reading that again gives the same rule."""
+    """Return a rule in its plain form; reading that again gives the same rule."""
     name = rule.ref.removeprefix(f"{rule.source}:")
     found: JsonObject = {
         "name": name if name != _place(rule) else None,

@@ -1,4 +1,4 @@
-"""Moments in time, compared and never asked for."""
+"""Rules, the tests of arguments in them, and the book that holds all rules in force."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from agenttool.records import UNSET, Behavior, Digest, Json, JsonObject, RuleSou
 
 
 def has_passed(moment: Timestamp, now: Timestamp) -> bool:
-    """Tell whether a moment is over; it is so from the very moment on."""
+    """Return whether a time has passed; a time that equals `now` has."""
     return parse_timestamp(moment) <= parse_timestamp(now)
 
 
 def parse_timestamp(text: str) -> datetime:
-    """Read a moment; one without an offset is in UTC.
+    """Parse a timestamp; one without an offset is in UTC.
 
     Raises:
         ValueError: it is not RFC 3339.
@@ -50,7 +50,7 @@ class ArgumentTest:
     present: bool | None = None
 
     def covers(self, arguments: Json) -> bool:
-        """Tell whether an allow may be sure of the argument; one that is missing passes only `present = false`."""
+        """Return whether an allow may be sure of the argument; one that is missing passes only `present = false`."""
         values = values_at(arguments, self.steps)
         if self.present is not None and self.present is not bool(values):
             return False
@@ -59,7 +59,7 @@ class ArgumentTest:
         return bool(values) and all(self._passes(value, doubt=False) for value in values)
 
     def hits(self, arguments: Json) -> bool:
-        """Tell whether a deny or an ask must assume that the argument passes."""
+        """Return whether a deny or an ask must assume that the argument passes."""
         values = values_at(arguments, self.steps)
         if self.present is not None and self.present is not bool(values):
             return False
@@ -120,7 +120,7 @@ AUTHORITY = (
     RuleSource.USER_SETTINGS,
     RuleSource.SESSION,
 )
-"""Which source is named first when rules of several say the same. It never makes a rule stronger: strictest wins."""
+"""Which source is named first among equal rules. It never makes a rule stronger: the strictest wins."""
 
 
 _SAID = (Behavior.ALLOW, Behavior.ASK, Behavior.DENY)
@@ -150,7 +150,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule: what it says, of which calls, who said so and why.
+    """One rule: its behavior, its conditions, its source and its reason.
 
     All conditions must hold; several patterns of one condition are alternatives. A condition that is not given holds of
     every call.
@@ -186,10 +186,10 @@ class Rule:
     declaration_digest: Digest | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a rule that would hold of nothing, because of a slip of the pen: it would be silently off.
+        """Reject a rule that would match nothing because of a wrong type.
 
         Raises:
-            ConfigError: it says nothing that a rule can say, or a condition is not a tuple of patterns.
+            ConfigError: its behavior is unknown, or a condition is not a tuple of patterns.
         """
         if self.behavior not in _SAID:
             raise ConfigError(f"rule {self.ref!r} must say allow, ask or deny, got {self.behavior!r}; use one of them")
@@ -203,35 +203,35 @@ class Rule:
 
     @property
     def reads_input(self) -> bool:
-        """Tell whether the arguments of a call matter to this rule."""
+        """Return whether the arguments of a call matter to this rule."""
         return bool(self.paths or self.commands or self.urls or self.resources or self.arguments)
 
     @property
     def names_tools(self) -> bool:
-        """Tell whether it is about some tools rather than about all."""
+        """Return whether it is about some tools rather than about all."""
         return bool(self.tools or self.namespaces or self.kinds or self.operations)
 
     @property
     def is_policy(self) -> bool:
-        """Tell whether the policy layer itself says this, which nothing below it can overrule."""
+        """Whether it is a rule of the policy layer, which no other source can override."""
         return self.source == RuleSource.POLICY_SETTINGS
 
     @property
     def origin(self) -> str:
-        """Say where it stands, for people."""
+        """Its source, file and line, for messages."""
         if self.file is None:
             return str(self.source)
         return f"{self.source}, {self.file}" + ("" if self.line is None else f":{self.line}")
 
     @property
     def authority(self) -> tuple[int, str]:
-        """The order in which rules that say the same are named; a source nobody listed comes last."""
+        """The order in which equal rules are named; an unlisted source comes last."""
         rank = AUTHORITY.index(self.source) if self.source in AUTHORITY else len(AUTHORITY)
         return rank, self.ref
 
 
 class RuleBook:
-    """All rules that hold at one time. It never changes: a rule more or less makes another book.
+    """All rules in force. Immutable: adding or removing a rule makes another book.
 
     Their order does not matter, so two books with the same rules are equal.
     """
@@ -269,13 +269,13 @@ class RuleBook:
 
     @cached_property
     def version(self) -> Digest:
-        """A digest of all rules: equal for equal books, for whoever keeps something that depends on them."""
+        """A digest of all rules, equal for equal books, for caches that depend on them."""
         return digest_of_bytes("\n".join(map(repr, self)).encode("utf-8", "surrogateescape"))
 
     def with_rule(self, *rules: Rule) -> "RuleBook":
-        """Give a book with these rules as well; one of the same ref is replaced."""
+        """Return a book with these rules as well; one of the same ref is replaced."""
         return RuleBook({**self._rules, **{rule.ref: rule for rule in rules}}.values())
 
     def without(self, *refs: str) -> "RuleBook":
-        """Give a book without the rules of these refs."""
+        """Return a book without the rules of these refs."""
         return RuleBook(rule for rule in self if rule.ref not in refs)

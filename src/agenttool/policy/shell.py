@@ -1,4 +1,8 @@
-"""Words of a shell: what a piece of command text means once its quotes are taken off."""
+"""Parse shell text into simple commands with their words, assignments and redirections. Nothing is executed.
+
+The grammar is tree-sitter's. Text that the grammar and a shell may read differently is in doubt: a deny or an ask on
+commands then asks, and no allow on commands covers it.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -34,12 +38,12 @@ class Word:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether the word is exactly its text."""
+        """Return whether the word is exactly its text."""
         return self.certainty is Certainty.PLAIN
 
 
 def source_of_node(node: Node) -> str:
-    """Give the source of a node."""
+    """Return the source of a node."""
     return (node.text or b"").decode("utf-8", "surrogateescape")
 
 
@@ -123,7 +127,7 @@ _DELIMITER = re.compile(rb"""^(?P<quote>["']?)\\?(?P<name>[A-Za-z_][A-Za-z0-9_]*
 
 
 def is_ambiguous(source: bytes, root: Node) -> bool:
-    """Tell whether a text has something outside of quotes that shells may read otherwise than it was parsed."""
+    """Return whether a text has something outside of quotes that shells may read otherwise than it was parsed."""
     if _AMBIGUOUS_TEXT.search(source) is None:
         return False
     bare = bytearray(source)
@@ -156,20 +160,20 @@ def _is_odd_command(node: Node) -> bool:
 
 
 def _touches(node: Node) -> bool:
-    """Tell whether two words after a redirection have nothing between them, so that a shell takes them for one."""
+    """Return whether two words after a redirection have nothing between them, so that a shell takes them for one."""
     words = node.children_by_field_name("destination")
     return any(left.end_byte == right.start_byte for left, right in pairwise(words))
 
 
 def _spans_lines(node: Node) -> bool:
-    """Tell whether a line ends between the parts of a node, where a shell would end the command."""
+    """Return whether a line ends between the parts of a node, where a shell would end the command."""
     source, start = node.text or b"", node.start_byte
     gaps = (source[a.end_byte - start : b.start_byte - start] for a, b in pairwise(node.children))
     return any(b"\n" in gap.replace(b"\\\n", b"") for gap in gaps)
 
 
 def _is_odd_heredoc(node: Node) -> bool:
-    """Tell whether a text inside the text may end elsewhere than the grammar thinks, or run what it does not see."""
+    """Return whether a text inside the text may end elsewhere than the grammar thinks, or run what it does not see."""
     parts = {child.type: child for child in node.children}
     start, end, operator = (parts.get(name) for name in ("heredoc_start", "heredoc_end", "<<"))
     operator = operator or parts.get("<<-")
@@ -184,7 +188,7 @@ def _is_odd_heredoc(node: Node) -> bool:
 
 
 def _runs_unseen(start: Node, body: Node | None) -> bool:
-    """Tell whether a shell would run something in a text that the grammar takes for nothing but text."""
+    """Return whether a shell would run something in a text that the grammar takes for nothing but text."""
     if body is None or re.search(rb"[\"'\\]", start.text or b""):
         return False
     rest = bytearray(body.text or b"")
@@ -221,7 +225,7 @@ _RUNS_SUBSCRIPT = "it has a subscript that a shell may run"
 
 
 def _hides_subscript(node: Node) -> bool:
-    """Tell whether a quoted text looks like `a[$(command)]`: wherever a shell takes it for a variable, it runs that."""
+    """Return whether a quoted text looks like `a[$(command)]`, which a shell runs if it reads it as a variable."""
     word = word_of(node)
     return word.is_plain and _SUBSCRIPT.search(word.text) is not None
 
@@ -240,7 +244,7 @@ _COUNTS = re.compile(rb"^for\s*\(\(\s*(\w+)\s*=\s*\d+\s*;\s*\1\s*[<>!=]=?\s*\d+\
 
 
 def _is_odd_compound(node: Node) -> bool:
-    """Tell whether `((z))` reckons with what a variable holds: `a[$(command)]` is run; or a brace is no brace."""
+    """Return whether `((z))` reckons with what a variable holds: `a[$(command)]` is run; or a brace is no brace."""
     return re.match(rb"\{\S|\(\((?=[^)]*[A-Za-z_$`])", node.text or b"") is not None
 
 
@@ -249,7 +253,7 @@ def _is_odd_loop(node: Node) -> bool:
 
 
 def _is_odd_comparison(node: Node) -> bool:
-    """Tell whether `[[ $z -eq 1 ]]` reckons with what is no number; `[ $z -eq 1 ]` refuses to."""
+    """Return whether `[[ $z -eq 1 ]]` reckons with what is no number; `[ $z -eq 1 ]` refuses to."""
     operator = node.child_by_field_name("operator")
     if operator is None or operator.text not in _COMPARISONS:
         return False
@@ -286,7 +290,7 @@ _CHECKS: dict[str, tuple[Callable[[Node], bool], str]] = {
 
 
 def ambiguity_of(node: Node) -> str | None:
-    """Say why a shell may take one node for something else; nothing if it would not."""
+    """Return why a shell may take one node for something else; None if it would not."""
     is_odd, why = _CHECKS.get(node.type, (None, None))
     return why if is_odd is not None and is_odd(node) else None
 
@@ -343,7 +347,7 @@ class Subcommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLine:
-    """Everything that a text would run.
+    """The commands of one text.
 
     Attributes:
         text: the text itself.
@@ -434,7 +438,7 @@ class _CommandWalk:
             if body is not None:
                 self.walk(body, depth + 1)
                 if any(_trailing(redirect) for redirect in redirects):
-                    self.doubt("a command goes on after a redirection")
+                    self.doubt("a command continues after a redirection")
             self._alone(redirects)
         for redirect in redirects:
             self._below(redirect, depth + 1)
@@ -457,7 +461,7 @@ def _assignment(node: Node) -> Word:
 
 
 def _trailing(redirect: Node) -> list[Node]:
-    """Give the words that the grammar takes for further targets of a redirection, and a shell for arguments."""
+    """Return the words that the grammar takes for further targets of a redirection, and a shell for arguments."""
     targets = redirect.children_by_field_name("destination")[1:] if redirect.type == "file_redirect" else []
     arguments = redirect.children_by_field_name("argument") if redirect.type == "heredoc_redirect" else []
     return [*targets, *arguments]

@@ -1,4 +1,4 @@
-"""What rules may look at about a tool, read from its records once."""
+"""The records of a tool as rules match them."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _EVERYTHING = ("", "$", "*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectFacts:
-    """What a call does, read at its strictest where nobody knows (G-14, G-15)."""
+    """The effects of a call; an unknown effect takes its strictest value (G-14, G-15)."""
 
     is_read_only: bool = False
     is_destructive: bool = True
@@ -49,15 +49,14 @@ class EffectFacts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Subject:
-    """One tool as rules see it. Two subjects are the same only if they are one object: a tool declared anew is new.
+    """The records of one tool that rules match. Subjects compare by identity: a tool that is declared again is new.
 
     Attributes:
-        names: its qualified name and its own name.
-        operations: its native identities, each spelling a rule may use.
-        facts: what it does, as declared; strict where that is computed per call.
-        computed: the facts that a classifier tells anew for each call.
+        operations: its native ids, in each spelling that a rule may use.
+        facts: the declared effects; strictest where they are computed per call.
+        computed: the facts that a classifier computes for each call.
         sensitive: the top-level arguments whose values no suggestion may repeat.
-        imagined: its fields, if they are not to be read from its records.
+        imagined: its fields, if they are not read from its records.
     """
 
     declaration: ToolDeclaration
@@ -77,49 +76,49 @@ class Subject:
 
     @property
     def namespace(self) -> str:
-        """The boundary within which its name is unique."""
+        """Its namespace, within which its name is unique."""
         return self.declaration.namespace
 
     @property
     def kind(self) -> ToolKind:
-        """What stands behind it."""
+        """The kind of the tool."""
         return ToolKind(self.declaration.tool_kind)
 
     @property
     def risk(self) -> RiskLevel | None:
-        """How much can go wrong; nothing if nobody said."""
+        """The declared risk level; None if it is not declared."""
         return None if self.profile is None else RiskLevel(self.profile.risk_level)
 
     @property
     def access_kinds(self) -> tuple[AccessKind, ...] | None:
-        """What it reaches for; nothing if nobody said."""
+        """The declared kinds of access; None if they are not declared."""
         found = None if self.profile is None else self.profile.access_kinds
         return None if found is None else tuple(map(AccessKind, found))
 
     @property
     def write_effects(self) -> tuple[WriteEffect, ...] | None:
-        """What stays changed; nothing if nobody said."""
+        """The declared write effects; None if they are not declared."""
         found = None if self.profile is None else self.profile.write_effects
         return None if found is None else tuple(map(WriteEffect, found))
 
     @property
     def approval_required(self) -> bool | None:
-        """Whether it wants an approval for each call; nothing if nobody said."""
+        """Whether it requires an approval for each call; None if that is not declared."""
         return None if self.profile is None else self.profile.approval_required
 
     @property
     def may_go_unasked(self) -> bool:
-        """Whether its profile lets a question be left out where nobody can be asked (G-33)."""
+        """Whether its profile allows a call to run unasked if no approver is available (G-33)."""
         return self.profile is not None and self.profile.non_interactive_prompt == NonInteractivePrompt.AVOID
 
     @cached_property
     def fields(self) -> MatchingFields:
-        """The places of its input that rules look at; of very many tools, few are ever asked for theirs."""
+        """The places of its input that rules match; computed on first use, because most tools never need it."""
         if self.imagined is not None:
             return self.imagined
         listed = None if self.profile is None else self.profile.rule_matching_fields
         return matching_fields_of(
-            _schemas(self.declaration, self.interface), listed, _told(self.declaration, self.interface)
+            _schemas(self.declaration, self.interface), listed, _named_places(self.declaration, self.interface)
         )
 
     @cached_property
@@ -129,10 +128,10 @@ class Subject:
 
     @cached_property
     def declaration_digest(self) -> Digest:
-        """The digest of what a person relied on: its words, its schemas, its facts and its risk.
+        """The digest of what an approver relied on: its description, schemas, facts and risk.
 
         Native identities are left out, because some change with every connection. The digest that a declaration brings
-        along is not trusted: whoever changes the words would not change it.
+        along is not trusted, because a changed declaration could keep the old digest.
         """
         declared = replace(self.declaration, digest=None, external_mappings=None)
         parts = [declared, replace(self.interface, external_mappings=None), self.profile]
@@ -140,19 +139,19 @@ class Subject:
 
     @cached_property
     def hides_fields(self) -> bool:
-        """Whether what rules look at may be sensitive, so that no reason and no suggestion may quote it."""
+        """Whether fields that rules match may be sensitive, so that no reason or suggestion may quote them."""
         steps = {step for places in self.fields.places.values() for place in places for step in place}
         return bool(self.sensitive) and bool(self.fields.anywhere or self.sensitive & {*steps, *_EVERYTHING})
 
-    def facts_of(self, told: EffectFacts | None) -> EffectFacts:
-        """Join what was declared with what was told of one call; a declared fact can only become stricter."""
-        if told is None:
+    def facts_of(self, found: EffectFacts | None) -> EffectFacts:
+        """Combine declared and computed facts of one call; a declared fact can only become stricter."""
+        if found is None:
             return self.facts
         declared, computed = self.facts, self.computed
         return EffectFacts(
-            is_read_only=told.is_read_only and (declared.is_read_only or "is_read_only" in computed),
-            is_destructive=told.is_destructive or (declared.is_destructive and "is_destructive" not in computed),
-            is_open_world=told.is_open_world or (declared.is_open_world and "is_open_world" not in computed),
+            is_read_only=found.is_read_only and (declared.is_read_only or "is_read_only" in computed),
+            is_destructive=found.is_destructive or (declared.is_destructive and "is_destructive" not in computed),
+            is_open_world=found.is_open_world or (declared.is_open_world and "is_open_world" not in computed),
         )
 
 
@@ -162,7 +161,7 @@ def subject_of(
     execution_profile: ExecutionProfile | None = None,
     permission_profile: PermissionProfile | None = None,
 ) -> Subject:
-    """Read everything about a tool that a rule can ask for; what a record does not say takes its strict default."""
+    """Return the subject of a tool; a fact that no record declares takes its strict default."""
     if interface is None:
         interface = ToolInterface(interface_id=InterfaceId(""), tool_id=declaration.tool_id)
     contract = declaration.input_contract
@@ -181,7 +180,7 @@ def subject_of(
 
 
 def _schemas(declaration: ToolDeclaration, interface: ToolInterface) -> list[JsonObject]:
-    """Give the schemas of the input that differ; most tools have one."""
+    """Return the schemas of the input that differ; most tools have one."""
     contract = declaration.input_contract
     found = [interface.model_input_schema, interface.runtime_input_schema]
     found += [] if contract is None else [contract.model_input_schema, contract.runtime_input_schema]
@@ -193,7 +192,7 @@ def _schemas(declaration: ToolDeclaration, interface: ToolInterface) -> list[Jso
 
 
 def _fact(interface: ToolInterface, fact: str) -> tuple[bool, bool]:
-    """Give the value to act on, and whether a classifier computes it for each call."""
+    """Return the value to act on, and whether a classifier computes it for each call."""
     seen: set[str] = set()
     source = fact
     while source not in seen:
@@ -207,7 +206,9 @@ def _fact(interface: ToolInterface, fact: str) -> tuple[bool, bool]:
     return UNREADABLE_FACT[fact], False
 
 
-def _told(declaration: ToolDeclaration, interface: ToolInterface) -> list[tuple[MatchingField, tuple[str, ...]]]:
+def _named_places(
+    declaration: ToolDeclaration, interface: ToolInterface
+) -> list[tuple[MatchingField, tuple[str, ...]]]:
     """Read `classifier_input`, a dotted path into the input, and what `permission_matcher` says it is (G-17)."""
     source = interface.classifier_input
     if not isinstance(source, str) or not source.startswith("input."):
@@ -217,7 +218,7 @@ def _told(declaration: ToolDeclaration, interface: ToolInterface) -> list[tuple[
 
 
 def _operations(mapping: ExternalMapping) -> Iterator[str]:
-    """Give the native identity of an operation, by itself and below its server."""
+    """Return the native identity of an operation, by itself and below its server."""
     members = to_json(mapping)
     hosts = [members.get(key) for key in ("server_id", "server_name", "toolset", "agent_card_url")]
     keys = ("tool_name", "operation_id", "function_name", "agent_skill_id", "command_id", "action_id", "operation")
@@ -242,6 +243,6 @@ def _arguments(schemas: Iterable[JsonObject]) -> frozenset[str] | None:
 
 
 def _top(fields: Iterable[str]) -> Iterator[str]:
-    """Give the top-level argument that a sensitive field is in, whether it is a pointer or a dotted name."""
+    """Return the top-level argument that a sensitive field is in, whether it is a pointer or a dotted name."""
     for each in fields:
         yield (steps_of(each) if each.startswith("/") else tuple(each.split(".")))[0]

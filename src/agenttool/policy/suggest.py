@@ -1,4 +1,4 @@
-"""The smallest change that would have let a call through, ready to paste; nothing happens until someone does."""
+"""Suggest the smallest change of rules, mode or workspace that would allow a call."""
 
 import shlex
 from collections.abc import Iterable
@@ -21,10 +21,10 @@ ADD_DIRECTORY = "add_directory"
 
 
 def suggest(policy: Policy, verdict: Verdict, subject: Subject, arguments: Json) -> tuple[SuggestedUpdate, ...]:
-    """Give the changes of rules, mode or workspace, smallest first, any one of which would settle the question.
+    """Return changes of rules, mode or workspace, smallest first; each one alone would allow the call.
 
-    Nothing is suggested against the policy layer, against a hook or an outside opinion, or where a rule would have to
-    repeat a sensitive value.
+    Nothing is suggested against the policy layer, a hook or an external vote, or if a rule would have to repeat a
+    sensitive value.
     """
     if verdict.behavior == Behavior.ALLOW or (verdict.reason.details or {}).get("inherited"):
         return ()
@@ -41,7 +41,7 @@ def suggest(policy: Policy, verdict: Verdict, subject: Subject, arguments: Json)
 
 
 def _against_deny(policy: Policy, verdict: Verdict) -> tuple[SuggestedUpdate, ...]:
-    """A deny is beaten by no other rule, so all that helps is to change what denies."""
+    """Suggest removing the denying rules, because no other rule overrides a deny."""
     if verdict.reason.type == ReasonType.MODE and policy.mode == PermissionMode.READ_ONLY:
         return (SuggestedUpdate(type=SET_MODE, destination=RuleSource.SESSION, value=str(PermissionMode.DEFAULT)),)
     rules = [rule for ref in verdict.rule_refs if (rule := policy.book.get(ref)) is not None]
@@ -75,7 +75,7 @@ def _add(members: JsonObject, subject: Subject, *, settles: list[str]) -> Sugges
 
 
 def smallest_rule(call: CallTargets) -> JsonObject | None:
-    """Write the allow rule that covers this call and as little else as can be said; nothing if no rule could."""
+    """Write the allow rule that covers this call and as little else as can be said; None if no rule could."""
     subject = call.subject
     if call.is_in_doubt or has_wildcard(subject.qualified_name):
         return None
@@ -144,7 +144,7 @@ def _spelled(steps: Steps, workspace: Workspace) -> str:
 def _by_arguments(call: CallTargets) -> JsonObject | None:
     """Name every argument by its exact value, except those that must not be repeated.
 
-    Where nothing may be repeated that would tell this call from others, no rule is small.
+    No rule is suggested if only sensitive values distinguish this call from others.
     """
     if not isinstance(call.arguments, dict):
         return None

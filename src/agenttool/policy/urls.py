@@ -1,7 +1,7 @@
-"""URLs: which host a text really names, and whether that falls under a pattern.
+"""URLs: parse a text into its real host, and match it with the patterns of rules.
 
-The same doubt rules as for paths: a deny or an ask holds if any reading falls under it, an allow only if every one
-does, and an address that browsers and libraries would read differently is covered by no allow.
+As for paths, a deny or an ask matches if any reading matches, an allow only if every reading does. No allow covers a
+URL that browsers and libraries parse differently.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ _MAX_DECODINGS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
-    """An address, read; `host` is empty when nobody can say where it leads.
+    """A parsed URL; `host` is empty if the URL cannot be parsed.
 
     Attributes:
         is_plain: whether every reader would agree on it: no user name, nothing encoded in odd places.
@@ -62,7 +62,7 @@ def url_of(text: str) -> Url:
 
 
 def canonical_host(host: str) -> str | None:
-    """Give the one spelling of a host: lower case, no last dot, Punycode, a plain IP; nothing if it has none."""
+    """Return the one spelling of a host: lower case, no last dot, Punycode, a plain IP; None if it has none."""
     if not host or "%" in host or _DEVIATIONS.search(host):
         return None
     if ":" in host:
@@ -101,7 +101,7 @@ def _odd_ip(labels: list[str]) -> str | None:
 
 
 def _path_readings(parts: SplitResult) -> tuple[tuple[str, ...], ...]:
-    """Give the path as written and as decoded, however often it was encoded; nothing if that never ends."""
+    """Return the path as written and as decoded, however often it was encoded; None if that never ends."""
     found = {_steps(parts.path): None}
     text = parts.path
     for _ in range(_MAX_DECODINGS):
@@ -140,7 +140,7 @@ class UrlPattern:
     path: tuple[Step, ...]
 
     def hits(self, url: Url) -> bool:
-        """Tell whether a deny or an ask must assume that an address falls under this."""
+        """Return whether a deny or an ask must assume that an address falls under this."""
         if not url.host:
             return True
         same_place = self.scheme in ("", url.scheme) and self.port in (None, url.port)
@@ -151,7 +151,7 @@ class UrlPattern:
         )
 
     def covers(self, url: Url) -> bool:
-        """Tell whether an allow may be sure of an address."""
+        """Return whether an allow may be sure of an address."""
         if not url.host or not url.is_plain or not self._has_host(url):
             return False
         scheme = self.scheme or "https"
@@ -189,7 +189,7 @@ def url_pattern(text: str) -> UrlPattern:
 
 
 def _host_steps(host: str) -> tuple[Step, ...] | None:
-    """Give the labels from the right, so that `*.example.com` is anything below `example.com`."""
+    """Return the labels from the right, so that `*.example.com` is anything below `example.com`."""
     if host == "*":
         return (Depth.ANY,)
     rest = host.removeprefix("*.")

@@ -1,4 +1,4 @@
-"""What was decided about a call, and the record of it."""
+"""Votes and verdicts about a call, and the records of a verdict."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -24,28 +24,28 @@ from agenttool.records import (
 
 
 class Weight(IntEnum):
-    """Whose word counts: the first of these that anybody speaks decides the call."""
+    """The strength of a vote: the lowest value decides the call."""
 
     DENY = 0
-    """Anybody's refusal: a rule, the mode, a hook, a classifier or an engine that may refuse."""
+    """A deny of a rule, the mode, a hook, a classifier or an engine."""
     ASK = 1
-    """A rule, a hook or an outside opinion wants a person to look."""
+    """An ask of a rule, a hook or an external vote, or a deny rule that cannot be ruled out."""
     ALLOW = 2
-    """A rule covers the call, or somebody with the authority to approve did."""
+    """An allow of a rule, or of an external vote with the authority to approve."""
     ASK_FOR_APPROVAL = 3
-    """The tool itself wants an approval for each call."""
+    """The tool requires an approval for each call."""
     ALLOW_EDIT = 4
     """The mode accepts changes to files of the workspace."""
     ASK_ABOUT_HARM = 5
-    """The call may destroy something, or nobody said that it does not (G-14)."""
+    """The call may be destructive, or its tool does not declare otherwise (G-14)."""
     ALLOW_HINT = 6
     """A hook allows it, or its own records say in every respect that it is harmless."""
     ASK_ANYONE = 7
-    """Nobody had an opinion, so a person must have one."""
+    """No other vote; an approver decides."""
 
     @property
     def behavior(self) -> Behavior:
-        """What the word says."""
+        """The behavior of the vote."""
         return _BEHAVIOR[self]
 
 
@@ -59,11 +59,11 @@ _STRICTNESS = (Behavior.DENY, Behavior.ASK, Behavior.ALLOW)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vote:
-    """One word about a call, and who said it.
+    """One vote about a call, and its source.
 
     Attributes:
-        authority: who is named first among several of one weight; never changes what is decided.
-        rules: the rules that speak here.
+        authority: the order in which votes of one weight are named; never changes the decision.
+        rules: the rules that this vote comes from.
     """
 
     weight: Weight
@@ -77,12 +77,12 @@ class Vote:
 
 
 BELOW_RULES = len(AUTHORITY) + 1
-"""The authority of what is no rule, so that a rule is named before it."""
+"""The authority of votes that come from no rule; rules are named before them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The outcome of one decision, with all that its record tells."""
+    """The outcome of one decision, with everything that its record holds."""
 
     behavior: Behavior
     weight: Weight
@@ -97,14 +97,14 @@ class Verdict:
 
     @property
     def error_class(self) -> ErrorClass | None:
-        """The class of the failure that a deny is: the policy layer blocks, everyone else denies (G-72)."""
+        """The error class of a deny: `policy_blocked` from the policy layer, else `permission_denied` (G-72)."""
         if self.behavior != Behavior.DENY:
             return None
         by_policy = self.reason.type == ReasonType.POLICY or self.reason.rule_source == RuleSource.POLICY_SETTINGS
         return ErrorClass.POLICY_BLOCKED if by_policy else ErrorClass.PERMISSION_DENIED
 
     def is_stricter_than(self, other: "Verdict") -> bool:
-        """Tell whether this lets less through than another."""
+        """Return whether this allows less than another verdict."""
         return _STRICTNESS.index(self.behavior) < _STRICTNESS.index(other.behavior)
 
 
@@ -117,7 +117,7 @@ def decision_record(
     input_digest: Digest | None = None,
     suggested_updates: tuple[SuggestedUpdate, ...] = (),
 ) -> PermissionDecision:
-    """Write a verdict down as the decision about one call."""
+    """Return the decision record of a verdict."""
     return PermissionDecision(
         decision_id=decision_id,
         invocation_id=invocation_id,
@@ -137,7 +137,7 @@ def decision_record(
 
 
 def refusal(verdict: Verdict) -> ToolError:
-    """Give the error that a denied call ends with (AT-ERR-14)."""
+    """Return the error that a denied call ends with (AT-ERR-14)."""
     return ToolError(
         error_class=verdict.error_class or ErrorClass.PERMISSION_DENIED,
         error_code=verdict.reason.rule_ref,

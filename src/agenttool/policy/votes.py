@@ -1,4 +1,4 @@
-"""The permission mode: what is decided when no rule speaks, and what no rule can loosen."""
+"""Collect the votes about a call: rules, the permission mode, hooks, classifiers and the tool's own records."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -42,11 +42,11 @@ class PermissionMode(OpenEnum):
     """
 
     DEFAULT = "default"
-    """Only calls whose own records call them harmless in every respect go unasked, and only inside the workspace."""
+    """Only calls that are declared harmless in every respect run unasked, and only inside the workspace."""
     ACCEPT_EDITS = "accept_edits"
-    """As the default; and changes to files of the workspace go unasked, where the tool does nothing else."""
+    """As the default; tools that only change files of the workspace run unasked too."""
     READ_ONLY = "read_only"
-    """As the default; and whatever is not declared to be read-only is denied, whatever a rule says."""
+    """As the default; every tool that is not declared read-only is denied, whatever the rules allow."""
 
 
 _EDITS = frozenset({AccessKind.FILE_READ, AccessKind.FILE_WRITE})
@@ -54,7 +54,7 @@ _LOCAL = frozenset({WriteEffect.NONE, WriteEffect.LOCAL_DRAFT, WriteEffect.LOCAL
 
 
 def mode_denies(mode: PermissionMode, facts: EffectFacts) -> str | None:
-    """Say why a mode forbids a call; nothing if it does not."""
+    """Return why a mode denies a call; None if it does not."""
     if not mode.is_listed:
         return f"the permission mode {str(mode)!r} is not known, so nothing runs in it; use one of {_listed()}"
     if mode == PermissionMode.READ_ONLY and (facts.is_destructive or not facts.is_read_only):
@@ -67,13 +67,13 @@ def _listed() -> str:
 
 
 def looks_at_paths(mode: PermissionMode, subject: Subject, facts: EffectFacts) -> bool:
-    """Tell whether what a mode says depends on the arguments of a call."""
+    """Return whether the vote of a mode depends on the arguments of a call."""
     may_touch_files = _touches_files(subject) or subject.fields.is_open
     return (_is_harmless(subject, facts) or _is_edit(mode, subject, facts)) and may_touch_files
 
 
 def mode_allows(mode: PermissionMode, subject: Subject, facts: EffectFacts, call: CallTargets | None) -> Vote | None:
-    """Speak for a call that goes unasked in a mode, or say which path is the reason that it does not."""
+    """Return the allow of a mode for a call, or an ask with the path that prevents it."""
     if _is_edit(mode, subject, facts):
         weight, why = Weight.ALLOW_EDIT, f"the mode {str(mode)!r} accepts changes to files of the workspace"
     elif _is_harmless(subject, facts):
@@ -100,7 +100,7 @@ def _mode_vote(weight: Weight, reason: ReasonType, message: str, path: str | Non
 
 
 def _outside(call: CallTargets | None) -> str | None:
-    """Give the first path that is not surely inside the workspace; a call without a path is nowhere to be found."""
+    """Return the first path that is not surely inside the workspace, or a text if the call has no path."""
     if call is None or not call.paths or not call.is_sure_of(MatchingField.PATH):
         return "a path that is not given"
     return next((place.text for place in call.paths if not is_inside(place, call.workspace)), None)
@@ -138,10 +138,10 @@ def _touches_files(subject: Subject) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookVote:
-    """What a hook thinks of a call; only a vote, unless the policy layer made its allow binding (AT-HOOK-14).
+    """The vote of a hook; its allow is weak unless a policy rule makes it binding (AT-HOOK-14).
 
     Attributes:
-        hook: the hook's name, which a rule with `hook` would use.
+        hook: the hook's name, as a rule with `hook` refers to it.
         hook_ref: the record of this run of it.
     """
 
@@ -152,16 +152,16 @@ class HookVote:
 
 
 class ExternalVoteKind(ClosedEnum):
-    """Who has an vote."""
+    """The source of an external vote."""
 
     CLASSIFIER = "classifier"
-    """Judges by likeness; its silence is no refusal unless it was made to refuse."""
+    """Classifies a call; without an answer it denies only if its authority is to deny."""
     ENGINE = "engine"
-    """Evaluates policy; its silence, or a policy that does not parse, is a refusal."""
+    """Evaluates policy; without an answer, or with an invalid one, it denies."""
 
 
 class ExternalVoteStatus(ClosedEnum):
-    """Whether an vote is there."""
+    """The state of an external vote."""
 
     PENDING = "pending"
     COMPLETED = "completed"
@@ -173,7 +173,7 @@ _UNDERSTOOD = frozenset(Behavior)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalVote:
-    """A recorded answer from outside (AT-PERM-24).
+    """The recorded answer of a classifier or an engine (AT-PERM-24).
 
     Attributes:
         ref: who answered.
@@ -194,7 +194,7 @@ class ExternalVote:
 
     @property
     def effect(self) -> Behavior:
-        """What the answer does by itself; `passthrough` is nothing."""
+        """The behavior that the answer votes for; `passthrough` is no vote."""
         if self.authority == ClassifierAuthority.RECOMMEND:
             return Behavior.PASSTHROUGH
         if self.status == ExternalVoteStatus.PENDING:
@@ -210,7 +210,7 @@ class ExternalVote:
 
     @property
     def check(self) -> ClassifierCheck:
-        """The five facts that a decision keeps of it."""
+        """The record of it in a decision."""
         return ClassifierCheck(
             classifier_ref=self.ref,
             status=self.status,
@@ -221,13 +221,13 @@ class ExternalVote:
 
 
 def strongest_hook_vote(hook_votes: tuple[HookVote, ...]) -> HookVote | None:
-    """Give the vote that counts among several: deny, then ask, then passthrough, then allow (G-25)."""
+    """Return the hook vote that counts: deny, then ask, then passthrough, then allow (G-25)."""
     order = (Behavior.DENY, Behavior.ASK, Behavior.PASSTHROUGH, Behavior.ALLOW)
     return min(hook_votes, key=lambda vote: (order.index(vote.behavior), vote.hook_ref), default=None)
 
 
 def vote_details(hook_votes: tuple[HookVote, ...], external_votes: tuple[ExternalVote, ...]) -> JsonObject:
-    """List everything that was details, whether it counted or not, for the record of the decision."""
+    """Return all hook and external votes for the record of the decision."""
     found: JsonObject = {}
     if hook_votes:
         found["hooks"] = [{"hook_ref": vote.hook_ref, "behavior": vote.behavior} for vote in hook_votes]
@@ -251,12 +251,12 @@ _VERBS = {Behavior.DENY: "denies", Behavior.ASK: "asks about", Behavior.ALLOW: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionInput:
-    """What is to be decided, and on what.
+    """The inputs of one decision.
 
     Attributes:
-        call: the arguments; nothing while only the tool itself is judged.
+        call: the call; None to decide about the tool alone.
         rules: the rules that apply to the tool and are in force.
-        notes: what the record should mention besides.
+        notes: further details for the record.
     """
 
     subject: Subject
@@ -271,7 +271,7 @@ class DecisionInput:
 
 
 def collect_votes(inputs: DecisionInput) -> tuple[list[Vote], list[Rule]]:
-    """Let everyone speak; give their votes, and the rules that somebody with more say has overridden."""
+    """Collect the votes, and the rules that were overridden."""
     votes, overridden = _apply_binding_hooks(inputs, *_drop_settled_asks(_rule_votes(inputs)))
     votes += [_external_vote(vote) for vote in inputs.external_votes if vote.effect in _WEIGHTS]
     vote = strongest_hook_vote(inputs.hook_votes)
@@ -280,7 +280,7 @@ def collect_votes(inputs: DecisionInput) -> tuple[list[Vote], list[Rule]]:
         votes.append(_hook_vote(vote, weight))
     votes += _mandatory_denies(inputs)
     if not any(vote.weight <= Weight.ALLOW for vote in votes):
-        # Weaker votes are details only where it can matter.
+        # Weaker votes are collected only where they can matter.
         votes += _tool_votes(inputs)
     return votes, overridden
 
@@ -335,7 +335,7 @@ def _rule_vote(rule: Rule, match: RuleMatch) -> Vote:
 
 
 def _combined_allow(rules: Iterable[Rule], call: CallTargets) -> Iterator[Vote]:
-    """Let several allow rules cover a command line together: each of its commands by at least one of them."""
+    """Return an allow if several rules together cover every command of a line."""
     able = [rule for rule in rules if rule.behavior == Behavior.ALLOW and rule.commands and covers_around(rule, call)]
     used: dict[str, Rule] = {}
     for subcommand in call.subcommands:
@@ -360,7 +360,7 @@ def _combined_allow(rules: Iterable[Rule], call: CallTargets) -> Iterator[Vote]:
 
 
 def _drop_settled_asks(votes: list[Vote]) -> tuple[list[Vote], list[Rule]]:
-    """Leave out the asks that a person has answered for good; one of the policy layer is never settled."""
+    """Drop asks that a remembered answer settled; an ask of the policy layer is never settled."""
     settled = {
         ref
         for vote in votes
@@ -374,7 +374,7 @@ def _drop_settled_asks(votes: list[Vote]) -> tuple[list[Vote], list[Rule]]:
 def _apply_binding_hooks(
     inputs: DecisionInput, votes: list[Vote], overridden: list[Rule]
 ) -> tuple[list[Vote], list[Rule]]:
-    """Let the allow of a hook stand against rules, if the policy layer said that this hook decides (AT-HOOK-15)."""
+    """Apply the allow of a hook against rules, if a policy rule makes the hook binding (AT-HOOK-15)."""
     allowing = {vote.hook: vote for vote in inputs.hook_votes if vote.behavior == Behavior.ALLOW}
     binding = [
         rule
@@ -428,7 +428,7 @@ def _external_vote(vote: ExternalVote) -> Vote:
 
 
 def _mandatory_denies(inputs: DecisionInput) -> Iterator[Vote]:
-    """Say what no rule can loosen."""
+    """Return the denies that no rule can override."""
     why = mode_denies(inputs.mode, inputs.facts)
     if not inputs.interactive and inputs.subject.interface.requires_user_interaction:
         why = "the tool needs an interactive user, and no approver is available"
@@ -437,7 +437,7 @@ def _mandatory_denies(inputs: DecisionInput) -> Iterator[Vote]:
 
 
 def _tool_votes(inputs: DecisionInput) -> Iterator[Vote]:
-    """Let the tool's own records speak, and last of all the rule that a call nobody speaks for is asked about."""
+    """Return the votes of the tool's own records, and the default vote, which asks."""
     profile = inputs.subject.profile
     if profile is not None and profile.approval_required:
         why = profile.approval_reason or "the tool requires an approval for each call"

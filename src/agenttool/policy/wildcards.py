@@ -33,7 +33,7 @@ class Wild:
         object.__setattr__(self, "_regex", re.compile(translate(self.text.replace("[", "[[]"))))
 
     def accepts(self, text: str) -> bool:
-        """Tell whether the whole of a plain text fits."""
+        """Return whether the whole of a plain text fits."""
         return self._regex.match(text) is not None
 
 
@@ -42,7 +42,7 @@ Step = str | Wild | Depth
 
 
 def has_wildcard(text: str) -> bool:
-    """Tell whether a text means more than itself."""
+    """Return whether a text means more than itself."""
     return "*" in text or "?" in text
 
 
@@ -52,7 +52,7 @@ def _wild(pattern: str) -> Wild:
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Tell whether the whole of a plain text fits a pattern of a rule; `*` reaches across anything here."""
+    """Return whether the whole of a plain text fits a pattern of a rule; `*` reaches across anything here."""
     return _wild(pattern).accepts(text) if has_wildcard(pattern) else pattern == text
 
 
@@ -64,7 +64,7 @@ def step(text: str) -> Step:
 
 
 def patterns_overlap(left: Sequence[Step], right: Sequence[Step]) -> bool:
-    """Tell whether two patterns have a path in common; a pattern without wildcards is one path."""
+    """Return whether two patterns have a path in common; a pattern without wildcards is one path."""
     # Most patterns begin with plain steps, and most paths differ in one of them.
     same = 0
     for mine, yours in zip(left, right, strict=False):
@@ -78,7 +78,7 @@ def patterns_overlap(left: Sequence[Step], right: Sequence[Step]) -> bool:
 
 
 def _alike(mine: Step, yours: Step) -> bool:
-    """Tell whether two steps could be the same text."""
+    """Return whether two steps could be the same text."""
     if isinstance(mine, Wild) and isinstance(yours, Wild):
         return _overlap(mine.text, yours.text)
     if isinstance(mine, Wild):
@@ -90,7 +90,7 @@ def _alike(mine: Step, yours: Step) -> bool:
 
 @lru_cache(maxsize=1024)
 def _overlap(mine: str, yours: str) -> bool:
-    """Tell whether two texts with wildcards share a text."""
+    """Return whether two texts with wildcards share a text."""
     return _share(mine, yours, "*", lambda here, there: here == there or "?" in (here, there))
 
 

@@ -1,1 +1,1 @@
-"""Scheduling: who may run now, in which order that is told, and how a call is stopped."""
+"""Scheduling: concurrency and rate limits, timeouts, cancellation, retries and the order of batches."""

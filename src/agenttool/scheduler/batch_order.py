@@ -1,4 +1,4 @@
-"""In which order results and progress leave a batch, whatever the order in which they came about."""
+"""The order of a batch: results and progress, dependencies, failures of siblings, and context modifiers."""
 
 import asyncio
 from collections import deque
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
-    """What ordering and yield policy come to when read together."""
+    """The effect of the ordering policy and the yield policy together."""
 
     serial: bool
     results_in_order: bool
@@ -35,10 +35,10 @@ class Delivery:
 
 
 def delivery_of(policy: SchedulerPolicy) -> Delivery:
-    """Read a policy's two words on order as one; where they contradict each other the stricter wins (G-44).
+    """Combine the ordering policy and the yield policy; the stricter wins (G-44).
 
-    Results leave unordered only if somebody says so and nobody says otherwise. So read the policy as it was written,
-    before any default fills in the word that was left out.
+    Results are unordered only if one setting allows it and none forbids it. Pass the policy as it was written, before
+    defaults are filled in.
     """
     serial = policy.ordering_policy == OrderingPolicy.SERIAL
     words = {policy.ordering_policy, policy.yield_policy}
@@ -51,13 +51,13 @@ def delivery_of(policy: SchedulerPolicy) -> Delivery:
 
 
 class Sequencer(Generic[T]):
-    """Holds back what may not leave yet. Calls are numbered from 0 in the order in which they were asked for.
+    """Buffers items until their turn. Calls are numbered from 0 in the order of the request.
 
-    Each method gives what leaves by it, in order.
+    Each method returns the items that may leave now, in order.
     """
 
     def __init__(self, calls: int, delivery: Delivery) -> None:
-        """Take how many calls there are; each will have one result."""
+        """Store the number of calls; each will have one result."""
         self._calls = calls
         self._delivery = delivery
         self._next = 0
@@ -67,11 +67,11 @@ class Sequencer(Generic[T]):
 
     @property
     def is_done(self) -> bool:
-        """Tell whether every result has left."""
+        """Return whether every result has left."""
         return len(self._ended) == self._calls and not self._results
 
     def progress(self, call: int, item: T) -> list[T]:
-        """Take a sign of life; one that comes after its call's result is dropped (AT-PROG-07)."""
+        """Add progress; progress after the result of its call is dropped (AT-PROG-07)."""
         if call in self._ended:
             return []
         if self._delivery.progress_held and call != self._next:
@@ -80,7 +80,7 @@ class Sequencer(Generic[T]):
         return [item]
 
     def result(self, call: int, item: T) -> list[T]:
-        """Take the one result of a call."""
+        """Add the one result of a call."""
         if call in self._ended or not 0 <= call < self._calls:
             raise ValueError(f"call {call} of {self._calls} cannot have this result; each call has exactly one")
         self._ended.add(call)
@@ -96,29 +96,29 @@ class Sequencer(Generic[T]):
 
 
 class OrderedStream(Generic[T]):
-    """A sequencer to iterate over: what may leave is there at once, and the end comes with the last result.
+    """An async iterator over a sequencer; it ends after the last result.
 
     Producers call `progress` and `result`; one consumer iterates.
     """
 
     def __init__(self, calls: int, delivery: Delivery) -> None:
-        """Take what a `Sequencer` takes."""
+        """Store what a `Sequencer` needs."""
         self._sequencer = Sequencer[T](calls, delivery)
         self._leaving: deque[T] = deque()
         self._waiting: asyncio.Future[None] | None = None
 
     def progress(self, call: int, item: T) -> None:
-        """Take a sign of life."""
-        self._hand_out(self._sequencer.progress(call, item))
+        """Add progress."""
+        self._emit(self._sequencer.progress(call, item))
 
     def result(self, call: int, item: T) -> list[T]:
-        """Take the one result of a call; give what leaves by that."""
+        """Add the one result of a call; return what leaves because of it."""
         leaving = self._sequencer.result(call, item)
-        self._hand_out(leaving)
+        self._emit(leaving)
         return leaving
 
     def __aiter__(self) -> Self:
-        """Iterate over what leaves."""
+        """Return this iterator."""
         return self
 
     async def __anext__(self) -> T:
@@ -130,7 +130,7 @@ class OrderedStream(Generic[T]):
             await self._waiting
         return self._leaving.popleft()
 
-    def _hand_out(self, items: list[T]) -> None:
+    def _emit(self, items: list[T]) -> None:
         self._leaving.extend(items)
         if items and self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
@@ -139,11 +139,11 @@ class OrderedStream(Generic[T]):
 K = TypeVar("K", bound=Hashable)
 
 _NO_FAILURE = frozenset({ResultStatus.CANCELED, ResultStatus.SYNTHETIC_ERROR, ResultStatus.DISCARDED})
-"""Ends that were asked for: they leave dependents without what they need, but are nobody's failure."""
+"""Statuses that were requested: dependents cannot run, but the call did not fail."""
 
 
 class Readiness(Enum):
-    """Whether a call may go to the gate."""
+    """Whether a call may start."""
 
     WAIT = auto()
     GO = auto()
@@ -152,13 +152,13 @@ class Readiness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Siblings(Generic[K]):
-    """The calls of one batch, by index or id: what each depends on, and what a failure means to the rest."""
+    """The calls of one batch, by index or id: their dependencies, and the effect of a failure on the others."""
 
     policy: SiblingFailurePolicy
     depends_on: Mapping[K, frozenset[K]]
 
     def readiness(self, call: K, ended: Mapping[K, ResultStatus]) -> Readiness:
-        """Tell whether a call may start, given how others ended.
+        """Return whether a call may start, given how others ended.
 
         It waits for all that it depends on. If one of them did not succeed it is canceled at once, except under
         `ignore`, where it runs all the same.
@@ -170,8 +170,8 @@ class Siblings(Generic[K]):
             return Readiness.CANCEL
         return Readiness.GO if all(other in ended for other in needed) else Readiness.WAIT
 
-    def taken_along(self, call: K, status: ResultStatus, unfinished: Collection[K]) -> tuple[K, ...]:
-        """Give whom of the unfinished the end of one call cancels, in their order, for the reason `sibling_error`.
+    def canceled_by(self, call: K, status: ResultStatus, unfinished: Collection[K]) -> tuple[K, ...]:
+        """Return whom of the unfinished the end of one call cancels, in their order, for the reason `sibling_error`.
 
         Dependents are canceled through any number of steps, also if the call was itself canceled. All the others
         follow only under `cancel_siblings`, and only a failure: to have been canceled is none.
@@ -186,7 +186,7 @@ class Siblings(Generic[K]):
 
     def _dependents(self, call: K) -> Iterator[K]:
         reached = {call}
-        # The calls come in an order in which nobody stands before what it depends on.
+        # Every call comes after the calls that it depends on.
         for other in TopologicalSorter(self.depends_on).static_order():
             if not reached.isdisjoint(self.depends_on[other]):
                 reached.add(other)
@@ -226,7 +226,7 @@ def _refusal(code: str, message: str) -> ToolFailure:
 
 
 class ModifierOutcome(StrEnum):
-    """What the terminal event says of a context modifier (G-63)."""
+    """What the terminal event records about a context modifier (G-63)."""
 
     APPLIED = "applied"
     DEFERRED = "deferred"
@@ -241,7 +241,7 @@ _STRICTEST_FIRST = (
 
 
 def strictest_modifier_policy(*policies: ContextModifierPolicy | None) -> ContextModifierPolicy:
-    """Join the words of interface, call and scheduler policy (G-19); if nobody says anything, nothing is changed."""
+    """Return the strictest policy of interface, call and scheduler (G-19); `forbid` if none is set."""
     said = [policy for policy in _STRICTEST_FIRST if policy in policies]
     return said[0] if said else ContextModifierPolicy.FORBID
 
@@ -252,7 +252,7 @@ def modifier_outcome(
     """Decide on one modifier.
 
     A tool that did not declare that it changes context does not (AT-EXEC-13). `ran_alone` must mean by right, as
-    `Turn.alone` does: to be without company by luck would make the outcome a matter of timing.
+    `Permit.alone` does. Running alone by chance would make the outcome depend on timing.
     """
     if not supports_context_modifiers or policy == ContextModifierPolicy.FORBID:
         return ModifierOutcome.REJECTED
@@ -262,5 +262,5 @@ def modifier_outcome(
 
 
 def in_asked_order(deferred: Mapping[int, T]) -> tuple[T, ...]:
-    """Give the deferred modifiers, known by the index of their call, in the order in which they apply at the end."""
+    """Return the deferred modifiers, known by the index of their call, in the order in which they apply at the end."""
     return tuple(deferred[call] for call in sorted(deferred))

@@ -1,4 +1,7 @@
-"""What a call claims so that no other touches it at the same time."""
+"""The scheduling facts of one call for its input: concurrency-safe, read-only, exclusive, and its resource locks.
+
+Facts that do not depend on the input are computed once, when a tool is declared.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,18 +24,18 @@ from agenttool.records import (
 )
 
 LockRule = Callable[[JsonObject], Iterable[ResourceLock | str]]
-"""Names what a call locks, from its actual arguments; a bare string is an exclusive lock."""
+"""Returns what a call locks, from its arguments; a bare string is an exclusive lock."""
 
 SHARED_MODES = frozenset({"read", "shared"})
 """The modes that two calls may hold at once; every other word, and none at all, means exclusive."""
 
 
 Claim = tuple[str, bool]
-"""A lock as the gate reads it: the resource, and whether the call wants it for itself."""
+"""A lock as the limiter uses it: the resource, and whether it is exclusive."""
 
 
 def claims(locks: Iterable[ResourceLock]) -> tuple[Claim, ...]:
-    """Read locks as the gate does: each resource once, and exclusive if any of its locks is."""
+    """Return each locked resource once; it is exclusive if any of its locks is."""
     modes: dict[str, bool] = {}
     for lock in locks:
         if lock.resource is not None:
@@ -41,14 +44,14 @@ def claims(locks: Iterable[ResourceLock]) -> tuple[Claim, ...]:
 
 
 def locks_of(rule: LockRule, call_input: JsonObject) -> tuple[ResourceLock, ...] | None:
-    """Ask a tool what this call locks; `None` means that it could not tell, and then the call must run alone."""
+    """Return what this call locks; None if the rule fails, and then the call must run alone."""
     named: list[ResourceLock] = []
     try:
         for lock in rule(call_input):
             named.append(ResourceLock(resource=lock, mode="exclusive") if isinstance(lock, str) else lock)
             if not _is_readable(named[-1]):
                 return None
-    except Exception:  # noqa: BLE001 -- a rule that fails has not told what it locks, and unknown means alone
+    except Exception:  # noqa: BLE001 -- the locks are unknown then, so the call runs alone
         return None
     return tuple(named)
 
@@ -68,11 +71,11 @@ FACTS = ("is_concurrency_safe", "is_read_only", "is_destructive", "is_open_world
 
 
 class CallFacts(Part, frozen=True, kw_only=True):
-    """What the gate must know of one call, beside the facts as they are recorded (AT-SCHED-07).
+    """What the limiter needs to know about one call, with the facts for the record (AT-SCHED-07).
 
     Attributes:
         record: the seven facts for the invocation; an undeclared `is_destructive` is recorded as false (G-14).
-        alone: nobody may run beside this call.
+        alone: whether no other call may run at the same time.
         classes: which of a policy's `parallel_classes` the call belongs to, undeclared facts read strictly.
         locks: what it claims, each resource once.
         claims_nothing: it runs beside others and locks nothing.
@@ -87,7 +90,7 @@ class CallFacts(Part, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSafety:
-    """What is known of a tool before any input: all of its facts, or at least how to compute them."""
+    """The facts of a tool if they do not depend on the input, and the function that computes them."""
 
     static: CallFacts | None
     compute: Callable[[JsonObject], CallFacts]
@@ -100,10 +103,9 @@ def safety_of(
     locks: LockRule | None = None,
     requires_exclusive_context: bool = False,
 ) -> ToolSafety:
-    """Read a tool's safety facts once, so that a call costs no more than a look.
+    """Read a tool's safety facts once, so that each call only looks them up.
 
-    A fact that names a classifier nobody handed in, or points in a circle, is unreadable for good and takes its
-    fail-closed value here (AT-IFACE-10).
+    A fact that names a missing classifier, or refers to itself, takes its fail-closed value here (AT-IFACE-10).
     """
     completed = complete_interface(interface)
     sources = tuple(_source_of(completed, fact, classifiers) for fact in FACTS)
@@ -119,7 +121,7 @@ def safety_of(
 
 
 def call_facts_of(safety: ToolSafety, call_input: JsonObject) -> CallFacts:
-    """Give the facts of one call. They belong to the input that runs, so ask after its last mutation."""
+    """Return the facts of one call. They belong to the input that runs, so ask after its last mutation."""
     return safety.static or safety.compute(call_input)
 
 
@@ -151,7 +153,7 @@ class _FactsPlan:
         return tuple(values)
 
     def _locking(self, facts: CallFacts, call_input: JsonObject) -> CallFacts:
-        """Add what this call locks; a rule that cannot tell costs the call its company."""
+        """Add what this call locks; if the rule fails, the call runs alone."""
         locks = None if self.locks is None else locks_of(self.locks, call_input)
         if locks is None:
             return replace(
@@ -166,7 +168,7 @@ class _FactsPlan:
 
     def _build(self, values: tuple[bool, ...]) -> CallFacts:
         safe, read_only, destructive, open_world = values
-        # Where nobody said whether it destroys, only a call that reads is known not to.
+        # If `is_destructive` is not declared, only a read-only call is known not to be.
         unsaid = "is_destructive" in (self.interface.inferred_facts or ())
         is_member = {
             "read_only": read_only,
@@ -210,7 +212,7 @@ def _source_of(interface: ToolInterface, fact: str, classifiers: Mapping[str, Cl
 
 
 def _subject(path: object, call_input: JsonObject) -> Json | UnsetType:
-    """Give what classifiers judge: the place that `classifier_input` names, or else the whole input (G-17)."""
+    """Return what classifiers judge: the place that `classifier_input` names, or else the whole input (G-17)."""
     if not isinstance(path, str) or not path:
         return call_input
     steps = path.split(".")

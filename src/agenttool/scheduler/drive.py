@@ -1,4 +1,11 @@
-"""Wait in a tool's stead for what it waits for, and never lose the way out."""
+"""Run a tool's coroutine inside the caller's task, and be able to stop or abandon it.
+
+`Drive.run` passes what the tool awaits to the event loop, and the results back. The tool runs in the caller's task, so
+its own timeouts and task groups work, and no task is created. A tool that is stopped gets a `CancelledError` where it
+waits. If it continues, its grace period starts; after that it is closed and abandoned.
+
+This relies on details of `asyncio` that differ between versions of Python.
+"""
 
 from asyncio import CancelledError, Future, Task, current_task, isfuture, shield
 from collections.abc import Callable, Coroutine, Generator
@@ -12,7 +19,7 @@ from agenttool.records import InterruptBehavior
 
 
 def answer_to(awaited: object) -> Generator[object, None, BaseException | None]:
-    """Wait for what the tool waits for, and give the error with which the event loop woke us, if there was one."""
+    """Await what the tool awaits; return the error that the event loop raised, if any."""
     try:
         if may_refuse(awaited):
             yield from _stand_in(awaited)
@@ -27,13 +34,13 @@ def answer_to(awaited: object) -> Generator[object, None, BaseException | None]:
 
 
 def may_refuse(awaited: object) -> TypeGuard["Future[object]"]:
-    """Tell whether canceling this need not end it: another task may go on, a plain future cannot."""
+    """Return whether it may ignore a cancellation: another task may, a plain future cannot."""
     return type(awaited) is not Future and awaited is not None and isfuture(awaited)
 
 
 def _stand_in(other: "Future[object]") -> Generator[object, None, None]:
-    """Wait until another task has ended, and yet be woken at once if we are canceled."""
-    # A task takes this mark off what it is given to wait for; here we are the ones who were given it.
+    """Wait until another task has ended, or until this task is canceled."""
+    # A task clears this flag on what it awaits; here this generator awaits it instead.
     other._asyncio_future_blocking = False  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- asyncio's protocol
     own: Future[None] = other.get_loop().create_future()
 
@@ -50,8 +57,8 @@ def _stand_in(other: "Future[object]") -> Generator[object, None, None]:
 
 T = TypeVar("T")
 
-CLOSED_ITSELF = "GeneratorExit: the tool ended as if closed, though nobody closed it"
-"""What is said of a tool that raises this itself; it is meant for whoever waits only where it comes from above."""
+CLOSED_ITSELF = "GeneratorExit: the tool ended as if closed, but it was not closed"
+"""The error of a tool that raises `GeneratorExit` itself; only the caller may raise it to close a run."""
 
 
 class Timer(Protocol):
@@ -64,13 +71,13 @@ class Timer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GracePeriod:
-    """How long a tool may go on after it was told to stop, and who counts the time.
+    """How long a tool may continue after a request to stop, and the timer for it.
 
     Attributes:
-        call_later: the event loop's, or anything that keeps the same promise.
+        call_later: `loop.call_later`, or a replacement with the same contract.
         after_stop: seconds after `Drive.stop`.
-        after_caller: seconds after a cancellation that somebody else asked for. It cannot be told apart from one that
-            the tool asked for itself, by a timeout of its own that takes this long to unwind; so be generous.
+        after_caller: seconds after a cancellation by the caller. It cannot be distinguished from a timeout inside
+            the tool that takes this long to unwind, so the value should be generous.
     """
 
     call_later: Callable[[float, Callable[[], None]], Timer]
@@ -80,23 +87,23 @@ class GracePeriod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stopped:
-    """The tool did not come to an end of its own: no output, no error.
+    """The tool did not end by itself: it has no output and no error.
 
     Attributes:
-        abandoned: it went on after it was told to stop, and was left behind; what it started may still be running.
+        abandoned: it continued after a request to stop and was abandoned; what it started may still be running.
     """
 
     abandoned: bool = False
 
 
 class Drive:
-    """One run of a tool: `await drive.run(tool)`, stop it from outside, learn afterwards how it went.
+    """One run of a tool: `await drive.run(tool)`; `stop` may be called while it runs.
 
-    Everything here belongs to the event loop's thread. Values are class attributes until they differ, since one of
-    these is made for every call and most runs are neither stopped nor canceled.
+    Use it on the thread of the event loop only. Default values are class attributes, because an instance is created for
+    every call and most runs are neither stopped nor canceled.
 
     Attributes:
-        stop_asked: `stop` came before the end. If the tool ended all the same, its end is true and stands.
+        stop_asked: whether `stop` was called before the end. If the tool still ended by itself, its result is valid.
         caller_canceled: the caller's own task was canceled meanwhile; see `pass_on`.
     """
 
@@ -115,18 +122,18 @@ class Drive:
     _message: tuple[object, ...] = ()
 
     def __init__(self, grace: GracePeriod, on_wait: Callable[[], None] | None = None) -> None:
-        """Take how long a tool may go on after it was told to stop, and what to do once it waits for something.
+        """Store the grace period, and a callback for the first time that the tool waits.
 
-        A tool that never waits cannot be stopped, so what only matters while it waits need not be set up before.
+        A tool that never waits cannot be stopped, so timers are set up only once it waits.
         """
         self._grace = grace
         self._on_wait = on_wait
 
     @coroutine
     def run(self, tool: Coroutine[object, object, T]) -> Generator[object, None, T | Stopped]:
-        """Run a tool to its end, and give or raise whatever it gave or raised; `Stopped` if it was canceled instead.
+        """Run a tool to its end, and return or raise its outcome; return `Stopped` if it was canceled.
 
-        A cancellation never leaves this method, the caller's own included: write the result, then `pass_on`.
+        A cancellation never leaves this method, not even the caller's own: record the result, then call `pass_on`.
         """
         if self.stop_asked:
             tool.close()
@@ -145,24 +152,24 @@ class Drive:
         return (yield from carrying)
 
     def end_canceled(self, canceled: CancelledError) -> Stopped:
-        """Take the end of a tool that was canceled, or raised that itself, before it waited for anything."""
+        """Return the outcome of a tool that raised `CancelledError` before it waited for anything."""
         self._task = current_task()
         self._settle(canceled)
         return Stopped()
 
     def stop(self) -> None:
-        """Ask the tool to stop, once; a run that has not begun will not begin."""
+        """Request the tool to stop, once; a run that has not started will not start."""
         if self.stop_asked or self._is_over:
             return
         self.stop_asked = self._is_undelivered = True
         if self._task is not None:
             self._grant(self._grace.after_stop)
-            # A tool that stops itself hears of it as soon as it waits for something.
+            # A tool that stops itself is canceled as soon as it waits for something.
             if current_task() is not self._task:
                 self._cancel_task()
 
     def pass_on(self) -> None:
-        """Raise the caller's own cancellation, which was held back so that a result could be written first."""
+        """Raise the caller's own cancellation, which was delayed until the result is recorded."""
         if self.caller_canceled is not None:
             raise self.caller_canceled
 
@@ -170,7 +177,7 @@ class Drive:
     def carry(  # noqa: C901, PLR0912, PLR0915 -- one loop, and every way out of it
         self, tool: Coroutine[object, object, T], awaited: object
     ) -> Generator[object, None, T | Stopped]:
-        """Carry a tool that has begun, and waits for something, to its end, or leave it; see `run`."""
+        """Run a tool that waits for something to its end, or abandon it; see `run`."""
         self._begin_to_wait()
         answer: BaseException | None = None
         canceled: CancelledError | None = None
@@ -191,16 +198,16 @@ class Drive:
                     answer = yield from answer_to(awaited)
                 if isinstance(answer, CancelledError):
                     if self._is_leaving:
-                        return _leave(tool)
-                    self._hear_of(answer)
+                        return _abandon(tool)
+                    self._start_grace(answer)
                     if may_refuse(awaited) and awaited.cancel():  # pyright: ignore[reportUnknownArgumentType] -- any future
-                        continue  # as in asyncio, the tool hears of it once the other task has ended
+                        continue  # as in asyncio, the tool is canceled once the other task has ended
                 try:
                     awaited = tool.send(None) if answer is None else tool.throw(answer)
                 except GeneratorExit as error:
                     raise RuntimeError(CLOSED_ITSELF) from error
                 if self._timer is not None:
-                    self._forgive()
+                    self._end_grace()
         except StopIteration as end:
             return cast("T", end.value)
         except CancelledError as error:
@@ -238,15 +245,15 @@ class Drive:
         self._is_leaving = True
         self._cancel_task()
 
-    def _hear_of(self, canceled: CancelledError) -> None:
-        """Start the time of grace for a cancellation that is not ours; whose it is shows only later."""
+    def _start_grace(self, canceled: CancelledError) -> None:
+        """Start the grace period for a cancellation by others; whether it was the tool itself is known only later."""
         if self._others() > self._before:
             self._message = canceled.args
             if self._timer is None:
                 self._grant(self._grace.after_caller)
 
-    def _forgive(self) -> None:
-        """End the time of grace if the cancellation turned out to be the tool's own, and is settled."""
+    def _end_grace(self) -> None:
+        """End the grace period if the cancellation was the tool's own and is settled."""
         if self._timer is not None and not self.stop_asked and self._others() <= self._before:
             self._timer.cancel()
             self._timer = None
@@ -256,7 +263,7 @@ class Drive:
         return 0 if self._task is None else self._task.cancelling() - self._asked
 
     def _settle(self, canceled: CancelledError | None) -> None:
-        """Take our own cancellations back, and keep the caller's for `pass_on`."""
+        """Uncancel our own cancellations, and store the caller's for `pass_on`."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -272,61 +279,61 @@ class Drive:
             self.caller_canceled = CancelledError(*(canceled.args if canceled else self._message))
 
 
-def _leave(tool: Coroutine[object, object, object]) -> Stopped:
-    # Whatever it says to that, nobody waits for it any more.
+def _abandon(tool: Coroutine[object, object, object]) -> Stopped:
+    # Its reaction does not matter any more.
     with suppress(Exception):
         tool.close()
     return Stopped(abandoned=True)
 
 
-async def await_uninterruptible(work: "Future[T]", hear: Callable[[], None]) -> T:
+async def await_uninterruptible(work: "Future[T]", on_cancel: Callable[[], None]) -> T:
     """Wait for work that cannot be interrupted, such as a thread's, until it has really ended.
 
-    To return when canceled would be to say that it stopped while it goes on writing. So a cancellation is only passed
-    on, to `hear`, by which the work may learn of it; if it takes no notice, `Drive` runs out of grace.
+    Returning on cancellation would report that the work stopped while it still writes. So a cancellation only calls
+    `on_cancel`, which may signal the work; if the work continues, the grace period of `Drive` ends.
     """
     while not work.done():
         try:
             await shield(work)
         except CancelledError:
-            hear()
+            on_cancel()
     return work.result()
 
 
-UNSUPPORTED = "the tool does not support cancellation: it goes on, and its result will be true"
+UNSUPPORTED = "the tool does not support cancellation; it continues, and its result will be valid"
 TOO_LATE = "the tool had already ended: its result stands"
 
 _making_events = Lock()
-"""Held while an event is made or set; events are made on workers' threads, and seldom."""
+"""Protects the creation of events, which worker threads create, and rarely."""
 
 
 def stops_on_interrupt(tool: InterruptBehavior | None, policy: InterruptBehavior | None = None) -> bool:
-    """Tell whether interrupting a turn cancels a call: if the tool says so and the policy does not object.
+    """Return whether interrupting a turn cancels a call: if the tool declares it and the policy does not forbid it.
 
-    Otherwise the call goes on and the next turn waits for it (AT-IFACE-24).
+    Otherwise the call continues and the next turn waits for it (AT-IFACE-24).
     """
     return tool == InterruptBehavior.CANCEL and policy != InterruptBehavior.BLOCK
 
 
 class StopSignal:
-    """What a worker's thread can wait for; given on the event loop's thread, once."""
+    """A one-time signal from the event loop's thread to worker threads."""
 
     __slots__ = ("_event", "is_given")
 
     def __init__(self) -> None:
-        """Begin without a request."""
+        """Start unset."""
         self.is_given = False
         self._event: Event | None = None
 
     def give(self) -> None:
-        """Wake whoever waits."""
+        """Set the signal, and wake the threads that wait for it."""
         with _making_events:
             self.is_given = True
             if self._event is not None:
                 self._event.set()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block a worker's thread until the signal is given, and tell whether it was."""
+        """Block a worker thread until the signal is set; return whether it was."""
         with _making_events:
             if self._event is None:
                 self._event = Event()

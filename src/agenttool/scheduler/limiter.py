@@ -1,4 +1,20 @@
-"""Turns, and the queue before one resource in which they stand in order of arrival."""
+"""Limit which calls run at the same time: shared and exclusive permits, resource locks, and `max_parallel`.
+
+Two calls conflict if one of them must run alone, or if both lock a resource and at least one of them exclusively. A
+call gets its permit, with all of its locks at once, as soon as
+
+1. it conflicts with no running call,
+2. it conflicts with no earlier call that still waits, and
+3. fewer than `max_parallel` calls are running; calls that wait only for this start in order of arrival.
+
+So conflicting calls run in order of arrival, no call starves, and a call never waits behind one that it does not
+conflict with. A call waits only for earlier calls, so no deadlock is possible.
+
+Nested calls (`within`) are the exception, because they would wait for calls that wait for their caller. A nested call
+never conflicts with its callers, passes all calls that are not running yet, and uses its caller's slot of
+`max_parallel`. While it waits or runs, a caller with a shared permit does not block exclusive calls of other callers.
+If two callers each hold what the other's nested call needs, the call that would complete the deadlock is refused.
+"""
 
 import asyncio
 from asyncio import Future
@@ -24,15 +40,15 @@ from agenttool.scheduler.call_facts import CallFacts, Claim, claims
 
 
 class Permit(Live, eq=False):
-    """The right to run, asked for or held.
+    """The right to run, requested or held.
 
     Attributes:
-        alone: nobody runs beside it, by right and not by luck.
-        locks: the resources it claims besides.
+        alone: whether no other call may run at the same time, by its facts and not by chance.
+        locks: the resources that it locks.
         within: the permit of the call that made this one.
-        nested: how many calls that it made are in the gate, waiting or running.
+        nested: how many of its nested calls wait or run.
         busy: how many of those are running.
-        missing: in how many lines somebody still stands before it.
+        missing: in how many queues it still waits.
     """
 
     alone: bool = False
@@ -47,18 +63,18 @@ class Permit(Live, eq=False):
     started: "Future[None] | None" = None
 
     def ancestors(self) -> Iterator["Permit"]:
-        """Give the permits of the calls that led to this one, nearest first."""
+        """Return the permits of the calls that led to this one, nearest first."""
         permit = self.within
         while permit is not None:
             yield permit
             permit = permit.within
 
     def is_within(self, other: "Permit") -> bool:
-        """Tell whether the other's call led to this one; such calls are never in each other's way."""
+        """Return whether the other is a caller of this one; such calls never conflict."""
         return any(ancestor is other for ancestor in self.ancestors())
 
     def conflicts_with(self, other: "Permit") -> bool:
-        """Tell whether the two must not run at once."""
+        """Return whether the two must not run at once."""
         if self.alone or other.alone:
             return True
         theirs = dict(other.locks)
@@ -66,15 +82,15 @@ class Permit(Live, eq=False):
 
 
 SHARED_PERMIT = Permit(running=True)
-"""The permit of queue who runs beside others and claims nothing: such calls are counted, not told apart."""
+"""The permit of all calls that share the limiter and lock nothing; such calls are only counted."""
 
 
 class LockQueue:
-    """Everybody who wants one resource, in order of arrival; those inside are in nobody's way there.
+    """The calls that hold or want one resource, in order of arrival.
 
     Attributes:
-        inside: who is inside, and whether exclusively.
-        shared: how many are inside besides, each by the permit `SHARED_PERMIT`.
+        inside: the permits that hold the resource, and whether exclusively.
+        shared: how many further holders have the common `SHARED_PERMIT`.
     """
 
     __slots__ = ("exclusives", "inside", "shared", "waiting")
@@ -87,20 +103,20 @@ class LockQueue:
         self.waiting: deque[tuple[Permit, bool]] = deque()
 
     def admits(self, *, exclusive: bool) -> bool:
-        """Tell whether a newcomer would be inside at once."""
+        """Return whether a new permit would be inside at once."""
         return not self.waiting and not self.bars(exclusive=exclusive)
 
     def bars(self, *, exclusive: bool) -> bool:
-        """Tell whether those inside keep others out."""
+        """Return whether the holders block others."""
         return bool(self.inside) or self.shared > 0 if exclusive else self.exclusives > 0
 
     def enter(self, permit: Permit, *, exclusive: bool) -> None:
-        """Put a permit inside, past queue who waits."""
+        """Put a permit inside, before all that wait."""
         self.inside[permit] = exclusive
         self.exclusives += exclusive
 
     def join(self, permit: Permit, *, exclusive: bool) -> bool:
-        """Stand in queue, and tell whether that already means inside."""
+        """Join the queue; return whether the permit is inside at once."""
         if self.admits(exclusive=exclusive):
             self.enter(permit, exclusive=exclusive)
             return True
@@ -108,7 +124,7 @@ class LockQueue:
         return False
 
     def quit(self, permit: Permit) -> list[Permit]:
-        """Take a permit that is over out of the queue, and give those who came inside by that."""
+        """Remove a permit from the queue; return the permits that got inside because of it."""
         if permit is SHARED_PERMIT:
             self.shared -= 1
         else:
@@ -128,7 +144,7 @@ class LockQueue:
 WOULD_DEADLOCK = ToolError(
     error_class=ErrorClass.CANCELED,
     error_code="would_deadlock",
-    message="this nested call and another would each wait for what the other's caller holds; try again a little later",
+    message="this nested call and another would deadlock on locks that their callers hold; try again later",
     recoverability=Recoverability.RETRYABLE,
     retry=RetryGuidance(safe=True),
     phase=Phase.SCHEDULE,
@@ -137,12 +153,12 @@ WOULD_DEADLOCK = ToolError(
 
 
 class CallLimiter:
-    """Hands out permits within one event loop. Every permit that was handed out must be given back with `release`."""
+    """Grants permits within one event loop. Every permit must be returned with `release`."""
 
     def __init__(self, policy: SchedulerPolicy | None = None) -> None:
-        """Take the policy of the calls that will come; none means no limit, and only the calls' own facts count.
+        """Store the policy; without one there is no limit, and only the facts of the calls count.
 
-        A policy's own `resource_locks` are claimed by each of its calls.
+        Each call locks the `resource_locks` of the policy too.
 
         Raises:
             ConfigError: `max_parallel` would let nothing run.
@@ -161,24 +177,24 @@ class CallLimiter:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nobody runs and nobody waits."""
+        """Whether no call runs or waits."""
         queue = self._global
         return not (queue.inside or queue.waiting or self._queues or self._nested or self._running)
 
     @property
     def has_waiters(self) -> bool:
-        """Tell whether somebody waits for nothing but a place."""
+        """Whether a call waits only for a slot of `max_parallel`."""
         return bool(self._ready)
 
     @property
     def _running(self) -> int:
-        """How many places of `max_parallel` are taken: by permits, and by those who have the common one."""
+        """How many slots of `max_parallel` are taken: by permits, and by holders of the common one."""
         return self._slots_taken + self._global.shared
 
     def try_acquire(self, facts: CallFacts, within: Permit | None = None) -> Permit | None:
-        """Give a permit if there is nothing to wait for; otherwise leave no trace."""
+        """Return a permit if the call need not wait, else None."""
         if within is None and facts.claims_nothing and not self._is_particular and not self._nested:
-            # The path of nearly every call: one queue, no rules but the call's own.
+            # The hot path: one queue, and only the facts of the call itself.
             queue = self._global
             if queue.exclusives or queue.waiting or self._slots_taken + queue.shared >= self._limit:
                 return None
@@ -187,7 +203,7 @@ class CallLimiter:
         return self._try(self._permit(facts, within))
 
     def own_permit(self, permit: Permit) -> Permit:
-        """Give a permit of its own to a running call that had the common one, so that calls can be made within it."""
+        """Return a permit of its own for a running call with the common one, so that it can make nested calls."""
         if permit is not SHARED_PERMIT:
             return permit
         queue = self._global
@@ -198,7 +214,7 @@ class CallLimiter:
         return own
 
     async def acquire(self, facts: CallFacts, within: Permit | None = None) -> Permit:
-        """Wait for a permit. Whoever is canceled while waiting leaves no trace, and blocks nobody.
+        """Wait for a permit. A call that is canceled while it waits leaves the queue.
 
         Raises:
             ToolFailure: the wait of a nested call could never end.
@@ -212,13 +228,13 @@ class CallLimiter:
         try:
             await permit.started
         except BaseException:
-            # The permit may have been granted in the very moment in which its owner was canceled.
+            # The permit may have been granted at the moment of the cancellation.
             self._end(permit)
             raise
         return permit
 
     def release(self, permit: Permit) -> None:
-        """Give a permit back, and start whoever may run now."""
+        """Release a permit, and start the calls that may run now."""
         queue = self._global
         if permit is not SHARED_PERMIT or queue.waiting or self._ready or self._nested:
             self._end(permit)
@@ -232,7 +248,7 @@ class CallLimiter:
         if self._policy_locks:
             permit.locks = claims((*(facts.record.resource_locks or ()), *self._policy_locks))
         if within is SHARED_PERMIT:
-            raise AssertionError("whoever makes calls needs a permit of its own; see `own_permit`")
+            raise AssertionError("a call that makes nested calls needs a permit of its own; see `own_permit`")
         if within is not None and within.running:
             permit.within = within
         return permit
@@ -281,7 +297,7 @@ class CallLimiter:
                 self._count_nested(permit.within, -1)
                 raise ToolFailure(WOULD_DEADLOCK)
             self._nested[permit] = None
-            # Its caller rests from now on, which may be what another one waited for.
+            # Its caller no longer blocks exclusive calls, which may unblock another call.
             self._start_ready()
             return
         permit.missing = not self._global.join(permit, exclusive=permit.alone)
@@ -297,12 +313,12 @@ class CallLimiter:
             self._slots_taken += 1
         if caller is not None:
             caller.busy += 1
-        # Whoever was canceled a moment ago gives the permit back as soon as its task wakes up.
+        # A call that was canceled meanwhile releases the permit as soon as its task wakes up.
         if permit.started is not None and not permit.started.done():
             permit.started.set_result(None)
 
     def _end(self, permit: Permit) -> None:
-        """Take a permit out, waiting or running, and let others move up."""
+        """Remove a permit, waiting or running, and start others."""
         if permit is not SHARED_PERMIT:
             if permit.running:
                 self._stop_counting(permit)
@@ -326,7 +342,7 @@ class CallLimiter:
                 heappush(self._ready, (entered.ticket, entered))
 
     def _stop_counting(self, permit: Permit) -> None:
-        """Give back the place in `max_parallel`, which a nested call had from its caller."""
+        """Release the slot of `max_parallel`, which a nested call got from its caller."""
         permit.running = False
         if not permit.busy:
             self._slots_taken -= 1
@@ -365,14 +381,14 @@ class CallLimiter:
         return (inherits_slot or self._running < self._limit) and next(self._blockers(permit), None) is None
 
     def _is_clear(self, permit: Permit) -> bool:
-        """Tell whether no nested call, which is in no queue before it starts, stands in the way of another."""
+        """Return whether no nested call blocks another; nested calls join queues only when they start."""
         return not self._nested_count or (
             next(self._blockers(permit), None) is None
             and not any(permit.conflicts_with(nested) for nested in self._nested)
         )
 
     def _blockers(self, permit: Permit) -> Iterator[Permit]:
-        """Give the running permits that conflict with one that is not, its own callers left out."""
+        """Return the running permits that block one that is not running, without its callers."""
         if permit.alone and self._global.shared:
             yield SHARED_PERMIT
         for other, exclusive in self._global.inside.items() if permit.alone or self._global.exclusives else ():
@@ -386,7 +402,7 @@ class CallLimiter:
                     yield other
 
     def _would_deadlock(self, permit: Permit) -> bool:
-        """Tell whether those in the way of a nested call wait, through nested calls of their own, for its callers."""
+        """Return whether the blockers of a nested call wait, through their nested calls, for its callers."""
         callers = set(permit.ancestors())
         met: set[Permit] = set()
         ahead = list(self._blockers(permit))
@@ -412,7 +428,7 @@ def _limit_of(policy: SchedulerPolicy | None) -> int:
 
 
 def _solo_classes(classes: ParallelClasses | None) -> frozenset[str]:
-    """Give the classes of calls that must run alone: of those a policy speaks of, all that it does not allow."""
+    """Return the classes of calls that must run alone: those that `parallel_classes` does not allow."""
     if classes is None:
         return frozenset()
     names = ("read_only", "write", "destructive", "open_world")

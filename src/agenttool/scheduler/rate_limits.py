@@ -1,4 +1,4 @@
-"""How often a tool or its source may be called."""
+"""Rate limits of tools and sources."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,9 @@ from agenttool.records import ErrorClass, Phase, Recoverability, RetryGuidance, 
 
 
 class TokenBucket:
-    """The tokens of one tool or source, kept as the moment at which the bucket will be full again.
+    """A token bucket of one tool or source, stored as the time at which it will be full again.
 
-    That one number is all there is to a bucket: taking a token moves it on, waiting lets the clock catch up. Whoever
-    takes one that is not there yet has a place in line.
+    Taking a token moves that time forward. A token may be taken before it is available, which reserves it.
     """
 
     __slots__ = ("_full_at", "_interval", "_room", "max_wait_s")
@@ -23,20 +22,20 @@ class TokenBucket:
         self.max_wait_s = limit.max_wait_s
 
     def wait(self, now: float) -> float:
-        """Give the seconds until there is a token; 0 means now."""
+        """Return the seconds until there is a token; 0 means now."""
         return max(0.0, self._full_at - self._room - now)
 
     def take(self, now: float) -> None:
-        """Take the next token, also one that is not there yet."""
+        """Take the next token, even if it is not available yet."""
         self._full_at = max(self._full_at, now) + self._interval
 
     def hold(self, now: float, seconds: float) -> None:
-        """Let nothing through for a while: the source itself said `retry_after`."""
+        """Block all calls for a time, because the source answered with `retry_after`."""
         self._full_at = max(self._full_at, now + seconds + self._room)
 
 
 def reserve_tokens(buckets: Sequence[TokenBucket], now: float) -> float | None:
-    """Take a place in every bucket, and give the seconds until it comes; none, and no place, if that is too long.
+    """Reserve a token in every bucket; return the seconds until they are available, or None if that is too long.
 
     A tool's buckets, its own and its source's, are found once when it is declared; most tools have none.
     """
@@ -52,7 +51,7 @@ def reserve_tokens(buckets: Sequence[TokenBucket], now: float) -> float | None:
 
 
 def rate_limited(name: str, seconds: float) -> ToolError:
-    """Say that a call came too soon; nothing has run, so it is safe to repeat."""
+    """Return the error of a call over its rate limit; nothing has run, so a retry is safe."""
     return ToolError(
         error_class=ErrorClass.RATE_LIMITED,
         error_code="rate_limit",

@@ -1,4 +1,4 @@
-"""Whether to try again, and when: only what was declared safe to repeat, and never past the deadline."""
+"""Decide whether and when to retry: only tools that declare it, and never past the deadline."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from enum import StrEnum
 from agenttool.records import ErrorClass, ExecutionProfile, Recoverability, ToolError
 
 _TRANSIENT = frozenset({ErrorClass.RATE_LIMITED, ErrorClass.DEPENDENCY_UNAVAILABLE, ErrorClass.TIMEOUT})
-"""What may pass by itself; a tool's own failure may only if the error says so."""
+"""Transient errors; a failure of the tool itself is one only if the error is marked as retryable."""
 
 
 class RetryRefusal(StrEnum):
@@ -22,7 +22,7 @@ class RetryRefusal(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How often and how patiently: waits double from `first_wait` up to `longest_wait`, in seconds."""
+    """The number of attempts and the backoff: waits double from `first_wait` to `longest_wait`, in seconds."""
 
     attempts: int = 3
     first_wait: float = 0.5
@@ -46,21 +46,21 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeatability:
-    """What a tool declares about being run twice; one object per tool."""
+    """What a tool declares about retries; one object per tool."""
 
     supports_retries: bool
     idempotent: bool
 
 
 def repeatability_of(profile: ExecutionProfile, *, idempotent: bool | None) -> Repeatability:
-    """Read a tool's word; what it does not say is no."""
+    """Return what a tool declares; an undeclared value is false."""
     return Repeatability(supports_retries=profile.supports_retries is True, idempotent=idempotent is True)
 
 
 def next_attempt(
     error: ToolError, attempt: Attempt, *, tool: Repeatability, policy: RetryPolicy, random: Callable[[], float]
 ) -> float | RetryRefusal:
-    """Give the seconds to wait before trying again, or why not to.
+    """Return the seconds to wait before trying again, or why not to.
 
     The wait is drawn evenly from nothing to the backoff, so that many callers do not come back at once, and is never
     shorter than the error's `retry_after`. `random` gives numbers from 0 up to 1.
@@ -79,7 +79,7 @@ def next_attempt(
 
 
 def is_retryable(error: ToolError) -> bool:
-    """Tell whether the same call may succeed later; an error that asks for anything else first is not."""
+    """Return whether the same call may succeed later; an error that asks for anything else first is not."""
     guidance = error.retry
     if guidance is not None and (
         guidance.safe is False

@@ -1,7 +1,7 @@
-"""All deadlines of a runtime on one timer.
+"""Deadlines and timeouts of calls, all on one timer.
 
 A timer of the event loop for every call would cost more than the rest of its scheduling. Here a deadline is an entry in
-a heap, and the loop knows only of the earliest.
+a heap, and the loop has one timer for the earliest.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from typing import Protocol
 from agenttool.records import Live
 
 STALE_ALLOWED = 256
-"""How many canceled deadlines may lie in the heap before it is swept."""
+"""How many canceled deadlines may stay in the heap before it is rebuilt."""
 
 
 class Handle(Protocol):
@@ -28,7 +28,7 @@ class Timers(Protocol):
     """What is asked of the event loop; those of `asyncio` keep it."""
 
     def time(self) -> float:
-        """Give the seconds of a clock that never goes back."""
+        """Return the seconds of a clock that never goes back."""
         ...
 
     def call_at(self, when: float, callback: Callable[[], None], /) -> Handle:
@@ -37,7 +37,7 @@ class Timers(Protocol):
 
 
 class Deadline(Live, eq=False):
-    """One moment at which something is called, unless it is moved or canceled before; `Deadlines.arm` makes these."""
+    """A time at which a callback is called, unless it is moved or canceled; `Deadlines.arm` creates these."""
 
     at: float
     queued_at: float
@@ -45,7 +45,7 @@ class Deadline(Live, eq=False):
 
 
 class Deadlines:
-    """Many deadlines on one timer. Moments are those of the loop's clock; `inf` means never."""
+    """Many deadlines on one timer. Times are those of the loop's clock; `inf` means never."""
 
     def __init__(self, timers: Timers) -> None:
         """Take the event loop."""
@@ -76,7 +76,7 @@ class Deadlines:
             self._sweep()
 
     def move(self, deadline: Deadline, at: float) -> None:
-        """Put a deadline off or forward, unless it is over. Putting it off costs nothing until its moment has come."""
+        """Move a deadline, unless it is over. Moving it to a later time costs nothing until it is due."""
         deadline.at = at
         if at < deadline.queued_at and deadline.callback is not None:
             self._queue(deadline)
@@ -131,21 +131,21 @@ class Deadlines:
 
 
 def _is_live(queued_at: float, deadline: Deadline) -> bool:
-    """Tell whether an entry of the heap still counts: not canceled, and not overtaken by an earlier one."""
+    """Return whether an entry of the heap still counts: not canceled, and not overtaken by an earlier one."""
     return deadline.callback is not None and queued_at == deadline.queued_at
 
 
 class Expiry(StrEnum):
-    """Which of a call's two clocks ran out."""
+    """Which of a call's two timeouts expired."""
 
     IDLE = "idle"
     CAP = "cap"
 
 
 class TimeLimit:
-    """The two clocks of one call. Progress sets back the clock of silence, and never the other.
+    """The two timeouts of one call: total and idle. Progress restarts the idle timeout only.
 
-    Both stand still while the call is paused, so that a person's time to answer is not the tool's. Pauses nest.
+    Both are suspended while the call is paused, so that waiting for an approver does not count. Pauses nest.
     """
 
     __slots__ = ("_cap_at", "_deadline", "_deadlines", "_expire", "_idle", "_idle_at", "_paused_at", "_pauses")
@@ -158,7 +158,7 @@ class TimeLimit:
         cap: float | None = None,
         idle: float | None = None,
     ) -> None:
-        """Start both clocks now; `None` is a clock that never runs out."""
+        """Start both timeouts now; None means no timeout."""
         now = deadlines.now()
         self._deadlines = deadlines
         self._expire = expire
@@ -171,24 +171,24 @@ class TimeLimit:
 
     @property
     def cap_at(self) -> float:
-        """The moment at which the time is over altogether, as it stands."""
+        """The current time of the total timeout."""
         return self._cap_at
 
     def progress(self) -> None:
-        """Take a sign of life; it counts also while the clocks stand still."""
+        """Restart the idle timeout, also while the call is paused."""
         if self._idle is not None:
             self._idle_at = (self._paused_at if self._pauses else self._deadlines.now()) + self._idle
             self._move()
 
     def pause(self) -> None:
-        """Stop both clocks."""
+        """Suspend both timeouts."""
         self._pauses += 1
         if self._pauses == 1:
             self._paused_at = self._deadlines.now()
             self._move()
 
     def resume(self) -> None:
-        """Let both clocks go on where they stopped, once every pause has ended."""
+        """Continue both timeouts, once every pause has ended."""
         self._pauses -= 1
         if self._pauses == 0:
             paused = self._deadlines.now() - self._paused_at
@@ -197,7 +197,7 @@ class TimeLimit:
             self._move()
 
     def end(self) -> None:
-        """Stop the clocks for good: the call is over."""
+        """Cancel both timeouts: the call is over."""
         self._deadlines.cancel(self._deadline)
 
     def _move(self) -> None:

@@ -1,4 +1,4 @@
-"""A command as someone wrote it, to the program that it names."""
+"""Hooks that are external commands: one JSON object on stdin, nothing or one on stdout."""
 
 import os.path
 import shutil
@@ -14,7 +14,7 @@ from agenttool.records import JsonObject
 
 
 def find_program(command: tuple[str, ...], *, folder: str, path: str | None) -> tuple[str, ...]:
-    """Give a command with the whole path of its program, found now rather than when it is first needed.
+    """Return a command with the whole path of its program, found now rather than when it is first needed.
 
     A bare name is looked for on `path`; one with a slash lies below `folder`, unless it is absolute.
 
@@ -51,18 +51,18 @@ def question_json(question: HookQuestion) -> bytes:
 
 
 def parse_answer(ended: ProcessResult, clean: Callable[[str], str]) -> JsonObject | None:
-    """Read the answer of a command that ended well; nothing on stdout is no opinion.
+    """Parse the answer of a command that succeeded; an empty stdout is no vote.
 
     Args:
         ended: how it ended, and what it wrote.
-        clean: takes out of its stderr what nobody should read.
+        clean: removes secrets from its stderr.
 
     Raises:
         ChildProcessError: it did not end well, whatever it wrote; the message is what it said on stderr.
         RecordError: what it wrote is no JSON object.
     """
     if ended.code:
-        said = clean(ended.err.decode(errors="replace")).strip() or "it said nothing on stderr"
+        said = clean(ended.err.decode(errors="replace")).strip() or "its stderr is empty"
         raise ChildProcessError(f"{_end(ended.code)}: {said}")
     if not ended.out.strip():
         return None
@@ -85,20 +85,20 @@ def _end(code: int) -> str:
 class CommandHook:
     """Runs a program for every question: the question on stdin, the answer on stdout.
 
-    It keeps no deadline of its own: whoever asks cancels the run, and the program ends with everything it started.
+    It has no timeout of its own: the caller cancels the run, which kills the process group.
 
     Attributes:
-        clean: takes out of the program's stderr what nobody should read; stderr becomes part of a fault's message.
+        clean: removes secrets from the program's stderr, which becomes part of error messages.
     """
 
     program: Program
     clean: Callable[[str], str] = str
 
     async def run(self, question: HookQuestion) -> object:
-        """Ask the command.
+        """Run the command.
 
         Raises:
-            OSError: it could not be started, did not end well, or said too much.
-            RecordError: what it said is no JSON object.
+            OSError: it could not be started, failed, or wrote too much.
+            RecordError: its output is not a JSON object.
         """
         return parse_answer(await run_program(self.program, question_json(question)), self.clean)

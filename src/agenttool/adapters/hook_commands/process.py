@@ -1,4 +1,4 @@
-"""Run one program once: bytes in, bounded bytes out, and nothing of it left running afterwards."""
+"""Run one program once, with bounded output, and kill its whole process group afterwards."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ MAX_BYTES = 1 << 20
 """How much a program may write to each of its two outputs."""
 
 GRACE_S = 0.25
-"""How long a program that was asked to end may take before it is killed."""
+"""The grace period between SIGTERM and SIGKILL."""
 
 _CHUNK = 1 << 16
 
@@ -40,12 +40,12 @@ class ProcessResult:
 async def run_program(program: Program, given: bytes) -> ProcessResult:
     """Run a program to its end, in a process group of its own.
 
-    The group goes with it: whatever the program started and left behind is killed when it ends. If the run is canceled
-    the group is asked to end, and killed if it takes longer than the time of grace.
+    Processes that the program leaves running are killed when it ends. If the run is canceled, the group gets SIGTERM,
+    and SIGKILL after the grace period.
 
     Raises:
         OSError: it could not be started.
-        ChildProcessError: it wrote more than it may, or nobody knows how it ended.
+        ChildProcessError: it wrote too much, or its exit status is unknown.
     """
     running = _Running(_start(program, given))
     try:
@@ -55,13 +55,13 @@ async def run_program(program: Program, given: bytes) -> ProcessResult:
         await running.over.wait()
         raise
     finally:
-        # Nothing here waits, because a run that is left behind is closed and gets no time to wait for anything.
+        # This must not wait: an abandoned run is closed and gets no time to wait.
         running.close()
     return running.ended()
 
 
 def _start(program: Program, given: bytes) -> "subprocess.Popen[bytes]":
-    """Start it with its input in a file that is only memory: it may read that or not, and nobody waits for it to."""
+    """Start it with its input in an in-memory file, so that writing never blocks if it does not read."""
     with os.fdopen(os.memfd_create("agenttool-stdin"), "w+b") as stdin:
         stdin.write(given)
         stdin.seek(0)
@@ -98,22 +98,22 @@ class _Running:
             raise
 
     def ended(self) -> ProcessResult:
-        """Tell how it ended."""
+        """Return the exit code and the output."""
         for name, written in zip(("stdout", "stderr"), self._pipes.values(), strict=True):
             if len(written) > MAX_BYTES:
                 raise ChildProcessError(f"it wrote more than {MAX_BYTES} bytes to {name}; let it say less")
         if not self._is_known:
-            raise ChildProcessError("nobody knows how it ended; do not let this process ignore SIGCHLD")
+            raise ChildProcessError("its exit status is unknown; do not ignore SIGCHLD in this process")
         out, err = self._pipes.values()
         return ProcessResult(code=self._process.returncode, out=bytes(out), err=bytes(err))
 
     def terminate(self) -> None:
-        """Ask the whole group to end, and kill it after the time of grace."""
+        """Send SIGTERM to the group, and SIGKILL after the grace period."""
         self._signal(signal.SIGTERM)
         self._timer = self._loop.call_later(GRACE_S, self._signal, signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill what still runs, and let go of everything."""
+        """Kill what still runs, and close all file descriptors."""
         if self._timer is not None:
             self._timer.cancel()
         for pipe in self._pipes:
@@ -124,11 +124,11 @@ class _Running:
             os.close(self._end)
         self._signal(signal.SIGKILL)
         if self._process.poll() is None:
-            # It is dying, and only the kernel knows how long that takes; somebody has to be there when it is dead.
+            # Reap it on a thread, because the time until it is dead is unknown.
             threading.Thread(target=self._process.wait, daemon=True).start()
 
     def _take(self, pipe: IO[bytes]) -> bool:
-        """Read what is there; tell whether there may be more."""
+        """Read what is available; return whether there may be more."""
         written = self._pipes[pipe]
         try:
             chunk = os.read(pipe.fileno(), _CHUNK)
@@ -142,10 +142,10 @@ class _Running:
         return bool(chunk) and len(written) <= MAX_BYTES
 
     def _finish(self) -> None:
-        """Take the last words of a program that has ended.
+        """Read the remaining output of a program that has ended.
 
-        All it wrote is in the pipes by now. Their end is not waited for: it would come only when everyone has closed
-        them to whom the program passed them on.
+        Everything that it wrote is in the pipes. Their end of file is not awaited, because processes that inherited
+        them may keep them open.
         """
         self._loop.remove_reader(self._end)
         self._signal(signal.SIGKILL)
