@@ -52,7 +52,7 @@ def test_everything_that_may_be_written_is_read():
         ({"shell": True}, "a hook has no 'shell'; use name, event"),
         ({"name": None}, "a hook needs a name; write"),
         ({"name": " "}, "a hook needs a name, got ' '"),
-        ({"event": "before"}, "no hook stands there, got 'before'; use one of pre_tool_use"),
+        ({"event": "before"}, "event is unknown, got 'before'; use one of pre_tool_use"),
         ({"event": []}, "event must be a text or a list of texts"),
         ({"event": None}, "event must be a text or a list of texts"),
         ({"command": None}, "command must be a text or a list of texts"),
@@ -91,7 +91,7 @@ def test_whatever_stands_there_is_read_or_refused(member, value):
     try:
         written = read_hook(PLAIN | {member: value})
     except ValueError as error:
-        assert member in str(error) or "no hook stands there" in str(error)  # noqa: PT017 -- either end is right
+        assert member in str(error) or "event is unknown" in str(error)  # noqa: PT017 -- either end is right
     else:
         assert written.command
         assert written.events

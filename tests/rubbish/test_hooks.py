@@ -144,15 +144,15 @@ async def test_an_output_that_a_hook_made_is_mapped_like_any_other(once):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"event": "pre_tool_us"}, "'pre_tool_us', which is no event"),
-        ({"event": None}, "no event"),
+        ({"event": "pre_tool_us"}, "unknown event, got 'pre_tool_us'"),
+        ({"event": None}, "unknown event"),
         ({"tools": "local.add"}, "a list of patterns"),
         ({"tools": (5,)}, "a list of patterns"),
         ({"tools": 5}, "a list of patterns"),
-        ({"timeout_s": 0}, "a time above 0"),
-        ({"timeout_s": None}, "a time above 0"),
-        ({"timeout_s": "5"}, "a time above 0"),
-        ({"timeout_s": float("nan")}, "a time above 0"),
+        ({"timeout_s": 0}, "a timeout above 0"),
+        ({"timeout_s": None}, "a timeout above 0"),
+        ({"timeout_s": "5"}, "a timeout above 0"),
+        ({"timeout_s": float("nan")}, "a timeout above 0"),
     ],
 )
 def test_a_hook_that_would_never_be_asked_is_refused(options, told):

@@ -93,8 +93,8 @@ def test_an_end_that_is_not_good_is_told_with_stderr_whatever_stdout_says(code, 
         parse_answer(ended(code, b'{"permission_result": "allow"}', b" oops\n"), str)
 
 
-def test_stderr_is_cleaned_and_its_absence_is_told():
+def test_stderr_is_cleaned_and_its_absence_is_reported():
     with pytest.raises(ChildProcessError, match=r"exit code 1: token \*\*\*$"):
         parse_answer(ended(1, err=b"token hunter2"), lambda text: text.replace("hunter2", "***"))
-    with pytest.raises(ChildProcessError, match="it said nothing on stderr"):
+    with pytest.raises(ChildProcessError, match="its stderr is empty"):
         parse_answer(ended(1), str)

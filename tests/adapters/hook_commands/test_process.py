@@ -138,7 +138,7 @@ async def test_nothing_stays_open_after_a_run(tmp_path):
     assert open_files() == before
 
 
-def test_an_end_that_nobody_knows_is_no_success(tmp_path):
+def test_an_unknown_exit_status_is_a_failure(tmp_path):
     script = """
         import asyncio, signal
         from agenttool.adapters.hook_commands.process import Program, run_program
@@ -149,4 +149,4 @@ def test_an_end_that_nobody_knows_is_no_success(tmp_path):
             print(error)
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
-    assert "nobody knows how it ended" in done.stdout
+    assert "its exit status is unknown" in done.stdout
