@@ -67,7 +67,7 @@ class Hook:
             )
 
     def applies_to(self, declaration: ToolDeclaration) -> bool:
-        """Return whether any of its patterns fits the qualified name, the bare name or the tool's id."""
+        """Return whether a pattern matches the qualified name, the bare name or the tool's id."""
         names = (f"{declaration.namespace}.{declaration.name}", declaration.name, declaration.tool_id)
         return any(fnmatchcase(name, pattern) for pattern in self.tools for name in names)
 
@@ -83,12 +83,12 @@ class HooksOfTool:
     by_event: dict[HookEvent, tuple[Hook, ...]] = field(default_factory=dict[HookEvent, tuple[Hook, ...]])
 
     def at(self, event: HookEvent) -> tuple[Hook, ...]:
-        """Return the hooks that stand at one place."""
+        """Return the hooks of one event."""
         return self.by_event.get(event, ())
 
 
 def hooks_of(hooks: Iterable[Hook], declaration: ToolDeclaration) -> HooksOfTool:
-    """Pick the hooks that apply to a tool."""
+    """Return the hooks that apply to a tool, by event."""
     chosen = [hook for hook in hooks if hook.applies_to(declaration)]
     events = {hook.event for hook in chosen}
     return HooksOfTool({event: tuple(hook for hook in chosen if hook.event == event) for event in events})
@@ -165,7 +165,7 @@ def _event(text: str) -> HookEvent:
 
 
 def _command(value: Json) -> tuple[str, ...]:
-    """Read the words of a command; what only a shell would understand is refused rather than passed on as words."""
+    """Return the words of a command; shell syntax is rejected, because no shell runs it."""
     words = _texts("command", value)
     if isinstance(value, str):
         try:

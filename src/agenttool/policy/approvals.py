@@ -69,7 +69,7 @@ class Question:
 
     @property
     def shown_digest(self) -> Digest:
-        """The digest of all that a person is shown; an answer that brings another was given to something else."""
+        """The digest of everything that the approver is shown; an answer with another digest is refused."""
         return digest_of_bytes(
             sorted_json(
                 {
@@ -104,7 +104,7 @@ class Deny:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """Run this input instead, if rules let it."""
+    """Run this input instead, if no rule denies it."""
 
     updated_input: Json
     feedback: str | None = None
@@ -183,7 +183,7 @@ class Approvals:
         return tuple(question for question in self._open.values() if not has_passed(question.expires_at, now))
 
     def get(self, approval_id: ApprovalId) -> Question | None:
-        """Find an open question, also one that has expired and was not collected yet."""
+        """Return an open question, even if it has expired and was not removed yet."""
         return self._open.get(approval_id)
 
     def answer(
@@ -285,7 +285,7 @@ def _own_copy(updated: Json) -> JsonObject:
 
 
 def _remembered(question: Question, answer: Remember) -> Rule:
-    """Make the session's rule of an answer.
+    """Return the session rule of an answer that is to be remembered.
 
     It is bound to the tool as it is now, named after the question, and settles what the question was asked for.
     """

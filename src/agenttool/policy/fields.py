@@ -25,7 +25,7 @@ def steps_of(pointer: str) -> tuple[str, ...]:
 
 
 def values_at(value: Json, steps: tuple[str, ...]) -> list[Json]:
-    """Return every value that a pointer reaches; none where there is nothing.
+    """Return every value that a pointer reaches.
 
     A member that is really called `*` is reached too, along with its siblings. An allow that must cover all
     of them is stricter, never looser.
@@ -51,7 +51,7 @@ def _members(value: Json, step: str) -> list[Json]:
 
 
 def flatten_lists(values: list[Json]) -> list[Json]:
-    """Open lists up: a list of paths is each of its paths."""
+    """Return the values with all nested lists flattened."""
     found: list[Json] = []
     for value in values:
         found += flatten_lists(value) if isinstance(value, list) else [value]
@@ -59,7 +59,7 @@ def flatten_lists(values: list[Json]) -> list[Json]:
 
 
 def texts_in(value: Json) -> list[str]:
-    """Return every text that stands anywhere in a value."""
+    """Return every text anywhere in a value."""
     if isinstance(value, str):
         return [value]
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -82,7 +82,7 @@ def pointers_in(value: Json) -> list[tuple[str, ...]]:
 
 
 class MatchingField(ClosedEnum):
-    """What rules can look at inside the arguments of a call."""
+    """The kinds of arguments that rules match."""
 
     PATH = "path"
     COMMAND = "command"
@@ -160,7 +160,7 @@ class SchemaFields:
 
 
 def search_schemas(schemas: Iterable[JsonObject]) -> SchemaFields:
-    """Look through the schemas of a tool's input, each of which may know something."""
+    """Search all schemas of a tool's input for fields."""
     found = SchemaFields()
     for schema in schemas:
         _Search(schema, found).look(schema, ())
@@ -168,7 +168,7 @@ def search_schemas(schemas: Iterable[JsonObject]) -> SchemaFields:
 
 
 class _Search:
-    """Walks one schema; what it cannot follow leaves room for anything."""
+    """Walks one schema; a part that it cannot follow counts as open."""
 
     def __init__(self, root: JsonObject, found: SchemaFields) -> None:
         self._root = root
@@ -176,7 +176,7 @@ class _Search:
         self._seen: set[tuple[int, Steps]] = set()
 
     def look(self, schema: Json, steps: Steps, *, is_closed: bool = False) -> None:
-        """Look at one place of the arguments and below it; `is_closed` if a schema around this one names all of it."""
+        """Search one place of the arguments and below it; `is_closed` if an outer schema names all members."""
         visit = (id(schema), steps)
         if visit in self._seen:
             return
@@ -195,7 +195,7 @@ class _Search:
             self.look(inner, (*steps, name))
 
     def _beside(self, schema: JsonObject) -> Iterator[Json]:
-        """Return the schemas that speak of the same place."""
+        """Return the schemas that describe the same place."""
         if "$ref" in schema:
             yield self._target(schema["$ref"])
         if "$dynamicRef" in schema:
@@ -205,7 +205,7 @@ class _Search:
                 yield from _listed(schema[keyword], keyword == "dependentSchemas")
 
     def _target(self, ref: Json) -> Json:
-        """Follow a reference inside the same document; one that leads elsewhere is nothing."""
+        """Return the target of a reference inside the same document; None for any other."""
         if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
             return None
         target: Json = self._root
@@ -239,7 +239,7 @@ def _may_be_text(schema: JsonObject) -> bool:
 
 
 def _leaves_room(schema: JsonObject, *, is_closed: bool) -> bool:
-    """Return whether a value that fits may have members or items that this schema says nothing of."""
+    """Return whether a valid value may have members or items that this schema does not describe."""
     said = schema.get("type")
     kinds: list[Json] = said if isinstance(said, list) else [said]
     if said is None:
@@ -251,7 +251,7 @@ def _leaves_room(schema: JsonObject, *, is_closed: bool) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchingFields:
-    """Where the arguments of one tool hold what rules look at.
+    """The fields of one tool that rules match.
 
     Attributes:
         places: for each field, the JSON pointers that lead to it, as steps.
@@ -264,7 +264,7 @@ class MatchingFields:
     is_open: bool = False
 
     def has(self, wanted: MatchingField) -> bool:
-        """Return whether a rule on a field can apply; a command may hold paths and addresses of its own."""
+        """Return whether a rule on a field can apply; a command may contain paths and URLs."""
         return (
             wanted in self.places
             or wanted in self.anywhere

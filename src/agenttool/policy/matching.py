@@ -58,7 +58,7 @@ class CallTargets:
 
     @cached_property
     def _named(self) -> dict[MatchingField, list[tuple[str, ...]]]:
-        """Where members stand that are called like a field, in arguments that may hold more than the tool says."""
+        """The members of undeclared arguments whose names suggest a field."""
         found: dict[MatchingField, list[tuple[str, ...]]] = {}
         for steps in pointers_in(self.arguments):
             field = field_named(steps[-1])
@@ -68,12 +68,12 @@ class CallTargets:
         return found
 
     def is_sure_of(self, field: MatchingField) -> bool:
-        """Return whether the tool said where a field is; if not, every text may be it and no allow can rely on any."""
+        """Return whether the place of a field is declared; if not, any text may be it, and no allow relies on it."""
         return field not in self.subject.fields.anywhere
 
     @cached_property
     def paths(self) -> tuple[ResolvedPath, ...]:
-        """The places that the path arguments lead to."""
+        """The resolved path arguments."""
         values = flatten_lists(self._values(MatchingField.PATH))
         return tuple(
             resolve_path(value, self.workspace) if isinstance(value, str) else ResolvedPath(text=str(value))
@@ -82,19 +82,19 @@ class CallTargets:
 
     @cached_property
     def urls(self) -> tuple[Url, ...]:
-        """The addresses that the url arguments name."""
+        """The parsed URL arguments."""
         values = flatten_lists(self._values(MatchingField.URL))
         return tuple(url_of(value) if isinstance(value, str) else Url(text=str(value)) for value in values)
 
     @cached_property
     def resources(self) -> tuple[str | None, ...]:
-        """The resources that the arguments name; nothing for one that is no text."""
+        """The resource arguments; None for one that is not text."""
         values = flatten_lists(self._values(MatchingField.RESOURCE))
         return tuple(value if isinstance(value, str) else None for value in values)
 
     @cached_property
     def lines(self) -> tuple[CommandLine, ...]:
-        """The command lines among the arguments, in every way that the tool may take them."""
+        """The command lines among the arguments, in every way that the tool may read them."""
         if MatchingField.COMMAND in self.subject.fields.anywhere:
             return tuple(list_commands(text) for text in texts_in(self.arguments))
         return tuple(
@@ -116,7 +116,7 @@ class CallTargets:
 
     @cached_property
     def _bases(self) -> tuple[str, ...] | None:
-        """Where relative words of commands may begin; None if a command moves to an unknown place."""
+        """The directories of relative words; None if a command changes to an unknown directory."""
         at = self.workspace.starts
         found = dict.fromkeys((*(place.text for place in self.paths if place.candidates), *at))
         for subcommand in self.subcommands:
@@ -130,7 +130,7 @@ class CallTargets:
         return tuple(found)
 
     def word_places(self, word: Word) -> tuple[ResolvedPath, ...]:
-        """Return where a word of a command leads, from every directory that the command may be in."""
+        """Return the resolved paths of a word, from every directory that the command may be in."""
         if word.certainty is Certainty.UNKNOWN or self._bases is None:
             return (ResolvedPath(text=word.text),)
         expands = word.certainty is Certainty.EXPANDS
@@ -139,7 +139,7 @@ class CallTargets:
 
     @cached_property
     def possible_paths(self) -> tuple[ResolvedPath, ...]:
-        """The places that words of commands may lead to, for a deny or an ask."""
+        """The paths that words of commands may be, for a deny or an ask."""
         if not self.lines:
             return ()
         words = {word: None for subcommand in self.subcommands for word in _path_words(subcommand)}
@@ -150,7 +150,7 @@ class CallTargets:
 
     @cached_property
     def possible_urls(self) -> tuple[Url, ...]:
-        """The addresses that words of commands may name, for a deny or an ask."""
+        """The URLs that words of commands may be, for a deny or an ask."""
         if not self.lines:
             return ()
         words = {word: None for subcommand in self.subcommands for word in _argument_texts(subcommand)}
@@ -166,7 +166,7 @@ _UNREADABLE_COMMAND = CommandLine(doubts=("it is neither a text nor a list of te
 
 
 def _lines(outer: Json, last: tuple[str, ...]) -> Iterator[CommandLine]:
-    """Read the commands at the last step of a pointer; their further words may stand beside them, as `args`."""
+    """Parse the commands at the last step of a pointer; further words may be in a sibling `args`."""
     beside = [outer[name] for name in ("args", "arguments") if name in outer] if isinstance(outer, dict) else []
     for value in values_at(outer, last):
         if value is None:
@@ -185,7 +185,7 @@ def _lines(outer: Json, last: tuple[str, ...]) -> Iterator[CommandLine]:
 
 
 def _argv(words: list[Json]) -> CommandLine:
-    """Read words that no shell will read."""
+    """Return the commands of a list of words that run without a shell."""
     texts = [word for word in words if isinstance(word, str)]
     return list_argv(texts) if texts and len(texts) == len(words) else _UNREADABLE_COMMAND
 
@@ -216,7 +216,7 @@ def _path_words(subcommand: Subcommand) -> Iterator[Word]:
 
 
 def _pieces(text: str) -> list[str]:
-    """Return what of a word may be a name of its own: `-dVALUE`, `file=@NAME;type=x`, `NAME:/inside`, `file:NAME`."""
+    """Return the parts of a word that may be names: `-dVALUE`, `file=@NAME;type=x`, `NAME:/inside`, `file:NAME`."""
     value = [text[2:]] if re.match(r"^-[^-]", text) else []
     rests = [text[joint.end() :] for joint in islice(_JOINTS.finditer(text), MAX_JOINTS)]
     fields = [field for whole in (text, *value) for field in _JOINTS.split(whole)]
@@ -224,7 +224,7 @@ def _pieces(text: str) -> list[str]:
 
 
 def _word_urls(word: Word) -> Iterator[Url]:
-    """Read a word as an address, with a scheme or without one, as `curl` would."""
+    """Return the URLs that a word may be, with or without a scheme, as `curl` reads it."""
     if word.certainty is Certainty.UNKNOWN:
         yield Url(text=word.text)
     elif "://" in word.text:
@@ -234,7 +234,7 @@ def _word_urls(word: Word) -> Iterator[Url]:
 
 
 def _without_scheme(text: str) -> Iterator[Url]:
-    """Read the name of a host, perhaps with a port and a path; an ending such as `x.y` may still be a file's."""
+    """Return the URLs of a host name without a scheme; a file name such as `x.y` may look like one."""
     return (url for scheme in ("http", "https") if (url := url_of(f"{scheme}://{text}")).host)
 
 
@@ -259,7 +259,7 @@ _ANY_CALL = RuleMatch()
 
 
 def applies_to_tool(rule: Rule, subject: Subject) -> bool:
-    """Return whether a rule is about a tool at all, whatever its arguments.
+    """Return whether a rule applies to a tool, regardless of its arguments.
 
     An allow wants the qualified name, so that a tool of another server cannot earn it by being called the same; a deny
     or an ask takes any name the tool goes by.
@@ -268,13 +268,13 @@ def applies_to_tool(rule: Rule, subject: Subject) -> bool:
 
 
 def is_outdated(rule: Rule, subject: Subject) -> bool:
-    """Return whether an allow was given to a tool that has changed since; a deny or an ask holds of it all the more."""
+    """Return whether the tool of an allow has changed since; a deny or an ask stays in force."""
     digest = rule.declaration_digest if rule.behavior == Behavior.ALLOW else None
     return digest is not None and digest != subject.declaration_digest
 
 
 def names_tool(rule: Rule, subject: Subject) -> bool:
-    """Return whether a rule is about a tool of this name, whatever became of the tool."""
+    """Return whether a rule names a tool, even if the tool has changed."""
     return (
         (not rule.tools or _has_name(rule, subject))
         and (not rule.namespaces or any(fits(each, subject.namespace) for each in rule.namespaces))
@@ -318,14 +318,14 @@ def _is_missing(argument: str, subject: Subject) -> bool:
 
 
 def matches(rule: Rule, call: CallTargets) -> bool:
-    """Return whether a rule says something about a call."""
+    """Return whether a rule matches a call."""
     if not applies_to_tool(rule, call.subject) or missing_fields(rule, call.subject):
         return False
     return covers(rule, call) if rule.behavior == Behavior.ALLOW else find_match(rule, call) is not None
 
 
 def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
-    """Return what a deny or an ask catches in a call; None if it surely has nothing to do with it."""
+    """Return what a deny or an ask matches in a call; None if it surely does not match."""
     if not all(test.hits(call.arguments) for test in rule.arguments):
         return None
     found = _ANY_CALL
@@ -409,14 +409,14 @@ def names_program(rule: Rule, subcommand: Subcommand) -> bool:
 
 
 def covers(rule: Rule, call: CallTargets) -> bool:
-    """Return whether an allow is sure of a whole call."""
+    """Return whether an allow surely covers a whole call."""
     return covers_around(rule, call) and all(
         covers_subcommand(rule, subcommand, call) for subcommand in call.subcommands
     )
 
 
 def covers_around(rule: Rule, call: CallTargets) -> bool:
-    """Return whether an allow is sure of everything in a call except its single commands."""
+    """Return whether an allow surely covers everything in a call except its commands."""
     if not all(test.covers(call.arguments) for test in rule.arguments):
         return False
     has_commands = call.subject.fields.has_commands or bool(call.lines)
@@ -460,7 +460,7 @@ def _covers_resources(rule: Rule, call: CallTargets) -> bool:
 
 
 def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> bool:
-    """Return whether an allow is sure of one command, and of every file that its redirections write."""
+    """Return whether an allow surely covers one command, and every file that its redirections write."""
     if not rule.commands:
         return True
     asked = subcommand if not subcommand.is_wrapper else _shell_of(subcommand)
@@ -472,5 +472,5 @@ def covers_subcommand(rule: Rule, subcommand: Subcommand, call: CallTargets) -> 
 
 
 def _shell_of(subcommand: Subcommand) -> Subcommand:
-    """Return what a wrapper does besides running what is listed beside it: set variables, redirect."""
+    """Return the variables and redirections of a wrapper, without the command that it runs."""
     return Subcommand(assignments=subcommand.assignments, writes=subcommand.writes, reads=subcommand.reads)

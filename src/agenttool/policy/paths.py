@@ -46,7 +46,7 @@ class Workspace:
 
     @cached_property
     def bases(self) -> tuple[Steps, ...]:
-        """The roots as written, and where they really are."""
+        """The roots as written, and with their links resolved."""
         reals = (self.real(root) for root in self.roots)
         return tuple(dict.fromkeys(split(each) for each in (*self.roots, *reals) if each is not None))
 
@@ -56,7 +56,7 @@ class Workspace:
         return tuple(dict.fromkeys((*self.roots[:1], *(() if self.cwd is None else (self.cwd,)))))
 
     def real(self, absolute: str) -> str | None:
-        """Follow the links of an absolute path; None where that cannot be known."""
+        """Resolve the links of an absolute path; return None if that fails."""
         if self.resolve is None:
             return None
         try:
@@ -91,7 +91,7 @@ class ResolvedPath:
 
 
 def resolve_path(text: str, workspace: Workspace) -> ResolvedPath:
-    """Read a path of an argument, in every candidate that the tool might."""
+    """Resolve a path argument in every reading that a tool may use."""
     readings = [
         _absolute(reading, base, workspace.home) for base in workspace.starts or (None,) for reading in _readings(text)
     ]
@@ -99,7 +99,7 @@ def resolve_path(text: str, workspace: Workspace) -> ResolvedPath:
 
 
 def resolve_word(text: str, workspace: Workspace, *, base: str | None, expands: bool) -> ResolvedPath:
-    """Read a path that a shell has read already, so that nothing in it is encoded any more.
+    """Resolve a word of a command; the shell has decoded it already.
 
     A name that the shell fills in for a wildcard is not followed through links; what stands before it is.
     """
@@ -122,7 +122,7 @@ def _resolved(
 
 
 def _candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
-    """Return a reading as written, and where it leads; None if the world cannot say."""
+    """Return a path as written and with its links resolved; none if that fails."""
     if workspace.resolve is None:
         return (split(absolute),)
     real = workspace.real(absolute)
@@ -153,7 +153,7 @@ def _readings(text: str) -> tuple[str, ...]:
 
 
 def _decoded(text: str) -> str | None:
-    """Undo percent-encoding, however often it was applied; None if that is no text or never ends."""
+    """Undo repeated percent-encoding; return None if it is not text or nested too often."""
     for _ in range(_MAX_DECODINGS):
         once = unquote(text, errors="replace") if "%" in text else text
         if once == text:
@@ -165,7 +165,7 @@ def _decoded(text: str) -> str | None:
 
 
 def _folded(text: str) -> str:
-    """Turn look-alikes such as a full-width slash into what they look like."""
+    """Replace look-alikes, such as a full-width slash, by the plain character."""
     return text if text.isascii() else unicodedata.normalize("NFKC", text)
 
 
@@ -179,7 +179,7 @@ def _absolute(text: str, base: str | None, home: str | None) -> str | None:
 
 
 def split(absolute: str) -> tuple[str, ...]:
-    """Take a path apart as it is written: `..` drops a step, and nothing is above the root."""
+    """Split a path into its steps; `..` drops a step, and the root has no parent."""
     found: list[str] = []
     for name in absolute.split("/"):
         if name == "..":
@@ -196,7 +196,7 @@ class PathPattern:
     text: str
 
     def hits(self, path: ResolvedPath, workspace: Workspace) -> bool:
-        """Return whether a deny or an ask must assume that a path falls under this, or under a directory that does."""
+        """Return whether a path may match this pattern, or lie below a directory that does."""
         if not path.candidates:
             return True
         patterns = _anchored(self.text, workspace, folded=True)
@@ -204,7 +204,7 @@ class PathPattern:
 
 
 def all_covered(patterns: Iterable[PathPattern], path: ResolvedPath, workspace: Workspace) -> bool:
-    """Return whether an allow may be sure of a path: each of its readings, and where each leads, is under a pattern.
+    """Return whether patterns surely cover a path: every reading of it, and every target of its links.
 
     A pattern without wildcards reaches everything below it. Unlike for a deny, the links of a pattern itself are not
     resolved, because replacing a directory by a link would then move the rule.
@@ -217,7 +217,7 @@ def all_covered(patterns: Iterable[PathPattern], path: ResolvedPath, workspace: 
 
 
 def is_inside(path: ResolvedPath, workspace: Workspace) -> bool:
-    """Return whether a path surely stays below the roots, also by its links."""
+    """Return whether a path is surely below the roots, with its links resolved."""
     if not path.candidates or not path.links_resolved or not path.is_exact:
         return False
     bases = [_exact(base, workspace) for base in workspace.bases]
@@ -246,7 +246,7 @@ def _key(name: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _anchored(text: str, workspace: Workspace, *, folded: bool) -> tuple[Steps, ...]:
-    """Return a pattern as absolute ones, below each place where it may begin."""
+    """Return a pattern as absolute patterns, one for each base directory."""
     starts = _starts(text, workspace)
     if not starts and folded:
         # The base is unknown: a deny assumes any directory, an allow none.
@@ -269,7 +269,7 @@ def _starts(text: str, workspace: Workspace) -> tuple[Steps, ...]:
 
 
 def _below(start: Iterable[Step], text: str) -> Steps:
-    """Append the steps of a pattern to plain ones: a root may have a star in its own name."""
+    """Append the steps of a pattern to a base, whose own name may contain a star."""
     found = list(start)
     for name in text.split("/"):
         if name == "..":

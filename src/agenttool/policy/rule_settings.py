@@ -91,7 +91,7 @@ _CONDITIONS = ("tool", "namespace", "kind", "operation", "path", "command", "url
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSetting:
-    """A rule in its plain form, and where it stands."""
+    """The keys of one rule, and their file and line."""
 
     members: JsonObject
     source: RuleSource
@@ -100,13 +100,13 @@ class RuleSetting:
 
     @property
     def place(self) -> str:
-        """Return where it stands, for a message."""
+        """The file and line, for messages."""
         where = self.file or str(self.source)
         return where if self.line is None else f"{where}:{self.line}"
 
 
 def read_rule(written: RuleSetting) -> Rule:
-    """Turn a plain rule into a rule; its examples are not checked here.
+    """Return the rule of a setting; its examples are not checked here.
 
     Raises:
         ValueError: it is wrong; the message says what and what to do, and not where.
@@ -143,7 +143,7 @@ def read_rule(written: RuleSetting) -> Rule:
 
 
 def _check_whole(members: JsonObject, behavior: Behavior, source: RuleSource) -> None:
-    """Reject what would mean more, or less, than its author thinks."""
+    """Reject combinations of keys that would match more or less than intended."""
     if not any(each in members for each in _CONDITIONS):
         raise ValueError('a rule needs a condition, got none; write tool = "*" to mean every tool')
     if "hook" in members and (behavior != Behavior.ALLOW or source != RuleSource.POLICY_SETTINGS):
@@ -202,7 +202,7 @@ def _each(texts: Iterable[str], read: Callable[[str], _T]) -> tuple[_T, ...]:
 
 
 def _kind(text: str) -> ToolKind:
-    """Read a kind; others may have kinds of their own, but hardly one that is nearly one of the list."""
+    """Return a kind; an unlisted kind is valid unless it looks like a misspelled one."""
     close = [] if text in list(ToolKind) else get_close_matches(text, list(ToolKind), 1, cutoff=0.8)
     if close:
         _refuse("kind must be a tool_kind", text, f"did you mean {str(close[0])!r}?")
@@ -210,7 +210,7 @@ def _kind(text: str) -> ToolKind:
 
 
 def _json(value: Json, what: str) -> None:
-    """Reject what no argument of a call can ever be, such as a date of TOML."""
+    """Reject values that are not JSON, such as a date of TOML."""
     try:
         json_bytes(value)
     except RecordError as error:
@@ -306,7 +306,7 @@ def _example(value: Json, where: str) -> Example:
 
 
 def rule_members(rule: Rule) -> JsonObject:
-    """Return a rule in its plain form; reading that again gives the same rule."""
+    """Return the keys of a rule; `read_rule` returns the same rule from them."""
     name = rule.ref.removeprefix(f"{rule.source}:")
     found: JsonObject = {
         "name": name if name != _place(rule) else None,
@@ -405,7 +405,7 @@ EXAMPLE_WORKSPACE = Workspace(roots=("/workspace",), home="/home/user", resolve=
 
 
 def read_rules(written: Iterable[RuleSetting], *, subjects: Mapping[str, Subject] | None = None) -> tuple[Rule, ...]:
-    """Read rules from settings and hold each to its examples.
+    """Read rules from settings and check each against its examples.
 
     Args:
         written: the rules in plain form, from any of the eight sources.
@@ -430,7 +430,7 @@ def read_rules(written: Iterable[RuleSetting], *, subjects: Mapping[str, Subject
 
 
 def wrong_examples(rule: Rule, subjects: Mapping[str, Subject]) -> list[str]:
-    """Say of each example that the rule does not keep what is wrong with it."""
+    """Return a message for each example that the rule does not satisfy."""
     promises = [(True, example) for example in rule.must_match] + [(False, example) for example in rule.must_not_match]
     return [
         f"rule {rule.ref!r} {'does not match' if wanted else 'matches'} the call of {example.tool!r} with "
@@ -449,7 +449,7 @@ def _is_as_promised(rule: Rule, example: Example, subjects: Mapping[str, Subject
 
 
 def _imagined(rule: Rule, example: Example) -> Subject:
-    """Make up the tool of an example: its arguments are what they are called, or else what the rule is about."""
+    """Return a tool for an example: the names of its arguments, or the conditions of the rule, decide its fields."""
     namespace, _, name = example.tool.rpartition(".")
     if not namespace and len(rule.namespaces) == 1:
         namespace = rule.namespaces[0]

@@ -33,7 +33,7 @@ def parse_timestamp(text: str) -> datetime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentTest:
-    """What must be true of an argument: all of what is given here.
+    """Conditions on one argument; all that are given must hold.
 
     A list is tested by its elements: an allow needs all of them to pass, a deny or an ask only one. A value of the
     wrong type passes no test of an allow and every test of a deny.
@@ -50,7 +50,7 @@ class ArgumentTest:
     present: bool | None = None
 
     def covers(self, arguments: Json) -> bool:
-        """Return whether an allow may be sure of the argument; one that is missing passes only `present = false`."""
+        """Return whether the argument surely passes; a missing one passes only `present = false`."""
         values = values_at(arguments, self.steps)
         if self.present is not None and self.present is not bool(values):
             return False
@@ -59,7 +59,7 @@ class ArgumentTest:
         return bool(values) and all(self._passes(value, doubt=False) for value in values)
 
     def hits(self, arguments: Json) -> bool:
-        """Return whether a deny or an ask must assume that the argument passes."""
+        """Return whether the argument may pass, for a deny or an ask."""
         values = values_at(arguments, self.steps)
         if self.present is not None and self.present is not bool(values):
             return False
@@ -76,7 +76,7 @@ class ArgumentTest:
         return (self.one_of or ()) if isinstance(self.equals, UnsetType) else (self.equals,)
 
     def _passes(self, value: Json, *, doubt: bool) -> bool:
-        """Test one value; `doubt` is what one of the wrong type counts as."""
+        """Return whether one value passes; `doubt` is the result for a value of the wrong type."""
         choices = self._choices
         is_choice = any(json_equal(value, choice) for choice in choices)
         if isinstance(value, list) and not is_choice:
@@ -208,7 +208,7 @@ class Rule:
 
     @property
     def names_tools(self) -> bool:
-        """Return whether it is about some tools rather than about all."""
+        """Return whether it names tools rather than applying to all."""
         return bool(self.tools or self.namespaces or self.kinds or self.operations)
 
     @property
@@ -237,7 +237,7 @@ class RuleBook:
     """
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
-        """Take the rules, in any order.
+        """Store the rules, in any order.
 
         Raises:
             ConfigError: two of them have one name.

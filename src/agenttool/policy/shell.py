@@ -20,7 +20,7 @@ _CLASS = re.compile(r"\[[!^]?\]?[^\]]*\]")
 
 
 class Certainty(Enum):
-    """How much is known of a word before the shell runs."""
+    """How much of a word is known before the shell runs."""
 
     PLAIN = "plain"
     EXPANDS = "expands"
@@ -48,7 +48,7 @@ def source_of_node(node: Node) -> str:
 
 
 def word_of(node: Node) -> Word:
-    """Read a word; what is not a plain quoting is unknown."""
+    """Return the word of a node; a word that the shell computes is unknown."""
     text = source_of_node(node)
     match node.type:
         case "word" | "number" | "==":
@@ -127,7 +127,7 @@ _DELIMITER = re.compile(rb"""^(?P<quote>["']?)\\?(?P<name>[A-Za-z_][A-Za-z0-9_]*
 
 
 def is_ambiguous(source: bytes, root: Node) -> bool:
-    """Return whether a text has something outside of quotes that shells may read otherwise than it was parsed."""
+    """Return whether text outside of quotes may be parsed differently by a shell."""
     if _AMBIGUOUS_TEXT.search(source) is None:
         return False
     bare = bytearray(source)
@@ -148,7 +148,7 @@ def _quoted(root: Node) -> Iterator[Node]:
 
 
 def _is_odd_command(node: Node) -> bool:
-    """Look at the parts of a command: all must be words, none may touch, and nothing else stand between them."""
+    """Return whether a command has parts that are not words, or that are not separated by blanks."""
     source, start = node.text or b"", node.start_byte
     if any(child.type not in _CHILDREN for child in node.children):
         return True
@@ -160,7 +160,7 @@ def _is_odd_command(node: Node) -> bool:
 
 
 def _touches(node: Node) -> bool:
-    """Return whether two words after a redirection have nothing between them, so that a shell takes them for one."""
+    """Return whether two words after a redirection are adjacent, so that a shell reads one word."""
     words = node.children_by_field_name("destination")
     return any(left.end_byte == right.start_byte for left, right in pairwise(words))
 
@@ -173,7 +173,7 @@ def _spans_lines(node: Node) -> bool:
 
 
 def _is_odd_heredoc(node: Node) -> bool:
-    """Return whether a text inside the text may end elsewhere than the grammar thinks, or run what it does not see."""
+    """Return whether a here-document may end elsewhere than parsed, or run unlisted commands."""
     parts = {child.type: child for child in node.children}
     start, end, operator = (parts.get(name) for name in ("heredoc_start", "heredoc_end", "<<"))
     operator = operator or parts.get("<<-")
@@ -188,7 +188,7 @@ def _is_odd_heredoc(node: Node) -> bool:
 
 
 def _runs_unseen(start: Node, body: Node | None) -> bool:
-    """Return whether a shell would run something in a text that the grammar takes for nothing but text."""
+    """Return whether a shell would run a substitution that the grammar reads as text."""
     if body is None or re.search(rb"[\"'\\]", start.text or b""):
         return False
     rest = bytearray(body.text or b"")
@@ -244,7 +244,7 @@ _COUNTS = re.compile(rb"^for\s*\(\(\s*(\w+)\s*=\s*\d+\s*;\s*\1\s*[<>!=]=?\s*\d+\
 
 
 def _is_odd_compound(node: Node) -> bool:
-    """Return whether `((z))` reckons with what a variable holds: `a[$(command)]` is run; or a brace is no brace."""
+    """Return whether `((z))` evaluates a variable, which may run `a[$(command)]`, or a brace is part of a word."""
     return re.match(rb"\{\S|\(\((?=[^)]*[A-Za-z_$`])", node.text or b"") is not None
 
 
@@ -253,7 +253,7 @@ def _is_odd_loop(node: Node) -> bool:
 
 
 def _is_odd_comparison(node: Node) -> bool:
-    """Return whether `[[ $z -eq 1 ]]` reckons with what is no number; `[ $z -eq 1 ]` refuses to."""
+    """Return whether `[[ $z -eq 1 ]]` evaluates a variable; `[ $z -eq 1 ]` does not."""
     operator = node.child_by_field_name("operator")
     if operator is None or operator.text not in _COMPARISONS:
         return False
@@ -290,7 +290,7 @@ _CHECKS: dict[str, tuple[Callable[[Node], bool], str]] = {
 
 
 def ambiguity_of(node: Node) -> str | None:
-    """Return why a shell may take one node for something else; None if it would not."""
+    """Return why a shell may parse one node differently; None if it would not."""
     is_odd, why = _CHECKS.get(node.type, (None, None))
     return why if is_odd is not None and is_odd(node) else None
 
@@ -360,7 +360,7 @@ class CommandLine:
 
 
 def parse_commands(text: str) -> CommandLine:
-    """Take a text apart as a shell would, without looking into what its commands run in turn."""
+    """Parse a text into its simple commands, without the commands that these run."""
     if len(text) > MAX_COMMAND:
         return CommandLine(text=text, doubts=(f"it is longer than {MAX_COMMAND} characters",))
     try:
@@ -444,14 +444,14 @@ class _CommandWalk:
             self._below(redirect, depth + 1)
 
     def _alone(self, redirects: list[Node]) -> None:
-        """List redirections that belong to no simple command; what follows one is then a command."""
+        """List redirections that belong to no simple command; words after them are a command."""
         found = _with_redirects(Subcommand(), redirects)
         if found != Subcommand():
             self.found.append(found)
 
 
 def _assignment(node: Node) -> Word:
-    """Read `NAME=value` as one word."""
+    """Return `NAME=value` as one word."""
     name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
     if node.type != "variable_assignment" or name is None or name.type != "variable_name":
         return Word(source_of_node(node), Certainty.UNKNOWN)
@@ -461,7 +461,7 @@ def _assignment(node: Node) -> Word:
 
 
 def _trailing(redirect: Node) -> list[Node]:
-    """Return the words that the grammar takes for further targets of a redirection, and a shell for arguments."""
+    """Return the words that the grammar parses as targets of a redirection, and a shell as arguments."""
     targets = redirect.children_by_field_name("destination")[1:] if redirect.type == "file_redirect" else []
     arguments = redirect.children_by_field_name("argument") if redirect.type == "heredoc_redirect" else []
     return [*targets, *arguments]

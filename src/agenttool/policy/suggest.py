@@ -60,7 +60,7 @@ def _directory(verdict: Verdict) -> Iterable[SuggestedUpdate]:
 
 
 def _add(members: JsonObject, subject: Subject, *, settles: list[str]) -> SuggestedUpdate:
-    """Suggest a rule: bound to the tool as it is for a session, as TOML for a file.
+    """Suggest a rule: bound to the current tool for a session, as TOML for a file.
 
     A file cannot settle the question of another rule, so then there is nothing to paste.
     """
@@ -75,7 +75,7 @@ def _add(members: JsonObject, subject: Subject, *, settles: list[str]) -> Sugges
 
 
 def smallest_rule(call: CallTargets) -> JsonObject | None:
-    """Write the allow rule that covers this call and as little else as can be said; None if no rule could."""
+    """Return the narrowest allow rule that covers this call; None if no rule can."""
     subject = call.subject
     if call.is_in_doubt or has_wildcard(subject.qualified_name):
         return None
@@ -97,7 +97,7 @@ def _suffices(members: JsonObject, call: CallTargets) -> bool:
 
 
 def _by_commands(call: CallTargets) -> JsonObject | None:
-    """Name every command by its exact words, and every file that a redirection writes."""
+    """Return conditions on the exact words of every command, and on every file that it writes."""
     subcommands = [each for each in call.subcommands if not each.is_wrapper]
     words = [word for each in subcommands for word in (*each.assignments, *each.words)]
     if not words or call.subject.hides_fields or any(not word.is_plain or has_wildcard(word.text) for word in words):
@@ -111,7 +111,7 @@ def _by_commands(call: CallTargets) -> JsonObject | None:
 
 
 def _by_fields(call: CallTargets) -> JsonObject | None:
-    """Name the paths, addresses and resources of the call."""
+    """Return conditions on the paths, URLs and resources of the call."""
     if call.subject.hides_fields:
         return None
     paths = _paths(call.paths, call)
@@ -127,7 +127,7 @@ def _by_fields(call: CallTargets) -> JsonObject | None:
 
 
 def _paths(places: Iterable[ResolvedPath], call: CallTargets) -> list[Json]:
-    """Spell places as patterns, relative to the workspace where they are inside, and where their links lead."""
+    """Return paths as patterns, relative to the workspace if inside, with their links resolved."""
     return [*dict.fromkeys(_spelled(way, call.workspace) for place in places for way in place.candidates)]
 
 
@@ -142,7 +142,7 @@ def _spelled(steps: Steps, workspace: Workspace) -> str:
 
 
 def _by_arguments(call: CallTargets) -> JsonObject | None:
-    """Name every argument by its exact value, except those that must not be repeated.
+    """Return conditions on the exact value of every argument that is not sensitive.
 
     No rule is suggested if only sensitive values distinguish this call from others.
     """

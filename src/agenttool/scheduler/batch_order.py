@@ -67,7 +67,7 @@ class Sequencer(Generic[T]):
 
     @property
     def is_done(self) -> bool:
-        """Return whether every result has left."""
+        """Whether every result has been returned."""
         return len(self._ended) == self._calls and not self._results
 
     def progress(self, call: int, item: T) -> list[T]:
@@ -171,7 +171,7 @@ class Siblings(Generic[K]):
         return Readiness.GO if all(other in ended for other in needed) else Readiness.WAIT
 
     def canceled_by(self, call: K, status: ResultStatus, unfinished: Collection[K]) -> tuple[K, ...]:
-        """Return whom of the unfinished the end of one call cancels, in their order, for the reason `sibling_error`.
+        """Return the unfinished calls that the end of one call cancels with `sibling_error`, in their order.
 
         Dependents are canceled through any number of steps, also if the call was itself canceled. All the others
         follow only under `cancel_siblings`, and only a failure: to have been canceled is none.
@@ -194,7 +194,7 @@ class Siblings(Generic[K]):
 
 
 def siblings_of(depends_on: Mapping[K, Collection[K]], policy: SiblingFailurePolicy | None = None) -> Siblings[K]:
-    """Take every call of a batch with what it depends on; no policy means `ignore` (G-45).
+    """Return the dependencies of a batch, validated; no policy means `ignore` (G-45).
 
     Raises:
         ToolFailure: invalid_arguments, if a dependency is not in the batch or a call waits for itself.
@@ -262,5 +262,5 @@ def modifier_outcome(
 
 
 def in_asked_order(deferred: Mapping[int, T]) -> tuple[T, ...]:
-    """Return the deferred modifiers, known by the index of their call, in the order in which they apply at the end."""
+    """Return deferred modifiers, given by the index of their call, in the order of their calls."""
     return tuple(deferred[call] for call in sorted(deferred))

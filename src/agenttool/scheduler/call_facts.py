@@ -57,7 +57,7 @@ def locks_of(rule: LockRule, call_input: JsonObject) -> tuple[ResourceLock, ...]
 
 
 def _is_readable(lock: object) -> bool:
-    """A rule comes from outside: what its signature promises is checked all the same."""
+    """Return whether a lock has the right types; a rule is foreign code."""
     return isinstance(lock, ResourceLock) and isinstance(lock.resource, str)
 
 
@@ -121,13 +121,13 @@ def safety_of(
 
 
 def call_facts_of(safety: ToolSafety, call_input: JsonObject) -> CallFacts:
-    """Return the facts of one call. They belong to the input that runs, so ask after its last mutation."""
+    """Return the facts of one call; call it after the last change of the input."""
     return safety.static or safety.compute(call_input)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FactsPlan:
-    """How to come to the facts: for each a plain value, or the name of the classifier that computes it."""
+    """How to compute the facts: for each a value, or the name of its classifier."""
 
     interface: ToolInterface
     sources: tuple[bool | str, ...]
@@ -143,7 +143,7 @@ class _FactsPlan:
         return self.known[values] if self.locks is None else self._locking(self.known[values], call_input)
 
     def _values(self, call_input: JsonObject) -> tuple[bool, ...]:
-        """Ask each classifier once, however many facts name it; a fact without an answer fails closed."""
+        """Run each classifier once; a fact without a result fails closed."""
         subject = _subject(self.interface.classifier_input, call_input) if self.asked else UNSET
         answers = {name: None if subject is UNSET else _ask(classify, subject) for name, classify in self.asked.items()}
         values: list[bool] = []
@@ -212,7 +212,7 @@ def _source_of(interface: ToolInterface, fact: str, classifiers: Mapping[str, Cl
 
 
 def _subject(path: object, call_input: JsonObject) -> Json | UnsetType:
-    """Return what classifiers judge: the place that `classifier_input` names, or else the whole input (G-17)."""
+    """Return the input of classifiers: what `classifier_input` names, or the whole input (G-17)."""
     if not isinstance(path, str) or not path:
         return call_input
     steps = path.split(".")

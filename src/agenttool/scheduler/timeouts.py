@@ -48,7 +48,7 @@ class Deadlines:
     """Many deadlines on one timer. Times are those of the loop's clock; `inf` means never."""
 
     def __init__(self, timers: Timers) -> None:
-        """Take the event loop."""
+        """Store the event loop."""
         self._timers = timers
         self._heap: list[tuple[float, int, Deadline]] = []
         self._pushed = 0
