@@ -13,13 +13,13 @@ from pathlib import Path
 
 from agenttool import Runtime
 from agenttool.codec import write
-from agenttool.journal.fold import events_of
+from agenttool.journal.projection import events_of
 from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
+from agenttool.stores.fact_codec import encode_fact
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.stores.told import tell
 from bench.contestants.ours_durable import ALLOW, add
 from bench.figure import Figure, compare_within, require_faster, seconds
 from bench.harness import Settings
@@ -53,7 +53,7 @@ class _Callers:
         self.store = SqliteStore.open(Path(folder) / "state.db", steps=STEPS)
         self._sample = sample
         self._number = 0
-        self.loop.run_until_complete(self.store.open_calls.renew(FOREVER))
+        self.loop.run_until_complete(self.store.open_calls.renew_lease(FOREVER))
 
     def run(self, callers: int, calls: int) -> None:
         self.loop.run_until_complete(self._run(callers, calls))
@@ -138,7 +138,7 @@ def measure(settings: Settings) -> list[Figure]:
         )
         lone, one_sync = _alternate(
             partial(callers.settle_one_by_one, LONE),
-            partial(_sync_each, raw.fileno(), [tell(fact) for fact in facts]),
+            partial(_sync_each, raw.fileno(), [encode_fact(fact) for fact in facts]),
         )
     count = CALLERS * CALLS * len(events)
     name, group = f"a durable event, {CALLERS} callers", f"raw write, fdatasync per {CALLERS} events"

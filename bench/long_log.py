@@ -9,8 +9,8 @@ from pathlib import Path
 from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact
 from agenttool.records import InvocationId
+from agenttool.stores.fact_codec import encode_fact
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.stores.told import tell
 from bench.figure import Figure, compare, side_by_side
 from bench.harness import Settings
 from bench.journal import sample
@@ -44,7 +44,7 @@ def measure(settings: Settings) -> list[Figure]:
 async def _fill(path: Path, facts: Sequence[Fact], count: int) -> None:
     store = SqliteStore.open(path, steps=STEPS)
     was = str(facts[0].invocation_id).encode()
-    lines = [tell(fact) for fact in facts]
+    lines = [encode_fact(fact) for fact in facts]
     for first in range(0, count, TOGETHER):
         calls = [_call(number) for number in range(first, min(first + TOGETHER, count))]
         for line in lines:

@@ -8,7 +8,7 @@ import pytest
 
 from agenttool import ConfigError, Media, Runtime, tool
 from agenttool.records import ErrorClass, FunctionMapping
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 20
@@ -80,7 +80,7 @@ def names_in(provider, request):
 @pytest.mark.requirement("AT-INTEROP-FUNC-02")
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_parallel_calls_get_results_under_their_own_ids(provider):
-    asked = [Asked(name="stock", arguments={"article": word}, call_id=f"call_{word}") for word in ("soap", "salt")]
+    asked = [ModelCall(name="stock", arguments={"article": word}, call_id=f"call_{word}") for word in ("soap", "salt")]
     taken, _, invocations = turn(provider, *asked)
     assert len({each.surface_id for each in invocations}) == 1
     assert ids_answered(provider, taken.result_messages) == ["call_soap", "call_salt"]
@@ -102,7 +102,7 @@ def test_parallel_calls_get_results_under_their_own_ids(provider):
     ],
 )
 def test_an_invocation_records_the_data_of_its_provider(provider, choice, strict):
-    asked = Asked(name="stock", arguments={"article": "soap"}, call_id="call_1")
+    asked = ModelCall(name="stock", arguments={"article": "soap"}, call_id="call_1")
     taken, _, (invocation,) = turn(provider, asked, tool_choice="stock", parallel_tool_calls=False)
     assert invocation.external_mappings == (
         FunctionMapping(
@@ -129,7 +129,7 @@ def test_a_reply_without_calls_is_final(provider):
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_an_unknown_name_is_a_result(provider):
-    taken, _, _ = turn(provider, Asked(name="no such tool", arguments={}, call_id="call_1"))
+    taken, _, _ = turn(provider, ModelCall(name="no such tool", arguments={}, call_id="call_1"))
     assert taken.results[0].error.error_class is ErrorClass.UNKNOWN_TOOL
     assert ids_answered(provider, taken.result_messages) == ["call_1"]
 
@@ -137,7 +137,7 @@ def test_an_unknown_name_is_a_result(provider):
 @pytest.mark.parametrize("provider", ["openai", "openai_responses"])
 @pytest.mark.parametrize("arguments", ["", "{", '{"article": "so', "null", "[]", '"text"', "\x00", "\ud800"])
 def test_arguments_that_are_no_object_are_a_result(provider, arguments):
-    taken, _, _ = turn(provider, Asked(name="stock", arguments=arguments, call_id="call_1"))
+    taken, _, _ = turn(provider, ModelCall(name="stock", arguments=arguments, call_id="call_1"))
     assert taken.results[0].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED
     assert ids_answered(provider, taken.result_messages) == ["call_1"]
 
@@ -145,7 +145,7 @@ def test_arguments_that_are_no_object_are_a_result(provider, arguments):
 @pytest.mark.parametrize("provider", ["anthropic", "gemini"])
 @pytest.mark.parametrize("arguments", ["text", [1], 7])
 def test_an_input_that_is_no_object_is_a_result_and_is_not_repeated(provider, arguments):
-    taken, _, _ = turn(provider, Asked(name="stock", arguments=arguments, call_id="call_1"))
+    taken, _, _ = turn(provider, ModelCall(name="stock", arguments=arguments, call_id="call_1"))
     assert taken.results[0].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED
     written = taken.reply_messages[0]
     block = written["content"][0]["input"] if provider == "anthropic" else written["parts"][0]["function_call"]["args"]
@@ -154,7 +154,7 @@ def test_an_input_that_is_no_object_is_a_result_and_is_not_repeated(provider, ar
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_calls_with_missing_or_repeated_ids_get_unique_ids(provider):
-    asked = [Asked(name="stock", arguments={"article": word}, call_id=call_id)
+    asked = [ModelCall(name="stock", arguments={"article": word}, call_id=call_id)
              for word, call_id in [("a", "call_1"), ("b", "call_1"), ("c", None)]]  # fmt: skip
     taken, _, invocations = turn(provider, *asked)
     assert [each.is_error for each in taken.results] == [False] * 3
@@ -177,8 +177,8 @@ def test_a_malformed_reply_has_a_result_for_each_of_its_calls(provider, raw):
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_call_that_was_cut_off_does_not_run(provider):
-    whole = Asked(name="stock", arguments={"article": "soap"}, call_id="call_1")
-    cut = Asked(name="stock", arguments={"article": "sa"}, call_id="call_2")  # as a gateway may complete it
+    whole = ModelCall(name="stock", arguments={"article": "soap"}, call_id="call_1")
+    cut = ModelCall(name="stock", arguments={"article": "sa"}, call_id="call_2")  # as a gateway may complete it
     taken, _, _ = turn(provider, whole, cut, reply={"cut_off": True})
     assert not taken.results[0].is_error
     assert taken.results[1].error.error_class is ErrorClass.SCHEMA_VALIDATION_FAILED
@@ -187,7 +187,7 @@ def test_a_call_that_was_cut_off_does_not_run(provider):
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_an_image_reaches_the_model_as_an_image(provider):
-    taken, _, _ = turn(provider, Asked(name="photo", arguments={"article": "soap"}, call_id="call_1"))
+    taken, _, _ = turn(provider, ModelCall(name="photo", arguments={"article": "soap"}, call_id="call_1"))
     encoded = base64.b64encode(PNG).decode()
     url = f"data:image/png;base64,{encoded}"
     match provider:
@@ -216,7 +216,7 @@ def test_a_document_reaches_the_model_as_a_document_and_not_as_its_bytes(provide
         """Show how to use it. Not for prices."""
         return ["see page 2", Media(data, "application/pdf", "manual.pdf")]
 
-    taken, _, _ = turn(provider, Asked(name="manual", arguments={}, call_id="call_1"), tools=[manual])
+    taken, _, _ = turn(provider, ModelCall(name="manual", arguments={}, call_id="call_1"), tools=[manual])
     written = str(taken.result_messages)
     assert "see page 2" in written
     assert (str(data) if provider == "gemini" else base64.b64encode(data).decode()) in written
@@ -225,7 +225,7 @@ def test_a_document_reaches_the_model_as_a_document_and_not_as_its_bytes(provide
 
 @pytest.mark.parametrize("provider", ["openai", "openai_responses"])
 def test_placeholder_nulls_of_strict_mode_are_removed_before_the_call(provider):
-    asked = Asked(name="stock", arguments={"article": "soap", "place": None, "least": None}, call_id="call_1")
+    asked = ModelCall(name="stock", arguments={"article": "soap", "place": None, "least": None}, call_id="call_1")
     taken, _, (invocation,) = turn(provider, asked)
     assert taken.results[0].model_facing_content[0].text == "soap: 7, None, 0"
     assert invocation.model_input == {"article": "soap"}
@@ -245,7 +245,7 @@ def test_a_tool_is_strict_by_default_where_the_provider_supports_it():
 def test_two_tools_with_one_name_have_different_function_names(provider):
     _, request, _ = turn(provider, tools=[stock, other_stock])
     assert names_in(provider, request) == ["depot__stock", "shop__stock"]
-    asked = Asked(name="shop__stock", arguments={"article": "soap"}, call_id="call_1")
+    asked = ModelCall(name="shop__stock", arguments={"article": "soap"}, call_id="call_1")
     taken, _, _ = turn(provider, asked, tools=[stock, other_stock])
     assert taken.results[0].model_facing_content[0].text == "elsewhere"
 
@@ -327,11 +327,11 @@ def test_a_tool_that_our_search_loaded_is_in_the_next_request_and_runs(provider)
         async with Runtime.open(tools=[stock, weigh]) as rt:
             model = await rt.tools_for(provider, native_search=False)
             before = names_in(provider, model.request())
-            find = Asked(name="tool_search", arguments={"query": "select:depot.weigh"}, call_id="call_1")
+            find = ModelCall(name="tool_search", arguments={"query": "select:depot.weigh"}, call_id="call_1")
             await model.answer(reply(provider, find))
             after = names_in(provider, model.request())
             weighed = await model.answer(
-                reply(provider, Asked(name="weigh", arguments={"article": "a"}, call_id="call_2"))
+                reply(provider, ModelCall(name="weigh", arguments={"article": "a"}, call_id="call_2"))
             )
             return before, after, weighed.results[0]
 
@@ -343,7 +343,7 @@ def test_a_tool_that_our_search_loaded_is_in_the_next_request_and_runs(provider)
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_deferred_tool_that_is_not_loaded_does_not_run(provider):
-    taken, _, _ = turn(provider, Asked(name="weigh", arguments={"article": "soap"}, call_id="call_1"))
+    taken, _, _ = turn(provider, ModelCall(name="weigh", arguments={"article": "soap"}, call_id="call_1"))
     assert taken.results[0].error.error_class is ErrorClass.SCHEMA_NOT_LOADED
 
 
@@ -368,7 +368,7 @@ def test_a_canceled_turn_leaves_no_call_open():
 
             async def step():
                 messages.extend(
-                    (await model.answer(reply("openai", Asked(name="wait", arguments={}, call_id="c")))).messages
+                    (await model.answer(reply("openai", ModelCall(name="wait", arguments={}, call_id="c")))).messages
                 )
 
             async with asyncio.timeout(60):

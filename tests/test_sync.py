@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from agenttool import ConfigError, sync, tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 
 @tool(read_only=True, concurrency_safe=True, open_world=False)
@@ -66,7 +66,7 @@ def test_a_model_is_given_its_tools_and_answered_without_a_loop():
     with sync.open(tools=[double]) as rt:
         tools = rt.tools_for("openai", tool_choice="double")
         assert tools.request()["tool_choice"] == {"type": "function", "function": {"name": "double"}}
-        turn = tools.answer(reply("openai", Asked(name="double", arguments={"number": 21}, call_id="call_1")))
+        turn = tools.answer(reply("openai", ModelCall(name="double", arguments={"number": 21}, call_id="call_1")))
     assert turn.result_messages == ({"role": "tool", "tool_call_id": "call_1", "content": "42"},)
 
 

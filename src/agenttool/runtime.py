@@ -20,19 +20,19 @@ from agenttool.journal import steps
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
 from agenttool.pipeline.asked import all_are
+from agenttool.pipeline.background import BackgroundCalls
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.detached import Detached
-from agenttool.pipeline.held import Held
-from agenttool.pipeline.keeper import Keeper
-from agenttool.pipeline.ledger import Ledger
+from agenttool.pipeline.checkpoint import Checkpoint
+from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.nested import run_nested
-from agenttool.pipeline.parking import let_end
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
-from agenttool.pipeline.retention import LetGo, retain
+from agenttool.pipeline.recovery import Recovery
+from agenttool.pipeline.retention import RetentionResult, retain
 from agenttool.pipeline.run import run_call
+from agenttool.pipeline.shutdown import stop_calls
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
 from agenttool.pipeline.surfaces import AgentSurfaces, SurfaceApi, ToolServices
 from agenttool.pipeline.tool import Tool
@@ -65,7 +65,7 @@ __all__ = ["Runtime", "World"]
 _DEFAULT_POLICY = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
 
 
-class Runtime(SurfaceApi, Detached, Ledger):
+class Runtime(SurfaceApi, BackgroundCalls, JournalView):
     """Governed tool calls. Belongs to one event loop; every call gives a result, never an exception."""
 
     def __init__(  # noqa: PLR0913 -- the parts of a runtime
@@ -96,12 +96,12 @@ class Runtime(SurfaceApi, Detached, Ledger):
         self._surfaces = self._surfacing.surfaces
         self._children: WeakSet[Runtime] = WeakSet()
         self._end_world = world.close
-        self._keeper: Keeper | None = None
+        self._recovery: Recovery | None = None
         if self._core.open_calls is not None:
-            self._keeper = Keeper(self._core, self._core.open_calls, self._tool_of, surface_of=self._surface_of)
-            self._core.awake = self._keeper.start
-            self._core.last_word = self._keeper.last_word
-        self._look_after_the_late()
+            self._recovery = Recovery(self._core, self._core.open_calls, self._tool_of, surface_of=self._surface_of)
+            self._core.acquire_lease = self._recovery.start
+            self._core.last_word = self._recovery.approvals.answer_of
+        self._start_deferred()
         for tool in tools:
             tool_id = tool.declaration.tool_id
             if self._catalog.find(tool_id) is not None:
@@ -117,8 +117,8 @@ class Runtime(SurfaceApi, Detached, Ledger):
         Raises:
             StoreError: the store cannot be written.
         """
-        if self._keeper is not None:
-            await self._keeper.start()
+        if self._recovery is not None:
+            await self._recovery.start()
         return self
 
     async def __aexit__(
@@ -126,11 +126,11 @@ class Runtime(SurfaceApi, Detached, Ledger):
     ) -> None:
         """Take no more calls, stop what still runs, and wait, for a while, until it has written its results."""
         self._close()
-        await let_end(self._core, self._under_way)
+        await stop_calls(self._core, self._under_way)
         if self._core.parent is None:
-            await self._end_the_late()
-            if self._keeper is not None:
-                await self._keeper.stop()
+            await self._stop_deferred()
+            if self._recovery is not None:
+                await self._recovery.stop()
             self._core.journal.close()
             if self._end_world is not None:
                 await self._end_world()
@@ -289,7 +289,7 @@ class Runtime(SurfaceApi, Detached, Ledger):
         call = self._core.calls.get(invocation_id)
         if call is not None:
             return request_cancel(cast("Call", call), AbortReason(reason))
-        return self._late is not None and await self._late.cancel(invocation_id, AbortReason(reason))
+        return self._deferred is not None and await self._deferred.cancel(invocation_id, AbortReason(reason))
 
     def interrupt(self) -> None:
         """Interrupt the turn: calls that wait are stopped, and of those that run the ones whose tools allow it.
@@ -314,7 +314,7 @@ class Runtime(SurfaceApi, Detached, Ledger):
         entry = self._catalog.find(tool_id)
         return None if entry is None else self._core.tools[entry]
 
-    def _surface_of(self, held: Held) -> Surface | None:
+    def _surface_of(self, held: Checkpoint) -> Surface | None:
         """Give a call that is taken up the surface it was made on, or one that offers no more."""
         if held.surface_id is None:
             return None
@@ -337,15 +337,15 @@ class Runtime(SurfaceApi, Detached, Ledger):
             limit: how many at most.
             after: the `approval_id` of the last one seen, to list those that were asked after it.
         """
-        if self._keeper is not None:
-            return await self._keeper.questions(limit, after)
+        if self._recovery is not None:
+            return await self._recovery.approvals.questions(limit, after)
         pending = self._core.approvals.pending(timestamp(self._core.now_ns()))
         return tuple(each for each in pending if after is None or each.approval_id > after)[:limit]
 
     async def question(self, approval_id: ApprovalId) -> Question | None:
         """Give one open question, without a look at the others; none if it is not open any more, or never was."""
-        if self._keeper is not None:
-            return await self._keeper.question(approval_id)
+        if self._recovery is not None:
+            return await self._recovery.approvals.question(approval_id)
         return self._core.approvals.get(approval_id)
 
     async def decide(
@@ -359,11 +359,11 @@ class Runtime(SurfaceApi, Detached, Ledger):
     ) -> Answered | Refused:
         """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer stands."""
         words = answer if not isinstance(answer, str) else answer_in(answer, updated_input, message)
-        if self._keeper is not None:
-            return await self._keeper.answer(approval_id, words, by=by)
+        if self._recovery is not None:
+            return await self._recovery.answer(approval_id, words, by=by)
         return take_answer(self._core, approval_id, words, by=by)
 
-    async def retain(self, *, payloads: timedelta | None = None, journal: timedelta | None = None) -> LetGo:
+    async def retain(self, *, payloads: timedelta | None = None, journal: timedelta | None = None) -> RetentionResult:
         """Keep stored bytes and facts for so long, and let go of what is older; what is not given is kept.
 
         Raises:
@@ -374,9 +374,9 @@ class Runtime(SurfaceApi, Detached, Ledger):
 
     async def resume(self) -> int:
         """Take up the calls of processes that died, now rather than soon; tell how many."""
-        return 0 if self._keeper is None else await self._keeper.take_up()
+        return 0 if self._recovery is None else await self._recovery.recover()
 
     @property
     def store_fault(self) -> str | None:
         """Why the durable store could not be used when it was last looked at, seconds ago; none if it could."""
-        return None if self._keeper is None else self._keeper.fault
+        return None if self._recovery is None else self._recovery.fault

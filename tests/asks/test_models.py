@@ -6,7 +6,7 @@ import pytest
 
 from agenttool import Runtime
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 TAKEN_BY_ALL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 NAMES = [
@@ -31,7 +31,7 @@ async def test_ask_02_a_name_that_no_provider_takes_costs_neither_its_tool_nor_a
     async with Runtime.open(tools=tools, rules=allow) as rt:
         model = await rt.tools_for(provider)
         sent = names_in(model.request())
-        asked = [Asked(name=name, arguments={}, call_id=f"call_{number}") for number, name in enumerate(sent)]
+        asked = [ModelCall(name=name, arguments={}, call_id=f"call_{number}") for number, name in enumerate(sent)]
         turn = await model.answer(reply(provider, *asked))
         reached = [(await rt.invocation(each.invocation_id)).tool_id for each in turn.results]
     assert len(set(sent)) == len(tools)

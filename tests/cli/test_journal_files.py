@@ -61,7 +61,7 @@ async def _fill(path, numbers, cut=None):
             await store.log.settle()
     await store.log.settle()
     if cut is not None:
-        await store.log.let_go(cut)
+        await store.log.delete_before(cut)
     await store.close()
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from agenttool.adapters.rap.views import View, Views
 from agenttool.journal.steps import STEPS
-from agenttool.stores.places import open_place
+from agenttool.stores.location import open_store
 
 BOUND_S = 60
 HOSTILE = {
@@ -24,7 +24,7 @@ def keep(path, *views):
     """Keep views as a runtime does."""
 
     async def run():
-        kept = open_place(f"sqlite:{path}", STEPS, None)
+        kept = open_store(f"sqlite:{path}", STEPS, None)
         for thread, kind, content in views:
             assert await Views(kept.shelf).update(View(thread_id=thread, view_type=kind, content=content))
         await kept.close()

@@ -12,10 +12,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+from agenttool.conformance.validate.run import Validation
 
 from agenttool.codec import to_json, write
-from agenttool.conformance.validate.validation import Validation
-from agenttool.pipeline import keeper
+from agenttool.pipeline import recovery
 
 BOUND_S = 150
 HERE = Path(__file__).parent
@@ -32,8 +32,8 @@ def living():
 
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
-    monkeypatch.setattr(keeper, "LOOK_EVERY_S", 0.02)
-    monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.1)
+    monkeypatch.setattr(recovery, "POLL_S", 0.02)
+    monkeypatch.setattr(recovery, "RECOVER_EVERY_S", 0.1)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated
 
 from agenttool import Context, Role, Runtime, Sensitive, tool
-from agenttool.pipeline import keeper
+from agenttool.pipeline import recovery
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, InvocationStatus, RuleSource
 
@@ -30,7 +30,7 @@ danger = {"is_mortal": False, "log": None}
 
 def hurry():
     """Look often, so that nobody waits for it."""
-    keeper.LOOK_EVERY_S, keeper.TAKE_UP_EVERY_S = 0.02, 0.1
+    recovery.POLL_S, recovery.RECOVER_EVERY_S = 0.02, 0.1
 
 
 def tools_of(folder):  # noqa: C901 -- a list, and each tool is two lines

@@ -40,7 +40,7 @@ async def test_an_answer_that_was_put_into_the_file_is_refused_and_shows(
     async with survivor() as rt:
         (result,) = await ended(rt)
         assert result.error.error_class == "approval_rejected"
-        assert "the journal tells of no such answer" in result.model_facing_content[0].text
+        assert "the journal records no such answer" in result.model_facing_content[0].text
         assert living.ledger_of(tmp_path) == []
         await sound(rt)
 

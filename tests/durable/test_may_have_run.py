@@ -9,7 +9,7 @@ import pytest
 from agenttool import tool
 from agenttool.errors import StoreError
 from agenttool.pipeline import resume
-from agenttool.pipeline.held import unavailable
+from agenttool.pipeline.checkpoint import journal_unavailable
 from agenttool.pipeline.resume import MAX_ATTEMPTS
 
 
@@ -103,10 +103,10 @@ async def test_a_second_attempt_that_cannot_be_kept_does_not_say_that_nothing_ra
     dies, survivor, ended, living, tmp_path, monkeypatch
 ):
     async def on_a_full_disk(call):
-        raise unavailable(call, StoreError("there is no room"))
+        raise journal_unavailable(call, StoreError("there is no room"))
 
     dies("put", 1)
-    monkeypatch.setattr(resume, "settle", on_a_full_disk)
+    monkeypatch.setattr(resume, "flush", on_a_full_disk)
     async with survivor() as rt:
         (result,) = await ended(rt)
         assert result.error.error_code == "unknown_after_crash"

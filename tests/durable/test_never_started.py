@@ -69,7 +69,7 @@ async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(su
 async def test_a_call_that_the_log_cannot_tell_any_more_holds_up_no_other(survivor, tmp_path):
     calls = [invocation_number(number) for number in (1, 2, 3)]
     store = SqliteStore.open(tmp_path / "state.db", steps=STEPS)
-    await store.open_calls.renew(Moment(now_ns=2**62, steady_ns=2**62, since="here"))
+    await store.open_calls.renew_lease(Moment(now_ns=2**62, steady_ns=2**62, since="here"))
     for number in (1, 2, 3):
         for fact in story_of(number)[:2]:
             store.log.append(fact)

@@ -8,7 +8,7 @@ from agenttool import Context, ToolCall, tool
 from agenttool.codec import write
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
-from agenttool.pipeline import keeper
+from agenttool.pipeline import recovery
 from agenttool.pipeline.world import World, make_core
 from agenttool.policy.approvals import Refused
 from agenttool.records import OrderingPolicy, SchedulerPolicy
@@ -44,11 +44,11 @@ TOOLS = [quick, endless, outer]
 
 def fall_asleep(rt):
     """Let a runtime say nothing any more, as if its process slept."""
-    rt._keeper._task.cancel()
+    rt._recovery._task.cancel()
 
 
 def wake_up(rt):
-    rt._keeper._task = asyncio.ensure_future(rt._keeper._look())
+    rt._recovery._task = asyncio.ensure_future(rt._recovery._poll())
 
 
 async def until(found):
@@ -140,8 +140,8 @@ async def test_a_call_whose_tool_is_nowhere_is_ended_after_a_day(living, tmp_pat
             await asyncio.sleep(0.02)
         assert await rt.resume() == 0
         assert await rt.result(invocation_id) is None, "somebody with the tool may come"
-        monkeypatch.setattr(keeper, "ABANDONED_AFTER_S", 0.0)
-        rt._keeper._left.clear()
+        monkeypatch.setattr(recovery, "ABANDONED_AFTER_S", 0.0)
+        rt._recovery._abandoned_ns.clear()
         assert (await result_of(rt, invocation_id)).error.error_code == "unknown_after_crash"
         calling.cancel()
         await asyncio.wait([calling])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 pytestmark = pytest.mark.slow
 
@@ -40,8 +40,8 @@ def results_in(provider, request):
 @pytest.mark.parametrize("example", LOOPS)
 def test_a_loop_runs_what_the_model_asks_for_and_brings_it_back(example, provider):
     asked = [
-        Asked(name="stock", arguments={"article": "soap", "place": "south"}, call_id="call_1"),
-        Asked(name="stock", arguments={"article": "salt"}, call_id="call_2"),
+        ModelCall(name="stock", arguments={"article": "soap", "place": "south"}, call_id="call_1"),
+        ModelCall(name="stock", arguments={"article": "salt"}, call_id="call_2"),
     ]
     script = [reply(LOOPS[example], *asked), reply(LOOPS[example], text="There is enough.")]
     with provider(script) as server:

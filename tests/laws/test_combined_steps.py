@@ -12,7 +12,7 @@ from agenttool import ToolFailure, tool
 from agenttool.codec import sorted_json, to_json
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
-from agenttool.ports.later import LATER
+from agenttool.ports.deferred import DEFERRED
 from agenttool.ports.output import FailedItem, NativeOutput, Partial
 from agenttool.records import Behavior, ErrorClass, RetryGuidance, RuleSource, ToolError
 from agenttool.runtime import Runtime, World
@@ -173,15 +173,15 @@ class Far:
         job.add_native_ids("rap", {"toolset": "far", "operation": "probe"})
         body = b"bad" if self.way == "badly" else b"good"
         if self.way == "before the acknowledgement":
-            await self.runtime.answer_later(job.invocation_id, body)
+            await self.runtime.deliver_result(job.invocation_id, body)
         else:
             self.answering = asyncio.ensure_future(self._answer(job.invocation_id, body))
-        return LATER
+        return DEFERRED
 
     async def _answer(self, invocation_id, body):
         while (awaited := await self.runtime.awaited(invocation_id)) is None or not awaited.is_sent:  # noqa: ASYNC110 -- nobody tells
             await asyncio.sleep(0)
-        await self.runtime.answer_later(invocation_id, body)
+        await self.runtime.deliver_result(invocation_id, body)
 
     def read(self, body):
         if body == b"bad":

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.world import Moment
-from agenttool.stores.memory_calls import CallTable, MemoryOpenCalls
+from agenttool.stores.memory import CallTable, MemoryOpenCalls
 from agenttool.stores.sqlite.connect import Durability
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number
@@ -45,26 +45,26 @@ async def do(calls, deed, *values):
     match deed, values:
         case "hold", (number, waits, expires):
             about = question(number) if waits else None
-            calls.hold(invocation_number(number), kind="k", body=b"b", approval_id=about, expires_at_ns=expires)
+            calls.save(invocation_number(number), kind="k", body=b"b", approval_id=about, expires_at_ns=expires)
             await calls.settle()
         case "release", (number,):
-            calls.release(invocation_number(number))
+            calls.remove(invocation_number(number))
             await calls.settle()
         case "renew", (until,):
-            await calls.renew(Moment(until))
+            await calls.renew_lease(Moment(until))
         case "claim", (now, limit):
             outcome = sorted(await calls.claim(now=Moment(now), limit=limit), key=lambda call: call.invocation_id)
         case "take", (number, now, if_due):
-            outcome = await calls.take(invocation_number(number), now=Moment(now), if_due=if_due)
+            outcome = await calls.claim_one(invocation_number(number), now=Moment(now), if_due=if_due)
         case "answer", (number, now):
             outcome = await calls.answer(question(number), b"yes", now_ns=now)
         case _:
-            await calls.retire()
+            await calls.release_lease()
     return outcome
 
 
 async def seen(calls):
-    page, parked = await calls.page(limit=10), await calls.parked(limit=10)
+    page, parked = await calls.page(limit=10), await calls.awaiting_answer(limit=10)
     given_answers = [(each.approval_id, each.body) for each in await calls.answers(after=0, limit=10)]
     return list(page), list(parked), given_answers
 

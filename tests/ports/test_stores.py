@@ -8,9 +8,7 @@ from obstore.store import MemoryStore
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.files.payloads import ObjectPayloads
-from agenttool.stores.memory import MemoryLog, MemoryPayloads
-from agenttool.stores.memory_calls import CallTable, MemoryOpenCalls
-from agenttool.stores.memory_shelf import MemoryShelf
+from agenttool.stores.memory import CallTable, MemoryDocuments, MemoryLog, MemoryOpenCalls, MemoryPayloads
 from agenttool.stores.sqlite.connect import Durability
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts import (
@@ -122,7 +120,7 @@ def sqlite_shelf(folder):
     return opened
 
 
-SHELVES = {"memory": lambda _: always(MemoryShelf()), "sqlite": sqlite_shelf}
+SHELVES = {"memory": lambda _: always(MemoryDocuments()), "sqlite": sqlite_shelf}
 
 
 @pytest.mark.parametrize("promise", SHELF_PROMISES, ids=name)

@@ -6,7 +6,7 @@ import pytest
 
 from agenttool import Runtime, tool
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
 
@@ -29,7 +29,7 @@ def test_arguments_that_are_nested_deeply_cost_no_other_call(provider, levels):
             deep = {"c": deep}
     nested = scripted_tool("nested", schema=schema)
     asked = [("nested", deep), ("stock", {"article": "soap"})]
-    calls = [Asked(name=name, arguments=each, call_id=name) for name, each in asked]
+    calls = [ModelCall(name=name, arguments=each, call_id=name) for name, each in asked]
 
     async def run():
         async with Runtime.open(tools=[nested, stock], interactive=False) as rt:

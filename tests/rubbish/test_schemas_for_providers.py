@@ -10,7 +10,7 @@ from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 from agenttool.schema.compile import compile_schema
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 ALLOW = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 
@@ -85,7 +85,7 @@ async def test_a_hostile_schema_costs_no_other_tool_and_no_request(provider, kin
         model = await rt.tools_for(provider)
         request = model.request()
         left_out = model.left_out
-        turn = await model.answer(reply(provider, Asked(name="good", arguments={}, call_id="call_1")))
+        turn = await model.answer(reply(provider, ModelCall(name="good", arguments={}, call_id="call_1")))
     assert json.loads(json.dumps(request)) == request
     assert "good" in names_of(request)
     assert unread(request) == []
@@ -127,7 +127,7 @@ async def test_what_a_provider_is_not_told_in_a_schema_is_enforced_all_the_same(
     async with Runtime.open(tools=[probe], rules=ALLOW) as rt:
         model = await rt.tools_for(provider)
         request = json.dumps(model.request())
-        asked = [Asked(name="bad", arguments={"e": word}, call_id=f"call_{word}") for word in ("xy", "y")]
+        asked = [ModelCall(name="bad", arguments={"e": word}, call_id=f"call_{word}") for word in ("xy", "y")]
         turn = await model.answer(reply(provider, *asked))
     assert provider == "gemini" or "It matches the pattern ^(?!x).*$" in request
     assert [each.status for each in turn.results] == ["failed", "succeeded"]

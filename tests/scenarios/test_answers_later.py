@@ -10,9 +10,9 @@ import pytest
 
 from agenttool import ConfigError, Runtime
 from agenttool.errors import ToolFailure
-from agenttool.pipeline import keeper
-from agenttool.ports.later import LATER, Asked, Prompt, PromptKind, Told
-from agenttool.ports.stores import Taken
+from agenttool.pipeline import recovery
+from agenttool.ports.deferred import DEFERRED, Prompt, PromptKind, PromptOutcome, ReplyOutcome
+from agenttool.ports.stores import AnswerStatus
 from agenttool.records import ErrorClass, InvocationStatus, ToolError
 from agenttool.results.failure import guided
 from agenttool.testing.fakes import scripted_tool
@@ -36,7 +36,7 @@ class Answers:
         self.sent.append((job.invocation_id, dict(job.call_input), job.thread.thread_id))
         if self.on_send is not None:
             return await self.on_send(job)
-        return LATER
+        return DEFERRED
 
     def read(self, body):
         said = json.loads(body)
@@ -49,7 +49,7 @@ class Answers:
 
     async def reply(self, prompt, selected):
         self.replies.append((prompt.prompt_id, selected))
-        return Told.HEARD
+        return ReplyOutcome.HEARD
 
     def tool(self, name="ask", **facts):
         made = scripted_tool(name, self.send, namespace="far", is_concurrency_safe=True, **facts)
@@ -58,8 +58,8 @@ class Answers:
 
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
-    monkeypatch.setattr(keeper, "LOOK_EVERY_S", 0.02)
-    monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.05)
+    monkeypatch.setattr(recovery, "POLL_S", 0.02)
+    monkeypatch.setattr(recovery, "RECOVER_EVERY_S", 0.05)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -94,10 +94,10 @@ async def test_a_caller_waits_for_the_answer(store, opened):
         calling = asyncio.ensure_future(rt.call("ask", {"n": 1}, surface=await rt.surface()))
         waiting = await one_waiting(rt)
         assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING
-        assert await rt.answer_later(waiting.invocation_id, answer("forty-two")) is Taken.TAKEN
+        assert await rt.deliver_result(waiting.invocation_id, answer("forty-two")) is AnswerStatus.ACCEPTED
         result = await calling
         assert (result.error, result.content[0].text) == (None, "forty-two")
-        assert await rt.answer_later(waiting.invocation_id, answer("late")) is Taken.ANSWERED
+        assert await rt.deliver_result(waiting.invocation_id, answer("late")) is AnswerStatus.ANSWERED
         assert await rt.waiting() == ()
         assert await rt.result(result.invocation_id) == result
 
@@ -110,7 +110,7 @@ async def test_a_started_call_is_a_row_until_its_answer_comes(store, opened):
         assert invocation == await rt.invocation(invocation.invocation_id)
         assert rt.under_way() == ()
         assert await rt.wait(invocation.invocation_id, within_s=0.01) is None
-        assert await rt.answer_later(invocation.invocation_id, answer("done")) is Taken.TAKEN
+        assert await rt.deliver_result(invocation.invocation_id, answer("done")) is AnswerStatus.ACCEPTED
         result = await rt.wait(invocation.invocation_id)
         assert (result.invocation_id, result.content[0].text) == (invocation.invocation_id, "done")
         told = await rt.invocation(invocation.invocation_id)
@@ -122,8 +122,8 @@ async def test_an_answer_may_come_before_the_acknowledgement(store, opened):
     async with opened(store, far) as rt:
 
         async def answer_first(job):
-            assert await rt.answer_later(job.invocation_id, answer("quick")) is Taken.TAKEN
-            return LATER
+            assert await rt.deliver_result(job.invocation_id, answer("quick")) is AnswerStatus.ACCEPTED
+            return DEFERRED
 
         far.on_send = answer_first
         surface = await rt.surface()
@@ -137,7 +137,7 @@ async def test_an_answer_counts_even_if_the_acknowledgement_never_came(store, op
     async with opened(store, far) as rt:
 
         async def answer_then_fail(job):
-            await rt.answer_later(job.invocation_id, answer("heard all the same"))
+            await rt.deliver_result(job.invocation_id, answer("heard all the same"))
             raise ConnectionError("cut")
 
         far.on_send = answer_then_fail
@@ -149,14 +149,14 @@ async def test_a_failure_is_an_answer_too(store, opened):
     far = Answers()
     async with opened(store, far) as rt:
         started = await rt.start("ask", {}, surface=await rt.surface())
-        await rt.answer_later(started.invocation_id, b'{"error": "no such bed"}')
+        await rt.deliver_result(started.invocation_id, b'{"error": "no such bed"}')
         result = await rt.wait(started.invocation_id)
         assert (result.error.error_class, result.error.message) == (ErrorClass.EXECUTION_FAILED, "no such bed")
 
 
 async def test_a_stranger_s_answer_is_nobody_s(store, opened):
     async with opened(store, Answers()) as rt:
-        assert await rt.answer_later("inv_" + "0" * 32, answer("?")) is Taken.UNKNOWN
+        assert await rt.deliver_result("inv_" + "0" * 32, answer("?")) is AnswerStatus.UNKNOWN
 
 
 @pytest.mark.parametrize("started", [True, False])
@@ -171,7 +171,7 @@ async def test_a_call_whose_answer_is_overdue_ends_as_timed_out(store, opened, s
             result = await rt.call("ask", {}, surface=surface)
         assert result.error.error_class is ErrorClass.TIMEOUT
         assert far.withdrawn == [(result.invocation_id, rt.thread.thread_id)]
-        assert await rt.answer_later(result.invocation_id, answer("too late")) is not Taken.TAKEN
+        assert await rt.deliver_result(result.invocation_id, answer("too late")) is not AnswerStatus.ACCEPTED
         assert (await rt.result(result.invocation_id)).error.error_class is ErrorClass.TIMEOUT
 
 
@@ -201,7 +201,7 @@ async def test_waiting_calls_are_in_nobody_s_way(store, opened):
         calling = asyncio.ensure_future(rt.call("ask", {}, surface=surface))
         waiting = await one_waiting(rt)
         assert (await rt.call("pay", {}, surface=surface)).error is None
-        await rt.answer_later(waiting.invocation_id, answer(1))
+        await rt.deliver_result(waiting.invocation_id, answer(1))
         assert (await calling).error is None
 
 
@@ -243,7 +243,7 @@ async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, op
             default=1,
             asked_at_ns=1,
         )
-        assert await rt.ask(prompt, 9) is Asked.PUT_UP
+        assert await rt.ask(prompt, 9) is PromptOutcome.PUT_UP
         assert await rt.prompts() == (prompt,)
         assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.NEEDS_INPUT
         assert not (await rt.choose(prompt.prompt_id, 2)).is_taken
@@ -252,11 +252,11 @@ async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, op
         assert not (await rt.choose(prompt.prompt_id, 0)).is_taken
         assert await rt.prompts() == ()
         assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING
-        await rt.answer_later(waiting.invocation_id, answer("closed"))
+        await rt.deliver_result(waiting.invocation_id, answer("closed"))
         result = await rt.wait(waiting.invocation_id)
         assert result.content[0].text == "closed"
         assert calling is None or await calling == result
-        assert await rt.ask(prompt, 9) is Asked.NOT_AWAITED
+        assert await rt.ask(prompt, 9) is PromptOutcome.NOT_AWAITED
         assert await rt.prompts() == ()
 
 
@@ -280,7 +280,7 @@ async def test_a_prompt_goes_when_its_call_ends(store, opened):
             9,
         )
         assert not (await rt.choose(f"prm_{unique}-1", 0)).is_taken
-        await rt.answer_later(started.invocation_id, answer("ok"))
+        await rt.deliver_result(started.invocation_id, answer("ok"))
         await rt.wait(started.invocation_id)
         assert await rt._core.shelf.get("prompt", started.invocation_id) is None
 
@@ -297,7 +297,7 @@ async def test_a_runtime_that_closes_leaves_what_waits_to_the_next(tmp_path, ope
     async with opened(store, far) as rt:
         assert [each.invocation_id for each in await rt.waiting()] == [attached, left]
         for each in (attached, left):
-            assert await rt.answer_later(each, answer("after all")) is Taken.TAKEN
+            assert await rt.deliver_result(each, answer("after all")) is AnswerStatus.ACCEPTED
             assert (await rt.wait(each)).content[0].text == "after all"
     assert len(far.sent) == 2
 
@@ -308,12 +308,12 @@ async def test_another_process_brings_the_answer(tmp_path, opened):
         surface = await here.surface()
         calling = asyncio.ensure_future(here.call("ask", {}, surface=surface))
         attached = (await one_waiting(there)).invocation_id
-        assert await stranger.answer_later(attached, answer("from afar")) is Taken.TAKEN
+        assert await stranger.deliver_result(attached, answer("from afar")) is AnswerStatus.ACCEPTED
         assert (await calling).content[0].text == "from afar"
         left = (await here.start("ask", {}, surface=surface)).invocation_id
-        assert await stranger.answer_later(left, answer("again")) is Taken.TAKEN
+        assert await stranger.deliver_result(left, answer("again")) is AnswerStatus.ACCEPTED
         assert (await here.wait(left)).content[0].text == "again"
-        assert await there.answer_later(left, answer("no")) is Taken.ANSWERED
+        assert await there.deliver_result(left, answer("no")) is AnswerStatus.ANSWERED
 
 
 async def test_in_memory_what_waits_ends_with_the_runtime(opened):
@@ -363,12 +363,12 @@ async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_wait
 
     async def send(job):
         await acknowledged.wait()
-        return LATER
+        return DEFERRED
 
     far.on_send = send
     async with opened(place, far, lease_s=1.0) as rt, opened(place, far) as other:
-        rt._keeper._task.cancel()  # it is so busy that it does not come to say that it lives
-        other._keeper._task.cancel()
+        rt._recovery._task.cancel()  # it is so busy that it does not come to say that it lives
+        other._recovery._task.cancel()
         looking = rt if looks == "itself" else other
         starting = asyncio.ensure_future(rt.start("ask", {"n": 1}, surface=await rt.surface()))
         calls, really_due = looking._core.open_calls, looking._core.open_calls.due
@@ -384,11 +384,11 @@ async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_wait
             return found
 
         monkeypatch.setattr(calls, "due", due)
-        assert await looking._keeper.take_up() == 0
+        assert await looking._recovery.recover() == 0
         acknowledged.set()
         invocation = await starting
         assert (far.withdrawn, [each.invocation_id for each in await rt.waiting()]) == ([], [invocation.invocation_id])
-        assert await other.answer_later(invocation.invocation_id, answer("there")) is Taken.TAKEN
+        assert await other.deliver_result(invocation.invocation_id, answer("there")) is AnswerStatus.ACCEPTED
         result = await other.wait(invocation.invocation_id, within_s=60)
         assert (result.error, result.content[0].text) == (None, "there")
         assert len(far.sent) == 1

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agenttool import Media, Runtime, tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 20
 KINDS = [list, tuple, list[Any], list[object], Sequence, list | None, None]
@@ -39,7 +39,7 @@ async def test_media_in_a_list_is_content_in_its_place(returns):
 async def test_such_a_list_reaches_a_model_as_words_and_pictures(provider):
     async with Runtime.open(tools=[album(list, ["before", Media(PNG)])]) as rt:
         model = await rt.tools_for(provider)
-        turn = await model.answer(reply(provider, Asked(name="look", arguments={}, call_id="c1")))
+        turn = await model.answer(reply(provider, ModelCall(name="look", arguments={}, call_id="c1")))
     written = repr(turn.result_messages)
     assert "before" in written
     assert "iVBORw0KGgo" in written or repr(PNG) in written

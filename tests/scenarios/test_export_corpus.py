@@ -29,7 +29,7 @@ from agenttool import (
     tool,
 )
 from agenttool.codec import to_json
-from agenttool.ports.later import LATER
+from agenttool.ports.deferred import DEFERRED
 from agenttool.records import (
     ErrorClass,
     HookEvent,
@@ -217,7 +217,7 @@ class AnswersByCallback:
         return None
 
     async def send(self, job):
-        return LATER
+        return DEFERRED
 
     def read(self, body):
         given = json.loads(body)
@@ -402,7 +402,7 @@ async def _(kit):
 async def _(kit):
     for body in (b'{"value": "forty-two"}', b'{"error": "no idea"}'):
         invocation = await kit.rt.start("ask", {"n": 1}, surface=kit.surface)
-        await kit.rt.answer_later(invocation.invocation_id, body)
+        await kit.rt.deliver_result(invocation.invocation_id, body)
         await kit.rt.wait(invocation.invocation_id)
 
 

@@ -5,7 +5,7 @@ import pytest
 from agenttool import Circumstances, ConfigError, Runtime
 from agenttool.catalog.surface_store import MAX_SURFACES
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 KEY = Circumstances(credentials=frozenset({"vault:key"}))
 
@@ -25,7 +25,7 @@ async def test_the_oldest_of_very_many_conversations_goes_on(allow):
         await push_out(rt)
         again = await rt.tools_for("openai", surface=model.surface, native_search=False)
         assert again.request() == request
-        turn = await model.answer(reply("openai", Asked(name="found", arguments={}, call_id="call_1")))
+        turn = await model.answer(reply("openai", ModelCall(name="found", arguments={}, call_id="call_1")))
     assert [each.status for each in turn.results] == ["succeeded"]
 
 

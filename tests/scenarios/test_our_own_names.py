@@ -6,7 +6,7 @@ import re
 import pytest
 
 from agenttool import Runtime, tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
 HARMLESS = {"read_only": True, "open_world": False}
@@ -92,8 +92,8 @@ async def test_a_model_is_told_the_names_that_it_was_shown(provider, tools):
         turn = await model.answer(
             reply(
                 provider,
-                Asked(name="dump", arguments={}, call_id="c1"),
-                Asked(name="weigh", arguments={}, call_id="c2"),
+                ModelCall(name="dump", arguments={}, call_id="c1"),
+                ModelCall(name="weigh", arguments={}, call_id="c2"),
             )
         )
         name, arguments = next_call(text_of(turn.results[0]))
@@ -102,8 +102,8 @@ async def test_a_model_is_told_the_names_that_it_was_shown(provider, tools):
         assert before | {name} == after
         assert finder in before
         asked = (
-            Asked(name=name, arguments=arguments, call_id="c3"),
-            Asked(name=finder, arguments={"query": query}, call_id="c4"),
+            ModelCall(name=name, arguments=arguments, call_id="c3"),
+            ModelCall(name=finder, arguments={"query": query}, call_id="c4"),
         )
         read, _ = (await model.answer(reply(provider, *asked))).results
         assert text_of(read).startswith("line ")
@@ -117,6 +117,6 @@ async def test_where_the_provider_searches_a_model_is_told_to_use_that_search(pr
     async with Runtime.open(tools=CLASHING) as rt:
         model = await rt.tools_for(provider)
         assert {each.get("name", each.get("type")) for each in model.request()["tools"]} >= {search, "weigh"}
-        (refused,) = (await model.answer(reply(provider, Asked(name="weigh", arguments={}, call_id="c1")))).results
+        (refused,) = (await model.answer(reply(provider, ModelCall(name="weigh", arguments={}, call_id="c1")))).results
     assert (refused.error.error_class, refused.status) == ("schema_not_loaded", "failed")
     assert f"call {search} with " in refused.error.message

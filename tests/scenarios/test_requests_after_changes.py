@@ -3,7 +3,7 @@
 import pytest
 
 from agenttool import Circumstances, ModelCapabilities, Runtime, tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
 HARMLESS = {"read_only": True, "open_world": False}
@@ -74,6 +74,6 @@ async def test_a_reply_is_read_by_the_names_of_the_request_that_it_answers(provi
         model = await rt.tools_for(provider)
         assert functions_in(model.request()) == {"look"}
         await rt.change(gates=["beta"])
-        turn = await model.answer(reply(provider, Asked(name="look", arguments={}, call_id="c1")))
+        turn = await model.answer(reply(provider, ModelCall(name="look", arguments={}, call_id="c1")))
         assert turn.results[0].model_facing_content[0].text == "seen"
         assert functions_in(model.request()) == {"local__look", "other__look"}

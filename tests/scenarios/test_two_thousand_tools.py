@@ -7,7 +7,7 @@ import pytest
 
 from agenttool import Runtime, SurfacePolicy, tool
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 PROVIDERS = ["openai", "openai_responses", "anthropic", "gemini"]
 VERBS = ["create", "update", "delete", "list", "find", "export", "import", "archive", "restore", "check"]
@@ -64,7 +64,9 @@ async def test_a_model_is_sent_a_few_hundred_tokens_and_comes_by_any_of_the_tool
         model = await rt.tools_for(provider)
 
         async def asks(name, arguments):
-            return await model.answer(reply(provider, Asked(name=name, arguments=arguments, call_id=f"call_{name}")))
+            return await model.answer(
+                reply(provider, ModelCall(name=name, arguments=arguments, call_id=f"call_{name}"))
+            )
 
         before = model.request()
         early = await asks("weigh_anchor", {"ship": "Beagle"})

@@ -4,7 +4,7 @@ import pytest
 
 from agenttool import Runtime, SurfacePolicy
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 EVERYTHING = SurfacePolicy(max_tools=None, max_tokens=None)
 STRANGE = {"type": "object", "properties": {"what is it?": {"type": "string"}}}
@@ -24,7 +24,7 @@ async def test_a_tool_that_a_provider_was_not_sent_runs_under_no_name(provider, 
         model.request()
         (left_out,) = model.left_out
         assert left_out.name == "test.probe"
-        turn = await model.answer(reply(provider, Asked(name=name, arguments={}, call_id="c1")))
+        turn = await model.answer(reply(provider, ModelCall(name=name, arguments={}, call_id="c1")))
         assert not (await rt.call("test.probe", {}, surface=model.surface)).is_error
     (refused,) = turn.results
     if name != "Probe":
@@ -42,7 +42,7 @@ async def test_a_tool_that_waits_runs_under_no_name(provider, name, allow, chang
     async with Runtime.open(tools=[probe], rules=allow) as rt:
         model = await rt.tools_for(provider)
         model.request()
-        turn = await model.answer(reply(provider, Asked(name=name, arguments={}, call_id="c1")))
+        turn = await model.answer(reply(provider, ModelCall(name=name, arguments={}, call_id="c1")))
     assert turn.results[0].error.error_class == ("unknown_tool" if name == "Probe" else "schema_not_loaded")
     assert probe.executor.inputs == []
 
@@ -52,6 +52,6 @@ async def test_a_tool_that_was_shown_also_runs_by_the_name_that_a_search_told(pr
     async with Runtime.open(tools=[scripted_tool("look.up")], rules=allow) as rt:
         model = await rt.tools_for(provider)
         model.request()
-        asked = [Asked(name=each, arguments={}, call_id=each) for each in ("look_up", "test.look.up")]
+        asked = [ModelCall(name=each, arguments={}, call_id=each) for each in ("look_up", "test.look.up")]
         turn = await model.answer(reply(provider, *asked))
     assert [each.is_error for each in turn.results] == [False, False]

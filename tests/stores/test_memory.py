@@ -9,7 +9,7 @@ def fact(call, step=steps.PROGRESSED):
 
 
 def test_positions_never_move_even_when_old_facts_go():
-    log = MemoryLog(keep=10)
+    log = MemoryLog(max_facts=10)
     for number in range(25):
         log.append(fact(f"inv_{number}"))
         log.ended(0)
@@ -21,7 +21,7 @@ def test_positions_never_move_even_when_old_facts_go():
 
 
 def test_a_call_that_still_waits_is_not_forgotten_with_its_old_facts():
-    log = MemoryLog(keep=10)
+    log = MemoryLog(max_facts=10)
     waiting, done = fact("waits"), fact("done", steps.ENDED[InvocationStatus.SUCCEEDED])
     for each in (waiting, done, *(fact("x") for _ in range(20)), last := fact("waits")):
         log.append(each)
@@ -31,7 +31,7 @@ def test_a_call_that_still_waits_is_not_forgotten_with_its_old_facts():
 
 
 def test_large_calls_are_let_go_by_their_size():
-    log = MemoryLog(keep_chars=100_000)
+    log = MemoryLog(max_chars=100_000)
     for number in range(50):
         log.append(fact(f"inv_{number}", steps.ENDED[InvocationStatus.SUCCEEDED]))
         log.ended(10_000)

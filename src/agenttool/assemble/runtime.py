@@ -37,7 +37,7 @@ from agenttool.providers import ModelTools
 from agenttool.records import ToolId, ToolSurface
 from agenttool.runtime import Runtime as _Runtime
 from agenttool.runtime import World
-from agenttool.stores.places import open_place
+from agenttool.stores.location import open_store
 from agenttool.world import SystemClock, UniqueIds
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ class Runtime(_Runtime):
         standing = with_commands(all_of("hooks", hooks, Hook), settings)
         place, folder = place_of(settings, store, payloads)
         semantic_index = _semantic_index(search_model or settings.search_model)
-        kept = open_place(place, STEPS, folder)
+        kept = open_store(place, STEPS, folder)
         world = World(
             clock=SystemClock(),
             ids=UniqueIds(),
@@ -231,9 +231,9 @@ class Runtime(_Runtime):
         await self._surfacing.set_provider_states(
             {name: ProviderState.READY if name in others else state for name, state in providers.items()}
         )
-        if self._keeper is not None and self._core.is_awake:
+        if self._recovery is not None and self._core.has_lease:
             with suppress(StoreError):  # it is tried again soon anyway
-                await self._keeper.take_up()
+                await self._recovery.recover()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -16,7 +16,7 @@ from agenttool.policy.rule_settings import RuleSetting, read_rules
 from agenttool.policy.rules import Rule
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.results.redaction import compile_scrubber
-from agenttool.stores.places import file_of
+from agenttool.stores.location import store_path
 
 HOOK_ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ")
 """What every hook command finds in its environment. Anything else could be a secret, and is passed on by name only."""
@@ -120,7 +120,7 @@ def kept_at(setting: StoreSetting) -> tuple[str, str | None]:
         ConfigError: it is no place for a store; says in which file and line.
     """
     try:
-        file = file_of(setting.url)
+        file = store_path(setting.url)
     except ConfigError as error:
         raise ConfigError(f"{setting.place}: {error}") from error
     if file is None:

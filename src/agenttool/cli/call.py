@@ -32,7 +32,7 @@ from agenttool.cli.prompt import Skipped, Terminal, ask_approval, ask_prompt, pr
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.policy.approvals import Question, Refused
-from agenttool.ports.later import Prompt, PromptKind
+from agenttool.ports.deferred import Prompt, PromptKind
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     ApprovalId,

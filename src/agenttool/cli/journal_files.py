@@ -25,12 +25,12 @@ from agenttool.cli.output import fail
 from agenttool.codec import to_json, write
 from agenttool.config import StoreSetting
 from agenttool.errors import ConfigError, StoreError
-from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import DurableLog
 from agenttool.records import Record
 from agenttool.stores.files.backup import copy_folder
-from agenttool.stores.places import Kept
+from agenttool.stores.location import StoreParts
 from agenttool.stores.sqlite.reader import SqliteReader
 
 DAY_NS = 24 * 3600 * 10**9
@@ -167,7 +167,7 @@ def _retention_days(payloads: float | None, journal: float | None, setting: Stor
     return RetentionDays(payloads, journal)
 
 
-async def _delete_expired(store: Kept, days: RetentionDays) -> tuple[int, int]:
+async def _delete_expired(store: StoreParts, days: RetentionDays) -> tuple[int, int]:
     """Return how many payloads were deleted, and the position up to which facts are deleted."""
     now_ns, deleted, position = time.time_ns(), 0, 0
     log: DurableLog = store.log  # pyright: ignore[reportAssignmentType] -- the log of a file is durable
@@ -175,7 +175,7 @@ async def _delete_expired(store: Kept, days: RetentionDays) -> tuple[int, int]:
         if days.payloads is not None:
             deleted = await store.payloads.expire(now_ns - round(days.payloads * DAY_NS))
         if days.journal is not None:
-            position = (await log.let_go(now_ns - round(days.journal * DAY_NS))).position
+            position = (await log.delete_before(now_ns - round(days.journal * DAY_NS))).position
     finally:
         if store.close is not None:
             await store.close()

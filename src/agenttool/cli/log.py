@@ -21,7 +21,7 @@ from agenttool.cli.recorded_call import AmbiguousId, find_call
 from agenttool.cli.render import event_details, event_name
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError, StoreError
-from agenttool.journal.fold import events_of
+from agenttool.journal.projection import events_of
 from agenttool.policy.wildcards import fits
 from agenttool.ports.facts import Fact
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolEvent

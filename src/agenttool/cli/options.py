@@ -18,7 +18,7 @@ from agenttool.config import StoreSetting, read_config
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.tool import DeclaredTool
-from agenttool.stores.places import Kept, file_of, open_place
+from agenttool.stores.location import StoreParts, open_store, store_path
 from agenttool.stores.sqlite.reader import SqliteReader
 
 SETTINGS_FILE = "agenttool.toml"
@@ -116,9 +116,9 @@ def store_file(given: str | None, settings: Path | None) -> Path | None:
         ConfigError: the URL is not that of a store.
     """
     if given is not None:
-        return file_of(store_url(given) or "")
+        return store_path(store_url(given) or "")
     setting = store_setting(settings)
-    return None if setting is None else file_of(kept_at(setting)[0])
+    return None if setting is None else store_path(kept_at(setting)[0])
 
 
 def journal_file(given: str | None) -> Path:
@@ -146,7 +146,7 @@ def open_journal(given: str | None) -> Generator[SqliteReader]:
         fail(error)
 
 
-def open_existing_store(given: str | None) -> Kept:
+def open_existing_store(given: str | None) -> StoreParts:
     """Open the store of an existing journal for reading and writing.
 
     Raises:
@@ -155,7 +155,7 @@ def open_existing_store(given: str | None) -> Kept:
     file = journal_file(given)
     if not file.is_file():
         raise ConfigError(f"there is no journal at {str(file)!r}; name its file with --store")
-    return open_place(f"sqlite:{file}", STEPS, _payload_setting(given))
+    return open_store(f"sqlite:{file}", STEPS, _payload_setting(given))
 
 
 def payload_location(given: str | None, file: Path) -> str:

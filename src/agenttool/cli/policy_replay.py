@@ -8,7 +8,7 @@ from typing import cast
 from agenttool.assemble import Tool, declared
 from agenttool.config import Config
 from agenttool.journal import steps
-from agenttool.journal.fold import invocation_of, records_of
+from agenttool.journal.projection import invocation_of, records_of
 from agenttool.policy.decide import NO_APPROVER, Policy
 from agenttool.policy.fields import MatchingField, texts_in, values_at
 from agenttool.policy.matching import CallTargets, matches

@@ -22,7 +22,7 @@ from agenttool.config import environment
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Remember
 from agenttool.policy.rules import parse_timestamp
-from agenttool.ports.later import Prompt, PromptKind
+from agenttool.ports.deferred import Prompt, PromptKind
 from agenttool.records import JsonObject
 from agenttool.world import SystemClock
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from agenttool.errors import ConfigError
-from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.projection import events_of, invocation_of, records_of
+from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.facts import Fact
-from agenttool.ports.later import LATE
 from agenttool.records import ID_KINDS, INVOCATION, InvocationId, Record, ToolEvent, ToolInvocation
 from agenttool.stores.sqlite.holding import Holding
 from agenttool.stores.sqlite.reader import SqliteReader
@@ -112,7 +112,7 @@ def open_call_state(owner: Holding | None, store_arguments: str) -> str:
         return f"no process runs it: check the journal with `agenttool verify{store_arguments}`"
     if owner.is_answered:
         return "its answer is recorded; " + ("its process is about to read it" if owner.is_alive else recover)
-    if owner.waits_for is not None and owner.waits_for.startswith(LATE):
+    if owner.waits_for is not None and owner.waits_for.startswith(RESULT_PREFIX):
         return "its server works on it; `agenttool serve` receives the result"
     if owner.waits_for is not None:
         return f"it waits for an answer: agenttool approvals answer {owner.waits_for} allow{store_arguments}"

@@ -65,7 +65,7 @@ def _document(call: RecordedCall) -> JsonObject:
 def _blocks(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType]:
     yield from _head(call)
     yield heading("Timeline")
-    since = [(event, fact.at_ns - call.began_ns) for fact in call.facts for event, _ in fact.step.told if event]
+    since = [(event, fact.at_ns - call.began_ns) for fact in call.facts for event, _ in fact.step.transitions if event]
     yield indented(timeline_table([(ns, event) for (_, ns), event in zip(since, call.events, strict=True)]))
     yield heading("Inputs")
     decisions = call.of(PermissionDecision)

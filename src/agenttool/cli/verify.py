@@ -20,12 +20,12 @@ from agenttool.cli.progress import CountBar
 from agenttool.codec import digest_of_any, json_bytes, read, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.journal import steps
-from agenttool.journal.fold import records_of
-from agenttool.pipeline.bound_answer import is_forged
-from agenttool.pipeline.faithful import misplaced, unfaithful
-from agenttool.pipeline.held import read_held
+from agenttool.journal.projection import records_of
+from agenttool.pipeline.checkpoint import read_checkpoint
+from agenttool.pipeline.integrity import checkpoint_mismatch, index_mismatch
+from agenttool.pipeline.stored_approvals import is_forged
 from agenttool.ports.facts import Fact
-from agenttool.ports.stores import Flaw, Head, PayloadStore
+from agenttool.ports.stores import Head, JournalFlaw, PayloadStore
 from agenttool.records import (
     UNSET,
     Behavior,
@@ -47,7 +47,9 @@ MAX_SHOWN = 100
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 _HASH = re.compile(r"(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])")
 _PLAIN_STEPS = tuple(
-    step for step in steps.STEPS.values() if step.told[: len(steps.LAUNCHED.told)] == steps.LAUNCHED.told
+    step
+    for step in steps.STEPS.values()
+    if step.transitions[: len(steps.LAUNCHED.transitions)] == steps.LAUNCHED.transitions
 )
 """The steps of calls to tools without sensitive fields."""
 
@@ -102,9 +104,9 @@ def verify(
         raise typer.Exit(FLAWS_FOUND)
 
 
-def _collect(found: Iterable[Flaw], *, as_json: bool) -> tuple[list[Flaw], int]:
+def _collect(found: Iterable[JournalFlaw], *, as_json: bool) -> tuple[list[JournalFlaw], int]:
     """Return the first flaws, for a terminal, and the number of all flaws; with JSON, print each at once."""
-    shown: list[Flaw] = []
+    shown: list[JournalFlaw] = []
     total = 0
     try:
         for flaw in found:
@@ -133,7 +135,7 @@ def _print_summary(ends: ChainEnds, inspector: "JournalInspector", total: int) -
     print_json({"type": "summary", **figures, "flaws": total, **chained})
 
 
-def _print_report(ends: ChainEnds, inspector: "JournalInspector", flaws: list[Flaw], total: int) -> None:
+def _print_report(ends: ChainEnds, inspector: "JournalInspector", flaws: list[JournalFlaw], total: int) -> None:
     anchor, head, pinned = ends
     if flaws:
         more = total - len(flaws)
@@ -155,7 +157,7 @@ def _print_report(ends: ChainEnds, inspector: "JournalInspector", flaws: list[Fl
     print_blocks([table, Group(Text(f"head      {head.position}:{head.hash}", no_wrap=True, overflow="ignore"))])
 
 
-def _flaw_table(flaws: list[Flaw]) -> Table:
+def _flaw_table(flaws: list[JournalFlaw]) -> Table:
     table = plain_table("position", "what", "expected", "found", header=True)
     table.columns[0].justify = "right"
     table.columns[1].no_wrap = True
@@ -221,7 +223,7 @@ class PayloadChecker:
         """Close the event loop."""
         self._runner.close()
 
-    def check(self, position: int, digest: Digest) -> Iterator[Flaw]:
+    def check(self, position: int, digest: Digest) -> Iterator[JournalFlaw]:
         """Yield a flaw if the payload's bytes do not match its digest."""
         if digest in self._seen:
             return
@@ -230,7 +232,7 @@ class PayloadChecker:
         if flaw is not None:
             yield flaw
 
-    async def _read(self, position: int, digest: Digest) -> Flaw | None:
+    async def _read(self, position: int, digest: Digest) -> JournalFlaw | None:
         if self._payloads is None or not await is_there(self._payloads, digest):
             self.missing += 1
             return None
@@ -257,7 +259,7 @@ class JournalInspector:
         self._reader = reader
         self._on_fact = on_fact
 
-    def check(self, position: int, fact: Fact) -> Iterator[Flaw]:
+    def check(self, position: int, fact: Fact) -> Iterator[JournalFlaw]:
         """Yield the flaws of one fact; call it for each fact, in order."""
         self.facts += 1
         self._on_fact()
@@ -267,7 +269,7 @@ class JournalInspector:
             self.calls += 1
             if not self._reader.begins(fact.invocation_id, position):
                 found = f"{fact.invocation_id} began before"
-                yield Flaw(position=position, what="call", expected="a call that is new", found=found)
+                yield JournalFlaw(position=position, what="call", expected="a call that is new", found=found)
         records = () if fact.data is None or isinstance(fact.data, dict) else fact.data.records(fact)
         yield from self._check_results(position, fact, records)
         for digest in digests_in(records):
@@ -277,31 +279,31 @@ class JournalInspector:
                 check = self._check_decision if record.answers is None else self._check_answer
                 yield from check(position, fact, record)
 
-    def check_open_calls(self, position: int) -> Iterator[Flaw]:
+    def check_open_calls(self, position: int) -> Iterator[JournalFlaw]:
         """Yield the checkpoints of open calls that do not match the log."""
         for opened in self._reader.open_calls():
             call = opened.invocation_id
             try:
-                held, facts = read_held(opened.body), [fact for _, fact in self._reader.facts_of(call)]
-                what = unfaithful(opened.kind, held, facts) or misplaced(opened, held, facts)
+                held, facts = read_checkpoint(opened.body), [fact for _, fact in self._reader.facts_of(call)]
+                what = checkpoint_mismatch(opened.kind, held, facts) or index_mismatch(opened, held, facts)
                 what = what or ("answer" if is_forged(self._reader.read, opened) else None)
                 found = None if what is None else f"another {what}"
             except (RecordError, StoreError) as error:
                 found = str(error)
             if found is not None:
                 expected = f"what the log records of {call}"
-                yield Flaw(position=position, what="checkpoint", expected=expected, found=found)
+                yield JournalFlaw(position=position, what="checkpoint", expected=expected, found=found)
 
-    def _check_results(self, position: int, fact: Fact, records: tuple[Record, ...]) -> Iterator[Flaw]:
+    def _check_results(self, position: int, fact: Fact, records: tuple[Record, ...]) -> Iterator[JournalFlaw]:
         """Yield a flaw for an unexpected result; the walk of the chain detects a missing one."""
         results = sum(isinstance(record, ToolResult) for record in records)
         is_end = fact.step.last is not None and fact.step.last.is_terminal
         self.ended += is_end
         if results > is_end:
             expected = f"{int(is_end)}, at its end" if is_end else "none before its end"
-            yield Flaw(position=position, what="result", expected=expected, found=str(results))
+            yield JournalFlaw(position=position, what="result", expected=expected, found=str(results))
 
-    def _check_decision(self, position: int, fact: Fact, decision: PermissionDecision) -> Iterator[Flaw]:
+    def _check_decision(self, position: int, fact: Fact, decision: PermissionDecision) -> Iterator[JournalFlaw]:
         """Compare the digest of the input that the rules judged.
 
         The digest of a call to a tool with sensitive fields is sealed and cannot be computed from the journal; the
@@ -314,11 +316,11 @@ class JournalInspector:
         if expected == decision.input_digest:
             self.digests += 1
         elif not is_sealed:
-            yield Flaw(position=position, what="digest", expected=expected, found=str(decision.input_digest))
+            yield JournalFlaw(position=position, what="digest", expected=expected, found=str(decision.input_digest))
         else:
             self.sealed += 1
 
-    def _check_answer(self, position: int, fact: Fact, answer: PermissionDecision) -> Iterator[Flaw]:
+    def _check_answer(self, position: int, fact: Fact, answer: PermissionDecision) -> Iterator[JournalFlaw]:
         """Check that the approved input is the one that was asked about; an edited input has its own digest."""
         if answer.behavior is not Behavior.ALLOW or answer.updated_input is not UNSET or fact.invocation_id is None:
             return
@@ -330,4 +332,4 @@ class JournalInspector:
         for question in asked:
             if question.input_digest != answer.input_digest:
                 expected, found = str(question.input_digest), str(answer.input_digest)
-                yield Flaw(position=position, what="digest", expected=expected, found=found)
+                yield JournalFlaw(position=position, what="digest", expected=expected, found=found)

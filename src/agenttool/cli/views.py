@@ -12,7 +12,7 @@ from agenttool.cli.format import indented_json, print_json
 from agenttool.cli.options import JournalOption, JsonOption, open_existing_store
 from agenttool.cli.output import fail, one_line, print_text
 from agenttool.errors import ConfigError, StoreError
-from agenttool.stores.places import Kept
+from agenttool.stores.location import StoreParts
 
 POLL_S = 0.2
 """How often `--follow` reads the views."""
@@ -45,7 +45,7 @@ def views(
         print_text(Console(stderr=True), "there are no views", "dim")
 
 
-async def _print_views(store: Kept, thread: str | None, types: list[str], *, follow: bool, as_json: bool) -> int:
+async def _print_views(store: StoreParts, thread: str | None, types: list[str], *, follow: bool, as_json: bool) -> int:
     """Print the views of some types, or of all if none are given; return how many were printed."""
     shown = 0
     try:

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 
 from agenttool.errors import StoreError
-from agenttool.journal.fold import events_of, records_of
 from agenttool.journal.journal import Journal
+from agenttool.journal.projection import events_of, records_of
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import EventLog
 from agenttool.records import ToolEvent, ToolResult

@@ -10,7 +10,7 @@ E, S = EventType, InvocationStatus
 
 PLANNED = Step("planned", (E.PLANNED, S.PLANNED))
 CHOSEN = Step("chosen", (E.PLANNED, S.PLANNED), (E.SELECTED, S.SELECTED))
-ADMITTED = Step("admitted", *CHOSEN.told, (E.ARGUMENTS_READY, S.ARGUMENTS_READY))
+ADMITTED = Step("admitted", *CHOSEN.transitions, (E.ARGUMENTS_READY, S.ARGUMENTS_READY))
 MISFIT = Step("misfit", (E.VALIDATION_FAILED, None))
 INPUT_CHANGED = Step("input_changed", (None, None))
 
@@ -30,7 +30,7 @@ ANSWER_GIVEN = Step("answer_given", (None, None))
 QUEUED = Step("queued", (E.QUEUED, S.QUEUED))
 STARTED = Step("started", (E.QUEUED, S.QUEUED), (E.STARTED, S.RUNNING))
 RESUMED = Step("resumed", (E.STARTED, S.RUNNING))
-LAUNCHED = Step("launched", *ADMITTED.told, *JUDGED.told, *STARTED.told)
+LAUNCHED = Step("launched", *ADMITTED.transitions, *JUDGED.transitions, *STARTED.transitions)
 
 TAKEN_UP = Step("taken_up", (E.PROGRESS, None))
 PROGRESSED = Step("progressed", (E.PROGRESS, None))
@@ -76,11 +76,11 @@ ENDED = {
 }
 """The eight ends: the result is made, delivered, and the one terminal event is told (G-11, G-50)."""
 
-RELEASED = {end: Step(f"released_{end.value}", *step.told[1:]) for end, step in ENDED.items()}
+RELEASED = {end: Step(f"released_{end.value}", *step.transitions[1:]) for end, step in ENDED.items()}
 """The same ends without their beginning: of a result that was made before, and had to wait for its turn to leave."""
 
 BATCH_PLANNED = Step("batch_planned", (None, None))
-COMPLETED = Step("completed", *LAUNCHED.told, *ENDED[S.SUCCEEDED].told)
+COMPLETED = Step("completed", *LAUNCHED.transitions, *ENDED[S.SUCCEEDED].transitions)
 """All of a plain call whose tool never waited: nobody could have looked at it in between."""
 
 DECLARED = Step("declared", (E.DECLARED, None))

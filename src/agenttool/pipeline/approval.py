@@ -8,13 +8,13 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.consult import consult
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.digests import input_digest
 from agenttool.pipeline.evidence import AnswerGiven, Decided
-from agenttool.pipeline.held import Point, hold, settle
+from agenttool.pipeline.input_replacement import Replacement, replaced
 from agenttool.pipeline.judge import judge
-from agenttool.pipeline.rejudge import Replacement, replaced
 from agenttool.pipeline.standstill import standstill
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
@@ -115,8 +115,8 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
     """
     core, question = call.core, _open(call, tool, proposed, verdict)
     if core.durable:
-        hold(call, Point.ASKED, proposed, question)
-        await settle(call)
+        save_checkpoint(call, CheckpointKind.ASKED, proposed, question)
+        await flush(call)
     answered = await _wait(call, question)
     if answered is None and core.last_word is not None:
         answered = await core.last_word(question)
@@ -147,7 +147,7 @@ async def conclude(
     if answered.rule is not None:
         core.remember(answered.rule)
     call.note(steps.ANSWERED, AnswerGiven(decision))
-    hold(call, Point.APPROVED, proposed, question)
+    save_checkpoint(call, CheckpointKind.APPROVED, proposed, question)
     return proposed
 
 
@@ -270,7 +270,7 @@ async def _edited(
         steps.ANSWERED,
         AnswerGiven(replace(told, input_digest=input_digest(edited, tool.redactor, call.digest_key))),
     )
-    hold(call, Point.APPROVED, edited, answered.question)
+    save_checkpoint(call, CheckpointKind.APPROVED, edited, answered.question)
     if call.core.advisers:
         await consult(call, tool, edited)
     verdict = judge(call, tool, edited)

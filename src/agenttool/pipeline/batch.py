@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from agenttool.codec.moments import timestamp
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.held import kept
+from agenttool.pipeline.checkpoint import when_durable
+from agenttool.pipeline.evidence import BatchPlanned, Progressed
 from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.run import run_call
-from agenttool.pipeline.run_evidence import BatchPlanned, Progressed
 from agenttool.pipeline.stopping import request_cancel
 from agenttool.ports.calls import ToolCall
 from agenttool.records import (
@@ -82,7 +82,7 @@ class Batch:
         call = self.calls[item.index]
         if item.result is None or not call.core.durable:
             return item
-        return BatchItem(index=item.index, result=await kept(call, item.result))
+        return BatchItem(index=item.index, result=await when_durable(call, item.result))
 
     async def _run(self, index: int, places: asyncio.Semaphore, outlet: OrderedStream[BatchItem]) -> None:
         call = self.calls[index]
@@ -144,7 +144,7 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
 
 
 def _told(call: Call, update: Progressed) -> ToolProgress:
-    return update.told(call.invocation_id, timestamp(call.core.now_ns()))
+    return update.record(call.invocation_id, timestamp(call.core.now_ns()))
 
 
 def _is_particular(policy: SchedulerPolicy) -> bool:

@@ -11,17 +11,16 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.digests import key_of
-from agenttool.pipeline.evidence import Decided, Launched, Request
+from agenttool.pipeline.evidence import Decided, Progressed, native_ids, shared_decision
 from agenttool.pipeline.parts import keep_part
 from agenttool.pipeline.progress import Update, put_down
-from agenttool.pipeline.run_evidence import Progressed, native_ids
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.verdict import Verdict
 from agenttool.policy.votes import ExternalVote, HookVote
 from agenttool.ports.calls import AS_IT_IS, Shown
-from agenttool.ports.evidence import Ended
+from agenttool.ports.deferred import Thread
+from agenttool.ports.evidence import CallEnded, CallLaunched, CallRequest
 from agenttool.ports.facts import Fact, FactData, Step
-from agenttool.ports.later import Thread
 from agenttool.records import (
     AbortReason,
     Cancellation,
@@ -92,7 +91,7 @@ class Call(Live, eq=False):
     """
 
     core: Core
-    request: Request
+    request: CallRequest
     surface: Surface | None
     unique: str
     invocation_id: InvocationId
@@ -134,7 +133,7 @@ class Call(Live, eq=False):
     is_parked: bool = False
     attempts: int = 1
     leaves_in_order: bool = False
-    made: Ended | None = None
+    made: CallEnded | None = None
     mutations: int = 0
     decisions: int = 0
     hook_runs: int = 0
@@ -176,7 +175,8 @@ class Call(Live, eq=False):
             return
         verdict, self.verdict = self.verdict, None
         if last is steps.LAUNCHED and verdict is not None and self.facts is not None:
-            launched = Launched(self.request, verdict, self.invocation_id, self.facts)
+            shared = shared_decision(verdict, self.facts)
+            launched = CallLaunched(self.request, shared, self.invocation_id)
             self._note(steps.LAUNCHED, launched, self.started_ns)
             return
         self._note(steps.ADMITTED, self.request)

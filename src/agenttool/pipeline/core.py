@@ -13,9 +13,8 @@ from agenttool.policy.approvals import Answered, Approvals, Question
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule
 from agenttool.ports.advice import Adviser
-from agenttool.ports.later import Thread
-from agenttool.ports.shelf import Shelf
-from agenttool.ports.stores import OpenCalls, PayloadStore
+from agenttool.ports.deferred import Thread
+from agenttool.ports.stores import DocumentStore, OpenCalls, PayloadStore
 from agenttool.ports.world import IdSource, Moment
 from agenttool.records import ApprovalId, InvocationId, Json, JsonObject, ToolResult
 from agenttool.scheduler.drive import GracePeriod
@@ -78,13 +77,13 @@ class Core:
     """Where calls are held so that they outlive this process; none where nothing does."""
     parked: OpenCalls | None = None
     """Where calls stay that wait for an answer which comes later, in whatever store there is."""
-    shelf: Shelf | None = None
+    shelf: DocumentStore | None = None
     lease_s: float = 6.0
     """For how long we say each time that we are alive; after that others may take our calls."""
-    awake: Callable[[], Awaitable[None]] | None = None
-    """Sees to it that others know we live, before anything is held in our name."""
-    is_awake: bool = False
-    """Whether they know it."""
+    acquire_lease: Callable[[], Awaitable[None]] | None = None
+    """Registers the lease of this process before its first checkpoint."""
+    has_lease: bool = False
+    """Whether the lease is registered."""
     withdraw_prompt: Callable[[InvocationId], Awaitable[None]] | None = None
     """Takes down what a call asked a person, once it has an answer."""
     overdue: Callable[[InvocationId], None] | None = None

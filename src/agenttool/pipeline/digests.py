@@ -3,11 +3,11 @@
 import hmac
 
 from agenttool.codec import digest_of, digest_of_any, sorted_json
+from agenttool.ports.evidence import Redacts
 from agenttool.records import Digest, JsonObject
-from agenttool.results.redaction import Redactor
 
 
-def input_digest(value: JsonObject, redactor: Redactor | None, key: bytes) -> Digest:
+def input_digest(value: JsonObject, redactor: Redacts | None, key: bytes) -> Digest:
     """Take the digest of an input for records that others read.
 
     Without sensitive fields it is the digest of the canonical JSON, and anyone can take it again. Whoever knows all of

@@ -1,22 +1,21 @@
-"""What the facts of a call rest on until it runs, and how each tells itself as records once somebody asks."""
+"""The evidence of all that is beyond plain calls: surfaces, inputs, decisions, hooks, progress, results."""
 
 from collections.abc import Mapping
 from typing import cast
 
-from agenttool.codec import parse_object
+from agenttool.codec import parse_object, read, sorted_json
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.hooks.execution import HookRun
-from agenttool.journal.evidence import Plain
 from agenttool.pipeline.digests import input_digest
 from agenttool.policy.verdict import Verdict, decision_record
-from agenttool.ports.evidence import Launch, Standing
-from agenttool.ports.evidence import Launched as LaunchTold
-from agenttool.ports.facts import Brief, Fact
+from agenttool.ports.evidence import Redacts, SharedDecision, shown
+from agenttool.ports.facts import Evidence, Fact
 from agenttool.records import (
+    Cancellation,
     DecisionId,
     EventType,
-    FunctionMapping,
+    ExternalMapping,
     HookEvent,
     HookId,
     InputMutation,
@@ -26,95 +25,68 @@ from agenttool.records import (
     JsonObject,
     MutationId,
     MutationSource,
+    NativeMapping,
     PermissionDecision,
+    ProgressId,
+    ProgressStatus,
     Record,
-    SchedulerPolicyId,
+    ResultPersistence,
+    SchedulerPolicy,
     SchedulingFacts,
     SuggestedUpdate,
     Timestamp,
     ToolHook,
+    ToolInvocation,
+    ToolProgress,
     ToolSurface,
     input_ref,
-    replace,
 )
-from agenttool.results.redaction import MARKER, Redactor
+from agenttool.results.redaction import Scrubber
+
+MAX_SHARED = 1024
+"""The number of tools whose shared decision is cached."""
+
+_shared: dict[int, tuple[Verdict, SchedulingFacts, SharedDecision]] = {}
 
 
-def shown(value: bytes, redactor: Redactor | None) -> Json:
-    """Give an input as a record may show it: sensitive fields redacted, everything else as it was.
+def shared_decision(verdict: Verdict, facts: SchedulingFacts) -> SharedDecision:
+    """Return what the plain calls to a tool have in common; the decision has neither ids nor a time."""
+    known = _shared.get(id(facts))
+    if known is None or known[0] is not verdict or known[1] is not facts:
+        if len(_shared) >= MAX_SHARED:
+            _shared.clear()
+        no_id, no_call, no_time = DecisionId(""), InvocationId(""), Timestamp("")
+        decision = decision_record(verdict, decision_id=no_id, invocation_id=no_call, decided_at=no_time)
+        known = _shared[id(facts)] = (verdict, facts, SharedDecision(decision, facts))
+    return known[2]
 
-    What is no JSON object is shown as the text it is, unless it might hold something sensitive.
-    """
-    try:
-        members = parse_object(value)
-    except RecordError:
-        return MARKER if redactor is not None else value.decode(errors="replace")
-    return members if redactor is None else redactor.redact(members)
 
-
-class SurfaceMade(Plain, frozen=True):
-    """The surface of one context; its record is read here once the runtime has forgotten it."""
+class SurfaceMade(Evidence, frozen=True):
+    """The surface of one context; its record is read from here once the runtime has dropped it."""
 
     surface: ToolSurface
     replaces: str | None = None
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell which, in whose place, and why."""
-        told: JsonObject = {"surface_id": self.surface.surface_id}
+        """Return its id, the surface that it replaces, and the reason."""
+        members: JsonObject = {"surface_id": self.surface.surface_id}
         if self.replaces is not None:
-            told["replaces"] = self.replaces
+            members["replaces"] = self.replaces
         if self.surface.surface_reason is not None:
-            told["reason"] = self.surface.surface_reason
-        return told
+            members["reason"] = self.surface.surface_reason
+        return members
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the surface."""
+        """Return the surface."""
         return (self.surface,)
 
 
-class Request(Plain, frozen=True):
-    """What was asked for. The input is kept as the bytes it came in; nothing changes them."""
-
-    name: str
-    model_input: bytes
-    surface_id: str | None = None
-    native_call_id: str | None = None
-    actor_ref: str | None = None
-    parent_invocation_id: InvocationId | None = None
-    depends_on: tuple[InvocationId, ...] | None = None
-    scheduler_policy_ref: SchedulerPolicyId | None = None
-    redactor: Redactor | None = None
-    mapping: FunctionMapping | None = None
-
-    def with_redactor(self, redactor: Redactor) -> "Request":
-        """Give the same with what is sensitive in it."""
-        return replace(self, redactor=redactor)
-
-    def members(self, event: EventType) -> JsonObject:
-        """Tell the name that was called."""
-        return {"name": self.name} if event is EventType.PLANNED else {}
-
-    def contributes(self) -> Mapping[str, object]:
-        """Fill in who asked for what."""
-        fields = {
-            "surface_id": self.surface_id,
-            "native_call_id": self.native_call_id,
-            "actor_ref": self.actor_ref,
-            "parent_invocation_id": self.parent_invocation_id,
-            "depends_on": self.depends_on,
-            "scheduler_policy_ref": self.scheduler_policy_ref,
-            "external_mappings": None if self.mapping is None else (self.mapping,),
-        }
-        given = {name: value for name, value in fields.items() if value is not None}
-        return {**given, "model_input": shown(self.model_input, self.redactor)}
-
-
-class InputNoted(Plain, frozen=True):
-    """One of the later inputs, and who changed it into this; without a source it was not changed."""
+class InputNoted(Evidence, frozen=True):
+    """One of the later inputs, and who changed it; without a source it is unchanged."""
 
     stages: tuple[InputStage, ...]
     value: bytes
-    redactor: Redactor | None = None
+    redactor: Redacts | None = None
     source_type: MutationSource | None = None
     source_ref: str | None = None
     from_stage: InputStage | None = None
@@ -123,12 +95,12 @@ class InputNoted(Plain, frozen=True):
     mutation_id: MutationId | None = None
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill in the inputs that this is."""
-        told: dict[str, object] = {stage.value: shown(self.value, self.redactor) for stage in self.stages}
-        return told if self.mutation_id is None else {**told, "input_mutation_refs": (self.mutation_id,)}
+        """Return the input under each of its stages."""
+        fields: dict[str, object] = {stage.value: shown(self.value, self.redactor) for stage in self.stages}
+        return fields if self.mutation_id is None else {**fields, "input_mutation_refs": (self.mutation_id,)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the change, if it was one."""
+        """Return the change, if it is one."""
         invocation_id = fact.invocation_id
         if self.mutation_id is None or self.source_type is None or self.from_stage is None or invocation_id is None:
             return ()
@@ -147,29 +119,29 @@ class InputNoted(Plain, frozen=True):
         )
 
 
-class Decided(Plain, frozen=True):
-    """A verdict of the rules on one input. The digest of that input is taken when somebody reads the record."""
+class Decided(Evidence, frozen=True):
+    """A verdict of the rules on one input. The digest of the input is computed when the record is read."""
 
     verdict: Verdict
     permission_input: bytes
     decision_id: DecisionId
-    redactor: Redactor | None = None
+    redactor: Redacts | None = None
     suggested_updates: tuple[SuggestedUpdate, ...] = ()
     approval_id: str | None = None
     digest_key: bytes = b""
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell the decision and its reason; a request says if anybody is asked, and how its digest is sealed."""
+        """Return the decision and its source; or whether an approver is asked, and how the digest is keyed."""
         if event is EventType.PERMISSION_REQUESTED:
-            told: JsonObject = {"prompted": self.approval_id is not None, "decision_id": self.decision_id}
-            told["sealed"] = self.redactor is not None
+            members: JsonObject = {"prompted": self.approval_id is not None, "decision_id": self.decision_id}
+            members["sealed"] = self.redactor is not None
             if self.redactor is not None:
-                told["salted"] = True
-            return {**told, "approval_id": self.approval_id} if self.approval_id else told
+                members["salted"] = True
+            return {**members, "approval_id": self.approval_id} if self.approval_id else members
         return {"decision_id": self.decision_id, "behavior": self.verdict.behavior.value, "source": self.verdict.source}
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill in what was judged, and by which decision."""
+        """Return the input that was judged, and the decision."""
         value = shown(self.permission_input, self.redactor)
         fields: dict[str, object] = {"permission_decision_refs": (self.decision_id,), "permission_input": value}
         if self.verdict.policy_refs:
@@ -177,7 +149,7 @@ class Decided(Plain, frozen=True):
         return {**fields, "approval_request_ref": self.approval_id} if self.approval_id else fields
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the decision."""
+        """Return the decision."""
         return (
             decision_record(
                 self.verdict,
@@ -190,85 +162,26 @@ class Decided(Plain, frozen=True):
         )
 
 
-class Launched(Plain, frozen=True):
-    """All of a plain call up to its start, with what the path had at hand; put into words when somebody wants them."""
-
-    request: Request
-    verdict: Verdict
-    invocation_id: InvocationId
-    facts: SchedulingFacts
-
-    def _launch(self) -> Launch:
-        asked = self.request
-        return Launch(
-            asked.name,
-            parse_object(asked.model_input),
-            asked.surface_id,
-            asked.native_call_id,
-            asked.actor_ref,
-            asked.depends_on,
-            asked.scheduler_policy_ref,
-            asked.mapping,
-        )
-
-    def _told(self) -> LaunchTold:
-        return LaunchTold(self._launch(), _standing_for(self.verdict, self.facts), self.invocation_id)
-
-    def members(self, event: EventType) -> JsonObject:
-        """Tell the name that was called, and the decision."""
-        return self._told().members(event)
-
-    def contributes(self) -> Mapping[str, object]:
-        """Fill in who asked for what, what was judged, and the facts of the tool."""
-        return self._told().contributes()
-
-    def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the decision."""
-        return self._told().records(fact)
-
-    def tell(self, fact: Fact) -> Brief:
-        """Tell all of it in few words."""
-        return Brief("launch", (self._launch(),), _standing_for(self.verdict, self.facts))
-
-
-MOST_STANDING = 1024
-"""For so many tools it is remembered what their plain calls have in common."""
-
-_standing: dict[int, tuple[Verdict, SchedulingFacts, Standing]] = {}
-
-
-def _standing_for(verdict: Verdict, facts: SchedulingFacts) -> Standing:
-    """Put together what plain calls to a tool have in common; the decision leaves open what differs."""
-    known = _standing.get(id(facts))
-    if known is None or known[0] is not verdict or known[1] is not facts:
-        if len(_standing) >= MOST_STANDING:
-            _standing.clear()
-        open_id, open_call, open_moment = DecisionId(""), InvocationId(""), Timestamp("")
-        judged = decision_record(verdict, decision_id=open_id, invocation_id=open_call, decided_at=open_moment)
-        known = _standing[id(facts)] = (verdict, facts, Standing(judged, facts))
-    return known[2]
-
-
-class AnswerGiven(Plain, frozen=True):
-    """The answer to a question, or that none came in time."""
+class AnswerGiven(Evidence, frozen=True):
+    """The answer to an approval request, or its expiry."""
 
     decision: PermissionDecision
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell the decision and who made it."""
-        told: JsonObject = {"decision_id": self.decision.decision_id, "behavior": self.decision.behavior.value}
-        return {**told, "decided_by": self.decision.decided_by}
+        """Return the decision and the approver."""
+        members: JsonObject = {"decision_id": self.decision.decision_id, "behavior": self.decision.behavior.value}
+        return {**members, "decided_by": self.decision.decided_by}
 
     def contributes(self) -> Mapping[str, object]:
-        """Add the decision."""
+        """Return the ref of the decision."""
         return {"permission_decision_refs": (self.decision.decision_id,)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the decision."""
+        """Return the decision."""
         return (self.decision,)
 
 
-class HookRan(Plain, frozen=True):
+class HookRan(Evidence, frozen=True):
     """One run of one hook."""
 
     run: HookRun
@@ -276,20 +189,21 @@ class HookRan(Plain, frozen=True):
     hook_id: HookId
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell which hook it was, what sort of things it said, and the message it had for whoever listens."""
+        """Return which hook ran, the types of its outputs, and its message to observers."""
         reply = self.run.reply
-        said: JsonObject = {"hook_id": self.hook_id, "hook_event": self.hook_event.value, "hook": self.run.hook.name}
-        said["outputs"] = [output.type.value for output in reply.outputs()]
+        members: JsonObject = {"hook_id": self.hook_id, "hook_event": self.hook_event.value}
+        members["hook"] = self.run.hook.name
+        members["outputs"] = [output.type.value for output in reply.outputs()]
         if reply.message is not None:
-            said["message"] = reply.message
-        return {**said, "fault": True} if self.run.fault else said
+            members["message"] = reply.message
+        return {**members, "fault": True} if self.run.fault else members
 
     def contributes(self) -> Mapping[str, object]:
-        """Link the run."""
+        """Return the ref of the run."""
         return {"hook_refs": (self.hook_id,)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the run."""
+        """Return the run."""
         reply = self.run.reply
         hint = reply.permission_result
         return (
@@ -308,3 +222,172 @@ class HookRan(Plain, frozen=True):
                 ended_at=timestamp(self.run.ended_ns),
             ),
         )
+
+
+class BatchPlanned(Evidence, frozen=True):
+    """The scheduler policy of a batch; the fact belongs to no single call."""
+
+    policy: SchedulerPolicy
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Return the policy."""
+        return (self.policy,)
+
+
+class Scheduled(Evidence, frozen=True):
+    """The seven scheduling facts of a call (AT-SCHED-07)."""
+
+    facts: SchedulingFacts
+
+    def contributes(self) -> Mapping[str, object]:
+        """Return the facts; the state in the queue follows from the status of the call."""
+        return {"scheduler": self.facts}
+
+
+class Progressed(Evidence, frozen=True):
+    """A progress update; its message is scrubbed before it gets here."""
+
+    number: int
+    status: ProgressStatus
+    message: str | None = None
+    percent: float | None = None
+    step: str | None = None
+    elapsed_ms: int | None = None
+    facts: JsonObject | None = None
+    partial_result_refs: tuple[str, ...] | None = None
+
+    def members(self, event: EventType) -> JsonObject:
+        """Return what the tool reported."""
+        reported = {"progress": self.number, "message": self.message, "percent": self.percent, "step": self.step}
+        return {name: value for name, value in reported.items() if value is not None}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Return the ref of the remote task that does the work, if there is one."""
+        task = (self.facts or {}).get("task_id")
+        return {} if task is None else {"runtime_refs": (task,)}
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Return the update."""
+        return (self.record(cast("InvocationId", fact.invocation_id), timestamp(fact.at_ns)),)
+
+    def record(self, invocation_id: InvocationId, at: Timestamp) -> ToolProgress:
+        """Return the update as a record."""
+        return ToolProgress(
+            progress_id=ProgressId(f"prg_{invocation_id.partition('_')[2]}-{self.number}"),
+            invocation_id=invocation_id,
+            sequence=self.number,
+            status=self.status,
+            message=self.message,
+            percent=self.percent,
+            current_step=self.step,
+            elapsed_ms=self.elapsed_ms,
+            partial_result_refs=self.partial_result_refs,
+            timestamp=at,
+            **(self.facts or {}),  # pyright: ignore[reportArgumentType] -- counters that the record has fields for
+        )
+
+
+_COUNTERS = frozenset(
+    """
+    current_step_index total_steps timeout_ms bytes_read bytes_written stdout_bytes stderr_bytes line_count exit_code
+    """.split()  # noqa: SIM905 -- a list of words reads best as words
+)
+_MAX_COUNT = 2**63
+
+
+def counters(facts: Mapping[str, int | str], scrubber: Scrubber | None) -> JsonObject:
+    """Return the counters that a progress record has fields for; others and those out of range are dropped."""
+    found: JsonObject = {
+        name: value
+        for name, value in facts.items()
+        if name in _COUNTERS and type(value) is int and abs(value) < _MAX_COUNT
+    }
+    task = facts.get("task_id")
+    if isinstance(task, str):
+        found["task_id"] = scrubber.text(task) if scrubber else task
+    return found
+
+
+class NativeIds(Evidence, frozen=True):
+    """The ids of this run in the native system (G-64)."""
+
+    mapping: ExternalMapping
+
+    def contributes(self) -> Mapping[str, object]:
+        """Return them as a mapping of the call."""
+        return {"external_mappings": (self.mapping,)}
+
+
+def native_ids(source: str, ids: JsonObject, scrubber: Scrubber | None) -> NativeIds:
+    """Return the ids that an adapter reports, without the call's secrets.
+
+    The tool has run by then and must not fail because of its ids: ids that do not fit their source become text.
+    """
+    try:
+        own: Json = {**ids, "source": source}
+        if scrubber is not None:
+            own = scrubber.value(parse_object(sorted_json(own)))
+        call = read(sorted_json({**_ENVELOPE, "external_mappings": [own]}), ToolInvocation)
+    except (RecordError, TypeError, ValueError):
+        text = str(ids).encode(errors="replace").decode()
+        return NativeIds(NativeMapping(native_id=text if scrubber is None else scrubber.text(text)))
+    return NativeIds((call.external_mappings or (NativeMapping(),))[0])
+
+
+_ENVELOPE: JsonObject = {"invocation_id": "", "tool_id": "", "status": "running", "created_at": ""}
+"""The required members of an invocation, so that its mappings can be decoded."""
+
+
+class CancelState(Evidence, frozen=True):
+    """What is known of a cancellation at this moment."""
+
+    cancellation: Cancellation
+
+    def members(self, event: EventType) -> JsonObject:
+        """Return the reason, and the outcome if it is known."""
+        known = {"abort_reason": self.cancellation.abort_reason, "message": self.cancellation.message}
+        return {name: str(value) for name, value in known.items() if value is not None}
+
+    def contributes(self) -> Mapping[str, object]:
+        """Return the cancellation."""
+        return {"cancellation": self.cancellation}
+
+
+class OutputReplaced(Evidence, frozen=True):
+    """A hook replaced the output of the tool. The original is not stored, because the hook may have hidden it."""
+
+    hook_name: str
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Return the change, as a mutation between two outputs (G-28)."""
+        invocation_id = cast("InvocationId", fact.invocation_id)
+        return (
+            InputMutation(
+                mutation_id=MutationId(f"mut_{invocation_id.partition('_')[2]}-output"),
+                invocation_id=invocation_id,
+                source_type=MutationSource.HOOK,
+                source_ref=self.hook_name,
+                from_output_ref=f"{invocation_id}#native_output",
+                to_output_ref=f"{invocation_id}#updated_output",
+                created_at=timestamp(fact.at_ns),
+            ),
+        )
+
+
+class Stored(Evidence, frozen=True):
+    """Where the bytes of the result were stored."""
+
+    decision: ResultPersistence
+
+    def members(self, event: EventType) -> JsonObject:
+        """Return the decision and the result that it concerns."""
+        decision = self.decision
+        return {
+            "decision_id": decision.decision_id,
+            "result_id": decision.result_id,
+            "strategy": decision.strategy.value,
+        }
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Return the decision."""
+        return (self.decision,)

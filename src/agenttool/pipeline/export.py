@@ -6,7 +6,7 @@ from contextlib import suppress
 from agenttool.catalog.entry import Entry
 from agenttool.codec import record_digest
 from agenttool.errors import RecordError
-from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.pipeline.core import Core
 from agenttool.ports.facts import Fact
 from agenttool.records import (
@@ -66,7 +66,7 @@ def _apart(fact: Fact, told: set[SurfaceId | InvocationId], apart: list[Record])
 
 
 def _all_of(core: Core, invocation_id: InvocationId) -> Iterator[Record]:
-    whole = core.journal.log.kept_of(invocation_id)  # no more than what events can be read of
+    whole = core.journal.log.stored_facts_of(invocation_id)  # no more than what events can be read of
     call = invocation_of(whole)
     if call is not None:
         yield call

@@ -4,8 +4,8 @@ from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.evidence import Request
 from agenttool.pipeline.run import run_call
+from agenttool.ports.evidence import CallRequest
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolResult
 
 MAX_DEPTH = 16
@@ -30,7 +30,7 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
     asked = parent.request
     call = Call(
         parent.core,
-        Request(
+        CallRequest(
             str(name).encode(errors="replace").decode(),
             spelled,
             asked.surface_id,

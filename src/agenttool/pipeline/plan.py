@@ -7,7 +7,7 @@ from agenttool.errors import RecordError
 from agenttool.pipeline.asked import flaw_of_refs, spelled
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import Request
+from agenttool.ports.evidence import CallRequest
 from agenttool.records import AbortReason, InvocationId, JsonObject, ToolSurface, replace
 
 
@@ -42,9 +42,9 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
         surface_id = surface.surface_id  # pyright: ignore[reportOptionalMemberAccess] -- what is no surface goes astray
         found = surfaces.by_id[surface_id]
     except (AttributeError, KeyError, TypeError):
-        request = Request(name, written, None, native_call_id, actor_ref)
+        request = CallRequest(name, written, None, native_call_id, actor_ref)
         return _astray(Call(core, request, None, unique, invocation_id, fault), surfaces, surface)
-    request = Request(name, written, surface_id, native_call_id, actor_ref)
+    request = CallRequest(name, written, surface_id, native_call_id, actor_ref)
     return Call(core, request, found, unique, invocation_id, fault)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import isnan
 from typing import NamedTuple
 
-from agenttool.pipeline.run_evidence import Progressed, counters
+from agenttool.pipeline.evidence import Progressed, counters
 from agenttool.records import Json, ProgressStatus
 from agenttool.results.redaction import Scrubber
 

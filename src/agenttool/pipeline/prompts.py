@@ -9,11 +9,11 @@ from agenttool.codec import read_own, write_own
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.latecomers import Latecomers
-from agenttool.pipeline.run_evidence import Progressed
+from agenttool.pipeline.deferred_results import DeferredResults
+from agenttool.pipeline.evidence import Progressed
 from agenttool.pipeline.tool import Tool
-from agenttool.ports.later import Asked, Prompt, PromptKind, Told
-from agenttool.ports.shelf import Shelf
+from agenttool.ports.deferred import Prompt, PromptKind, PromptOutcome, ReplyOutcome
+from agenttool.ports.stores import DocumentStore
 from agenttool.records import InvocationId, InvocationStatus, Part, ProgressStatus, ToolId, replace
 
 SHELF, UNHEARD = "prompt", "prompt.unheard"
@@ -43,8 +43,8 @@ class Chosen(Part, frozen=True, kw_only=True):
 class Prompts:
     """The open prompts of every process on a store: at most one for each call."""
 
-    shelf: Shelf
-    late: Latecomers
+    shelf: DocumentStore
+    deferred: DeferredResults
     tool_of: Callable[[ToolId], Tool | None]
     _telling: "asyncio.Task[None] | None" = None
     _on_their_way: set[InvocationId] = field(default_factory=set[InvocationId])
@@ -70,40 +70,40 @@ class Prompts:
     async def _tell_again(self, key: InvocationId) -> None:
         body = await self.shelf.get(SHELF, key)
         prompt = None if body is None else _read(body)
-        if prompt is None or prompt.selected is None or await self.late.awaited(key) is None:
+        if prompt is None or prompt.selected is None or await self.deferred.pending(key) is None:
             await self.shelf.put(UNHEARD, key, None)
         else:
             await self._deliver(prompt, prompt.selected)
 
-    async def ask(self, prompt: Prompt, most: int) -> Asked:
+    async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:
         """Put a prompt up in place of the one before, if its call waits and has put up fewer than so many.
 
         One that was put up before is not put up again, whether or not somebody has answered it since.
         """
         key = prompt.invocation_id
-        if await self.late.awaited(key) is None:
-            return Asked.NOT_AWAITED
+        if await self.deferred.pending(key) is None:
+            return PromptOutcome.NOT_AWAITED
         while True:
             body = await self.shelf.get(SHELF, key)
             before = None if body is None else _read(body)
             asked = () if before is None else (*before.asked_before, before.prompt_id)[-_REMEMBERED:]
             if prompt.prompt_id in asked:
-                return Asked.PUT_UP
+                return PromptOutcome.PUT_UP
             number = 1 if before is None else before.number + 1
             if number > most:
-                return Asked.TOO_MANY
+                return PromptOutcome.TOO_MANY
             after = write_own(replace(prompt, asked_before=asked, number=number))
             if await self.shelf.swap(SHELF, key, before=body, after=after):
                 break
-        await self.late.tell(key, _needs_input)
-        return Asked.PUT_UP
+        await self.deferred.note(key, _needs_input)
+        return PromptOutcome.PUT_UP
 
     async def pending(self, limit: int = _PAGE) -> tuple[Prompt, ...]:
         """List the prompts that wait for a person, those of ended calls taken down."""
         found: list[Prompt] = []
         for key, body in await self.shelf.page(SHELF, limit=limit):
             prompt = _read(body)
-            if await self.late.awaited(InvocationId(key)) is None:
+            if await self.deferred.pending(InvocationId(key)) is None:
                 await self.shelf.swap(SHELF, key, before=body, after=None)
             elif prompt is not None and prompt.selected is None:
                 found.append(prompt)
@@ -114,7 +114,7 @@ class Prompts:
         key = call_of(prompt_id)
         body = await self.shelf.get(SHELF, key)
         prompt = None if body is None else _read(body)
-        if prompt is None or prompt.prompt_id != prompt_id or await self.late.awaited(key) is None:
+        if prompt is None or prompt.prompt_id != prompt_id or await self.deferred.pending(key) is None:
             return _refused(prompt_id, "there is no such prompt any more; list the open ones")
         chosen = prompt.default if selected is None else selected
         why_not = _why_not(prompt, chosen)
@@ -125,35 +125,35 @@ class Prompts:
         if not await self.shelf.swap(SHELF, key, before=body, after=write_own(answered), beside=unheard):
             return _refused(prompt_id, "it has changed meanwhile; look again")
         with suppress(StoreError):  # the choice is kept, and that its call goes on can be told later
-            await self.late.tell(key, _has_input)
+            await self.deferred.note(key, _has_input)
         told = await self._deliver(answered, chosen)
-        return Chosen(prompt_id=prompt_id, is_taken=True, is_heard=told is Told.HEARD, message=_WORDS[told])
+        return Chosen(prompt_id=prompt_id, is_taken=True, is_heard=told is ReplyOutcome.HEARD, message=_WORDS[told])
 
     async def withdraw(self, invocation_id: InvocationId) -> None:
         """Take down what a call asked: it has ended."""
         await self.shelf.put(SHELF, invocation_id, None)
 
-    async def _deliver(self, prompt: Prompt, selected: int) -> Told:
+    async def _deliver(self, prompt: Prompt, selected: int) -> ReplyOutcome:
         tool, key = self.tool_of(prompt.tool_id), prompt.invocation_id
         if tool is None or tool.later is None or key in self._on_their_way:
-            return Told.AWAY
+            return ReplyOutcome.AWAY
         self._on_their_way.add(key)
         try:
             told = await tool.later.reply(prompt, selected)
         finally:
             self._on_their_way.discard(key)
-        if told is not Told.AWAY:
+        if told is not ReplyOutcome.AWAY:
             # What is left tells a second try of the same prompt, until its call ends; where the tool listens is over.
-            over = replace(prompt, is_heard=told is Told.HEARD, reply_to=None)
+            over = replace(prompt, is_heard=told is ReplyOutcome.HEARD, reply_to=None)
             await self.shelf.swap(SHELF, key, before=write_own(prompt), after=write_own(over))
             await self.shelf.put(UNHEARD, key, None)
         return told
 
 
 _WORDS = {
-    Told.HEARD: "the tool has heard of it",
-    Told.REFUSED: "the tool wants to hear no choice any more; its own limit ends the wait",
-    Told.AWAY: "it is kept; the tool is away, and hears of it when it is back",
+    ReplyOutcome.HEARD: "the tool has heard of it",
+    ReplyOutcome.REFUSED: "the tool wants to hear no choice any more; its own limit ends the wait",
+    ReplyOutcome.AWAY: "it is kept; the tool is away, and hears of it when it is back",
 }
 
 

@@ -1,10 +1,10 @@
-"""What becomes of a call whose process died: it goes on, or it ends with a result that says what is known.
+"""Resumes one call of a dead process, or ends it with a result that states what is known.
 
-There are three ways to find one. It *waits* for an answer: with the answer it goes on, under the same id and with the
-same inputs; so does one that was approved and had not started, if the rules still let it. It *may have run*: then it
-ends as `unknown_after_crash`, unless its tool only reads or was declared safe to repeat; such a tool is run again and
-finds the same `invocation_id` in its context, by which it can tell. Or it *never started*, or only read something for
-a caller who is gone: then it ends as `process_died`, and whoever still wants it calls again.
+A call that *waits* for an answer continues with it, under the same id and with the same inputs. So does a call that was
+approved and not started, if the rules still allow it. A call that *may have run* ends as `unknown_after_crash`, unless
+its tool only reads or is declared repeatable: then it runs again and finds the same `invocation_id` in its context. A
+call that *never started* ends as `process_died`. A deferred call continues with its result, ends if that is overdue, or
+is sent again.
 """
 
 from collections.abc import Sequence
@@ -14,31 +14,32 @@ from agenttool.codec import parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.journal.fold import invocation_of, records_of
+from agenttool.journal.projection import invocation_of, records_of
 from agenttool.pipeline.approval import conclude
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, save_checkpoint, when_durable
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.decision_hooks import told_to_hooks
-from agenttool.pipeline.evidence import Request
-from agenttool.pipeline.failed import error_of_interruption, failed
-from agenttool.pipeline.faithful import unfaithful
-from agenttool.pipeline.held import Held, Point, hold, kept, settle
+from agenttool.pipeline.ending import complete, end_call
+from agenttool.pipeline.failed import failed
+from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import judge
-from agenttool.pipeline.parking import leave_parked
-from agenttool.pipeline.phases.emit_terminal import emit_terminal, release_result
+from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.phases.execute import execute, run
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule
-from agenttool.pipeline.run import finish
+from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
+from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Answered, Question, edit_stands, rejection
 from agenttool.policy.rules import has_passed
 from agenttool.policy.verdict import refusal
-from agenttool.ports.evidence import Ended, Made
+from agenttool.ports.evidence import CallEnded, CallRequest, ResultMade
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import OpenCall
 from agenttool.records import (
     AbortReason,
+    ApprovalId,
     ErrorClass,
     InvocationStatus,
     JsonObject,
@@ -51,24 +52,24 @@ from agenttool.results.failure import guided
 from agenttool.results.mapping import Mapped
 
 MAX_ATTEMPTS = 3
-"""How many processes may begin to run one call before it is taken for the one that kills them."""
+"""How many processes may start one call before it is taken for the cause of their crashes."""
 
 
-def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None) -> Call:
-    """Make the call anew, as the log says that it stands; it may have come further than where it was held."""
+def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, tool: Tool | None) -> Call:
+    """Return the call as the journal leaves it; it may have come further than its checkpoint."""
     facts = core.journal.log.facts_of(opened.invocation_id)
-    if held is not None and held.thread is not None:
-        core = replace(core, thread=held.thread, parent=core)
+    if checkpoint is not None and checkpoint.thread is not None:
+        core = replace(core, thread=checkpoint.thread, parent=core)
     call = Call(
         core,
-        Request("", b"{}") if held is None else held.request,
+        CallRequest("", b"{}") if checkpoint is None else checkpoint.request,
         None,
         opened.invocation_id.partition("_")[2],
         opened.invocation_id,
         tool=tool,
         is_held=True,
         has_full_end=True,
-        phase=Phase.EXECUTE if opened.kind in _AT_WORK else Phase.PERMISSION,
+        phase=Phase.EXECUTE if opened.kind in _EXECUTING else Phase.PERMISSION,
         is_detached=True,
     )
     for fact in facts:
@@ -76,95 +77,94 @@ def recalled(core: Core, opened: OpenCall, held: Held | None, tool: Tool | None)
         call.status = fact.step.last or call.status
         call.tool_id = fact.tool_id or call.tool_id
         call.progress += fact.step in _REPORTS
-        if isinstance(fact.data, Made):
-            call.made = Ended(fact.data.result, fact.data.context_modifiers)
-    if held is not None:
-        call.decisions, call.mutations, call.hook_runs = held.decisions, held.mutations, held.hook_runs
-        call.started_ns, call.attempts, call.salt = held.started_ns, held.attempts, held.salt or b""
-    if tool is not None and held is not None:
-        call.request = held.request if tool.redactor is None else held.request.with_redactor(tool.redactor)
-        call.learn_secrets(parse_object(held.call_input))
+        if isinstance(fact.data, ResultMade):
+            call.made = CallEnded(fact.data.result, fact.data.context_modifiers)
+    if checkpoint is not None:
+        call.decisions, call.mutations = checkpoint.decisions, checkpoint.mutations
+        call.hook_runs, call.started_ns = checkpoint.hook_runs, checkpoint.started_ns
+        call.attempts, call.salt = checkpoint.attempts, checkpoint.salt or b""
+    if tool is not None and checkpoint is not None:
+        request = checkpoint.request
+        call.request = request if tool.redactor is None else request.with_redactor(tool.redactor)
+        call.learn_secrets(parse_object(checkpoint.call_input))
     return call
 
 
-_AT_WORK = (Point.RUNNING, Point.SENDING, Point.AWAY)
+_EXECUTING = (CheckpointKind.RUNNING, CheckpointKind.SENDING, CheckpointKind.REMOTE)
 _REPORTS = (steps.PROGRESSED, steps.PARTIAL, steps.BACKGROUNDED, steps.NEEDS_INPUT)
 
 
-async def let_leave(call: Call, made: Ended) -> ToolResult:
-    """Let a result go that was made before the process died, and had to wait for others of its batch."""
+async def deliver_made_result(call: Call, made: CallEnded) -> ToolResult:
+    """Deliver a result that was made before the process died and waited for others of its batch."""
     call.result = made.result
     release_result(call)
     call.core.calls.pop(call.invocation_id, None)
-    for left in call.core.closing:
-        left.set()
-    return await kept(call, made.result)
+    for call_left in call.core.closing:
+        call_left.set()
+    return await when_durable(call, made.result)
 
 
-async def end_begun(call: Call) -> ToolResult:
-    """End a call that was held nowhere: it ran for whoever is gone, or was only on its way there."""
-    mapped = failed(call, unknown_after_crash() if _may_have_changed_something(call) else _process_died(call))
-    return await kept(call, emit_terminal(call, mapped.result, mapped.chars))
+async def end_without_checkpoint(call: Call) -> ToolResult:
+    """End a call that has no checkpoint: nothing can be resumed."""
+    error = unknown_after_crash() if _may_have_effects(call) else _process_died(call)
+    return await end_call(call, failed(call, error))
 
 
-def _may_have_changed_something(call: Call) -> bool:
-    """Tell from the log whether a call was started whose tool does more than read."""
+def _may_have_effects(call: Call) -> bool:
+    """Return whether the journal says that a tool was started that does more than read."""
     known = invocation_of(call.core.journal.log.facts_of(call.invocation_id))
     if known is None or known.started_at is None:
         return False
     return known.scheduler is None or known.scheduler.is_read_only is not True
 
 
-async def resume_call(call: Call, tool: Tool, held: Held, answered: Answered | None) -> ToolResult:
-    """Go on with a call of a process that died, under the same id and with the same inputs."""
+async def resume_call(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> ToolResult:
+    """Resume a call of a dead process, under the same id and with the same inputs."""
     call.core.calls[call.invocation_id] = call
-    try:
-        call.note(steps.TAKEN_UP, {"attempt": call.attempts + 1})
-        _refuse_unfaithful(call, held)
-        call_input = parse_object(held.call_input)
-        if call.phase is Phase.EXECUTE:
-            mapped = await _run_again(call, tool, held, call_input)
-        else:
-            mapped = await _go_on(call, tool, held, call_input, answered)
-    except ToolFailure as failure:
-        mapped = failed(call, failure.error)
-    except BaseException as crash:  # noqa: BLE001 -- as in run_call: there is a result whatever happens
-        mapped = failed(call, error_of_interruption(call, crash))
-    if call.is_parked:
-        return leave_parked(call, mapped.result)
-    result = await finish(call, mapped)
-    return await kept(call, emit_terminal(call, result, mapped.chars))
+    return await complete(call, _resumed(call, tool, checkpoint, answered))
 
 
-def _refuse_unfaithful(call: Call, held: Held) -> None:
-    """Let nothing run that was kept of a call and is not what the log tells of it.
+async def _resumed(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> Mapped:
+    call.note(steps.TAKEN_UP, {"attempt": call.attempts + 1})
+    _refuse_mismatch(call, checkpoint)
+    call_input = parse_object(checkpoint.call_input)
+    if call.phase is Phase.EXECUTE:
+        return await _run_again(call, tool, checkpoint, call_input)
+    return await _continue_approval(call, tool, checkpoint, call_input, answered)
+
+
+def _refuse_mismatch(call: Call, checkpoint: Checkpoint) -> None:
+    """Run nothing from a checkpoint that differs from the journal.
 
     Raises:
-        ToolFailure: permission_denied; or execution_failed, where the log says that the tool was started.
+        ToolFailure: permission_denied; or execution_failed, where the journal says that the tool was started.
     """
-    kind = Point.RUNNING if call.phase is Phase.EXECUTE else Point.ASKED
-    what = unfaithful(kind, held, call.core.journal.log.facts_of(call.invocation_id))
-    if what is not None:
-        raise ToolFailure(unknown_after_crash() if call.phase is Phase.EXECUTE and what != "start" else _edited(what))
+    kind = CheckpointKind.RUNNING if call.phase is Phase.EXECUTE else CheckpointKind.ASKED
+    part = checkpoint_mismatch(kind, checkpoint, call.core.journal.log.facts_of(call.invocation_id))
+    if part is not None:
+        may_have_run = call.phase is Phase.EXECUTE and part != "start"
+        raise ToolFailure(unknown_after_crash() if may_have_run else _checkpoint_changed(part))
 
 
-async def _go_on(call: Call, tool: Tool, held: Held, call_input: JsonObject, answered: Answered | None) -> Mapped:
-    """Go on with a call that was asked about or approved.
+async def _continue_approval(
+    call: Call, tool: Tool, checkpoint: Checkpoint, call_input: JsonObject, answered: Answered | None
+) -> Mapped:
+    """Continue a call that waits for approval or was approved.
 
     Raises:
-        ToolFailure: what was asked about, or who asked, is no more; it was refused; and all that running it may raise.
+        ToolFailure: the tool or the parent call is gone; the call was rejected; and all that running it may raise.
     """
-    question = held.question
-    if question is None or tool.subject.declaration_digest != held.declaration_digest:
-        raise ToolFailure(_changed(tool))
-    if held.parent_invocation_id is not None:
-        raise ToolFailure(_nobody_waits(call))
+    question = checkpoint.question
+    if question is None or tool.subject.declaration_digest != checkpoint.declaration_digest:
+        raise ToolFailure(_declaration_changed(tool))
+    if checkpoint.parent_invocation_id is not None:
+        raise ToolFailure(_parent_ended(call))
     if call.status is InvocationStatus.AWAITING_APPROVAL:
-        _refuse_again(call)
+        _repeat_rejection(call)
         concluding = conclude(call, tool, call_input, question, answered)
         call_input = await told_to_hooks(call, tool, call_input, concluding)
     else:
-        _look_again(call, tool, call_input, held, question)
+        _check_approval(call, tool, call_input, checkpoint, question)
     await schedule(call, tool, call_input)
     try:
         output = await execute(call, tool, call_input)
@@ -173,8 +173,8 @@ async def _go_on(call: Call, tool: Tool, held: Held, call_input: JsonObject, ans
     return map_result(call, output)
 
 
-def _refuse_again(call: Call) -> None:
-    """Let a refusal stand that was written down before the process died.
+def _repeat_rejection(call: Call) -> None:
+    """Reject the call again if the journal has a rejection from before the crash.
 
     Raises:
         ToolFailure: approval_rejected, permission_denied.
@@ -185,13 +185,13 @@ def _refuse_again(call: Call) -> None:
             raise ToolFailure(rejection(record))
 
 
-def _look_again(call: Call, tool: Tool, call_input: JsonObject, held: Held, question: Question) -> None:
-    """Let a call that was approved in another process start only if the approval lasts, and no rule denies it by now.
+def _check_approval(call: Call, tool: Tool, call_input: JsonObject, checkpoint: Checkpoint, question: Question) -> None:
+    """Check that the approval from another process is still valid and that no rule denies the call now.
 
     Raises:
-        ToolFailure: permission_denied, policy_blocked; or its answer never came to allow anything.
+        ToolFailure: permission_denied, policy_blocked; or the answer allowed nothing.
     """
-    if held.status is InvocationStatus.AWAITING_APPROVAL:
+    if checkpoint.status is InvocationStatus.AWAITING_APPROVAL:
         raise ToolFailure(_process_died(call))  # an edit that did not fit
     if has_passed(question.expires_at, timestamp(call.core.now_ns())):
         message = f"the approval expired at {question.expires_at}, before the call started; call it again"
@@ -209,57 +209,102 @@ def _look_again(call: Call, tool: Tool, call_input: JsonObject, held: Held, ques
         raise ToolFailure(refusal(verdict))
 
 
-async def _run_again(call: Call, tool: Tool, held: Held, call_input: JsonObject) -> Mapped:
-    """Run a tool once more that was declared safe to repeat; of any other nobody can say what it did.
+async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input: JsonObject) -> Mapped:
+    """Run a repeatable tool once more; the effect of any other is unknown.
 
     Raises:
         ToolFailure: it may not be run again; and all that running it may raise.
     """
     call.attempts += 1
     may_repeat = tool.repeatability is not None or not tool.has_effects
-    is_same = tool.subject.declaration_digest == held.declaration_digest
+    is_same = tool.subject.declaration_digest == checkpoint.declaration_digest
     if not may_repeat or not is_same or call.attempts > MAX_ATTEMPTS:
         raise ToolFailure(unknown_after_crash())
-    if held.parent_invocation_id is not None:
-        raise ToolFailure(_nobody_waits(call))
+    if checkpoint.parent_invocation_id is not None:
+        raise ToolFailure(_parent_ended(call))
     await schedule(call, tool, call_input)
     try:
         call.phase = Phase.EXECUTE
         call.call_input = call_input
-        hold(call, Point.RUNNING, call_input)
-        await _settle_again(call, tool)
+        save_checkpoint(call, CheckpointKind.RUNNING, call_input)
+        await _flush_attempt(call, tool)
         output = await run(call, tool)
     finally:
         release(call)
     return map_result(call, output)
 
 
-async def _settle_again(call: Call, tool: Tool) -> None:
-    """Go on only once another attempt is on disk; if it cannot be, the one before may have run all the same.
+async def _flush_attempt(call: Call, tool: Tool) -> None:
+    """Wait until another attempt is on disk; if it cannot be written, the one before may have run all the same.
 
     Raises:
         ToolFailure: execution_failed, or dependency_unavailable if the tool only reads.
     """
     try:
-        await settle(call)
+        await flush(call)
     except ToolFailure as failure:
         if not tool.has_effects:
             raise
         raise ToolFailure(unknown_after_crash()) from failure
 
 
+def deliver_result(core: Core, key: ApprovalId, body: bytes) -> bool:
+    """Deliver a deferred result to the call of this process that waits for it; return whether there is one."""
+    waiting = core.waiting.get(key)
+    if waiting is None:
+        return False
+    if not waiting.done():
+        waiting.set_result(body)
+    return True
+
+
+async def resume_deferred(call: Call, tool: Tool, checkpoint: Checkpoint, opened: OpenCall) -> ToolResult:
+    """Resume a deferred call: with its result, without one that is overdue, or by sending it again."""
+    call.core.calls[call.invocation_id] = call
+    call.call_input = parse_object(checkpoint.call_input)
+    return await complete(call, _deferred(call, tool, checkpoint, opened))
+
+
+async def _deferred(call: Call, tool: Tool, checkpoint: Checkpoint, opened: OpenCall) -> Mapped:
+    """Return the mapped output of a deferred tool.
+
+    Raises:
+        ToolFailure: its result is overdue, or a failure; or it cannot be sent again.
+    """
+    return map_result(call, await _deferred_output(call, tool, checkpoint, opened))
+
+
+async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opened: OpenCall) -> object:
+    later = tool.later
+    if later is None:
+        raise ToolFailure(unknown_after_crash())
+    if opened.answer is not None:
+        return await read_result(call, later, opened.answer)
+    if opened.kind == CheckpointKind.REMOTE:
+        call.abort_reason = AbortReason.TIMEOUT
+        await withdraw_call(call, later)
+        raise ToolFailure(failure_of_stop(call))
+    call.attempts += 1
+    call.note(steps.TAKEN_UP, {"attempt": call.attempts})
+    facts = call.core.journal.log.facts_of(call.invocation_id)
+    is_same = tool.subject.declaration_digest == checkpoint.declaration_digest
+    if not is_same or checkpoint_mismatch(opened.kind, checkpoint, facts):
+        raise ToolFailure(unknown_after_crash())
+    # The same request under the same id: a server that has it recognises it. There is no limit on attempts, because
+    # sending a request does not crash a process.
+    return await send_and_wait(call, later, lambda: run(call, tool))
+
+
 def unknown_after_crash() -> ToolError:
-    """Give the error of a call that may have run, and that nobody may run again."""
-    message = "the process died while the tool ran, so that nobody knows what it did; look before you repeat it"
+    """Return the error of a call that may have run and may not be run again."""
+    message = "the process died while the tool ran, so its effect is unknown; check it before you repeat the call"
     return guided(
         ErrorClass.EXECUTION_FAILED, phase=Phase.EXECUTE, message=message, code="unknown_after_crash", effects=True
     )
 
 
-def _edited(what: str) -> ToolError:
-    message = (
-        f"the {what} that was kept of this call is not what the journal tells, so nothing was run; verify the journal"
-    )
+def _checkpoint_changed(part: str) -> ToolError:
+    message = f"the {part} in the checkpoint differs from the journal, so nothing was run; verify the journal"
     return guided(
         ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message=message, code="kept_call_changed", effects=False
     )
@@ -277,8 +322,8 @@ def _process_died(call: Call) -> ToolError:
     )
 
 
-def _nobody_waits(call: Call) -> ToolError:
-    message = "the call that made this one has ended with its process, so that nobody waits for it"
+def _parent_ended(call: Call) -> ToolError:
+    message = "the call that made this one ended with its process, so its result is not wanted any more"
     return guided(
         ErrorClass.CANCELED,
         phase=call.phase,
@@ -288,7 +333,7 @@ def _nobody_waits(call: Call) -> ToolError:
     )
 
 
-def _changed(tool: Tool) -> ToolError:
+def _declaration_changed(tool: Tool) -> ToolError:
     message = f"{tool.name!r} has changed since it was asked about, so the answer does not cover it; call it again"
     return guided(
         ErrorClass.PERMISSION_DENIED, phase=Phase.PERMISSION, message=message, code="declaration_changed", effects=False

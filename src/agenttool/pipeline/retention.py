@@ -8,14 +8,14 @@ from agenttool.pipeline.core import Core
 from agenttool.ports.stores import DurableLog
 
 
-class LetGo(NamedTuple):
+class RetentionResult(NamedTuple):
     """What went: how many payloads, and up to which position of the log there are no facts any more."""
 
     payloads: int
     facts_up_to: int
 
 
-async def retain(core: Core, *, payloads: timedelta | None, journal: timedelta | None) -> LetGo:
+async def retain(core: Core, *, payloads: timedelta | None, journal: timedelta | None) -> RetentionResult:
     """Keep stored bytes and facts for so long, and let go of what is older; nothing goes that nobody gave a time for.
 
     A result whose bytes have gone still says how many they were, their digest, and why they were stored. Facts go from
@@ -29,9 +29,9 @@ async def retain(core: Core, *, payloads: timedelta | None, journal: timedelta |
     stored_ns, facts_ns = _nanoseconds("payloads", payloads), _nanoseconds("journal", journal)
     count = 0 if stored_ns is None else await core.payloads.expire(now_ns - stored_ns)
     if facts_ns is None or not core.durable:
-        return LetGo(count, 0)
-    anchor = await cast("DurableLog", core.journal.log).let_go(now_ns - facts_ns)
-    return LetGo(count, anchor.position)
+        return RetentionResult(count, 0)
+    anchor = await cast("DurableLog", core.journal.log).delete_before(now_ns - facts_ns)
+    return RetentionResult(count, anchor.position)
 
 
 def _nanoseconds(what: str, given: timedelta | None) -> int | None:

@@ -4,18 +4,15 @@ A phase that most calls do not need is behind a condition that was decided when 
 can be checked without a wait. There is no second path.
 """
 
-from agenttool.errors import StoreError, ToolFailure
+from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.checkpoint import ensure_lease
+from agenttool.pipeline.ending import end_call
 from agenttool.pipeline.failed import error_of_interruption, failed
-from agenttool.pipeline.held import awake, unkept
-from agenttool.pipeline.parking import leave_parked
-from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.execute import Unfinished, begin
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.parse_schema import parse_schema
 from agenttool.pipeline.phases.permission import has_expired, is_allowed_outright, permission
-from agenttool.pipeline.phases.persist_result import persist_result
-from agenttool.pipeline.phases.post_hooks import post_hooks
 from agenttool.pipeline.phases.pre_hooks import pre_hooks
 from agenttool.pipeline.phases.prepare_observable_input import prepare_observable_input
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
@@ -34,29 +31,14 @@ async def run_call(call: Call) -> ToolResult:
     """
     core = call.core
     try:
-        if core.durable and not core.is_awake:
-            await awake(call)
+        if core.durable and not core.has_lease:
+            await ensure_lease(call)
         mapped = await attempt(call)
     except ToolFailure as failure:
         mapped = failed(call, failure.error)
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure, and a result like any other
         mapped = failed(call, error_of_interruption(call, crash))
-    if call.is_parked:
-        return leave_parked(call, mapped.result)
-    tool = call.tool
-    if tool is None or (mapped.chars <= tool.inline_below and not tool.has_post_hooks and not mapped.needs_decision):
-        result = mapped.result  # no hook waits for it, and all of it can be delivered as it is
-    else:
-        result = await finish(call, mapped)
-    result = emit_terminal(call, result, mapped.chars, is_plain=mapped.is_plain and result is mapped.result)
-    if core.durable:
-        try:  # it is handed out only once it is on disk
-            await core.settle()
-        except StoreError as error:
-            result = unkept(call, result, error)
-    if call.interrupted is not None:
-        raise call.interrupted
-    return result
+    return await end_call(call, mapped)
 
 
 async def attempt(call: Call) -> Mapped:
@@ -98,13 +80,3 @@ async def _wait_for_turn(call: Call, tool: Tool, call_input: JsonObject) -> Json
         refuse_if_stopped(call)
         await schedule(call, tool, call_input)
     return call_input
-
-
-async def finish(call: Call, mapped: Mapped) -> ToolResult:
-    """Do phases 10 and 11: let hooks see the result, and put its bytes where they belong."""
-    try:
-        mapped = await post_hooks(call, mapped)
-        return await persist_result(call, mapped)
-    except BaseException as crash:  # noqa: BLE001 -- the tool has run, and that must be told whatever happens now
-        error = error_of_interruption(call, crash)
-        return mapped.result if call.interrupted is crash else failed(call, error).result

@@ -6,7 +6,7 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.run_evidence import CancelTold
+from agenttool.pipeline.evidence import CancelState
 from agenttool.records import (
     AbortReason,
     Cancellation,
@@ -60,16 +60,16 @@ def tell_cancellation(call: Call) -> None:
     if asked is not None and not call.is_cancel_told:
         call.is_cancel_told = True
         with suppress(StoreError):  # the call's result tells that the journal fails, not this
-            call.note(steps.CANCEL_REQUESTED, CancelTold(asked))
+            call.note(steps.CANCEL_REQUESTED, CancelState(asked))
             if asked.message is not None:
-                call.note(steps.CANCEL_FAILED, CancelTold(asked))
+                call.note(steps.CANCEL_FAILED, CancelState(asked))
 
 
 def acknowledge(call: Call) -> None:
     """Note that the tool heard: it ended where it was told to."""
     if call.cancellation is not None:
         call.cancellation = replace(call.cancellation, cancel_acknowledged=timestamp(call.core.now_ns()))
-        call.note(steps.CANCEL_ACKNOWLEDGED, CancelTold(call.cancellation))
+        call.note(steps.CANCEL_ACKNOWLEDGED, CancelState(call.cancellation))
 
 
 def settle_cancellation(call: Call, *, canceled: bool) -> None:
@@ -80,7 +80,7 @@ def settle_cancellation(call: Call, *, canceled: bool) -> None:
         outcome = CancellationOutcome.CANCELED if canceled else CancellationOutcome.CANCEL_FAILED
         settled = replace(asked, outcome=outcome)
         is_news = not canceled and asked.message is None
-        call.note(steps.CANCEL_FAILED if is_news else steps.CANCEL_SETTLED, CancelTold(settled))
+        call.note(steps.CANCEL_FAILED if is_news else steps.CANCEL_SETTLED, CancelState(settled))
 
 
 def _why_not(call: Call) -> str | None:

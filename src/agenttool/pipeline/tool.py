@@ -8,8 +8,8 @@ from agenttool.catalog.entry import Entry
 from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.definition import Hook, HooksOfTool, hooks_of
 from agenttool.policy.subject import Subject
+from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Job
-from agenttool.ports.later import AnswersLater
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.tool import Check, DeclaredTool, Normalize
 from agenttool.records import (
@@ -91,7 +91,7 @@ class Tool:
     has_pre_hooks: bool
     has_post_hooks: bool
     inline_below: int
-    later: AnswersLater | None
+    later: DeferredTool | None
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
         """Give the hooks of this tool that stand at one place."""

@@ -12,11 +12,10 @@ from agenttool.pipeline.core import Core
 from agenttool.pipeline.tools import Tools
 from agenttool.policy.decide import Policy
 from agenttool.ports.advice import Adviser
-from agenttool.ports.later import Thread
+from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
 from agenttool.ports.semantic_index import SemanticIndex
-from agenttool.ports.shelf import Shelf
-from agenttool.ports.stores import EventLog, OpenCalls, PayloadStore
+from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
 from agenttool.ports.world import Clock, IdSource
 from agenttool.scheduler.drive import GracePeriod
 from agenttool.scheduler.limiter import CallLimiter
@@ -41,7 +40,7 @@ class World:
     log: EventLog
     payloads: PayloadStore
     open_calls: OpenCalls | None = None
-    shelf: Shelf | None = None
+    shelf: DocumentStore | None = None
     close: Callable[[], Awaitable[None]] | None = None
     random: Callable[[], float] = _certain
     lease_s: float = 6.0

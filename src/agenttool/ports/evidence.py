@@ -1,21 +1,23 @@
-"""The evidence of which a journal holds most: the start and the end of plain calls.
+"""The evidence of plain calls, which is most of a journal: what was requested, the start, and the result.
 
-A durable log keeps it in so few words (`Brief`) that all else, such as ids and digests, is worked out when somebody
-reads. It is told by the same lines whether it was kept or is still at hand.
+These classes have a compact form on disk. Ids, digests and timestamps that follow from the call are not written; they
+are computed when the journal is read.
 """
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from agenttool.codec import RawJson, digest_of_any
+from agenttool.codec import RawJson, digest_of_any, parse_object
 from agenttool.codec.moments import timestamp
-from agenttool.ports.facts import Brief, Evidence, Fact, Telling, tell_in_parts
+from agenttool.errors import RecordError
+from agenttool.ports.facts import CompactFact, Evidence, Fact, ProjectedFact
 from agenttool.records import (
     UNSET,
     DecisionId,
     EventType,
     FunctionMapping,
     InvocationId,
+    Json,
     JsonObject,
     Part,
     PermissionDecision,
@@ -27,32 +29,79 @@ from agenttool.records import (
     replace,
 )
 
-
-class Standing(Part, frozen=True, array_like=True, omit_defaults=False):
-    """What all plain calls to a tool have in common: the decision as far as it is the same, and the tool's facts."""
-
-    judged: PermissionDecision
-    scheduler: SchedulingFacts
+REDACTED = "[redacted]"
+"""Replaces a sensitive value in every record. It has no digest, because that of a short secret can be guessed."""
 
 
-class Launch(Part, frozen=True, array_like=True, omit_defaults=False):
-    """What is kept of the start of one plain call: what was asked for."""
+class Redacts(Protocol):
+    """What evidence needs of a redactor."""
+
+    def redact(self, value: Json) -> Json:
+        """Return the value with every sensitive field replaced."""
+        ...
+
+
+def shown(value: bytes, redactor: Redacts | None) -> Json:
+    """Return an input as a record may show it, with sensitive fields redacted.
+
+    Input that is not a JSON object is returned as text, or as `REDACTED` if it might hold something sensitive.
+    """
+    try:
+        members = parse_object(value)
+    except RecordError:
+        return REDACTED if redactor is not None else value.decode(errors="replace")
+    return members if redactor is None else redactor.redact(members)
+
+
+class CallRequest(Evidence, frozen=True):
+    """What the caller requested. The input stays in the bytes in which it arrived."""
 
     name: str
-    model_input: JsonObject
+    model_input: bytes
     surface_id: str | None = None
     native_call_id: str | None = None
     actor_ref: str | None = None
+    parent_invocation_id: InvocationId | None = None
     depends_on: tuple[InvocationId, ...] | None = None
     scheduler_policy_ref: SchedulerPolicyId | None = None
+    redactor: Redacts | None = None
     mapping: FunctionMapping | None = None
 
+    def with_redactor(self, redactor: Redacts) -> "CallRequest":
+        """Return the same request with the redactor of its tool."""
+        return replace(self, redactor=redactor)
 
-class Launched(Part, frozen=True):
-    """All of a plain call up to its start."""
+    def members(self, event: EventType) -> JsonObject:
+        """Return the name that was called."""
+        return {"name": self.name} if event is EventType.PLANNED else {}
 
-    launch: Launch
-    standing: Standing
+    def contributes(self) -> Mapping[str, object]:
+        """Return the caller's references and the model input."""
+        fields = {
+            "surface_id": self.surface_id,
+            "native_call_id": self.native_call_id,
+            "actor_ref": self.actor_ref,
+            "parent_invocation_id": self.parent_invocation_id,
+            "depends_on": self.depends_on,
+            "scheduler_policy_ref": self.scheduler_policy_ref,
+            "external_mappings": None if self.mapping is None else (self.mapping,),
+        }
+        given = {name: value for name, value in fields.items() if value is not None}
+        return {**given, "model_input": shown(self.model_input, self.redactor)}
+
+
+class SharedDecision(Part, frozen=True, array_like=True, omit_defaults=False):
+    """What all plain calls to a tool have in common: the decision without its ids and times, and the tool's facts."""
+
+    decision: PermissionDecision
+    scheduler: SchedulingFacts
+
+
+class CallLaunched(Evidence, frozen=True):
+    """A plain call up to its start: requested, allowed by a standing rule, and running."""
+
+    request: CallRequest
+    shared: SharedDecision
     invocation_id: InvocationId
 
     @property
@@ -60,71 +109,74 @@ class Launched(Part, frozen=True):
         return DecisionId(f"dec_{self.invocation_id.partition('_')[2]}-1")
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell the name that was called, and the decision."""
-        judged = self.standing.judged
+        """Return the name that was called, or the decision."""
+        decision = self.shared.decision
         match event:
-            case EventType.PLANNED:
-                return {"name": self.launch.name}
             case EventType.PERMISSION_REQUESTED:
                 return {"prompted": False, "decision_id": self._decision_id, "sealed": False}
             case EventType.PERMISSION_DECIDED:
-                told: JsonObject = {"decision_id": self._decision_id, "behavior": judged.behavior.value}
-                return {**told, "source": judged.source}
+                decided: JsonObject = {"decision_id": self._decision_id, "behavior": decision.behavior.value}
+                return {**decided, "source": decision.source}
             case _:
-                return {}
+                return self.request.members(event)
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill in who asked for what, what was judged, and the facts of the tool."""
-        launch = self.launch
-        fields = {
-            "surface_id": launch.surface_id,
-            "native_call_id": launch.native_call_id,
-            "actor_ref": launch.actor_ref,
-            "depends_on": launch.depends_on,
-            "scheduler_policy_ref": launch.scheduler_policy_ref,
-            "external_mappings": None if launch.mapping is None else (launch.mapping,),
-            "policy_refs": self.standing.judged.policy_refs,
-        }
+        """Return the request, its decision, and the scheduling facts of the tool."""
+        requested = self.request.contributes()
+        refs = self.shared.decision.policy_refs
         return {
-            **{name: value for name, value in fields.items() if value is not None},
-            "model_input": launch.model_input,
+            **requested,
+            **({} if refs is None else {"policy_refs": refs}),
             "permission_decision_refs": (self._decision_id,),
-            "permission_input": launch.model_input,
-            "scheduler": self.standing.scheduler,
+            "permission_input": requested["model_input"],
+            "scheduler": self.shared.scheduler,
         }
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the decision."""
+        """Return the decision."""
         return (
             replace(
-                self.standing.judged,
+                self.shared.decision,
                 decision_id=self._decision_id,
                 invocation_id=self.invocation_id,
-                input_digest=digest_of_any(self.launch.model_input),
+                input_digest=digest_of_any(parse_object(self.request.model_input)),
                 decided_at=timestamp(fact.at_ns),
             ),
         )
 
-    def tell(self, fact: Fact) -> Brief:
-        """Tell all of it in few words."""
-        return Brief("launch", (self.launch,), self.standing)
+    def compact(self, fact: Fact) -> CompactFact:
+        """Return the request and the shared decision."""
+        return CompactFact("launch", (self._request_words(),), self.shared)
+
+    def _request_words(self) -> tuple[object, ...]:
+        asked = self.request
+        return (
+            asked.name,
+            parse_object(asked.model_input),
+            asked.surface_id,
+            asked.native_call_id,
+            asked.actor_ref,
+            asked.depends_on,
+            asked.scheduler_policy_ref,
+            asked.mapping,
+        )
 
 
 _LINKS = ("policy_refs", "evidence_refs", "telemetry_refs", "artifact_refs")
 
 
 def links_of(result: ToolResult) -> dict[str, object]:
-    """Give what a call shares with its result: the refs to what other systems own (AT-INV-05)."""
+    """Return the refs to records of other systems that a call shares with its result (AT-INV-05)."""
     found = ((name, getattr(result, name)) for name in _LINKS)
     return {name: refs for name, refs in found if refs}
 
 
-Said: TypeAlias = tuple[Timestamp, str] | tuple[Timestamp, str, bool] | tuple[Timestamp, None, RawJson]
-"""What is kept of a plain result: when it was made, and its text; or its value as JSON, whose spelling is the text."""
+CompactResult: TypeAlias = tuple[Timestamp, str] | tuple[Timestamp, str, bool] | tuple[Timestamp, None, RawJson]
+"""A plain result on disk: its time and its text; or its time and its JSON value, whose spelling is the text."""
 
 
-def said(result: ToolResult) -> Said:
-    """Say a `plain_result` in few words."""
+def compact_result(result: ToolResult) -> CompactResult:
+    """Return the compact form of a `plain_result`."""
     text = result.content[0].text or "" if result.content else ""
     structured = result.structured_content
     if structured is UNSET:
@@ -134,10 +186,10 @@ def said(result: ToolResult) -> Said:
     return result.created_at, None, RawJson(text.encode())
 
 
-class Ended(Part, frozen=True):
-    """The one result of the call, and what became of the change it wanted to make to the shared context.
+class CallEnded(Evidence, frozen=True):
+    """The result of the call, and what became of the changes it requested to the shared context.
 
-    `is_plain` says that it is a `plain_result`.
+    `is_plain` states that the result is a `plain_result`.
     """
 
     result: ToolResult
@@ -145,75 +197,70 @@ class Ended(Part, frozen=True):
     is_plain: bool = False
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell the result's id and, of a failure, its class."""
+        """Return the result's id and, for a failure, its class."""
         result = self.result
-        told: JsonObject = {"result_id": result.result_id}
+        members: JsonObject = {"result_id": result.result_id}
         if result.error is not None and event.is_terminal:
-            told["error_class"] = result.error.error_class.value
-            told["error_code"] = result.error.error_code
+            members["error_class"] = result.error.error_class.value
+            members["error_code"] = result.error.error_code
         if self.context_modifiers is not None and event.is_terminal:
-            told["context_modifiers"] = self.context_modifiers
-        return told
+            members["context_modifiers"] = self.context_modifiers
+        return members
 
     def contributes(self) -> Mapping[str, object]:
-        """Link what the result links."""
+        """Return the refs of the result."""
         return links_of(self.result)
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the result."""
+        """Return the result."""
         return (self.result,)
 
-    def tell(self, fact: Fact) -> Telling | Brief:
-        """Tell all of it, in few words if the result is all."""
+    def compact(self, fact: Fact) -> CompactFact | ProjectedFact:
+        """Return the result alone, unless the call changed the context."""
         if self.is_plain:
-            return Brief("said", (said(self.result),))
-        return Brief("end", (self.result,)) if self.context_modifiers is None else tell_in_parts(self, fact)
+            return CompactFact("plain_end", (compact_result(self.result),))
+        return CompactFact("end", (self.result,)) if self.context_modifiers is None else super().compact(fact)
 
 
-class Made(Ended, frozen=True):
-    """A result that was made and has to wait for its turn to leave; the end of its call will tell it."""
+class ResultMade(CallEnded, frozen=True):
+    """A result that waits for its place in the order of a batch; the end of its call will project it."""
 
     def contributes(self) -> Mapping[str, object]:
-        """Link nothing that nobody has been given."""
+        """Return nothing: the result is not delivered yet."""
         return {}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell nothing that nobody has been given."""
+        """Return nothing: the result is not delivered yet."""
         return ()
 
-    def tell(self, fact: Fact) -> Brief:
-        """Keep all of it: should its process die now, another one can let it go."""
-        return Brief("made", (self.result, self.context_modifiers))
+    def compact(self, fact: Fact) -> CompactFact:
+        """Return all of it, so that another process can deliver the result after a crash."""
+        return CompactFact("made", (self.result, self.context_modifiers))
 
 
-class Completed(Part, frozen=True):
-    """All of a plain call whose tool never waited, from what was asked for to its result."""
+class CallCompleted(CallLaunched, frozen=True):
+    """A plain call whose tool never waited, from its request to its result."""
 
-    launched: Evidence
     result: ToolResult
     started_ns: int
     is_plain: bool = False
 
     def members(self, event: EventType) -> JsonObject:
-        """Tell what the start and the end tell."""
-        return Ended(self.result).members(event) if event in _OF_THE_END else self.launched.members(event)
+        """Return the members of the start or of the end."""
+        return CallEnded(self.result).members(event) if event in _END_EVENTS else super().members(event)
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill in what the start fills in, when it was, and what the result links."""
-        return {**self.launched.contributes(), "started_at": timestamp(self.started_ns), **links_of(self.result)}
+        """Return the fields of the start, its time, and the refs of the result."""
+        return {**super().contributes(), "started_at": timestamp(self.started_ns), **links_of(self.result)}
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the decision and the result."""
-        return (*self.launched.records(fact), self.result)
+        """Return the decision and the result."""
+        return (*super().records(fact), self.result)
 
-    def tell(self, fact: Fact) -> Telling | Brief:
-        """Tell all of it in few words, if the start can be."""
-        start = self.launched.tell(fact)
-        if not isinstance(start, Brief):
-            return tell_in_parts(self, fact)
-        if self.is_plain:
-            return Brief("done", (*start.words, said(self.result), self.started_ns), start.standing)
-        return Brief("call", (*start.words, self.result, self.started_ns), start.standing)
+    def compact(self, fact: Fact) -> CompactFact:
+        """Return the request, the result and the shared decision."""
+        kind, result = ("plain_call", compact_result(self.result)) if self.is_plain else ("call", self.result)
+        return CompactFact(kind, (self._request_words(), result, self.started_ns), self.shared)
 
 
-_OF_THE_END = frozenset({EventType.RESULT_CREATED, EventType.YIELDED, EventType.SUCCEEDED})
+_END_EVENTS = frozenset({EventType.RESULT_CREATED, EventType.YIELDED, EventType.SUCCEEDED})

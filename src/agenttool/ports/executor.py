@@ -4,7 +4,7 @@ from asyncio import Future
 from collections.abc import Coroutine, Mapping
 from typing import Protocol
 
-from agenttool.ports.later import Thread
+from agenttool.ports.deferred import Thread
 from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolId, ToolResult
 
 

@@ -1,39 +1,38 @@
-"""What the journal is made of: facts, cheap to note on the path of a call and rich to read afterwards.
+"""The entries of the journal: facts, which are cheap to append and become the standard's records on read.
 
-A fact says that a call took a step. A step that never takes time of its own is noted together with the ones before it:
-a plain call is launched and ended, two facts that are told as ten events. Nothing is turned into the standard's records
-until somebody reads it, so `data` is whatever the path had at hand: nothing, plain members, or an `Evidence` that knows
-how to become records.
+A fact says that a call took a step. Steps that take no time of their own are appended together: a plain call is two
+facts, launched and ended, which replay as ten events. The path of a call appends what it has at hand: nothing, plain
+members, or an `Evidence` that becomes records when the journal is read.
 """
 
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from agenttool.records import EventType, InvocationId, InvocationStatus, JsonObject, Part, Record, ToolId, may_follow
 
-Told: TypeAlias = tuple[EventType | None, InvocationStatus | None]
-"""One thing a step tells: an event, a status, or both."""
+Transition: TypeAlias = tuple[EventType | None, InvocationStatus | None]
+"""One effect of a step: an event, a status, or both."""
 
 
 class Step:
-    """What may happen to a call, and everything that is told of it, in order. A handful of constants, made once.
+    """What may happen to a call, with its events and statuses in order. A fixed set of constants.
 
     Attributes:
-        after: the statuses that it may follow, `None` standing for a call of which nothing was told yet; a step that
-            tells no status may follow any.
+        after: the statuses that it may follow; `None` stands for a call without facts. A step without a status may
+            follow any.
         last: the status in which it leaves the call; none if it changes nothing.
         ends: whether nothing can follow it.
-        events: how many events it tells.
+        events: how many events it has.
     """
 
-    __slots__ = ("after", "ends", "events", "last", "name", "told")
+    __slots__ = ("after", "ends", "events", "last", "name", "transitions")
 
-    def __init__(self, name: str, *told: Told) -> None:
-        """Take the name under which a store keeps it, and what it tells."""
-        statuses = [status for _, status in told if status is not None]
+    def __init__(self, name: str, *transitions: Transition) -> None:
+        """Take the name under which a store writes it, and its events and statuses."""
+        statuses = [status for _, status in transitions if status is not None]
         self.name = name
-        self.told = told
-        self.events = sum(event is not None for event, _ in told)
+        self.transitions = transitions
+        self.events = sum(event is not None for event, _ in transitions)
         self.last = statuses[-1] if statuses else None
         self.ends = self.last is not None and self.last.is_terminal
         self.after = frozenset(
@@ -47,48 +46,45 @@ class Step:
         return f"Step({self.name})"
 
 
-class Evidence(Protocol):
-    """What a fact rests on, able to tell itself."""
+_NO_FIELDS: Mapping[str, object] = {}
+
+
+class Evidence(Part, frozen=True):
+    """The content of a fact; by default it adds nothing to the events of its step."""
 
     def members(self, event: EventType) -> JsonObject:
-        """Give what an event of this fact says in its `data`; never an argument or an output in the clear."""
-        ...
+        """Return the `data` members of one event of this fact; never an argument or an output in the clear."""
+        return {}
 
     def contributes(self) -> Mapping[str, object]:
-        """Give the fields of the `tool_invocation` that this fact fills; a tuple adds to what is there."""
-        ...
+        """Return the fields of the `tool_invocation` that this fact sets; a tuple is appended to the present one."""
+        return _NO_FIELDS
 
     def records(self, fact: "Fact") -> tuple[Record, ...]:
-        """Give the records that this fact stands for."""
-        ...
+        """Return the records that this fact stands for."""
+        return ()
 
-    def tell(self, fact: "Fact") -> "Telling | Brief":
-        """Give all of the above at once, for a log that writes it down while the call waits."""
-        ...
+    def compact(self, fact: "Fact") -> "CompactFact | ProjectedFact":
+        """Return what a log writes for this fact: its compact form if it has one, else its projection."""
+        events = [event for event, _ in fact.step.transitions if event is not None]
+        members = {event.value: found for event in events if (found := self.members(event))}
+        return members, self.contributes(), self.records(fact)
 
 
-class Brief(Part, frozen=True):
-    """Evidence in few words, of a kind that a log knows to read back; they are records and plain values.
+class CompactFact(Part, frozen=True):
+    """The short form of an evidence class that the log can decode; its words are records and plain values.
 
     Attributes:
-        standing: what is the same object for many calls, so that a log may write it once for all of them.
+        shared: an object that many facts have in common, so that a log can write it once for all of them.
     """
 
     kind: str
     words: tuple[object, ...]
-    standing: Part | None = None
+    shared: Part | None = None
 
 
-Telling: TypeAlias = tuple[Mapping[str, JsonObject], Mapping[str, object], tuple[Record, ...]]
-"""All that evidence tells: its members by event, where there are any, the fields that it fills, and its records."""
-
-
-def tell_in_parts(evidence: Evidence, fact: "Fact") -> Telling:
-    """Gather what evidence tells of a fact."""
-    events = [event for event, _ in fact.step.told if event is not None]
-    told = {event.value: members for event in events if (members := evidence.members(event))}
-    return told, evidence.contributes(), evidence.records(fact)
-
+ProjectedFact: TypeAlias = tuple[Mapping[str, JsonObject], Mapping[str, object], tuple[Record, ...]]
+"""The projection of an evidence: its members by event, the fields that it sets, and its records."""
 
 FactData: TypeAlias = Evidence | JsonObject | None
 
@@ -96,7 +92,7 @@ FactData: TypeAlias = Evidence | JsonObject | None
 class Fact(Part, frozen=True):
     """A step that a call took, and when; `sequence` counts the events of its call before this fact.
 
-    A fact about no call has no `invocation_id`.
+    A fact that belongs to no call has no `invocation_id`.
     """
 
     step: Step

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from agenttool.ports.later import LateDoor, Thread
-from agenttool.ports.shelf import Shelf
+from agenttool.ports.deferred import ResultReceiver, Thread
+from agenttool.ports.stores import DocumentStore
 from agenttool.ports.surfacing import ProviderState
 from agenttool.ports.tool import DeclaredTool
 
@@ -24,8 +24,8 @@ class Host:
         hear: takes how far the servers behind namespaces are by now, once their tools were declared.
     """
 
-    door: LateDoor
-    shelf: Shelf
+    door: ResultReceiver
+    shelf: DocumentStore
     thread: Thread
     now_ns: Callable[[], int]
     unique: Callable[[], str]

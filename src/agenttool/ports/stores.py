@@ -1,6 +1,6 @@
-"""What is kept: the log of facts, the calls under way, and the bytes of large results."""
+"""The stores of a runtime: the log of facts, the open calls, the bytes of large results, and small documents."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from agenttool.errors import StoreError
@@ -10,34 +10,34 @@ from agenttool.records import ApprovalId, ClosedEnum, Digest, InvocationId, Part
 
 
 class EventLog(Protocol):
-    """All facts, in order. What was appended is never changed; positions count from 1 and never move.
+    """All facts, in order. Facts are never changed; positions count from 1 and never move.
 
-    Whoever reads in order sees what is kept at the promised level and nothing else; a single call is told as it stands.
+    A reader in order of positions sees only what is stored durably; a single call is returned as it stands.
     """
 
     @property
     def durable(self) -> bool:
-        """Whether there is anything to settle; the path of a call does not wait where there is not."""
+        """Whether there is anything to flush; the path of a call does not wait where there is not."""
         ...
 
     @property
     def append(self) -> Callable[[Fact], None]:
-        """Takes one fact, without waiting for anything; it is kept for good once `settle` has returned.
+        """The function that appends one fact without waiting; the fact is stored once `settle` has returned.
 
-        Asked for once, since it is called several times on the path of every call. A durable log raises `StoreError`
-        if the fact holds what cannot be written, or if too many wait for a disk that fails.
+        It is read once, because every call uses it several times. A durable log raises `StoreError` if the fact
+        cannot be written, or if too many facts wait for a failing disk.
         """
         ...
 
     def ended(self, chars: int) -> None:
-        """Hear that a call has ended and brought so many characters with it; a log that forgets may do so now."""
+        """Notify the log that a call with so many characters has ended; a log in memory may drop old facts."""
         ...
 
     def settle(self) -> Awaitable[None]:
-        """Give something to await: it is over once all that was taken before is kept at the promised level.
+        """Return an awaitable that completes once all facts appended before are stored durably.
 
         Raises (when awaited):
-            StoreError: it is not, and must not be handed out. It is not lost either: the next settle tries again.
+            StoreError: they are not, and must not be delivered. The next settle tries again.
         """
         ...
 
@@ -47,27 +47,27 @@ class EventLog(Protocol):
         ...
 
     def read(self, after: int, limit: int) -> Sequence[tuple[int, Fact]]:
-        """Give facts with their positions, oldest first; ones that retention took away are skipped."""
+        """Return facts with their positions, oldest first; facts that retention deleted are skipped."""
         ...
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
-        """Give the facts of one call, oldest first, also those on their way; none if the call is not known."""
+        """Return the facts of one call, oldest first, also those not yet durable; none if the call is unknown."""
         ...
 
-    def kept_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
-        """Give the facts of one call that are kept at the promised level: what may be handed out."""
+    def stored_facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
+        """Return the facts of one call that are stored durably and may be delivered."""
         ...
 
 
 class Head(Part, frozen=True, kw_only=True):
-    """A place in the chain. Whoever keeps one elsewhere can tell later whether anything up to it was changed or cut."""
+    """A position in the chain and its hash. Pinned elsewhere, it proves later whether the log up to it was changed."""
 
     position: int
     hash: str
 
 
-class Flaw(Part, frozen=True, kw_only=True):
-    """Something that is wrong at a position of the log, and what should be there."""
+class JournalFlaw(Part, frozen=True, kw_only=True):
+    """A difference at a position of the log between what is expected and what is found."""
 
     position: int
     what: str
@@ -76,46 +76,46 @@ class Flaw(Part, frozen=True, kw_only=True):
 
 
 class DurableLog(EventLog, Protocol):
-    """A log that outlives the process, and in which nothing can be changed without a trace: each fact is chained.
+    """A log that outlives the process and is hash-chained, so that every change can be detected.
 
-    The promise fails closed. Where facts cannot be kept, everybody who waits for them gets a `StoreError`, no reader
-    of the log sees them, and they stay in line, in order, for the next settle.
+    It fails closed. When facts cannot be stored, every waiter gets a `StoreError`, no reader sees the facts, and they
+    stay queued in order for the next settle.
     """
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` whenever there may be something new to read, until the function given back is called."""
+        """Call `wake` whenever there may be new facts; return the function that stops this."""
         ...
 
     def head(self) -> Head:
-        """Give the end of the chain, to be kept where nobody who can write the log can reach it."""
+        """Return the end of the chain, to be pinned where a writer of the log cannot change it."""
         ...
 
-    def verify(self, pinned: Head | None = None) -> Iterator[Flaw]:
-        """Walk the chain and tell everything that is wrong with it, in memory that does not grow with the log.
+    def verify(self, pinned: Head | None = None) -> Iterator[JournalFlaw]:
+        """Walk the chain and yield every flaw, in memory that does not grow with the log.
 
         Args:
-            pinned: a head from before; without one, nobody can tell that the chain was made anew.
+            pinned: an earlier head; without one, a log that was rewritten as a whole verifies.
         """
         ...
 
-    async def let_go(self, before_ns: int) -> Head:
-        """Let go of the oldest facts, up to the first that is not old enough or belongs to a call still open.
+    async def delete_before(self, before_ns: int) -> Head:
+        """Delete the oldest facts, up to the first that is newer or belongs to an open call.
 
-        What is left is chained to an anchor, the place and hash of the last fact that went, which is given back.
+        The rest is chained to an anchor, the position and hash of the last deleted fact, which is returned.
         """
         ...
 
 
 class OpenCall(Part, frozen=True, kw_only=True):
-    """A call under way, with what it takes to go on with it.
+    """A call that has not ended, with its checkpoint.
 
     Attributes:
-        kind: at which point it stands, in the words of whoever holds it.
-        body: the raw inputs; may hold secrets, and is gone when the call ends.
-        approval_id: the question it waits for, if it does; or, by a prefix of its own, an answer that comes later.
+        kind: the kind of its checkpoint, in the words of the pipeline.
+        body: the raw inputs; may contain secrets, and is deleted when the call ends.
+        approval_id: the approval it waits for; or, by a prefix of its own, the deferred result.
         expires_at_ns: when it is too late to answer.
-        owner: the process that has it; none if it was left to whoever hears the answer.
-        answer: what was answered to its question, if it was.
+        owner: the process that runs it; none if the process that receives the answer shall claim it.
+        answer: the answer to its question, if there is one.
     """
 
     invocation_id: InvocationId
@@ -127,14 +127,14 @@ class OpenCall(Part, frozen=True, kw_only=True):
     answer: bytes | None = None
 
 
-BEGUN = "begun"
-"""The kind of a call that is only known to have begun: nobody held it, its body is empty, and the log has its facts."""
+NO_CHECKPOINT = "begun"
+"""The kind of an open call without a checkpoint: its body is empty, and the log has its facts."""
 
 
-class GivenAnswer(Part, frozen=True, kw_only=True):
+class RecordedAnswer(Part, frozen=True, kw_only=True):
     """The one answer to a question; numbers count up in the order of answering.
 
-    The body, which is never empty, goes once its call is held for something else or ends.
+    The body, which is never empty, is deleted once its call has another checkpoint or ends.
     """
 
     number: int
@@ -142,37 +142,36 @@ class GivenAnswer(Part, frozen=True, kw_only=True):
     body: bytes
 
 
-class Taken(ClosedEnum):
+class AnswerStatus(ClosedEnum):
     """What became of an answer."""
 
-    TAKEN = "taken"
+    ACCEPTED = "accepted"
     ANSWERED = "answered"
     EXPIRED = "expired"
     UNKNOWN = "unknown"
 
 
-class TakenForDead(StoreError):
-    """This process said nothing for so long that others have its calls; under its name it can write nothing more."""
+class LeaseLost(StoreError):
+    """The lease of this process expired and others claimed its calls; under this owner it can write nothing more."""
 
 
 class OpenCalls(Protocol):
-    """The calls under way, so that another process can take them up when this one dies.
+    """The open calls, so that another process can recover them when this one dies.
 
-    Each process is an *owner*, alive for as long as it said last (`renew`). What an owner holds is its own until that
-    moment has passed; then one other may claim it, and the old one can write nothing any more, should it wake up again.
-    Moments are brought by whoever asks: a store has no clock. Who is alive is told by the steady one, where two share
-    it: somebody who sets the clock on the wall kills nobody.
+    Each process is an *owner* with a lease (`renew_lease`). Its calls are its own until the lease expires; then another
+    process may claim them, and the old owner can write nothing any more. The caller passes the time: a store has no
+    clock. Where two processes share a monotonic clock, it decides, so wall-clock changes do not affect leases.
 
-    Where there is a durable log beside it, a call whose facts are there and whose end is not is open, too, held or not:
-    as `BEGUN`, from the moment its owner has said that it is alive. No call is lost because nobody thought of it.
+    With a durable log beside it, every call whose facts are stored and whose end is not is open. Without a checkpoint
+    its kind is `NO_CHECKPOINT`.
     """
 
     @property
     def owner(self) -> str:
-        """The name of this process among owners."""
+        """The owner name of this process."""
         ...
 
-    def hold(  # noqa: PLR0913 -- the columns of a call
+    def save(  # noqa: PLR0913 -- the columns of a call
         self,
         invocation_id: InvocationId,
         *,
@@ -181,147 +180,194 @@ class OpenCalls(Protocol):
         approval_id: ApprovalId | None = None,
         expires_at_ns: int | None = None,
         due_at_ns: int | None = None,
-        is_left: bool = False,
+        is_unowned: bool = False,
     ) -> None:
-        """Keep what a call needs to go on, in place of what was kept for it before; for good at the next settle.
+        """Save the checkpoint of a call in the place of the one before; it is durable after the next settle.
 
         Args:
             invocation_id: which call.
-            kind: at which point it stands.
-            body: what it takes to go on with it.
-            approval_id: what it waits for.
+            kind: the kind of the checkpoint.
+            body: the checkpoint.
+            approval_id: the answer that it waits for.
             expires_at_ns: when it is too late to answer.
-            due_at_ns: when there is something to do for it even without an answer; as it expires, if not given.
-            is_left: it is nobody's from now on, and anybody may take it when it is due.
+            due_at_ns: when there is work even without an answer; as it expires, if not given.
+            is_unowned: it belongs to no process from now on, and any may claim it when it is due.
         """
         ...
 
-    def release(self, invocation_id: InvocationId) -> None:
-        """Let go of a call that ends. Together with its last fact, if nothing is awaited between the two."""
+    def remove(self, invocation_id: InvocationId) -> None:
+        """Remove a call that ends; in one transaction with its last fact, if nothing is awaited between the two."""
         ...
 
     async def settle(self) -> None:
-        """Return once all that was held and released before is kept; where there is a log beside it, with its facts.
+        """Return once all that was saved and removed before is durable, with the facts of a log beside it.
 
         Raises:
             StoreError: it is not.
         """
         ...
 
-    async def renew(self, until: Moment) -> None:
-        """Say that this owner is alive until then.
+    async def renew_lease(self, until: Moment) -> None:
+        """Extend the lease of this owner.
 
         Raises:
-            TakenForDead: it was, meanwhile, and others have its calls.
-            StoreError: it could not be said.
+            LeaseLost: it expired, and others claimed the calls of this owner.
+            StoreError: it could not be written.
         """
         ...
 
-    def begin_anew(self) -> Collection[InvocationId]:
-        """Take another name after having been taken for dead; name the calls that are others' now.
+    def replace_owner(self) -> Collection[InvocationId]:
+        """Take a new owner name after the lease was lost; return the calls that belong to others now.
 
-        Nothing that is still to be said of those is kept: it would contradict what others say.
+        Nothing more is written about those: it would contradict what their new owners write.
         """
         ...
 
-    async def retire(self) -> None:
-        """Say that this owner is no more; whatever it still holds may be claimed at once."""
+    async def release_lease(self) -> None:
+        """End the lease of this owner; its calls may be claimed at once."""
         ...
 
     async def due(self, *, now: Moment, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
-        """Give calls of dead owners that there is something to do for, the oldest first, and take none of them.
+        """Return calls of dead owners that have work to do, the oldest first, and claim none of them.
 
-        That is every call but those that wait for an answer which has not come, before the moment they are due.
+        A call that waits for an answer has none until the answer is there or the call is due.
         """
         ...
 
     async def claim(self, *, now: Moment, limit: int) -> Sequence[OpenCall]:
-        """Take calls that are due; nobody else gets them. They are given as their owners left them.
+        """Claim calls that are due, exclusively, and return them as their owners left them.
 
         Raises:
-            StoreError: this owner is not alive itself.
+            StoreError: this owner has no lease itself.
         """
         ...
 
-    async def take(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
-        """Take one call of a dead owner, whatever it waits for; none if it is not there, or its owner lives.
+    async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
+        """Claim one call of a dead owner; none if it is not there, or its owner is alive.
 
         Args:
             invocation_id: which call.
             now: when.
-            if_due: only if there is something to do for it, as in `due`; it may have gone on since somebody looked.
+            if_due: only if it has work to do, as in `due`; that may have changed since.
 
         Raises:
-            StoreError: this owner is not alive itself.
+            StoreError: this owner has no lease itself.
         """
         ...
 
     async def get(self, invocation_id: InvocationId) -> OpenCall | None:
-        """Give one call, as it was settled last."""
+        """Return one call, as it was stored last."""
         ...
 
     async def by_approval(self, approval_id: ApprovalId) -> OpenCall | None:
-        """Give the call that waits for the answer to this question."""
+        """Return the call that waits for the answer to this question."""
         ...
 
     async def page(self, *, after: InvocationId | None = None, limit: int) -> Sequence[OpenCall]:
-        """Give open calls by age, the oldest first, from after one of them."""
+        """Return open calls by age, the oldest first, from after one of them."""
         ...
 
-    async def parked(self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_") -> Sequence[OpenCall]:
-        """Give calls that wait for an answer and have none, by the age of their questions, whose ids begin so."""
+    async def awaiting_answer(
+        self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_"
+    ) -> Sequence[OpenCall]:
+        """Return calls that wait for an answer and have none, by the age of their questions, with ids of a prefix."""
         ...
 
-    async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> Taken:
-        """Give the answer to a question: once, by whoever is first in any process, and before it is too late."""
+    async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> AnswerStatus:
+        """Record the answer to a question; the first from any process stands, if it is in time."""
         ...
 
     async def was_answered(self, approval_id: ApprovalId) -> bool:
-        """Tell whether a question was answered, which is known for longer than what was asked."""
+        """Return whether a question was answered; this is known for longer than the question."""
         ...
 
-    async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
-        """Give answers that calls still wait for, those given after a number, in order."""
+    async def answers(self, *, after: int, limit: int) -> Sequence[RecordedAnswer]:
+        """Return the answers after a number that calls still wait for, in order."""
         ...
 
 
 class PayloadStore(Protocol):
-    """Bytes by their digest: written once, read many times, gone when retention says so."""
+    """Bytes by their digest: written once, read many times, deleted by retention."""
 
     async def put(self, data: bytes, digest: Digest) -> str:
-        """Keep bytes and give the URI under which they can be fetched; keeping them twice is the same as once.
+        """Store bytes and return the URI under which they can be fetched; storing them twice has no further effect.
 
         Raises:
-            StoreError: they could not be kept.
+            StoreError: they could not be stored.
         """
         ...
 
     async def put_stream(self, chunks: AsyncIterable[bytes]) -> tuple[Digest, int]:
-        """Keep bytes as they come, in little memory; give their digest and how many they were.
+        """Store bytes as they arrive, in little memory; return their digest and their number.
 
         Raises:
-            StoreError: they could not be kept; nothing is left of them.
+            StoreError: they could not be stored; nothing is left of them.
         """
         ...
 
     async def get(self, digest: Digest, *, start: int = 0, length: int | None = None) -> bytes | None:
-        """Give bytes or a range of them; none if they are not there (any more).
+        """Return bytes or a range of them; none if they are not there (any more).
 
-        The whole is checked against its digest. A range cannot be, without reading the rest.
+        The whole is checked against its digest; a range is not.
 
         Raises:
-            StoreError: the bytes are not the ones that were put, or cannot be read.
+            StoreError: the bytes are not the ones that were stored, or cannot be read.
         """
         ...
 
     def stream(self, digest: Digest) -> AsyncIterator[bytes]:
-        """Give bytes piece by piece; the last piece comes only once the whole is known to be what was put.
+        """Yield bytes piece by piece; the last piece follows the check of the whole against its digest.
 
         Raises (while it is read):
-            StoreError: they are not there, are not the ones that were put, or cannot be read.
+            StoreError: they are not there, are not the ones that were stored, or cannot be read.
         """
         ...
 
     async def expire(self, before_ns: int) -> int:
-        """Let go of bytes that nobody has put since a moment; tell how many there were."""
+        """Delete bytes that were not stored again since a time; return how many there were."""
+        ...
+
+
+class DocumentStore(Protocol):
+    """Small documents by kind and key, which adapters keep across processes; a document is durable once `put` returns.
+
+    Several processes may use one store. `swap` decides which of them was first.
+    """
+
+    async def get(self, kind: str, key: str) -> bytes | None:
+        """Return a document; none if there is none."""
+        ...
+
+    async def put(self, kind: str, key: str, body: bytes | None) -> None:
+        """Write a document in the place of the one before; none deletes it.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        ...
+
+    async def swap(
+        self,
+        kind: str,
+        key: str,
+        *,
+        before: bytes | None,
+        after: bytes | None,
+        beside: Mapping[tuple[str, str], bytes] | None = None,
+    ) -> bool:
+        """Write a document only if the present one equals `before`; return whether it did.
+
+        Documents `beside` it, by kind and key, are written in the same transaction.
+
+        Raises:
+            StoreError: it could not be stored.
+        """
+        ...
+
+    async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
+        """Return documents whose keys have a prefix, in the order of their keys, from after one of them."""
+        ...
+
+    async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
+        """Return the first keys with a prefix, in order, without their documents."""
         ...

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Executor
-from agenttool.ports.later import AnswersLater
 from agenttool.ports.limits import RateLimit
 from agenttool.records import (
     ExecutionProfile,
@@ -50,4 +50,4 @@ class DeclaredTool:
     map_result: Callable[[object], object] | None = None
     rate_limit: RateLimit | None = None
     is_trusted: bool = False
-    later: AnswersLater | None = None
+    later: DeferredTool | None = None

@@ -12,12 +12,13 @@ from urllib.parse import quote, quote_plus
 
 from agenttool.codec import json_bytes, parse_object, sorted_json
 from agenttool.errors import RecordError
+from agenttool.ports.evidence import REDACTED
 from agenttool.records import Json, Part, replace
 from agenttool.results.payloads import PAYLOAD_SCHEME
 from agenttool.schema.explain import pointer_of
 
-MARKER = "[redacted]"
-"""Replaces a removed value. It holds no digest: a short secret could be guessed from one."""
+MARKER = REDACTED
+"""Replaces a sensitive value."""
 
 MAX_MESSAGE_CHARS = 2000
 """How many characters of a message are passed on."""

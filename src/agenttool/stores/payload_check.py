@@ -5,7 +5,7 @@ from typing import Protocol
 
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact
-from agenttool.ports.stores import Flaw, PayloadStore
+from agenttool.ports.stores import JournalFlaw, PayloadStore
 from agenttool.records import Digest, Record, ResultPersistence
 
 PORTION = 500
@@ -19,7 +19,7 @@ class Facts(Protocol):
         ...
 
 
-async def verify_payloads(log: Facts, payloads: PayloadStore) -> AsyncIterator[Flaw]:
+async def verify_payloads(log: Facts, payloads: PayloadStore) -> AsyncIterator[JournalFlaw]:
     """Read every payload that the log refers to, and tell those that were changed; one that has expired is no flaw."""
     after = 0
     while facts := log.read(after, PORTION):
@@ -43,11 +43,11 @@ async def is_there(payloads: PayloadStore, digest: Digest) -> bool:
     return await payloads.get(digest, length=0) is not None
 
 
-async def flaw_of(payloads: PayloadStore, digest: Digest, position: int) -> Flaw | None:
+async def flaw_of(payloads: PayloadStore, digest: Digest, position: int) -> JournalFlaw | None:
     """Read a payload to its end, piece by piece, and tell what is wrong with it."""
     try:
         async for _ in payloads.stream(digest):
             pass
     except StoreError as error:
-        return Flaw(position=position, what="payload", expected=digest, found=str(error))
+        return JournalFlaw(position=position, what="payload", expected=digest, found=str(error))
     return None

@@ -9,7 +9,7 @@ from agenttool.records import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ModelCall:
     """A call that a model asks for; arguments as text are passed on as they are, be they JSON or not."""
 
     name: str
@@ -17,7 +17,7 @@ class Asked:
     call_id: str | None = None
 
 
-def reply(provider: str, *calls: Asked, text: str = "", cut_off: bool = False) -> JsonObject:
+def reply(provider: str, *calls: ModelCall, text: str = "", cut_off: bool = False) -> JsonObject:
     """Write the reply of a model in the JSON of its provider.
 
     Raises:
@@ -36,7 +36,7 @@ def reply(provider: str, *calls: Asked, text: str = "", cut_off: bool = False) -
             raise ConfigError(f"no format is called {provider!r}; use one that `tools_for` takes")
 
 
-def _completion(calls: Sequence[Asked], text: str, *, cut_off: bool) -> JsonObject:
+def _completion(calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> JsonObject:
     asked: list[Json] = [
         {"id": each.call_id, "type": "function", "function": {"name": each.name, "arguments": _spelled(each)}}
         for each in calls
@@ -48,7 +48,7 @@ def _completion(calls: Sequence[Asked], text: str, *, cut_off: bool) -> JsonObje
     return {"id": "chatcmpl-1", "object": "chat.completion", "created": 0, "model": "scripted", "choices": [choice]}
 
 
-def _response(calls: Sequence[Asked], text: str, *, cut_off: bool) -> JsonObject:
+def _response(calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> JsonObject:
     said: JsonObject = {
         "id": "msg_1",
         "type": "message",
@@ -74,7 +74,7 @@ def _response(calls: Sequence[Asked], text: str, *, cut_off: bool) -> JsonObject
     }
 
 
-def _message(calls: Sequence[Asked], text: str, *, cut_off: bool) -> JsonObject:
+def _message(calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> JsonObject:
     blocks: list[Json] = [{"type": "text", "text": text}] if text else []
     blocks.extend(
         {"type": "tool_use", "id": each.call_id, "name": each.name, "input": each.arguments} for each in calls
@@ -91,7 +91,7 @@ def _message(calls: Sequence[Asked], text: str, *, cut_off: bool) -> JsonObject:
     }
 
 
-def _content(calls: Sequence[Asked], text: str, *, cut_off: bool) -> JsonObject:
+def _content(calls: Sequence[ModelCall], text: str, *, cut_off: bool) -> JsonObject:
     parts: list[Json] = [{"text": text}] if text else []
     for each in calls:
         call: JsonObject = {"name": each.name, "args": each.arguments}
@@ -100,5 +100,5 @@ def _content(calls: Sequence[Asked], text: str, *, cut_off: bool) -> JsonObject:
     return {"candidates": [{"content": content, "finishReason": "MAX_TOKENS" if cut_off else "STOP", "index": 0}]}
 
 
-def _spelled(asked: Asked) -> str:
+def _spelled(asked: ModelCall) -> str:
     return asked.arguments if isinstance(asked.arguments, str) else json_bytes(asked.arguments).decode()

@@ -10,7 +10,7 @@ from agenttool.adapters.function_calling.call_output import INTERRUPTED, NO_OUTP
 from agenttool.adapters.function_calling.formats import FORMATS
 from agenttool.adapters.function_calling.tool_payload import ProviderLimits, ToolRequestOptions, build_payload
 from agenttool.records import ContentClass, ContentItem, Ref, ResultStatus, ToolResult, replace, text_item
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 EMPTY = build_payload((), ProviderLimits(), ToolRequestOptions())
 PICTURE = Ref(id="payload:1", digest="sha256:" + "0" * 64, media_type="image/png", title="a.png")
@@ -23,7 +23,7 @@ def result(*content, **fields):
 
 
 def model_reply(provider, count=2, **fields):
-    calls = [Asked(name=f"t{number}", arguments={}, call_id=f"call_{number}") for number in range(count)]
+    calls = [ModelCall(name=f"t{number}", arguments={}, call_id=f"call_{number}") for number in range(count)]
     return FORMATS[provider].read(reply(provider, *calls, **fields), EMPTY)
 
 
@@ -97,7 +97,7 @@ def shown_as(data, media_type, provider):
     async def run():
         async with Runtime.open(tools=[picture]) as rt:
             model = await rt.tools_for(provider)
-            taken = await model.answer(reply(provider, Asked(name="picture", arguments={}, call_id="call_1")))
+            taken = await model.answer(reply(provider, ModelCall(name="picture", arguments={}, call_id="call_1")))
             return str(taken.result_messages)
 
     return asyncio.run(run())

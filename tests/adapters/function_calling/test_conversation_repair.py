@@ -12,7 +12,7 @@ from agenttool.adapters.function_calling.conversation_repair import unique_ids
 from agenttool.adapters.function_calling.formats import FORMATS
 from agenttool.adapters.function_calling.tool_payload import ProviderLimits, ToolRequestOptions, build_payload
 from agenttool.records import ResultStatus, ToolResult, text_item
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 IDS = ["a", "b", "call_1", None, "", 7]
 TURNS = st.lists(
@@ -26,7 +26,7 @@ TURNS = st.lists(
 
 
 def model_reply(provider, count=2, **fields):
-    calls = [Asked(name=f"t{number}", arguments={}, call_id=f"call_{number}") for number in range(count)]
+    calls = [ModelCall(name=f"t{number}", arguments={}, call_id=f"call_{number}") for number in range(count)]
     payload = build_payload((), ProviderLimits(), ToolRequestOptions())
     return FORMATS[provider].read(reply(provider, *calls, **fields), payload)
 

@@ -7,7 +7,7 @@ import pytest
 
 from agenttool import Media, Runtime, tool
 from agenttool.adapters.function_calling.formats import FORMATS
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
@@ -41,10 +41,10 @@ async def fail() -> int:
 
 
 ASKED = [
-    Asked(name="stock", arguments={"article": "soap"}, call_id="call_1"),
-    Asked(name="gallery", arguments={"article": "soap"}, call_id="call_2"),
-    Asked(name="fail", arguments={}, call_id="call_3"),
-    Asked(name="missing", arguments={}, call_id="call_4"),
+    ModelCall(name="stock", arguments={"article": "soap"}, call_id="call_1"),
+    ModelCall(name="gallery", arguments={"article": "soap"}, call_id="call_2"),
+    ModelCall(name="fail", arguments={}, call_id="call_3"),
+    ModelCall(name="missing", arguments={}, call_id="call_4"),
 ]
 
 

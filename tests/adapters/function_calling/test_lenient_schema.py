@@ -12,7 +12,7 @@ from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, ErrorClass, RuleSource
 from agenttool.schema.compile import compile_schema
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 TEXT = {"type": "string"}
 
@@ -199,7 +199,7 @@ def test_combinations_become_unions_or_sentences_in_the_description(schema, rewr
 async def test_the_runtime_enforces_one_of_though_gemini_does_not_get_it():
     schema = {"type": "object", "properties": {"a": {"oneOf": [NUMBER, {"type": "integer"}]}}}
     allow = Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))
-    asked = [Asked(name="pick", arguments={"a": number}, call_id=f"call_{number}") for number in (1, 1.5)]
+    asked = [ModelCall(name="pick", arguments={"a": number}, call_id=f"call_{number}") for number in (1, 1.5)]
     async with Runtime.open(tools=[scripted_tool("pick", schema=schema)], rules=[allow]) as rt:
         model = await rt.tools_for("gemini")
         assert "oneOf" not in str(model.request())

@@ -12,7 +12,7 @@ from agenttool.adapters.function_calling.tool_payload import ProviderLimits, Too
 from agenttool.ports.offer import OfferedTool
 from agenttool.records import AbsenceReason, replace
 from agenttool.testing.fakes import scripted_tool
-from agenttool.testing.replies import Asked, reply
+from agenttool.testing.replies import ModelCall, reply
 
 CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
 OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -196,6 +196,6 @@ async def test_a_call_gets_a_result_after_the_chosen_tool_became_unavailable(pro
         model.request()
         await rt.change(providers={"bank": "unavailable"})
         model.surface = await rt.current(model.surface)
-        turn = await model.answer(reply(provider, Asked(name="keyed", arguments={}, call_id="call_1")))
+        turn = await model.answer(reply(provider, ModelCall(name="keyed", arguments={}, call_id="call_1")))
     assert [each.error.error_class for each in turn.results] == ["blocked_tool"]
     assert len(turn.result_messages) == 1

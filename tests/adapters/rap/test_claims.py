@@ -11,7 +11,7 @@ from agenttool.adapters.rap.addresses import PATH, Addresses
 from agenttool.adapters.rap.claims import claim, claimed
 from agenttool.adapters.rap.listen import CallbackApp, Listener
 from agenttool.errors import ConfigError
-from agenttool.stores.memory_shelf import MemoryShelf
+from agenttool.stores.memory import MemoryDocuments
 
 SECRET = b"s" * 32
 
@@ -45,7 +45,7 @@ async def serving():
 
 async def test_one_that_would_have_callbacks_come_in_elsewhere_is_refused_while_another_is_there():
     async with serving() as served:
-        shelf = MemoryShelf()
+        shelf = MemoryDocuments()
         assert await claim(shelf, served) is None
         assert await claim(shelf, served) is None
         with pytest.raises(ConfigError, match="could be run twice") as refused:
@@ -56,7 +56,7 @@ async def test_one_that_would_have_callbacks_come_in_elsewhere_is_refused_while_
 
 async def test_one_that_comes_after_another_is_gone_takes_its_place_and_knows_where_it_was():
     async with serving() as served:
-        shelf = MemoryShelf()
+        shelf = MemoryDocuments()
         assert await claim(shelf, ELSEWHERE) is None
         assert await claim(shelf, served) == ELSEWHERE.base
         assert await claim(shelf, served) is None
@@ -64,7 +64,7 @@ async def test_one_that_comes_after_another_is_gone_takes_its_place_and_knows_wh
 
 async def test_one_that_starts_is_waited_for():
     """It listens before it answers: meanwhile it asks servers what they offer."""
-    shelf, nobody = MemoryShelf(), Nobody(None)
+    shelf, nobody = MemoryDocuments(), Nobody(None)
     listener = Listener(CallbackApp(nobody), ("127.0.0.1", 0))
     nobody.addresses = place(listener.url)
     await claim(shelf, nobody.addresses)
@@ -81,7 +81,7 @@ async def test_one_that_starts_is_waited_for():
 async def test_a_stranger_at_an_address_of_before_is_nobody_to_wait_for(monkeypatch, stranger):
     async with serving() as served:
         monkeypatch.setattr(claims, "STARTS_WITHIN_S", 0.2)
-        shelf = MemoryShelf()
+        shelf = MemoryDocuments()
         with socket.create_server(("127.0.0.1", 0)) as held:
             silent = place(f"http://127.0.0.1:{held.getsockname()[1]}")
             before = silent if stranger == "silent" else served
@@ -93,7 +93,7 @@ async def test_a_stranger_at_an_address_of_before_is_nobody_to_wait_for(monkeypa
 
 async def test_one_that_serves_nothing_itself_goes_by_where_another_is_served():
     async with serving() as served:
-        shelf = MemoryShelf()
+        shelf = MemoryDocuments()
         assert await claimed(shelf, ELSEWHERE) is None
         await claim(shelf, served)
         assert await claimed(shelf, ELSEWHERE) == served

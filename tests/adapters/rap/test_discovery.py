@@ -10,7 +10,7 @@ from agenttool import Runtime
 from agenttool.adapters.rap import discovery, offers
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.errors import StoreError
-from agenttool.pipeline import keeper, prompts
+from agenttool.pipeline import prompts, recovery
 from agenttool.policy.rules import Rule
 from agenttool.ports.surfacing import ProviderState, Role
 from agenttool.records import Behavior, EventType, RuleSource, ToolEvent
@@ -217,7 +217,7 @@ async def test_a_sub_agent_gets_no_tool_that_came_after_it_and_leaves_its_parent
 @pytest.fixture
 def taken_up(serve_app, tool_server, started, tmp_path, monkeypatch):
     """Start a call, close its runtime, and open another one while the server is not there."""
-    monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 1000.0)  # whatever settles, settles because the server has come
+    monkeypatch.setattr(recovery, "RECOVER_EVERY_S", 1000.0)  # whatever settles, settles because the server has come
 
     @asynccontextmanager
     async def taken_up():
@@ -250,10 +250,10 @@ async def test_a_result_that_was_taken_while_its_server_was_away_settles_when_it
 
 
 async def test_a_result_that_came_after_days_is_not_given_up_because_its_server_is_away(taken_up, monkeypatch):
-    monkeypatch.setattr(keeper, "ABANDONED_AFTER_S", 0.0)  # the call was made long ago
+    monkeypatch.setattr(recovery, "ABANDONED_AFTER_S", 0.0)  # the call was made long ago
     async with taken_up() as (rt, server, call, invocation):
         assert await server.settle(invocation, "wet") == 200
-        assert await rt._keeper.take_up() == 0
+        assert await rt._recovery.recover() == 0
         server.statuses.clear()
         assert (await rt.wait(call, within_s=60)).content[0].text == "wet"
 

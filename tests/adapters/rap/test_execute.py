@@ -137,7 +137,7 @@ class Forgetful:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 body = await reader.readexactly(int(re.search(r"content-length: (\d+)", head)[1]))
                 nonce, heard = re.search(r",n=(\w+)", head)[1], heard + 1
-                status = "401 Taken Before" if nonce in self.nonces else "200 OK"
+                status = "401 AnswerStatus Before" if nonce in self.nonces else "200 OK"
                 self.refused += nonce in self.nonces
                 self.nonces.add(nonce)
                 self.taken.append(body)

@@ -13,10 +13,10 @@ from agenttool.adapters.rap.addresses import PATH, Addresses
 from agenttool.adapters.rap.callbacks import Outcome
 from agenttool.adapters.rap.claims import is_served
 from agenttool.adapters.rap.listen import CallbackApp, listener_of
-from agenttool.pipeline import keeper
+from agenttool.pipeline import recovery
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
-from agenttool.stores.memory_shelf import MemoryShelf
+from agenttool.stores.memory import MemoryDocuments
 
 ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools=("*",))]
 SECRET = b"s" * 32
@@ -43,7 +43,7 @@ async def listening(app, shelf, secret=SECRET):
 
 @pytest.mark.requirement("RAP-025")
 async def test_after_a_restart_callbacks_are_received_where_they_were_before(app):
-    shelf = MemoryShelf()
+    shelf = MemoryDocuments()
     first, _ = await listening(app, shelf)
     url = first.url
     await first.stop()
@@ -55,7 +55,7 @@ async def test_after_a_restart_callbacks_are_received_where_they_were_before(app
 @pytest.mark.requirement("RAP-025")
 async def test_processes_of_a_store_have_one_address_and_who_stands_by_takes_over(app, caplog, monkeypatch):
     monkeypatch.setattr(listen, "TAKES_OVER_S", 0.01)
-    shelf = MemoryShelf()
+    shelf = MemoryDocuments()
     first, _ = await listening(app, shelf)
     url = first.url
     here = Addresses(url + PATH, SECRET)
@@ -75,7 +75,7 @@ async def test_processes_of_a_store_have_one_address_and_who_stands_by_takes_ove
 
 
 async def test_two_that_listen_for_the_first_time_at_once_have_one_address(app):
-    shelf = MemoryShelf()
+    shelf = MemoryDocuments()
     both = await asyncio.gather(*(listening(app, shelf) for _ in range(2)))
     assert both[0][0].url == both[1][0].url
     for each, _ in both:
@@ -86,7 +86,7 @@ async def test_two_that_listen_for_the_first_time_at_once_have_one_address(app):
 @pytest.mark.parametrize("stranger", ["silent", "another store", "a relay"])
 async def test_a_stranger_where_callbacks_were_received_is_told_of(app, caplog, monkeypatch, stranger):
     monkeypatch.setattr(listen, "_ASKED_S", 0.2)
-    shelf = MemoryShelf()
+    shelf = MemoryDocuments()
     first, _ = await listening(app, shelf)
     port = first.port
     await first.stop()
@@ -150,7 +150,7 @@ def bequeathed(running, tmp_path, monkeypatch):
 
     @asynccontextmanager
     async def bequeathed(server):
-        monkeypatch.setattr(keeper, "TAKE_UP_EVERY_S", 0.1)
+        monkeypatch.setattr(recovery, "RECOVER_EVERY_S", 0.1)
         store, first_one = f"sqlite:{tmp_path}/state.db", asyncio.Event()
 
         async def never(_):

@@ -178,7 +178,7 @@ async def test_a_subscription_that_is_confirmed_twice_is_not_one_too_many(runnin
             raise StoreError("the disk is full")
 
         with monkeypatch.context() as broken:
-            broken.setattr(rt, "answer_later", fail)
+            broken.setattr(rt, "deliver_result", fail)
             assert await server.settle(invocation, "Watching.", subscription=True) == 503
         assert await server.settle(invocation, "Watching.", subscription=True) == 200
         assert not (await rt.wait(call.invocation_id)).is_error

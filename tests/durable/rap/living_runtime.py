@@ -11,7 +11,7 @@ from agenttool import RapSource, Runtime
 from agenttool.adapters.rap import courier, discovery, execute
 from agenttool.adapters.rap.listen import Listener
 from agenttool.errors import StoreError
-from agenttool.pipeline import keeper, prompts
+from agenttool.pipeline import prompts, recovery
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
@@ -29,7 +29,7 @@ def hurry():
     """Be impatient, so that hundreds of faults take no time."""
     execute.FIRST_DELAY_S, execute.LONGEST_DELAY_S = 0.01, 0.05
     discovery.FIRST_DELAY_S, discovery.LONGEST_DELAY_S = 0.02, 0.1
-    keeper.LOOK_EVERY_S, keeper.TAKE_UP_EVERY_S = 0.02, 0.1
+    recovery.POLL_S, recovery.RECOVER_EVERY_S = 0.02, 0.1
     prompts.TELL_AGAIN_EVERY_S = 0.1
     courier.Courier.__init__.__kwdefaults__["timeout_s"] = 2.0
 

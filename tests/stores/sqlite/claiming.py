@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from agenttool.journal.steps import STEPS
-from agenttool.ports.stores import Taken
+from agenttool.ports.stores import AnswerStatus
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite.store import SqliteStore
 
@@ -16,11 +16,13 @@ NOW, LATER = 1000, 2000
 async def main(folder, owner):
     store = SqliteStore.open(Path(folder) / "state.db", steps=STEPS, owner=owner)
     calls = store.open_calls
-    await calls.renew(Moment(LATER))
-    questions = [call.approval_id for call in await calls.parked(limit=1000)]
+    await calls.renew_lease(Moment(LATER))
+    questions = [call.approval_id for call in await calls.awaiting_answer(limit=1000)]
     print("ready", flush=True)
     sys.stdin.readline()  # everybody begins at once
-    answered = [each for each in questions if await calls.answer(each, owner.encode(), now_ns=NOW) is Taken.TAKEN]
+    answered = [
+        each for each in questions if await calls.answer(each, owner.encode(), now_ns=NOW) is AnswerStatus.ACCEPTED
+    ]
     taken = [call.invocation_id for call in await calls.claim(now=Moment(NOW), limit=3)]
     print("began", flush=True)
     sys.stdin.readline()  # nobody takes more before everybody has some

@@ -35,14 +35,14 @@ async def one_call(store, number, say):
     before = story_of(number, until=STARTED)
     for fact in before:
         log.append(fact)
-    calls.hold(call, kind="started", body=b"%d" % number)
+    calls.save(call, kind="started", body=b"%d" % number)
     await log.settle()
     say(b"s%d\n" % number)
     for fact in facts[len(before) : -1]:
         log.append(fact)
     await asyncio.sleep(0)
     log.append(facts[-1])
-    calls.release(call)
+    calls.remove(call)
     await log.settle()
     say(b"e%d\n" % number)
 
@@ -66,7 +66,7 @@ async def write_for_ever(path, first, say, *, is_alone):
             await write(store, number, say)
 
     if is_alone:
-        await store.open_calls.renew(
+        await store.open_calls.renew_lease(
             Moment(2**62)
         )  # nothing is said of calls begun by one who never said that they live
         await caller(fact_by_fact)

@@ -91,7 +91,9 @@ async def write_one_by_one(store):
 
 async def main(mode, folder):
     store = SqliteStore.open(folder / "state.db", steps=STEPS)
-    await store.open_calls.renew(Moment(2**62))  # whoever writes alone by the shortest way has said that they live
+    await store.open_calls.renew_lease(
+        Moment(2**62)
+    )  # whoever writes alone by the shortest way has said that they live
     if mode == "sync":
         failed = await write_one_by_one(store)
         flaws = [str(flaw) for flaw in store.log.verify()]

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import Head
+from agenttool.stores.fact_codec import encode_fact
 from agenttool.stores.sqlite.chain import link
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.stores.told import tell
 from agenttool.testing.contracts.story import story_of
 
 CALLS = 1000
@@ -39,7 +39,7 @@ def fill(path):
         file.execute("BEGIN")
         for number in range(CALLS):
             for fact in story_of(number):
-                position, chained = position + 1, link(chained, told := tell(fact))
+                position, chained = position + 1, link(chained, told := encode_fact(fact))
                 file.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (position, fact.invocation_id, chained, told))
         file.execute("COMMIT")
     return Head(position=position, hash=chained.hex())

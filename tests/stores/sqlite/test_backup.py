@@ -19,7 +19,7 @@ from agenttool.testing.contracts.story import invocation_number
 async def test_a_copy_made_while_the_log_is_written_is_a_log_of_its_own(open_store, write, tmp_path):
     store = open_store()
     await write(store, *range(1, 200))
-    store.open_calls.hold(invocation_number(500), kind="asked", body=b"inputs")
+    store.open_calls.save(invocation_number(500), kind="asked", body=b"inputs")
     head = store.log.head()
 
     async def go_on():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
-from agenttool.ports.stores import TakenForDead
+from agenttool.ports.stores import LeaseLost
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import groups
 from agenttool.stores.sqlite.batch import FEW
@@ -49,15 +49,15 @@ class Life:
 
         What is settled is there at once, for everybody, and each fact only once.
         """
-        await self.store.open_calls.renew(Moment(LATER))
-        await self.living.open_calls.renew(Moment(LATEST))
+        await self.store.open_calls.renew_lease(Moment(LATER))
+        await self.living.open_calls.renew_lease(Moment(LATEST))
         await self.crowd(1)  # who goes on alone goes on from something
         for what, which in story:
             await getattr(self, what)(which)
             if what not in ("begin", "end", "fail", "others"):
                 self.settled, self.kept = set(self.under_way.values()), self.taken.copy()
             for number in self.taken:
-                kept = [fact.step for fact in self.living.log.kept_of(invocation_number(number))]
+                kept = [fact.step for fact in self.living.log.stored_facts_of(invocation_number(number))]
                 assert kept == [fact.step for fact in story_of(number)[: self.kept[number]]]
         for store in (self.store, self.living):
             store.log.group._writer.close()
@@ -67,18 +67,18 @@ class Life:
     async def begin(self, which):
         if which not in self.under_way:
             self.under_way[which] = next(self.numbers)
-            self.tell(self.under_way[which], 1)
+            self.append_facts(self.under_way[which], 1)
 
     async def go_on(self, which):
         if going := [number for number in self.under_way.values() if self.taken[number] < PER_CALL - 1]:
-            self.tell(going[which % len(going)], 1)
+            self.append_facts(going[which % len(going)], 1)
         await self.store.log.settle()
 
     async def end(self, which):
         if which in self.under_way:
-            self.tell(self.under_way.pop(which), PER_CALL)
+            self.append_facts(self.under_way.pop(which), PER_CALL)
 
-    def tell(self, number, count):
+    def append_facts(self, number, count):
         """Take the next facts of a call."""
         for fact in story_of(number)[self.taken[number] :][:count]:
             self.store.log.append(fact)
@@ -99,7 +99,7 @@ class Life:
         await self.store.shelf.put("kind", "key", b"")
 
     async def renew(self, which):
-        await self.store.open_calls.renew(Moment(LATER))
+        await self.store.open_calls.renew_lease(Moment(LATER))
 
     async def crowd(self, which):
         for number in islice(self.crowds, FEW):
@@ -121,7 +121,7 @@ def test_who_comes_after_a_dead_process_finds_the_calls_that_have_not_ended(stor
         path = Path(folder) / "state.db"
         left = await Life(path).live(story)
         store = SqliteStore.open(path, steps=STEPS)
-        await store.open_calls.renew(Moment(LATEST))
+        await store.open_calls.renew_lease(Moment(LATEST))
         found = await store.open_calls.due(now=Moment(LATER), limit=99)
         assert list(store.log.verify()) == []
         await store.close()
@@ -138,7 +138,7 @@ def test_who_comes_after_a_dead_process_finds_the_calls_that_have_not_ended(stor
 
 async def test_the_end_of_a_call_writes_nothing_about_calls_that_begin(open_store, path, tamper):
     store = open_store("one")
-    await store.open_calls.renew(Moment(LATEST))
+    await store.open_calls.renew_lease(Moment(LATEST))
     for number in range(1, 20):
         first, *rest = story_of(number)
         store.log.append(first)
@@ -154,7 +154,7 @@ async def test_the_end_of_a_call_writes_nothing_about_calls_that_begin(open_stor
 
 async def test_of_calls_that_many_began_at_once_nothing_is_kept_once_all_have_ended(open_store):
     store = open_store("one")
-    await store.open_calls.renew(Moment(LATEST))
+    await store.open_calls.renew_lease(Moment(LATEST))
     many = [story_of(number) for number in range(1, FEW + 2)]
     for first, *_ in many:
         store.log.append(first)
@@ -172,21 +172,21 @@ async def test_of_calls_that_many_began_at_once_nothing_is_kept_once_all_have_en
 
 async def test_the_end_of_a_call_that_others_have_is_not_written_by_who_was_taken_for_dead(open_store):
     slept, heir = open_store("slept"), open_store("heir")
-    await slept.open_calls.renew(Moment(NOW))
+    await slept.open_calls.renew_lease(Moment(NOW))
     first, *rest = story_of(1)
     slept.log.append(first)
     await slept.log.settle()
-    await heir.open_calls.renew(Moment(LATEST))
-    assert await heir.open_calls.take(invocation_number(1), now=Moment(LATER)) is not None
+    await heir.open_calls.renew_lease(Moment(LATEST))
+    assert await heir.open_calls.claim_one(invocation_number(1), now=Moment(LATER)) is not None
     for fact in rest:
         slept.log.append(fact)
     whole = story_of(2)  # one that nobody can have taken, for nothing of it was written
     for fact in whole:
         slept.log.append(fact)
-    with pytest.raises(TakenForDead):
+    with pytest.raises(LeaseLost):
         await slept.log.settle()
-    assert slept.open_calls.begin_anew() == [invocation_number(1)]
-    await slept.open_calls.renew(Moment(LATEST))
+    assert slept.open_calls.replace_owner() == [invocation_number(1)]
+    await slept.open_calls.renew_lease(Moment(LATEST))
     assert len(heir.log.facts_of(invocation_number(1))) == 1
     assert len(heir.log.facts_of(invocation_number(2))) == len(whole)
     for fact in rest:
@@ -199,16 +199,16 @@ async def test_the_end_of_a_call_that_others_have_is_not_written_by_who_was_take
 
 async def test_a_call_that_is_left_by_who_was_taken_for_dead_stays_with_who_has_it(open_store):
     slept, heir = open_store("slept"), open_store("heir")
-    await slept.open_calls.renew(Moment(NOW))
+    await slept.open_calls.renew_lease(Moment(NOW))
     slept.log.append(story_of(1)[0])
     await slept.log.settle()
-    await heir.open_calls.renew(Moment(LATEST))
-    assert await heir.open_calls.take(invocation_number(1), now=Moment(LATER)) is not None
-    slept.open_calls.hold(invocation_number(1), kind="away", body=b"", is_left=True)
-    with pytest.raises(TakenForDead):
+    await heir.open_calls.renew_lease(Moment(LATEST))
+    assert await heir.open_calls.claim_one(invocation_number(1), now=Moment(LATER)) is not None
+    slept.open_calls.save(invocation_number(1), kind="remote", body=b"", is_unowned=True)
+    with pytest.raises(LeaseLost):
         await slept.log.settle()
-    slept.open_calls.begin_anew()
-    await slept.open_calls.renew(Moment(LATEST))
+    slept.open_calls.replace_owner()
+    await slept.open_calls.renew_lease(Moment(LATEST))
     opened = await heir.open_calls.get(invocation_number(1))
     assert (opened.kind, opened.owner) == ("begun", "heir")
     await slept.close()
@@ -223,13 +223,13 @@ async def test_nobody_who_waits_while_their_call_is_given_up_is_told_that_its_en
     """They may have come at any turn: while a commit for others is under way, or gathering for the next one."""
     monkeypatch.setattr(groups, "LONE", 10**9)
     slept, heir = open_store("slept"), open_store("heir")
-    await slept.open_calls.renew(Moment(NOW))
+    await slept.open_calls.renew_lease(Moment(NOW))
     for number in (1, 2):
         slept.log.append(story_of(number)[0])
     await slept.log.settle()
-    await heir.open_calls.renew(Moment(LATEST))
+    await heir.open_calls.renew_lease(Moment(LATEST))
     for number in (1, 2):
-        assert await heir.open_calls.take(invocation_number(number), now=Moment(LATER)) is not None
+        assert await heir.open_calls.claim_one(invocation_number(number), now=Moment(LATER)) is not None
 
     async def end(number):
         for fact in story_of(number)[1:]:
@@ -243,10 +243,10 @@ async def test_nobody_who_waits_while_their_call_is_given_up_is_told_that_its_en
         await asyncio.sleep(0)
     ends.append(asyncio.ensure_future(end(2)))
     await asyncio.sleep(0)
-    slept.open_calls.begin_anew()
+    slept.open_calls.replace_owner()
     other.execute("ROLLBACK")
     other.close()
-    await slept.open_calls.renew(Moment(LATEST))
+    await slept.open_calls.renew_lease(Moment(LATEST))
     outcomes = await asyncio.gather(*ends, return_exceptions=True)
     assert [isinstance(each, StoreError) for each in outcomes] == [True, True], outcomes
     assert [len(heir.log.facts_of(invocation_number(number))) for number in (1, 2)] == [1, 1]
@@ -256,11 +256,11 @@ async def test_nobody_who_waits_while_their_call_is_given_up_is_told_that_its_en
 
 async def test_a_row_that_somebody_spoiled_keeps_nobody_from_the_calls_of_others(open_store, tamper):
     dead, heir = open_store("dead"), open_store("heir")
-    await dead.open_calls.renew(Moment(NOW))
+    await dead.open_calls.renew_lease(Moment(NOW))
     dead.log.append(story_of(1)[0])
     await dead.log.settle()
     tamper("INSERT INTO begun VALUES ('dead', 7, 'no list')")
-    await heir.open_calls.renew(Moment(LATEST))
+    await heir.open_calls.renew_lease(Moment(LATEST))
     assert [each.invocation_id for each in await heir.open_calls.page(limit=9)] == [invocation_number(1)]
     (taken,) = await heir.open_calls.claim(now=Moment(LATER), limit=9)
     assert taken.invocation_id == invocation_number(1)

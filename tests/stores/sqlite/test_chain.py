@@ -8,7 +8,7 @@ from itertools import cycle, islice
 import pytest
 
 from agenttool.errors import StoreError
-from agenttool.ports.stores import TakenForDead
+from agenttool.ports.stores import LeaseLost
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import groups
 from agenttool.stores.sqlite.batch import LOOSE_BYTES
@@ -46,7 +46,7 @@ def alive(open_store):
 
     async def alive(owner):
         store = open_store(owner)
-        await store.open_calls.renew(LATER)
+        await store.open_calls.renew_lease(LATER)
         return store
 
     return alive
@@ -62,7 +62,7 @@ async def test_a_lone_caller_goes_the_short_way_until_rows_are_bound(alive, writ
     assert store.log.last == facts
     assert list(store.log.verify()) == []
     for number in range(1, calls + 1):
-        assert len(store.log.kept_of(invocation_number(number))) == len(story_of(number))
+        assert len(store.log.stored_facts_of(invocation_number(number))) == len(story_of(number))
     await store.close()
 
 
@@ -84,7 +84,7 @@ async def test_whoever_was_taken_for_dead_hears_so(alive, write, ways, tamper):
     assert ways[-1] is True
     tamper("DELETE FROM processes")
     store.log.append(story_of(2)[0])
-    with pytest.raises(TakenForDead):
+    with pytest.raises(LeaseLost):
         await store.log.settle()
     assert ways[-1] is False
     assert store.log.last == len(story_of(1))
@@ -118,7 +118,7 @@ async def test_a_disk_that_fails_is_told_and_the_fact_is_written_once_it_does_no
             await store.log.settle()
     assert store.log.last == len(story_of(1))
     await store.log.settle()
-    assert store.log.kept_of(invocation_number(2)) == tuple(store.log.facts_of(invocation_number(2)))
+    assert store.log.stored_facts_of(invocation_number(2)) == tuple(store.log.facts_of(invocation_number(2)))
     assert store.log.last == len(story_of(1)) + 1
     assert list(store.log.verify()) == []
     await store.close()
@@ -140,7 +140,7 @@ async def test_a_call_that_went_the_short_way_is_found_when_its_process_has_died
     dead.log.append(story_of(2)[0])
     await dead.log.settle()
     assert ways[-1] is True
-    await heir.open_calls.renew(Moment(3 * 10**18))
+    await heir.open_calls.renew_lease(Moment(3 * 10**18))
     (taken,) = await heir.open_calls.claim(now=Moment(2 * 10**18), limit=9)
     assert taken.invocation_id == invocation_number(2)
     await heir.close()
@@ -156,7 +156,7 @@ async def test_a_long_fact_is_put_where_it_belongs_at_once(alive, write, ways):
     )
     await store.log.settle()
     assert len(ways) == before
-    assert len(store.log.kept_of(invocation_number(2))) == 1
+    assert len(store.log.stored_facts_of(invocation_number(2))) == 1
     await store.close()
 
 
@@ -203,9 +203,9 @@ def test_an_interrupt_loses_nothing_and_has_nothing_written_twice(alive, write, 
         with pytest.raises(KeyboardInterrupt):
             runner.run(settle())
         assert made[-1].during is None
-        assert len(store.log.kept_of(invocation_number(2))) == (count if is_over else 0)
+        assert len(store.log.stored_facts_of(invocation_number(2))) == (count if is_over else 0)
         runner.run(settle())
-        assert len(store.log.kept_of(invocation_number(2))) == count
+        assert len(store.log.stored_facts_of(invocation_number(2))) == count
         assert store.log.last == len(story_of(1)) + count
         assert list(store.log.verify()) == []
         runner.run(store.close())

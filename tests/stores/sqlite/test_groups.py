@@ -220,7 +220,7 @@ def test_an_interrupt_at_any_place_loses_nothing_and_has_nothing_written_twice(o
 
         async def begin():
             store = open_store("one")
-            await store.open_calls.renew(Moment(10**18))
+            await store.open_calls.renew_lease(Moment(10**18))
             await write(store, 1)
             return store
 
@@ -241,7 +241,7 @@ def test_an_interrupt_at_any_place_loses_nothing_and_has_nothing_written_twice(o
             with suppress(KeyboardInterrupt):
                 runner.run(settle(interrupting))
             runner.run(asyncio.wait_for(settle(), 60))
-            assert len(store.log.kept_of(invocation_number(1 + place))) == facts, place
+            assert len(store.log.stored_facts_of(invocation_number(1 + place))) == facts, place
             if interrupting.left > 0:
                 break
         assert place > 20, "nobody was interrupted"

@@ -8,8 +8,8 @@ from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact, Step
+from agenttool.stores.fact_codec import encode_fact
 from agenttool.stores.sqlite import batch, log
-from agenttool.stores.told import tell
 from agenttool.testing.contracts.story import TOOL, invocation_number, story_of
 
 CALLS = 40_000
@@ -18,7 +18,7 @@ CALLS = 40_000
 @pytest.mark.soak
 async def test_a_long_log_is_opened_tailed_and_looked_up_without_reading_the_rest(open_store, tamper):
     store = open_store()
-    first, lines = invocation_number(1), [tell(fact) for fact in story_of(1)]
+    first, lines = invocation_number(1), [encode_fact(fact) for fact in story_of(1)]
     for number in range(1, CALLS):
         call = invocation_number(number)
         named = call.encode()
@@ -83,8 +83,8 @@ async def test_facts_that_are_too_long_for_one_row_are_parted(open_store, write,
     await store.log.settle()
     assert list(store.log.verify()) == []
     for number in range(1, 21):
-        assert [tell(fact) for fact in store.log.facts_of(invocation_number(number))] == list(
-            map(tell, story_of(number))
+        assert [encode_fact(fact) for fact in store.log.facts_of(invocation_number(number))] == list(
+            map(encode_fact, story_of(number))
         )
     rows = tamper("UPDATE facts SET last = last")
     assert rows == {1: 100, 1 << 20: 1}.get(row_bytes, rows)
@@ -94,7 +94,7 @@ async def test_facts_that_are_too_long_for_one_row_are_parted(open_store, write,
 async def test_a_fact_that_no_row_can_hold_fails_who_brings_it_and_nobody_else(open_store, write, monkeypatch):
     store = open_store()
     facts = story_of(1)
-    monkeypatch.setattr(log, "FACT_BYTES", max(len(tell(fact)) for fact in facts) - 1)
+    monkeypatch.setattr(log, "FACT_BYTES", max(len(encode_fact(fact)) for fact in facts) - 1)
     with pytest.raises(StoreError, match="hand over a file"):
         await write(store, 1)
     monkeypatch.undo()

@@ -7,7 +7,7 @@ import pytest
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
-from agenttool.ports.stores import BEGUN
+from agenttool.ports.stores import NO_CHECKPOINT
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import groups
 from agenttool.stores.sqlite.batch import Batch
@@ -64,35 +64,35 @@ async def test_rows_are_bound_before_there_are_many(open_store, write):
 async def test_a_call_under_way_while_others_are_bound_is_let_go_of_after_its_end(open_store, write, monkeypatch):
     monkeypatch.setattr("agenttool.stores.sqlite.loose.MOST_ENDED", 0)
     store = open_store("one")
-    await store.open_calls.renew(LATER)
+    await store.open_calls.renew_lease(LATER)
     first, *rest = story_of(1)
     store.log.append(first)
     await store.log.settle()
     await write(store, *range(2, 2 + MOST_LOOSE // PER_CALL))
     opened = await store.open_calls.get(invocation_number(1))
-    assert (opened.kind, opened.owner) == (BEGUN, "one")
+    assert (opened.kind, opened.owner) == (NO_CHECKPOINT, "one")
     assert [each.invocation_id for each in await store.open_calls.page(limit=9)] == [invocation_number(1)]
-    await store.open_calls.renew(LATER)
+    await store.open_calls.renew_lease(LATER)
     assert await store.open_calls.get(invocation_number(1)) is not None
     for fact in rest:
         store.log.append(fact)
     await store.log.settle()
     assert await store.open_calls.get(invocation_number(1)) is None
-    await store.open_calls.renew(LATER)
+    await store.open_calls.renew_lease(LATER)
     assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
     await store.close()
 
 
 async def test_an_heir_finds_a_call_that_only_a_loose_row_tells_of(open_store):
     dead, heir = open_store("dead"), open_store("heir")
-    await dead.open_calls.renew(NOW)
-    await heir.open_calls.renew(Moment(3))
+    await dead.open_calls.renew_lease(NOW)
+    await heir.open_calls.renew_lease(Moment(3))
     dead.log.append(story_of(1)[0])
     await dead.log.settle()
     assert loose(dead) == 1
     assert [each.owner for each in await heir.open_calls.due(now=Moment(0), limit=9)] == []
     (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
-    assert (taken.invocation_id, taken.kind) == (invocation_number(1), BEGUN)
+    assert (taken.invocation_id, taken.kind) == (invocation_number(1), NO_CHECKPOINT)
     await heir.close()
 
 
@@ -108,23 +108,23 @@ async def test_what_an_older_file_holds_is_not_looked_through_for_every_call(ope
 
 async def test_a_call_that_is_kept_for_more_and_then_no_longer_is_found_until_it_ends(open_store, write):
     dead, heir = open_store("dead"), open_store("heir")
-    await dead.open_calls.renew(NOW)
-    await heir.open_calls.renew(Moment(3))
+    await dead.open_calls.renew_lease(NOW)
+    await heir.open_calls.renew_lease(Moment(3))
     dead.log.append(story_of(1)[0])
-    dead.open_calls.hold(invocation_number(1), kind="running", body=b"{}")
+    dead.open_calls.save(invocation_number(1), kind="running", body=b"{}")
     await dead.log.settle()
     await write(dead, *range(2, 2 + MOST_LOOSE // PER_CALL))
-    dead.open_calls.release(invocation_number(1))
+    dead.open_calls.remove(invocation_number(1))
     await dead.shelf.put("kind", "key", b"")
     (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
-    assert (taken.invocation_id, taken.kind) == (invocation_number(1), BEGUN)
+    assert (taken.invocation_id, taken.kind) == (invocation_number(1), NO_CHECKPOINT)
     await heir.close()
 
 
 async def test_a_call_whose_beginning_could_not_be_written_at_first_is_found_once_it_was(open_store, monkeypatch):
     dead, heir = open_store("dead"), open_store("heir")
-    await dead.open_calls.renew(NOW)
-    await heir.open_calls.renew(Moment(3))
+    await dead.open_calls.renew_lease(NOW)
+    await heir.open_calls.renew_lease(Moment(3))
     monkeypatch.setattr(groups, "LINGER_S", 3600)  # nobody else tries to write it meanwhile
     with monkeypatch.context() as failing:
         failing.setattr(Batch, "write", Mock(side_effect=StoreError("the disk is full")))
@@ -140,10 +140,10 @@ async def test_a_call_whose_beginning_could_not_be_written_at_first_is_found_onc
 
 async def test_a_holder_that_is_no_text_keeps_nobody_from_writing(open_store, tamper):
     store = open_store("one")
-    await store.open_calls.renew(LATER)
+    await store.open_calls.renew_lease(LATER)
     store.log.append(story_of(1)[0])
     await store.log.settle()
     tamper("UPDATE facts SET holder = CAST(x'ff00' AS TEXT)")
-    await store.open_calls.renew(LATER)
+    await store.open_calls.renew_lease(LATER)
     assert loose(store) == 0
     await store.close()

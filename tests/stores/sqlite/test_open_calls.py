@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agenttool.ports.stores import Taken
+from agenttool.ports.stores import AnswerStatus
 from agenttool.ports.world import Moment
 from agenttool.testing.contracts.story import invocation_number, story_of
 
@@ -86,7 +86,7 @@ async def test_processes_that_want_the_same_calls_take_each_once_and_answer_each
     store = open_store("dead")
     for number in range(120):
         waits = {"approval_id": question(number)} if number % 2 else {}
-        store.open_calls.hold(invocation_number(number), kind="started", body=b"", **waits)
+        store.open_calls.save(invocation_number(number), kind="started", body=b"", **waits)
     await store.close()
     said = await run_at_once(Path(__file__).with_name("claiming.py"), path.parent, "abc")
     answered = [each for one in said for each in one["answered"]]
@@ -100,29 +100,29 @@ async def test_processes_that_want_the_same_calls_take_each_once_and_answer_each
 async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort):
     store = open_store("a")
     for number in range(WAITING):
-        store.open_calls.hold(
+        store.open_calls.save(
             invocation_number(number), kind="asked", body=b"x" * 200, approval_id=question(number), expires_at_ns=2**60
         )
     await store.close()
 
     store = open_store("b")
     calls = store.open_calls
-    await calls.renew(Moment(10))
+    await calls.renew_lease(Moment(10))
     one = question(77_777)
     for asking in (
         calls.by_approval(one),
         calls.get(invocation_number(500)),
-        calls.parked(limit=5),
-        calls.parked(after=one, limit=5),
+        calls.awaiting_answer(limit=5),
+        calls.awaiting_answer(after=one, limit=5),
         calls.page(after=invocation_number(99_000), limit=5),
         calls.claim(now=Moment(1), limit=10),
         calls.answer(one, b"yes", now_ns=1),
         calls.answers(after=0, limit=10),
-        calls.take(invocation_number(3), now=Moment(1)),
+        calls.claim_one(invocation_number(3), now=Moment(1)),
     ):
         spent, found = await effort(store, asking)
         assert spent < 1000, found
-    assert await calls.answer(one, b"no", now_ns=1) is Taken.ANSWERED
+    assert await calls.answer(one, b"no", now_ns=1) is AnswerStatus.ANSWERED
     spent, found = await effort(store, calls.claim(now=Moment(1), limit=10))
     assert [call.invocation_id for call in found] == [invocation_number(77_777)]
     assert spent < 1000
@@ -134,12 +134,12 @@ async def test_a_call_is_let_go_in_one_transaction_with_its_last_fact(open_store
     facts = story_of(1)
     for fact in facts[:3]:
         store.log.append(fact)
-    store.open_calls.hold(invocation_number(1), kind="started", body=b"top secret")
+    store.open_calls.save(invocation_number(1), kind="started", body=b"top secret")
     await store.log.settle()
     tamper("CREATE TRIGGER broken BEFORE DELETE ON open_calls BEGIN SELECT RAISE(ABORT, 'no'); END")
     for fact in facts[3:]:
         store.log.append(fact)
-    store.open_calls.release(invocation_number(1))
+    store.open_calls.remove(invocation_number(1))
     with pytest.raises(Exception, match="no"):
         await store.log.settle()
     assert store.log.last == 3
@@ -152,10 +152,10 @@ async def test_a_call_is_let_go_in_one_transaction_with_its_last_fact(open_store
 
 async def test_secrets_of_a_call_that_ended_are_not_left_in_the_file(open_store, path):
     store = open_store()
-    store.open_calls.hold(invocation_number(1), kind="started", body=b"correct horse battery", approval_id=question(1))
+    store.open_calls.save(invocation_number(1), kind="started", body=b"correct horse battery", approval_id=question(1))
     await store.open_calls.settle()
     await store.open_calls.answer(question(1), b"staple, edited", now_ns=1)
-    store.open_calls.release(invocation_number(1))
+    store.open_calls.remove(invocation_number(1))
     await store.close()
     assert sorted(path.parent.glob("state.db*")) == [path]
     assert b"correct horse" not in path.read_bytes()
@@ -165,8 +165,8 @@ async def test_secrets_of_a_call_that_ended_are_not_left_in_the_file(open_store,
 async def test_a_call_that_is_let_go_of_just_now_is_not_among_those_that_wait(open_store):
     store = open_store()
     for number in (1, 3):
-        store.open_calls.hold(invocation_number(number), kind="asked", body=b"", approval_id=question(number))
+        store.open_calls.save(invocation_number(number), kind="asked", body=b"", approval_id=question(number))
     await store.open_calls.settle()
-    store.open_calls.release(invocation_number(1))
-    assert [each.invocation_id for each in await store.open_calls.parked(limit=1)] == [invocation_number(3)]
+    store.open_calls.remove(invocation_number(1))
+    assert [each.invocation_id for each in await store.open_calls.awaiting_answer(limit=1)] == [invocation_number(3)]
     await store.close()

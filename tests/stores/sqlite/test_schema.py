@@ -9,10 +9,10 @@ from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import Head
 from agenttool.ports.world import Moment
+from agenttool.stores.fact_codec import encode_fact, join_lines
 from agenttool.stores.sqlite.chain import link
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.stores.told import tell, written_together
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 
@@ -82,7 +82,7 @@ async def test_a_file_with_a_row_for_each_fact_keeps_its_facts_its_heads_and_its
     migrate(connection, "x", MIGRATIONS[:1])
     (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
     for position, fact in enumerate(facts, 1):
-        told = written_together([tell(fact)])
+        told = join_lines([encode_fact(fact)])
         chained = link(chained, told)
         connection.execute("INSERT INTO facts VALUES (?, ?, ?, ?)", (position, fact.invocation_id, chained, told))
     connection.execute(

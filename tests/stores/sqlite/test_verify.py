@@ -16,11 +16,11 @@ from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationStatus
+from agenttool.stores.fact_codec import encode_fact, join_lines, split_lines
 from agenttool.stores.sqlite.chain import link
 from agenttool.stores.sqlite.connect import connect
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.sqlite.verify import verify
-from agenttool.stores.told import tell, written_apart, written_together
 from agenttool.testing.contracts.story import TOOL, invocation_number, story_of
 
 
@@ -77,7 +77,7 @@ ADDING = {
 async def test_tampering_shows_where_it_is(kind, open_store, write, tamper):
     store = open_store()
     await write(store, 1, 2, apart=True)
-    await store.open_calls.renew(Moment(1))  # which has everything in the index
+    await store.open_calls.renew_lease(Moment(1))  # which has everything in the index
     statement, expected = TAMPERING[kind]
     assert tamper(statement) >= 1
     found = flaws(store)
@@ -110,7 +110,7 @@ async def test_a_question_that_was_taken_out_shows(open_store, tamper):
     call = invocation_number(1)
     store.log.append(Fact(steps.ADMITTED, 1, 0, call, TOOL, None))
     store.log.append(Fact(steps.ASKED, 2, steps.ADMITTED.events, call, TOOL, None))
-    store.open_calls.hold(call, kind="asked", body=b"{}", approval_id="apr_1")
+    store.open_calls.save(call, kind="asked", body=b"{}", approval_id="apr_1")
     await store.log.settle()
     assert flaws(store) == []
     tamper("DELETE FROM open_calls")
@@ -138,7 +138,7 @@ def test_a_fact_edited_taken_out_put_in_or_moved_among_those_written_with_it_sho
         path = shutil.copy(untouched, folder)
         with closing(connect(path)) as connection:
             (told,) = connection.execute("SELECT told FROM facts WHERE last = 5").fetchone()
-            lines = written_apart(told)
+            lines = split_lines(told)
             match change:
                 case "edit":
                     lines[place] = lines[place].replace(b"inv_", b"inv-")
@@ -148,7 +148,7 @@ def test_a_fact_edited_taken_out_put_in_or_moved_among_those_written_with_it_sho
                     lines.insert(place, lines[place])
                 case _:
                     lines[place], lines[place + 1] = lines[place + 1], lines[place]
-            connection.execute("UPDATE facts SET told = ? WHERE last = 5", (written_together(lines),))
+            connection.execute("UPDATE facts SET told = ? WHERE last = 5", (join_lines(lines),))
             found = [(flaw.position, flaw.what) for flaw in verify(connection, STEPS)]
     assert (5, "hash") in found
 
@@ -166,7 +166,7 @@ async def test_a_cut_tail_shows_to_whoever_kept_the_head(open_store, write, tamp
 async def test_a_tail_that_was_cut_from_what_is_in_the_index_shows(open_store, write, tamper):
     store = open_store()
     await write(store, 1, 2)
-    await store.open_calls.renew(Moment(1))
+    await store.open_calls.renew_lease(Moment(1))
     tamper("DELETE FROM facts WHERE last > 5")
     assert flaws(store) == [(10, "head"), (5, "invocation_id")]
     tamper("DELETE FROM facts_of_call WHERE last > 5")
@@ -179,28 +179,28 @@ async def test_a_tail_that_was_cut_from_what_is_in_the_index_shows(open_store, w
 async def test_nobody_goes_on_with_a_log_whose_end_was_cut_and_so_hides_it(open_store, write, tamper):
     store = open_store("one")
     await write(store, 1, 2)
-    await store.open_calls.renew(Moment(1))
+    await store.open_calls.renew_lease(Moment(1))
     for table in ("facts", "facts_of_call"):
         tamper(f"DELETE FROM {table} WHERE last > 5")
     heir = open_store("heir")
     for _ in range(2):
         with pytest.raises(StoreError, match="the log ends at 5, though it had come to 10"):
-            await heir.open_calls.renew(Moment(2))
+            await heir.open_calls.renew_lease(Moment(2))
         assert flaws(heir) == [(10, "head")]
     for each in (store, heir):
         with pytest.raises(StoreError):
-            await each.open_calls.renew(Moment(3))
+            await each.open_calls.renew_lease(Moment(3))
         each.log.group._writer.close()
         each._reader.close()
 
 
 async def test_calls_begun_that_nobody_can_read_are_told_while_others_are_under_way(open_store, write, tamper):
     store = open_store("one")
-    await store.open_calls.renew(Moment(1))
+    await store.open_calls.renew_lease(Moment(1))
     await write(store, 1)
     store.log.append(story_of(2)[0])
     await store.log.settle()
-    await store.open_calls.renew(Moment(1))
+    await store.open_calls.renew_lease(Moment(1))
     tamper("INSERT INTO begun VALUES ('somebody', 1, '{{')")
     assert flaws(store) == [(6, "begun")]
     tamper("DELETE FROM begun WHERE owner = 'one'")
@@ -238,7 +238,7 @@ async def test_a_pin_from_before_retention_is_not_taken_on_trust(open_store, wri
     await write(store, 1)
     pinned = store.log.head()
     await write(store, 2)
-    await store.log.let_go(2**62)
+    await store.log.delete_before(2**62)
     assert flaws(store, pinned) == [(5, "pin")]
     assert flaws(store, store.log.head()) == []
     await store.close()
@@ -298,7 +298,7 @@ def untouched(tmp_path_factory):
 @given(st.data())
 @settings(max_examples=40)
 def test_any_changed_byte_shows_where_it_was_written(untouched, data):
-    rows = [written_together(map(tell, story_of(number))) for number in (1, 2)]
+    rows = [join_lines(map(encode_fact, story_of(number))) for number in (1, 2)]
     number = data.draw(st.integers(0, 1))
     last = 5 * (number + 1)
     column = data.draw(st.sampled_from(["told", "hash"]))

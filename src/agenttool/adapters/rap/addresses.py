@@ -3,7 +3,7 @@
 import hmac
 from dataclasses import dataclass
 
-from agenttool.ports.shelf import Shelf
+from agenttool.ports.stores import DocumentStore
 from agenttool.records import ClosedEnum, InvocationId
 
 _UNIQUE, _SEAL, _MARK = 32, 32, 16
@@ -70,7 +70,7 @@ class Addresses:
         return self._seal("thread", unique, thread_id)[:_MARK]
 
 
-async def secret_of(shelf: Shelf, fresh: bytes) -> bytes:
+async def secret_of(shelf: DocumentStore, fresh: bytes) -> bytes:
     """Give the secret of a store; the first process that needs one makes it."""
     await shelf.swap(_SHELF, "callbacks", before=None, after=fresh)
     return await shelf.get(_SHELF, "callbacks") or fresh

@@ -40,8 +40,8 @@ from agenttool.adapters.rap.wire import (
     write,
 )
 from agenttool.errors import RecordError, StoreError
-from agenttool.ports.later import Asked, Awaited, LateDoor, Prompt, PromptKind
-from agenttool.ports.stores import Taken
+from agenttool.ports.deferred import PendingCall, Prompt, PromptKind, PromptOutcome, ResultReceiver
+from agenttool.ports.stores import AnswerStatus
 from agenttool.records import InvocationId, ToolId
 
 log = logging.getLogger("agenttool.rap")
@@ -71,7 +71,7 @@ class Callbacks:
     """The endpoint behind every callback URL of a runtime."""
 
     addresses: Addresses
-    door: LateDoor
+    door: ResultReceiver
     threads: Threads
     views: Views
     subscriptions: Subscriptions
@@ -163,8 +163,8 @@ class Callbacks:
         self.saw(awaited.tool_id)
         opened = await self._subscribe(awaited) if message.subscription else None
         told = body if opened is not Opened.ONE_TOO_MANY else write(_not_kept(message))
-        taken = await self.door.answer_later(call, told)
-        if taken is Taken.TAKEN:
+        taken = await self.door.deliver_result(call, told)
+        if taken is AnswerStatus.ACCEPTED:
             if opened is Opened.ONE_TOO_MANY:
                 log.warning("%s would be one subscription too many for its thread; it is canceled", call)
                 self.withdraw(call, message.group_id)
@@ -173,7 +173,7 @@ class Callbacks:
             await self.subscriptions.end(message.group_id, call)
         return _late(call)
 
-    async def _subscribe(self, awaited: Awaited) -> Opened:
+    async def _subscribe(self, awaited: PendingCall) -> Opened:
         """Remember a subscription, also of a server that only another process knows, unless it is one too many."""
         found, thread = self.source_of(awaited.tool_id), awaited.thread
         subscription = Subscription(
@@ -240,7 +240,7 @@ class Callbacks:
         }
         return await self._put(awaited, delivery, found[0].max_prompts, asked)
 
-    async def _asking(self, call: InvocationId, message: OAuth | UserChoice) -> tuple[Awaited | None, Outcome]:
+    async def _asking(self, call: InvocationId, message: OAuth | UserChoice) -> tuple[PendingCall | None, Outcome]:
         if message.id != call:
             return None, _dropped(call, "names another call")
         awaited = await self.door.awaited(call)
@@ -248,7 +248,7 @@ class Callbacks:
             self.saw(awaited.tool_id)
         return awaited, _late(call)
 
-    async def _put(self, awaited: Awaited, delivery: str | None, most: int, asked: Mapping[str, object]) -> Outcome:
+    async def _put(self, awaited: PendingCall, delivery: str | None, most: int, asked: Mapping[str, object]) -> Outcome:
         """Put a prompt up; its name is that of the delivery, so that the same prompt is put up once."""
         unique = awaited.invocation_id.partition("_")[2]
         prompt = Prompt(
@@ -261,11 +261,11 @@ class Callbacks:
             **asked,  # pyright: ignore[reportArgumentType] -- the fields in which the two kinds differ
         )
         match await self.door.ask(prompt, most):
-            case Asked.PUT_UP:
+            case PromptOutcome.PUT_UP:
                 return _OK
-            case Asked.NOT_AWAITED:
+            case PromptOutcome.NOT_AWAITED:
                 return _late(awaited.invocation_id)
-            case Asked.TOO_MANY:
+            case PromptOutcome.TOO_MANY:
                 log.warning("%s has put %d prompts up, and may put up no more", awaited.invocation_id, most)
                 return Outcome(TOO_MANY, f"a call may ask {most} times, and this one has; send its result")
 

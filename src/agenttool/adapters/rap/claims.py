@@ -14,7 +14,7 @@ from agenttool.adapters.rap.addresses import Addresses
 from agenttool.adapters.rap.courier import Courier
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.errors import ConfigError
-from agenttool.ports.shelf import Shelf
+from agenttool.ports.stores import DocumentStore
 
 _SHELF, _KEY = "rap_address", "served"
 
@@ -22,7 +22,7 @@ STARTS_WITHIN_S = 10.0
 """A process takes connections before it answers them: so long it is waited for while it asks what servers offer."""
 
 
-async def claim(shelf: Shelf, ours: Addresses) -> str | None:
+async def claim(shelf: DocumentStore, ours: Addresses) -> str | None:
     """Note that callbacks of a store come in at an address; give the one before, if that was another.
 
     Raises:
@@ -42,7 +42,7 @@ async def claim(shelf: Shelf, ours: Addresses) -> str | None:
             return before
 
 
-async def claimed(shelf: Shelf, ours: Addresses) -> Addresses | None:
+async def claimed(shelf: DocumentStore, ours: Addresses) -> Addresses | None:
     """Give where callbacks of a store come in while another process sees to them; none if nobody does."""
     kept = await shelf.get(_SHELF, _KEY)
     if kept is None:

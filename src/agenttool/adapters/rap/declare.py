@@ -11,8 +11,8 @@ from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.subscriptions import RESERVED
 from agenttool.adapters.rap.wire import Manifest, ToolDefinition, read_manifest
 from agenttool.errors import RecordError
+from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Executor
-from agenttool.ports.later import AnswersLater
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     AccessKind,
@@ -152,7 +152,7 @@ def source_name_in(tool_id: ToolId) -> str:
 
 
 def declare(
-    toolset: Toolset, manifest: Manifest, tool: ToolDefinition, executor: Executor, later: AnswersLater
+    toolset: Toolset, manifest: Manifest, tool: ToolDefinition, executor: Executor, later: DeferredTool
 ) -> DeclaredTool:
     """Declare one tool. What its server says of it can make us more careful, and less only where it is trusted.
 

@@ -13,8 +13,8 @@ from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.threads import Threads
 from agenttool.adapters.rap.wire import Invocation, Manifest, write
 from agenttool.errors import RecordError, StoreError, ToolFailure
+from agenttool.ports.deferred import DEFERRED
 from agenttool.ports.executor import Job
-from agenttool.ports.later import LATER
 from agenttool.records import ErrorClass, JsonObject, RetryGuidance, ToolError
 
 FIRST_DELAY_S = 0.5
@@ -76,7 +76,7 @@ class RapExecutor:
             reply = await self.courier.post(url, body, self.source.headers("POST", url, body), terms=terms)
             tried += 1
             if self._is_taken(reply):
-                return LATER
+                return DEFERRED
             if not reply.is_worth_retrying:
                 raise self._refused(reply, tried)
             if tried >= self.source.attempts:

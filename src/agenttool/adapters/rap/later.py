@@ -14,7 +14,7 @@ from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.translate import output_of
 from agenttool.adapters.rap.wire import CancelToolCall, Selection, ToolResultMessage, read_callback, write
 from agenttool.errors import RecordError, ToolFailure
-from agenttool.ports.later import Prompt, Thread, Told
+from agenttool.ports.deferred import Prompt, ReplyOutcome, Thread
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolError
 
 log = logging.getLogger("agenttool.rap")
@@ -66,7 +66,7 @@ class RapLater:
         notice = CancelToolCall(thread_id=thread.thread_id, tool_call_id=invocation_id)
         self.notices.send("/cancel_tool_call", notice)
 
-    async def reply(self, prompt: Prompt, selected: int) -> Told:
+    async def reply(self, prompt: Prompt, selected: int) -> ReplyOutcome:
         """Post what was chosen to where the tool wants to hear it."""
         where = cast("JsonObject", prompt.reply_to)
         body = write(Selection(id=str(where["id"]), selected=selected))
@@ -77,9 +77,9 @@ class RapLater:
             reply = await self._post(url, body)
             tried += 1
         if reply.is_accepted:
-            return Told.HEARD
+            return ReplyOutcome.HEARD
         log.warning("the choice of %s was not heard: %s", prompt.prompt_id, reply.fault or reply.status)
-        return Told.AWAY if reply.is_worth_retrying else Told.REFUSED
+        return ReplyOutcome.AWAY if reply.is_worth_retrying else ReplyOutcome.REFUSED
 
     async def _post(self, url: str, body: bytes) -> Reply:
         terms = Terms(only_once=is_taken_once(self.source.credential))

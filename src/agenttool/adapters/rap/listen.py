@@ -15,7 +15,7 @@ from agenttool.adapters.rap.addresses import PATH, Addresses
 from agenttool.adapters.rap.callbacks import BUSY, Callbacks, Outcome
 from agenttool.adapters.rap.claims import is_served
 from agenttool.adapters.rap.patience import GRACE_S, Patient, let_go
-from agenttool.ports.shelf import Shelf
+from agenttool.ports.stores import DocumentStore
 from agenttool.records import JsonObject
 
 MAX_BODY = 20_000_000
@@ -194,7 +194,7 @@ class Heir:
                 self._listener.start()
 
 
-async def listener_of(app: CallbackApp, shelf: Shelf, secret: bytes) -> tuple[Listener | Heir, str | None]:
+async def listener_of(app: CallbackApp, shelf: DocumentStore, secret: bytes) -> tuple[Listener | Heir, str | None]:
     """Listen on this machine where callbacks of the same store were received before, or wherever there is room.
 
     A tool that works for days posts to the address that it was given when it began (RAP-025), and a call that is sent
@@ -220,7 +220,7 @@ async def listener_of(app: CallbackApp, shelf: Shelf, secret: bytes) -> tuple[Li
     return Listener(app, (_HERE, 0)), fault
 
 
-async def earlier_listener(callbacks: Callbacks, shelf: Shelf, secret: bytes) -> Listener | None:
+async def earlier_listener(callbacks: Callbacks, shelf: DocumentStore, secret: bytes) -> Listener | None:
     """Listen also where callbacks of the same store were received before it had an address, if nobody does."""
     kept = await shelf.get(_SHELF, "port")
     if kept is None:

@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from agenttool.adapters.rap.wire import SubscriptionEvent
 from agenttool.codec import read_own, write_own
-from agenttool.ports.later import Thread
-from agenttool.ports.shelf import Shelf
+from agenttool.ports.deferred import Thread
+from agenttool.ports.stores import DocumentStore
 from agenttool.records import ClosedEnum, JsonObject, Part, replace
 
 RECEIVE_EVENT = "receive_event__injected"
@@ -96,7 +96,7 @@ class Received(ClosedEnum):
 class Subscriptions:
     """The open subscriptions of a store, and the events that wait for whoever hosts the conversations."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: DocumentStore) -> None:
         """Take where they are kept."""
         self._shelf = shelf
         self._news = asyncio.Event()

@@ -1,8 +1,8 @@
 """Which threads there are: callbacks count only for those that a call was made in and that are not closed."""
 
 from agenttool.codec import read_own, write_own
-from agenttool.ports.later import Thread
-from agenttool.ports.shelf import Shelf
+from agenttool.ports.deferred import Thread
+from agenttool.ports.stores import DocumentStore
 from agenttool.records import Part
 
 _SHELF = "rap.thread"
@@ -20,7 +20,7 @@ class KnownThread(Part, frozen=True, kw_only=True):
 class Threads:
     """The threads of a store, across processes."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: DocumentStore) -> None:
         """Take where they are kept."""
         self._shelf = shelf
         self._open: dict[str, Thread] = {}

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import quote, unquote
 
 from agenttool.codec import json_bytes, parse_object
-from agenttool.ports.shelf import Shelf
+from agenttool.ports.stores import DocumentStore
 from agenttool.records import JsonObject, Part
 
 _SHELF, _HANDLED = "rap.view", "rap.view.handled"
@@ -36,7 +36,7 @@ class View(Part, frozen=True, kw_only=True):
 class Views:
     """The latest content for each thread and type of view."""
 
-    def __init__(self, shelf: Shelf) -> None:
+    def __init__(self, shelf: DocumentStore) -> None:
         """Take where they are kept."""
         self._shelf = shelf
         self._clients: dict[str, set[asyncio.Queue[View]]] = {}

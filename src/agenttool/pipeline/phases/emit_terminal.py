@@ -5,11 +5,11 @@ from contextlib import suppress
 from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.checkpoint import persistence_failure
 from agenttool.pipeline.context_changes import settle_changes
-from agenttool.pipeline.held import unkept
-from agenttool.pipeline.run_evidence import Completed
+from agenttool.pipeline.evidence import shared_decision
 from agenttool.pipeline.stopping import request_cancel, settle_cancellation
-from agenttool.ports.evidence import Ended, Made
+from agenttool.ports.evidence import CallCompleted, CallEnded, ResultMade
 from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, replace
 from agenttool.results.failure import outcome_of
 
@@ -40,17 +40,16 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
         elif call.unwritten is _LAUNCHED and call.verdict is not None and call.facts is not None:
             call.result = result
             call.unwritten = None
-            whole = Completed(
-                call.request, call.verdict, call.invocation_id, call.facts, result, call.started_ns, is_plain
-            )
+            shared = shared_decision(call.verdict, call.facts)
+            whole = CallCompleted(call.request, shared, call.invocation_id, result, call.started_ns, is_plain)
             core.journal.note(call, _COMPLETED, whole)
         else:
             call.result = result
-            call.note(_SUCCEEDED, Ended(result, None, is_plain))
+            call.note(_SUCCEEDED, CallEnded(result, None, is_plain))
     except StoreError as error:
-        result = call.result = unkept(call, result, error)
+        result = call.result = persistence_failure(call, result, error)
         with suppress(StoreError):
-            call.note(_ENDED[InvocationStatus.FAILED], Ended(result))
+            call.note(_ENDED[InvocationStatus.FAILED], CallEnded(result))
             _let_go(call)
     core.ended += 1
     if chars > LARGE or not core.ended % TIDY_EVERY:
@@ -76,10 +75,10 @@ def _record_full_end(call: Call, result: ToolResult) -> ToolResult:
         settle_cancellation(call, canceled=end is InvocationStatus.CANCELED)
     changes = None if call.wanted_changes is None else settle_changes(call, result)
     if call.leaves_in_order:
-        call.note(steps.CREATED, Made(result, changes))
-        call.made = Ended(result, changes)
+        call.note(steps.CREATED, ResultMade(result, changes))
+        call.made = CallEnded(result, changes)
     else:
-        call.note(_ENDED[end], Ended(result, changes))
+        call.note(_ENDED[end], CallEnded(result, changes))
     _let_go(call)  # also while its result has to wait: what it asked may not be answered any more
     return result
 
@@ -98,4 +97,4 @@ def release_result(call: Call) -> None:
 def _let_go(call: Call) -> None:
     """Take away what was kept for going on with a call, now that its result is made."""
     if call.is_held and call.core.parked is not None:
-        call.core.parked.release(call.invocation_id)
+        call.core.parked.remove(call.invocation_id)

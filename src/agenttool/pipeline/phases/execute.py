@@ -4,11 +4,11 @@ from collections.abc import Coroutine
 
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
-from agenttool.pipeline.away import hand_over
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
+from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.failed import error_of_crash, whole
-from agenttool.pipeline.held import Point, hold, settle
-from agenttool.pipeline.run_evidence import Scheduled
+from agenttool.pipeline.remote_wait import send_and_wait
 from agenttool.pipeline.started import ENDED_EARLY, carry, end_early, pause
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
@@ -86,11 +86,11 @@ async def _run_recorded(call: Call, tool: Tool, call_input: JsonObject) -> objec
     is_in_journal = call.unwritten is _LAUNCHED and tool.repeatability is None
     call.publish()
     if tool.later is not None:
-        return await hand_over(call, tool.later, lambda: run(call, tool))
+        return await send_and_wait(call, tool.later, lambda: run(call, tool))
     if call.core.durable and (tool.has_effects or call.is_held):
         if not is_in_journal:  # the journal's one fact is enough to end the call after a crash, not to repeat it
-            hold(call, Point.RUNNING, call_input)
-        await settle(call)
+            save_checkpoint(call, CheckpointKind.RUNNING, call_input)
+        await flush(call)
         refuse_if_stopped(call)
     return await run(call, tool)
 

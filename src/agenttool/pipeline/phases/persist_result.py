@@ -7,12 +7,12 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import Stored
 from agenttool.pipeline.failed import failed
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
 from agenttool.pipeline.read_back import read_tool_of
 from agenttool.pipeline.readers import let_read
-from agenttool.pipeline.run_evidence import Stored
 from agenttool.pipeline.tool import Tool
 from agenttool.records import (
     PERSISTENCE,

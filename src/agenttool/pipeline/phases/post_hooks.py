@@ -3,10 +3,10 @@
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import OutputReplaced
 from agenttool.pipeline.failed import failed
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
 from agenttool.pipeline.phases.map_result import map_result
-from agenttool.pipeline.run_evidence import OutputReplaced
 from agenttool.records import UNSET, ErrorClass, HookEvent, Phase
 from agenttool.results.mapping import Mapped
 from agenttool.results.persistence import mapped_payloads, with_stored_output

@@ -2,7 +2,7 @@
 
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
-from agenttool.pipeline.rejudge import Replacement, replaced
+from agenttool.pipeline.input_replacement import Replacement, replaced
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, HookEvent, InputStage, JsonObject, MutationSource, Phase
 

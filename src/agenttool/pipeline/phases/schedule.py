@@ -5,8 +5,8 @@ from asyncio import CancelledError, sleep
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.outlast import outlast
-from agenttool.pipeline.run_evidence import Scheduled
 from agenttool.pipeline.started import pause
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool

@@ -26,9 +26,9 @@ def _staged(folder: Path) -> Iterator[Path]:
 
 def _take_away(file: Path, before_s: float) -> bool:
     try:
-        is_left = file.lstat().st_mtime < before_s
-        if is_left:
+        is_unowned = file.lstat().st_mtime < before_s
+        if is_unowned:
             file.unlink()
     except FileNotFoundError:  # it has its name by now, or somebody else swept
         return False
-    return is_left
+    return is_unowned

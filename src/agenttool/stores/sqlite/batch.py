@@ -6,11 +6,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TypeAlias
 
+from agenttool.stores.fact_codec import join_lines
 from agenttool.stores.sqlite.begun import Together, rows_of, write_begun, write_ended
 from agenttool.stores.sqlite.chain import End, ToldFact, keep_head, link
 from agenttool.stores.sqlite.lists import as_json
 from agenttool.stores.sqlite.loose import MOST_LOOSE, bind
-from agenttool.stores.told import written_together
 
 FACTS_PER_ROW = 256
 """So many facts share a row at most: whoever looks for one call reads the rows it is in as a whole."""
@@ -163,7 +163,7 @@ class Batch:
         if self.ended:
             write_ended(connection, owner, self.ended)
         if self.held:
-            connection.executemany(_HOLD, [(*held, None if is_left else owner) for *held, is_left in self.held])
+            connection.executemany(_HOLD, [(*held, None if is_unowned else owner) for *held, is_unowned in self.held])
         if self.released:
             connection.execute(_RELEASE, (as_json(self.released),))
         for change in self.changes:
@@ -181,7 +181,7 @@ class Batch:
     def _write_loosely(self, connection: sqlite3.Connection, owner: str, end: End) -> End:
         last, chained, bound = end
         for call, lines in _runs(self.facts):
-            told = written_together(lines)
+            told = join_lines(lines)
             last, chained = last + len(lines), link(chained, told)
             connection.execute(_INSERT, (last, chained, told, owner if call in self._in_hand else None))
             self.size += len(told)
@@ -233,7 +233,7 @@ def _rows(facts: list[ToldFact]) -> Iterator[tuple[list[ToldFact], bytes]]:
 
 def _parted(facts: list[ToldFact]) -> Iterator[tuple[list[ToldFact], bytes]]:
     """Give facts as one row, or as several if that would be too long."""
-    told = written_together(told for _, told in facts)
+    told = join_lines(told for _, told in facts)
     half = len(facts) // 2
     if len(told) <= ROW_BYTES or not half:
         yield facts, told

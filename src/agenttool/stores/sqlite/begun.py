@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Step
-from agenttool.ports.stores import BEGUN
+from agenttool.ports.stores import NO_CHECKPOINT
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
+from agenttool.stores.fact_codec import decode_fact
 from agenttool.stores.sqlite.lists import BEGUN_CALLS, as_json
 from agenttool.stores.sqlite.loose import IS_LOOSE, LOOSELY_HELD, bind
 from agenttool.stores.sqlite.owners import ALIVE, values_of
 from agenttool.stores.sqlite.query import lines_of
-from agenttool.stores.told import recall
 
 _INSERT = "REPLACE INTO begun VALUES (?, ?, ?)"
 _EMPTY = "DELETE FROM begun WHERE owner = ? AND number IN (SELECT value FROM json_each(?))"
@@ -92,7 +92,7 @@ def adopt(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment
     found = connection.execute(f"{_CALLS} AND {_DEAD}", values_of(now)).fetchall()
     for owner, call in found:
         if is_open(connection, steps, call):
-            row = (call, BEGUN, b"", owner)
+            row = (call, NO_CHECKPOINT, b"", owner)
             connection.execute("INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, ?, ?)", row)
             connection.execute("DELETE FROM processes WHERE owner = ?", (owner,))
     connection.execute(f"DELETE FROM begun WHERE {_DEAD}", values_of(now))  # noqa: S608 -- constants only
@@ -120,4 +120,4 @@ def is_open(connection: sqlite3.Connection, steps: Mapping[str, Step], call: Inv
 
 def has_ended(connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId) -> bool:
     """Tell whether the log has the end of a call."""
-    return any(recall(line, steps).step.ends for _, line in lines_of(connection, call))
+    return any(decode_fact(line, steps).step.ends for _, line in lines_of(connection, call))

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from agenttool.errors import StoreError
+from agenttool.stores.fact_codec import lines_with, split_lines
 from agenttool.stores.sqlite.schema import RESTORE
-from agenttool.stores.told import written_about, written_apart
 
 ToldFact: TypeAlias = tuple[str | None, bytes]
 """A fact on its way to the disk: its call and what it tells."""
@@ -38,7 +38,7 @@ def link(previous: bytes, told: bytes) -> bytes:
 def unfold(rows: Iterable[Row]) -> Iterator[tuple[int, bytes]]:
     """Give facts one by one, each with its position."""
     for last, told in rows:
-        lines = written_apart(told)
+        lines = split_lines(told)
         yield from enumerate(lines, last - len(lines) + 1)
 
 
@@ -46,7 +46,7 @@ def unfold_about(rows: Iterable[Row], word: str) -> Iterator[tuple[int, bytes]]:
     """Give the facts that hold a word, each with its position; the others are passed over."""
     for last, told in rows:
         first = last - told.count(b"\n")
-        for place, line in written_about(told, word.encode()):
+        for place, line in lines_with(told, word.encode()):
             yield first + place, line
 
 

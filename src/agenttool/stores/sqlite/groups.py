@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from typing import NoReturn, TypeVar
 
 from agenttool.errors import StoreError
-from agenttool.ports.stores import TakenForDead
+from agenttool.ports.stores import LeaseLost
 from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.begun import Together
 from agenttool.stores.sqlite.chain import ToldFact
@@ -115,7 +115,7 @@ class GroupCommit:
         self.lost |= lost
         self._lives += 1
         waiting, self._waiting = self._waiting, []
-        _tell(waiting, TakenForDead(_GIVEN_UP))
+        _tell(waiting, LeaseLost(_GIVEN_UP))
         return lost
 
     def forget(self, call: str) -> None:
@@ -234,7 +234,7 @@ class GroupCommit:
             await self._gather(loop)
         if life != self._lives:
             self._depart_if_awaited(loop)
-            raise TakenForDead(_GIVEN_UP)
+            raise LeaseLost(_GIVEN_UP)
         await (self._go(loop) if self.batch and self._is_free else self._join(loop))
 
     async def _gather(self, loop: _Loop) -> None:
@@ -378,7 +378,7 @@ def _tell(waiting: list[asyncio.Future[None]], error: BaseException | None) -> N
         if error is None:
             waiter.set_result(None)
         else:
-            kind = TakenForDead if isinstance(error, TakenForDead) else StoreError
+            kind = LeaseLost if isinstance(error, LeaseLost) else StoreError
             waiter.set_exception(kind(str(error) or repr(error)))
 
 

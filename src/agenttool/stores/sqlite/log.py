@@ -8,8 +8,9 @@ from pathlib import Path
 
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
-from agenttool.ports.stores import Flaw, Head
+from agenttool.ports.stores import Head, JournalFlaw
 from agenttool.records import InvocationId
+from agenttool.stores.fact_codec import decode_fact, encode_fact
 from agenttool.stores.sqlite.chain import find_anchor, find_head
 from agenttool.stores.sqlite.connect import reading
 from agenttool.stores.sqlite.groups import GroupCommit
@@ -17,7 +18,6 @@ from agenttool.stores.sqlite.query import lines_of, read_on
 from agenttool.stores.sqlite.retain import let_go
 from agenttool.stores.sqlite.verify import verify
 from agenttool.stores.sqlite.writer import Standing, Writer
-from agenttool.stores.told import recall, tell
 
 _UNKNOWN = Standing.UNKNOWN
 
@@ -48,7 +48,7 @@ class SqliteLog:
 
     def append(self, fact: Fact) -> None:
         """Take one fact."""
-        call, told = fact.invocation_id, tell(fact)
+        call, told = fact.invocation_id, encode_fact(fact)
         if len(told) > FACT_BYTES:
             size = f"{len(told):,} bytes, and the log takes {FACT_BYTES:,} at most"
             raise StoreError(f"the fact {fact.step.name!r} of {call!r} is {size}; hand over a file, not what is in it")
@@ -85,12 +85,12 @@ class SqliteLog:
         with reading(self._path):
             kept = [told for _, told in lines_of(self._reader, invocation_id)]
         # A commit under way may have come there meanwhile.
-        return tuple(recall(told, self._steps) for told in (*kept, *(told for told in coming if told not in kept)))
+        return tuple(decode_fact(told, self._steps) for told in (*kept, *(told for told in coming if told not in kept)))
 
-    def kept_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
+    def stored_facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
         """Give the facts of one call that are on disk."""
         with reading(self._path):
-            return tuple(recall(told, self._steps) for _, told in lines_of(self._reader, invocation_id))
+            return tuple(decode_fact(told, self._steps) for _, told in lines_of(self._reader, invocation_id))
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` when facts were kept: at once for those of this process, soon for those of others."""
@@ -105,12 +105,12 @@ class SqliteLog:
         with reading(self._path):
             return _place(find_head(self._reader))
 
-    def verify(self, pinned: Head | None = None) -> Iterator[Flaw]:
+    def verify(self, pinned: Head | None = None) -> Iterator[JournalFlaw]:
         """Walk the chain and tell everything that is wrong with it."""
         with reading(self._path):
             yield from verify(self._reader, self._steps, pinned)
 
-    async def let_go(self, before_ns: int) -> Head:
+    async def delete_before(self, before_ns: int) -> Head:
         """Let go of the oldest facts, a portion at a time, so that whoever writes meanwhile hardly waits."""
         while not await self.group.perform(lambda connection: let_go(connection, self._steps, before_ns)):
             pass

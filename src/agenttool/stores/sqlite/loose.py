@@ -8,9 +8,9 @@ that was kept last are loose, and there are never many.
 import sqlite3
 
 from agenttool.errors import StoreError
+from agenttool.stores.fact_codec import call_of
 from agenttool.stores.sqlite.chain import keep_head
 from agenttool.stores.sqlite.lists import BEGUN_CALLS, as_json
-from agenttool.stores.told import call_of
 
 MOST_LOOSE = 128
 """So many facts may be loose before they are bound."""

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from agenttool.errors import StoreError
 from agenttool.ports.facts import Step
-from agenttool.ports.stores import BEGUN, GivenAnswer, OpenCall, Taken
+from agenttool.ports.stores import NO_CHECKPOINT, AnswerStatus, OpenCall, RecordedAnswer
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.stores.sqlite.begun import adopt, has_orphans, still_open
@@ -62,7 +62,7 @@ class SqliteOpenCalls:
         """The name of this process."""
         return self._writer.owner
 
-    def hold(  # noqa: PLR0913 -- the columns of a call
+    def save(  # noqa: PLR0913 -- the columns of a call
         self,
         invocation_id: InvocationId,
         *,
@@ -71,16 +71,16 @@ class SqliteOpenCalls:
         approval_id: ApprovalId | None = None,
         expires_at_ns: int | None = None,
         due_at_ns: int | None = None,
-        is_left: bool = False,
+        is_unowned: bool = False,
     ) -> None:
         """Keep what a call needs to go on."""
         due_ns = expires_at_ns if due_at_ns is None else due_at_ns
-        if is_left:
+        if is_unowned:
             self._group.forget(invocation_id)
-        self._group.batch.held.append((invocation_id, kind, body, approval_id, expires_at_ns, due_ns, is_left))
+        self._group.batch.held.append((invocation_id, kind, body, approval_id, expires_at_ns, due_ns, is_unowned))
         self._group.linger()
 
-    def release(self, invocation_id: InvocationId) -> None:
+    def remove(self, invocation_id: InvocationId) -> None:
         """Let go of a call that ends."""
         self._group.batch.released.append(invocation_id)
         self._group.linger()
@@ -89,7 +89,7 @@ class SqliteOpenCalls:
         """Return once all that was held and released before is on disk."""
         await self._group.settle()
 
-    async def renew(self, until: Moment) -> None:
+    async def renew_lease(self, until: Moment) -> None:
         """Say that this process is alive until then."""
         # Whoever was struck off may not say so under the same name.
         registers = self._writer.standing is not Standing.ALIVE
@@ -102,13 +102,13 @@ class SqliteOpenCalls:
 
         await self._group.perform(change, registers=registers)
 
-    def begin_anew(self) -> Collection[InvocationId]:
+    def replace_owner(self) -> Collection[InvocationId]:
         """Take another name after having been taken for dead."""
         self._writer.owner = secrets.token_hex(8)
         self._writer.standing = Standing.NAMELESS
         return [InvocationId(call) for call in self._group.lose()]
 
-    async def retire(self) -> None:
+    async def release_lease(self) -> None:
         """Say that this process is no more; whatever it still holds may be claimed at once."""
         if self._writer.standing is Standing.ALIVE:
 
@@ -131,7 +131,7 @@ class SqliteOpenCalls:
         """Take calls of dead owners that there is something to do for."""
         return await self._claim(_DUE, now, after="", limit=limit)
 
-    async def take(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
+    async def claim_one(self, invocation_id: InvocationId, *, now: Moment, if_due: bool = False) -> OpenCall | None:
         """Take one call of a dead owner."""
         found = await self._claim(_ONE_DUE if if_due else _ONE, now, one=invocation_id)
         return found[0] if found else None
@@ -170,9 +170,11 @@ class SqliteOpenCalls:
     def _begun(self, one: InvocationId | None = None) -> list[OpenCall]:
         with reading(self._path):
             found = still_open(self._reader, self._steps, one)
-            return [OpenCall(invocation_id=call, kind=BEGUN, body=b"", owner=owner) for owner, call in found]
+            return [OpenCall(invocation_id=call, kind=NO_CHECKPOINT, body=b"", owner=owner) for owner, call in found]
 
-    async def parked(self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_") -> Sequence[OpenCall]:
+    async def awaiting_answer(
+        self, *, after: ApprovalId | None = None, limit: int, prefix: str = "apr_"
+    ) -> Sequence[OpenCall]:
         """Give calls that wait for an answer, by the age of their questions."""
         # Nobody need be asked about a call that ends just now.
         among = (
@@ -180,7 +182,7 @@ class SqliteOpenCalls:
         )
         return self._read(among, after or prefix, f"{prefix}\x7f", as_json(self._group.releasing()), limit)
 
-    async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> Taken:
+    async def answer(self, approval_id: ApprovalId, body: bytes, *, now_ns: int) -> AnswerStatus:
         """Give the answer to a question."""
         return await self._group.perform(lambda connection: _answer(connection, approval_id, body, now_ns))
 
@@ -189,7 +191,7 @@ class SqliteOpenCalls:
         with reading(self._path):
             return self._reader.execute(_WAS_ANSWERED, (approval_id,)).fetchone() is not None
 
-    async def answers(self, *, after: int, limit: int) -> Sequence[GivenAnswer]:
+    async def answers(self, *, after: int, limit: int) -> Sequence[RecordedAnswer]:
         """Give answers that calls still wait for."""
         query = (
             "SELECT number, approval_id, CAST(body AS BLOB) FROM answers WHERE number > ? AND body NOT NULL"
@@ -197,7 +199,7 @@ class SqliteOpenCalls:
         )
         with reading(self._path):
             found = self._reader.execute(query, (after, limit)).fetchall()
-        return [GivenAnswer(number=number, approval_id=about, body=body) for number, about, body in found]
+        return [RecordedAnswer(number=number, approval_id=about, body=body) for number, about, body in found]
 
     def _read(self, which: str, *values: str | int) -> list[OpenCall]:
         with reading(self._path):
@@ -231,14 +233,14 @@ def _call(row: _Row) -> OpenCall:
     )
 
 
-def _answer(connection: sqlite3.Connection, approval_id: ApprovalId, body: bytes, now_ns: int) -> Taken:
+def _answer(connection: sqlite3.Connection, approval_id: ApprovalId, body: bytes, now_ns: int) -> AnswerStatus:
     if connection.execute(_WAS_ANSWERED, (approval_id,)).fetchone():
-        return Taken.ANSWERED
+        return AnswerStatus.ANSWERED
     query = "SELECT expires_at_ns FROM open_calls WHERE approval_id = ?"
     found = connection.execute(query, (approval_id,)).fetchone()
     if found is None:
-        return Taken.UNKNOWN
+        return AnswerStatus.UNKNOWN
     if found[0] is not None and found[0] <= now_ns:
-        return Taken.EXPIRED
+        return AnswerStatus.EXPIRED
     connection.execute("INSERT INTO answers (approval_id, at_ns, body) VALUES (?, ?, ?)", (approval_id, now_ns, body))
-    return Taken.TAKEN
+    return AnswerStatus.ACCEPTED

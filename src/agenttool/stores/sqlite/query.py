@@ -6,9 +6,9 @@ from itertools import islice
 
 from agenttool.ports.facts import Fact, Step
 from agenttool.records import InvocationId
+from agenttool.stores.fact_codec import call_of, decode_fact
 from agenttool.stores.sqlite.chain import unfold, unfold_about
 from agenttool.stores.sqlite.loose import IS_LOOSE
-from agenttool.stores.told import call_of, recall
 
 # Whoever edits the file may leave text or numbers where bytes were.
 _ONWARD = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > ? ORDER BY last"
@@ -29,7 +29,7 @@ def read_on(
 ) -> list[tuple[int, Fact]]:
     """Give facts after a position, the oldest first."""
     wanted = ((place, line) for place, line in unfold(connection.execute(_ONWARD, (after,))) if place > after)
-    return [(place, recall(line, steps)) for place, line in islice(wanted, limit)]
+    return [(place, decode_fact(line, steps)) for place, line in islice(wanted, limit)]
 
 
 def weigh(
@@ -40,7 +40,7 @@ def weigh(
     found: list[tuple[int, Fact, int]] = []
     for last, told in rows:
         sizes = map(len, told.split(b"\n"))
-        found += [(place, recall(line, steps), next(sizes) + 1) for place, line in unfold([(last, told)])]
+        found += [(place, decode_fact(line, steps), next(sizes) + 1) for place, line in unfold([(last, told)])]
     return [each for each in found if each[0] > after]
 
 
@@ -50,7 +50,7 @@ def read_back(
     """Give facts before a position, the newest first."""
     rows = connection.execute(_BACK, {"upto": before - 1})
     wanted = (each for row in rows for each in reversed(list(unfold([row]))) if each[0] < before)
-    return [(place, recall(line, steps)) for place, line in islice(wanted, limit)]
+    return [(place, decode_fact(line, steps)) for place, line in islice(wanted, limit)]
 
 
 def lines_of(connection: sqlite3.Connection, invocation_id: InvocationId) -> Iterator[tuple[int, bytes]]:

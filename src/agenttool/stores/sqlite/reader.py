@@ -9,9 +9,10 @@ from typing import Self
 
 from agenttool.errors import ConfigError
 from agenttool.ports.facts import Fact, Step
-from agenttool.ports.stores import BEGUN, Flaw, Head, OpenCall
+from agenttool.ports.stores import NO_CHECKPOINT, Head, JournalFlaw, OpenCall
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
+from agenttool.stores.fact_codec import call_of, decode_fact
 from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
 from agenttool.stores.sqlite.connect import UNREADABLE, advice_on, connect_to_look, reading
@@ -20,7 +21,6 @@ from agenttool.stores.sqlite.loose import CALL, IS_LOOSE, LOOSE_CALLS, teach
 from agenttool.stores.sqlite.query import lines_of, read_back, read_on, weigh
 from agenttool.stores.sqlite.schema import MIGRATIONS, RESTORE, check_version, missing
 from agenttool.stores.sqlite.verify import Inspect, verify
-from agenttool.stores.told import call_of, recall
 
 PORTION = 500
 
@@ -151,7 +151,7 @@ class SqliteReader:
         """Give the facts of one call."""
         with reading(self.path):
             lines = lines_of(self._connection, invocation_id)
-            return [(place, recall(line, self._steps)) for place, line in lines]
+            return [(place, decode_fact(line, self._steps)) for place, line in lines]
 
     def begins(self, invocation_id: InvocationId, position: int) -> bool:
         """Tell whether a fact is the first of its call that is left."""
@@ -189,7 +189,7 @@ class SqliteReader:
             made = (call_of(line) for _, line in lines)
             return list(islice((each for each in made if each is not None and each != invocation_id), limit))
 
-    def verify(self, pinned: Head | None = None, inspect: Inspect | None = None) -> Iterator[Flaw]:
+    def verify(self, pinned: Head | None = None, inspect: Inspect | None = None) -> Iterator[JournalFlaw]:
         """Walk the chain and tell everything that is wrong with it; `inspect` may know more about single facts."""
         with reading(self.path):
             yield from verify(self._connection, self._steps, pinned, inspect)
@@ -213,7 +213,9 @@ class SqliteReader:
             " FROM open_calls WHERE kind <> ? ORDER BY invocation_id"
         )
         with reading(self.path):
-            for call, kind, body, approval_id, expires_at_ns, answer in self._connection.execute(query, (BEGUN,)):
+            for call, kind, body, approval_id, expires_at_ns, answer in self._connection.execute(
+                query, (NO_CHECKPOINT,)
+            ):
                 yield OpenCall(
                     invocation_id=call,
                     kind=kind,

@@ -4,10 +4,10 @@ import sqlite3
 from collections.abc import Mapping
 
 from agenttool.ports.facts import Step
+from agenttool.stores.fact_codec import call_of, split_lines, time_of
 from agenttool.stores.sqlite.begun import is_open
 from agenttool.stores.sqlite.lists import BEGUN_CALLS, as_json
 from agenttool.stores.sqlite.loose import bind
-from agenttool.stores.told import call_of, moment_of, written_apart
 
 PORTION = 500
 """How many rows of facts are looked at in one transaction, so that nobody waits long behind it."""
@@ -48,8 +48,8 @@ def let_go(connection: sqlite3.Connection, steps: Mapping[str, Step], before_ns:
 
 
 def _is_wanted(connection: sqlite3.Connection, steps: Mapping[str, Step], told: bytes, before_ns: int) -> bool:
-    lines = written_apart(told)
-    if any(moment_of(line) >= before_ns for line in lines):
+    lines = split_lines(told)
+    if any(time_of(line) >= before_ns for line in lines):
         return True
     calls = as_json([call for call in {call_of(line) for line in lines} if call is not None])
     if connection.execute(_IS_HELD, (calls,)).fetchone() is not None:
@@ -61,7 +61,7 @@ def _cut(connection: sqlite3.Connection, last: tuple[int, bytes], before_ns: int
     connection.execute("INSERT INTO anchors VALUES (?, ?, ?)", (*last, before_ns))
     gone: set[str] = set()
     for (told,) in connection.execute("SELECT CAST(told AS BLOB) FROM facts WHERE last <= ?", last[:1]).fetchall():
-        gone.update(call for call in map(call_of, written_apart(told)) if call is not None)
+        gone.update(call for call in map(call_of, split_lines(told)) if call is not None)
     calls = as_json([*gone])
     places = "DELETE FROM facts_of_call WHERE invocation_id IN (SELECT value FROM json_each(?)) AND last <= ?"
     connection.execute(places, (calls, last[0]))

@@ -11,7 +11,7 @@ _LAST = "\U0010ffff"
 """No text that we use as a key goes on with this."""
 
 
-class SqliteShelf:
+class SqliteDocuments:
     """Documents by kind and key."""
 
     def __init__(self, path: Path, reader: sqlite3.Connection, group: GroupCommit) -> None:

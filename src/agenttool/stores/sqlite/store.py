@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Self
 
 from agenttool.ports.facts import Step
-from agenttool.ports.stores import TakenForDead
+from agenttool.ports.stores import LeaseLost
 from agenttool.stores.sqlite.backup import copy
 from agenttool.stores.sqlite.connect import Durability, connect, create
 from agenttool.stores.sqlite.log import SqliteLog
 from agenttool.stores.sqlite.open_calls import SqliteOpenCalls
-from agenttool.stores.sqlite.shelf import SqliteShelf
+from agenttool.stores.sqlite.shelf import SqliteDocuments
 from agenttool.stores.sqlite.writer import Writer
 
 
@@ -26,7 +26,7 @@ class SqliteStore:
         writer = Writer(path, durability, owner)
         self.log = SqliteLog(path, self._reader, writer, steps)
         self.open_calls = SqliteOpenCalls(path, self._reader, writer, self.log.group, steps)
-        self.shelf = SqliteShelf(path, self._reader, self.log.group)
+        self.shelf = SqliteDocuments(path, self._reader, self.log.group)
 
     @classmethod
     def open(
@@ -67,10 +67,10 @@ class SqliteStore:
             StoreError: what was left could not be written.
         """
         try:
-            await self.open_calls.retire()
-        except TakenForDead:  # its calls are others' already, and only what is about none is left to write
-            self.open_calls.begin_anew()
-            await self.open_calls.retire()
+            await self.open_calls.release_lease()
+        except LeaseLost:  # its calls are others' already, and only what is about none is left to write
+            self.open_calls.replace_owner()
+            await self.open_calls.release_lease()
         finally:
             try:
                 await self.log.group.close()

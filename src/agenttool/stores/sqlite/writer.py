@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from agenttool.errors import StoreError
-from agenttool.ports.stores import TakenForDead
+from agenttool.ports.stores import LeaseLost
 from agenttool.records import ClosedEnum
 from agenttool.stores.sqlite.batch import Batch
 from agenttool.stores.sqlite.chain import GO_ON, End, find_end, find_head, link
@@ -180,7 +180,7 @@ class Writer:
         if self.standing is Standing.NAMELESS:
             raise StoreError("this process was taken for dead, and could not yet say that it lives; try again")
         if not is_known:
-            raise TakenForDead(
+            raise LeaseLost(
                 f"this process ({self.owner}) was taken for dead and others have its calls; it must begin anew"
             )
 

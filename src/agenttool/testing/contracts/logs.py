@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import TypeAlias
 
 from agenttool.journal import steps
-from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import DurableLog, EventLog
 from agenttool.records import InvocationId
@@ -45,7 +45,7 @@ async def facts_come_back_as_they_were(open_log: OpenLog) -> None:
         assert [position for position, _ in found] == list(range(1, len(written) + 1))
         assert _told([fact for _, fact in found]) == _told(written)
         assert _told(log.facts_of(invocation_number(1))) == _told(written)
-        assert _told(log.kept_of(invocation_number(1))) == _told(written)
+        assert _told(log.stored_facts_of(invocation_number(1))) == _told(written)
 
 
 async def a_reader_goes_on_where_it_stopped(open_log: OpenLog) -> None:
@@ -130,10 +130,10 @@ async def what_is_not_settled_is_not_read(open_log: OpenDurableLog) -> None:
     async with open_log() as log:
         log.append(story_of(1)[0])
         assert list(log.read(0, 10)) == []
-        assert list(log.kept_of(invocation_number(1))) == []
+        assert list(log.stored_facts_of(invocation_number(1))) == []
         assert log.last == 0
         await log.settle()
-        assert len(log.read(0, 10)) == len(log.kept_of(invocation_number(1))) == log.last == 1
+        assert len(log.read(0, 10)) == len(log.stored_facts_of(invocation_number(1))) == log.last == 1
 
 
 async def whoever_listens_hears_of_facts_that_can_be_read(open_log: OpenDurableLog) -> None:
@@ -174,11 +174,11 @@ async def what_is_old_goes_and_the_chain_goes_on(open_log: OpenDurableLog) -> No
         for number in (1, 2):
             await _write(log, number)
         head, half = log.head(), len(story_of(1))
-        anchor = await log.let_go(story_of(2)[0].at_ns)
+        anchor = await log.delete_before(story_of(2)[0].at_ns)
         assert anchor.position == half
         assert [position for position, _ in log.read(0, 100)] == list(range(half + 1, 2 * half + 1))
         assert list(log.verify(anchor)) == []
-        assert await log.let_go(2**62) == head
+        assert await log.delete_before(2**62) == head
         assert log.head() == head
         await _write(log, 3)
         assert log.read(0, 1)[0][0] == 2 * half + 1

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
 from agenttool.errors import StoreError
-from agenttool.ports.stores import OpenCall, OpenCalls, Taken
+from agenttool.ports.stores import AnswerStatus, OpenCall, OpenCalls
 from agenttool.ports.world import Moment
 from agenttool.records import ApprovalId, InvocationId
 from agenttool.testing.contracts.story import invocation_number
@@ -22,7 +22,7 @@ def _question(number: int) -> ApprovalId:
 
 async def _park(calls: OpenCalls, *numbers: int, expires_at_ns: int | None = LATEST) -> None:
     for number in numbers:
-        calls.hold(
+        calls.save(
             invocation_number(number),
             kind="asked",
             body=b"%d" % number,
@@ -40,14 +40,14 @@ async def a_call_is_held_until_it_is_released(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as calls:
         call = invocation_number(1)
         assert await calls.get(call) is None
-        calls.hold(call, kind="started", body=b"\x00secret")
+        calls.save(call, kind="started", body=b"\x00secret")
         await calls.settle()
         assert await calls.get(call) == OpenCall(invocation_id=call, kind="started", body=b"\x00secret", owner="a")
         await _park(calls, 1)
         held = await calls.get(call)
         assert held is not None
         assert (held.kind, held.body, held.approval_id, held.expires_at_ns) == ("asked", b"1", _question(1), LATEST)
-        calls.release(call)
+        calls.remove(call)
         await calls.settle()
         assert await calls.get(call) is None
         assert await calls.by_approval(_question(1)) is None
@@ -56,28 +56,28 @@ async def a_call_is_held_until_it_is_released(open_calls: OpenTheCalls) -> None:
 async def calls_are_listed_by_age_page_by_page(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as calls:
         await _park(calls, 3, 1, 2)
-        calls.hold(invocation_number(4), kind="started", body=b"")
+        calls.save(invocation_number(4), kind="started", body=b"")
         await calls.settle()
         first = await calls.page(limit=3)
         rest = await calls.page(after=first[-1].invocation_id, limit=3)
         assert _ids([*first, *rest]) == [invocation_number(number) for number in (1, 2, 3, 4)]
-        asked = await calls.parked(limit=2)
+        asked = await calls.awaiting_answer(limit=2)
         assert _ids(asked) == [invocation_number(1), invocation_number(2)]
-        assert _ids(await calls.parked(after=asked[-1].approval_id, limit=9)) == [invocation_number(3)]
+        assert _ids(await calls.awaiting_answer(after=asked[-1].approval_id, limit=9)) == [invocation_number(3)]
 
 
 async def a_question_is_answered_once_whoever_answers(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
         await _park(here, 1, 2)
-        assert await there.answer(_question(1), b"yes", now_ns=NOW) is Taken.TAKEN
-        assert await here.answer(_question(1), b"no", now_ns=NOW) is Taken.ANSWERED
-        assert await here.answer(_question(9), b"no", now_ns=NOW) is Taken.UNKNOWN
+        assert await there.answer(_question(1), b"yes", now_ns=NOW) is AnswerStatus.ACCEPTED
+        assert await here.answer(_question(1), b"no", now_ns=NOW) is AnswerStatus.ANSWERED
+        assert await here.answer(_question(9), b"no", now_ns=NOW) is AnswerStatus.UNKNOWN
         assert [await here.was_answered(_question(number)) for number in (1, 2, 9)] == [True, False, False]
-        assert await here.answer(_question(2), b"no", now_ns=LATEST) is Taken.EXPIRED
+        assert await here.answer(_question(2), b"no", now_ns=LATEST) is AnswerStatus.EXPIRED
         (given,) = await here.answers(after=0, limit=10)
         assert (given.approval_id, given.body) == (_question(1), b"yes")
         assert await here.answers(after=given.number, limit=10) == []
-        assert _ids(await here.parked(limit=10)) == [invocation_number(2)]
+        assert _ids(await here.awaiting_answer(limit=10)) == [invocation_number(2)]
 
 
 async def an_answer_is_emptied_when_its_call_goes_on_or_ends_and_stays_given(open_calls: OpenTheCalls) -> None:
@@ -85,32 +85,32 @@ async def an_answer_is_emptied_when_its_call_goes_on_or_ends_and_stays_given(ope
         await _park(calls, 1, 2)
         for number in (1, 2):
             await calls.answer(_question(number), b"an edited secret", now_ns=NOW)
-        calls.release(invocation_number(1))
-        calls.hold(invocation_number(2), kind="started", body=b"")
+        calls.remove(invocation_number(1))
+        calls.save(invocation_number(2), kind="started", body=b"")
         await calls.settle()
         assert await calls.answers(after=0, limit=10) == []
         for number in (1, 2):
-            assert await calls.answer(_question(number), b"again", now_ns=NOW) is Taken.ANSWERED
+            assert await calls.answer(_question(number), b"again", now_ns=NOW) is AnswerStatus.ANSWERED
 
 
 async def what_a_living_owner_holds_is_its_own(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
-        await here.renew(Moment(LATER))
-        await there.renew(Moment(LATER))
-        here.hold(invocation_number(1), kind="started", body=b"")
+        await here.renew_lease(Moment(LATER))
+        await there.renew_lease(Moment(LATER))
+        here.save(invocation_number(1), kind="started", body=b"")
         await here.settle()
         assert await there.claim(now=Moment(NOW), limit=10) == []
-        assert await there.take(invocation_number(1), now=Moment(NOW)) is None
+        assert await there.claim_one(invocation_number(1), now=Moment(NOW)) is None
         assert await here.claim(now=Moment(NOW), limit=10) == []
 
 
 async def a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as dead, open_calls("b") as first, open_calls("c") as second:
-        await dead.renew(Moment(NOW))
-        await first.renew(Moment(LATEST))
-        await second.renew(Moment(LATEST))
+        await dead.renew_lease(Moment(NOW))
+        await first.renew_lease(Moment(LATEST))
+        await second.renew_lease(Moment(LATEST))
         for number in (1, 2, 3):
-            dead.hold(invocation_number(number), kind="started", body=b"%d" % number)
+            dead.save(invocation_number(number), kind="started", body=b"%d" % number)
         await dead.settle()
         assert _ids(await first.claim(now=Moment(LATER), limit=2)) == [invocation_number(1), invocation_number(2)]
         assert _ids(await second.claim(now=Moment(LATER), limit=2)) == [invocation_number(3)]
@@ -118,18 +118,18 @@ async def a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more(open_calls:
         taken = await first.get(invocation_number(1))
         assert taken is not None
         assert (taken.owner, taken.body) == ("b", b"1")
-        dead.hold(invocation_number(4), kind="started", body=b"")
+        dead.save(invocation_number(4), kind="started", body=b"")
         assert await _is_refused(dead)
 
 
 async def a_clock_on_the_wall_that_is_set_kills_nobody(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
-        await here.renew(Moment(NOW, steady_ns=20, since="boot"))
-        here.hold(invocation_number(1), kind="started", body=b"")
+        await here.renew_lease(Moment(NOW, steady_ns=20, since="boot"))
+        here.save(invocation_number(1), kind="started", body=b"")
         await here.settle()
-        await there.renew(Moment(LATEST, steady_ns=40, since="boot"))
+        await there.renew_lease(Moment(LATEST, steady_ns=40, since="boot"))
         assert await there.claim(now=Moment(LATEST, steady_ns=19, since="boot"), limit=10) == []
-        assert await there.take(invocation_number(1), now=Moment(LATEST, steady_ns=19, since="boot")) is None
+        assert await there.claim_one(invocation_number(1), now=Moment(LATEST, steady_ns=19, since="boot")) is None
         assert await there.due(now=Moment(LATEST, steady_ns=19, since="boot"), limit=10) == []
         dead = await there.claim(now=Moment(0, steady_ns=20, since="boot"), limit=10)
         assert _ids(dead) == [invocation_number(1)], "nor does one that is put back raise the dead"
@@ -137,9 +137,9 @@ async def a_clock_on_the_wall_that_is_set_kills_nobody(open_calls: OpenTheCalls)
 
 async def whose_steady_clock_is_another_one_is_judged_by_the_wall(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
-        await here.renew(Moment(LATER, steady_ns=2**40, since="before the machine was started anew"))
-        await there.renew(Moment(LATEST, steady_ns=40, since="boot"))
-        here.hold(invocation_number(1), kind="started", body=b"")
+        await here.renew_lease(Moment(LATER, steady_ns=2**40, since="before the machine was started anew"))
+        await there.renew_lease(Moment(LATEST, steady_ns=40, since="boot"))
+        here.save(invocation_number(1), kind="started", body=b"")
         await here.settle()
         assert await there.claim(now=Moment(NOW, steady_ns=1, since="boot"), limit=10) == []
         assert _ids(await there.claim(now=Moment(LATER, steady_ns=1, since="boot"), limit=10)) == [invocation_number(1)]
@@ -147,7 +147,7 @@ async def whose_steady_clock_is_another_one_is_judged_by_the_wall(open_calls: Op
 
 async def _is_refused(calls: OpenCalls) -> bool:
     try:
-        await calls.renew(Moment(LATEST))
+        await calls.renew_lease(Moment(LATEST))
     except StoreError:
         return True
     return False
@@ -155,27 +155,27 @@ async def _is_refused(calls: OpenCalls) -> bool:
 
 async def only_calls_with_something_to_do_are_claimed(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as dead, open_calls("b") as alive:
-        await alive.renew(Moment(LATEST))
+        await alive.renew_lease(Moment(LATEST))
         await _park(dead, 1, 2)
         await _park(dead, 3, expires_at_ns=LATER)
-        dead.hold(invocation_number(4), kind="started", body=b"")
+        dead.save(invocation_number(4), kind="started", body=b"")
         await dead.settle()
         await alive.answer(_question(2), b"yes", now_ns=NOW)
         assert _ids(await alive.claim(now=Moment(NOW), limit=10)) == [invocation_number(2), invocation_number(4)]
         assert _ids(await alive.claim(now=Moment(LATER), limit=10)) == [invocation_number(3)]
-        found = await alive.take(invocation_number(1), now=Moment(LATER))
+        found = await alive.claim_one(invocation_number(1), now=Moment(LATER))
         assert found is not None
         assert found.body == b"1"
 
 
 async def what_an_owner_holds_that_retires_is_free_at_once(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as leaving, open_calls("b") as staying:
-        await leaving.renew(Moment(LATEST))
-        await staying.renew(Moment(LATEST))
-        leaving.hold(invocation_number(1), kind="started", body=b"")
+        await leaving.renew_lease(Moment(LATEST))
+        await staying.renew_lease(Moment(LATEST))
+        leaving.save(invocation_number(1), kind="started", body=b"")
         await leaving.settle()
         assert await staying.claim(now=Moment(NOW), limit=10) == []
-        await leaving.retire()
+        await leaving.release_lease()
         assert _ids(await staying.claim(now=Moment(NOW), limit=10)) == [invocation_number(1)]
 
 
@@ -190,8 +190,8 @@ async def nobody_takes_calls_who_is_not_alive(open_calls: OpenTheCalls) -> None:
 
 async def a_call_may_be_due_before_it_is_too_late_to_answer(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as dead, open_calls("b") as alive:
-        await alive.renew(Moment(LATEST))
-        dead.hold(
+        await alive.renew_lease(Moment(LATEST))
+        dead.save(
             invocation_number(1),
             kind="sending",
             body=b"",
@@ -201,38 +201,38 @@ async def a_call_may_be_due_before_it_is_too_late_to_answer(open_calls: OpenTheC
         )
         await _park(dead, 2)
         assert _ids(await alive.due(now=Moment(NOW), limit=10)) == [invocation_number(1)]
-        assert await alive.answer(_question(1), b"early", now_ns=NOW) is Taken.TAKEN
+        assert await alive.answer(_question(1), b"early", now_ns=NOW) is AnswerStatus.ACCEPTED
 
 
 async def a_call_that_is_left_goes_to_whoever_takes_it_when_it_is_answered(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
-        await here.renew(Moment(LATEST))
-        await there.renew(Moment(LATEST))
-        here.hold(invocation_number(1), kind="away", body=b"", approval_id=_question(1), is_left=True)
+        await here.renew_lease(Moment(LATEST))
+        await there.renew_lease(Moment(LATEST))
+        here.save(invocation_number(1), kind="remote", body=b"", approval_id=_question(1), is_unowned=True)
         await here.settle()
         assert await there.due(now=Moment(NOW), limit=10) == []
         await there.answer(_question(1), b"yes", now_ns=NOW)
         assert _ids(await here.due(now=Moment(NOW), limit=10)) == [invocation_number(1)]
-        taken = await there.take(invocation_number(1), now=Moment(NOW))
+        taken = await there.claim_one(invocation_number(1), now=Moment(NOW))
         assert taken is not None
         assert (taken.owner, taken.answer) == (None, b"yes")
-        assert await here.take(invocation_number(1), now=Moment(NOW)) is None
-        here.hold(invocation_number(2), kind="started", body=b"")  # nobody is dead because a left call was taken
+        assert await here.claim_one(invocation_number(1), now=Moment(NOW)) is None
+        here.save(invocation_number(2), kind="started", body=b"")  # nobody is dead because a left call was taken
         await here.settle()
 
 
 async def a_call_that_went_on_since_somebody_looked_is_not_taken_as_due(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as slow, open_calls("b") as there:
-        await there.renew(Moment(LATEST))
-        await slow.renew(Moment(NOW))
-        slow.hold(invocation_number(1), kind="sending", body=b"", approval_id=_question(1), due_at_ns=0)
+        await there.renew_lease(Moment(LATEST))
+        await slow.renew_lease(Moment(NOW))
+        slow.save(invocation_number(1), kind="sending", body=b"", approval_id=_question(1), due_at_ns=0)
         await slow.settle()
         assert _ids(await there.due(now=Moment(LATER), limit=10)) == [invocation_number(1)]
-        slow.hold(invocation_number(1), kind="away", body=b"", approval_id=_question(1), is_left=True)
+        slow.save(invocation_number(1), kind="remote", body=b"", approval_id=_question(1), is_unowned=True)
         await slow.settle()
-        assert await there.take(invocation_number(1), now=Moment(LATER), if_due=True) is None
+        assert await there.claim_one(invocation_number(1), now=Moment(LATER), if_due=True) is None
         await there.answer(_question(1), b"yes", now_ns=LATER)
-        taken = await there.take(invocation_number(1), now=Moment(LATER), if_due=True)
+        taken = await there.claim_one(invocation_number(1), now=Moment(LATER), if_due=True)
         assert taken is not None
         assert taken.answer == b"yes"
 
@@ -242,11 +242,13 @@ async def what_is_parked_is_told_apart_by_what_it_waits_for(open_calls: OpenTheC
         await _park(calls, 1, 2)
         for number in (3, 4):
             late = ApprovalId(f"late_{number:032x}")
-            calls.hold(invocation_number(number), kind="away", body=b"", approval_id=late)
+            calls.save(invocation_number(number), kind="remote", body=b"", approval_id=late)
         await calls.settle()
-        assert _ids(await calls.parked(limit=9)) == [invocation_number(1), invocation_number(2)]
-        (first,) = await calls.parked(limit=1, prefix="late_")
-        assert _ids(await calls.parked(after=first.approval_id, limit=9, prefix="late_")) == [invocation_number(4)]
+        assert _ids(await calls.awaiting_answer(limit=9)) == [invocation_number(1), invocation_number(2)]
+        (first,) = await calls.awaiting_answer(limit=1, prefix="late_")
+        assert _ids(await calls.awaiting_answer(after=first.approval_id, limit=9, prefix="late_")) == [
+            invocation_number(4)
+        ]
 
 
 OPEN_CALLS_PROMISES = (

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TypeAlias
 
-from agenttool.ports.shelf import Shelf
+from agenttool.ports.stores import DocumentStore
 
-OpenTheShelf: TypeAlias = Callable[[], AbstractAsyncContextManager[Shelf]]
+OpenTheShelf: TypeAlias = Callable[[], AbstractAsyncContextManager[DocumentStore]]
 """Opens the same place; twice at once gives two views of it."""
 
 

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 
 from agenttool.codec.moments import timestamp
 from agenttool.journal import steps
-from agenttool.ports.facts import Fact, FactData, Step, Telling, tell_in_parts
+from agenttool.ports.facts import Evidence, Fact, FactData, Step
 from agenttool.records import (
     EventType,
     InvocationId,
     InvocationStatus,
     JsonObject,
-    Part,
     Record,
     ResultId,
     ResultStatus,
@@ -23,28 +22,24 @@ from agenttool.testing.fakes import EPOCH_NS
 TOOL = ToolId("tool_test.read")
 
 
-class Words(Part, frozen=True):
-    """Evidence that says what it was given to say."""
+class FixedEvidence(Evidence, frozen=True):
+    """Evidence with fixed content."""
 
-    said: JsonObject
+    data: JsonObject
     fields: Mapping[str, object]
-    told: tuple[Record, ...] = ()
+    documents: tuple[Record, ...] = ()
 
     def members(self, event: EventType) -> JsonObject:
-        """Say the same in every event, and which it is."""
-        return {**self.said, "of": event.value}
+        """Return the data, with the name of the event."""
+        return {**self.data, "of": event.value}
 
     def contributes(self) -> Mapping[str, object]:
-        """Fill the fields."""
+        """Return the fields."""
         return self.fields
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Tell the records."""
-        return self.told
-
-    def tell(self, fact: Fact) -> Telling:
-        """Tell all of it."""
-        return tell_in_parts(self, fact)
+        """Return the records."""
+        return self.documents
 
 
 def invocation_number(number: int) -> InvocationId:
@@ -65,11 +60,11 @@ def story_of(number: int, *, until: Step | None = None) -> list[Fact]:
     )
     asked = {"model_input": {"path": "notes.txt", "zoë": [1, 2.5, None]}, "actor_ref": "user:ada"}
     taken: list[tuple[Step, FactData]] = [
-        (steps.ADMITTED, Words({"name": "read"}, asked)),
-        (steps.JUDGED, Words({"behavior": "allow"}, {"permission_decision_refs": (f"dec_{number}-1",)})),
+        (steps.ADMITTED, FixedEvidence({"name": "read"}, asked)),
+        (steps.JUDGED, FixedEvidence({"behavior": "allow"}, {"permission_decision_refs": (f"dec_{number}-1",)})),
         (steps.STARTED, None),
         (steps.PROGRESSED, {"progress": 1, "message": "halfway"}),
-        (steps.ENDED[InvocationStatus.SUCCEEDED], Words({"result_id": result.result_id}, {}, (result,))),
+        (steps.ENDED[InvocationStatus.SUCCEEDED], FixedEvidence({"result_id": result.result_id}, {}, (result,))),
     ]
     facts: list[Fact] = []
     events = 0

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.surface_store import SurfaceStore
 from agenttool.errors import ConfigError
-from agenttool.journal.fold import invocation_of
+from agenttool.journal.projection import invocation_of
 from agenttool.journal.reading import follow, result_in
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.export import records_in
@@ -14,7 +14,7 @@ from agenttool.pipeline.read_back import digest_in
 from agenttool.records import InvocationId, Record, Ref, ToolEvent, ToolInvocation, ToolResult
 
 
-class Ledger:
+class JournalView:
     """What is on record, and nothing that changes it; a `Runtime` is one of these, and more."""
 
     _core: Core
@@ -27,7 +27,7 @@ class Ledger:
 
     async def result(self, invocation_id: InvocationId) -> ToolResult | None:
         """Give the result of a call that has ended, in whichever process; none if it has not, or is not kept yet."""
-        return result_in(self._core.journal.log.kept_of(invocation_id))
+        return result_in(self._core.journal.log.stored_facts_of(invocation_id))
 
     async def payload(self, payload: str | Ref, start: int = 0, length: int | None = None) -> bytes | None:
         """Give stored bytes by their digest, id or ref, or a range of them; none if they are not there (any more).

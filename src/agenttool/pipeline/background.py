@@ -9,18 +9,18 @@ from typing import Self
 
 from agenttool.catalog.surface_store import SurfaceStore
 from agenttool.errors import ConfigError, StoreError
-from agenttool.journal.fold import invocation_of
+from agenttool.journal.projection import invocation_of
 from agenttool.journal.reading import result_in
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.latecomers import Latecomers
+from agenttool.pipeline.deferred_results import DeferredResults
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.prompts import Chosen, Prompts
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.tool import Tool
+from agenttool.ports.deferred import PendingCall, Prompt, PromptOutcome, Thread
 from agenttool.ports.facts import Fact
-from agenttool.ports.later import Asked, Awaited, Prompt, Thread
-from agenttool.ports.stores import Taken
+from agenttool.ports.stores import AnswerStatus
 from agenttool.records import INVOCATION, InvocationId, JsonObject, ToolId, ToolInvocation, ToolResult, ToolSurface
 
 LOOK_EVERY_S, LOOK_AT_LEAST_EVERY_S = 0.1, 2.0
@@ -30,37 +30,37 @@ LOOK_EVERY_S, LOOK_AT_LEAST_EVERY_S = 0.1, 2.0
 _DIGITS = 32
 
 
-class Detached:
+class BackgroundCalls:
     """Calls that go on without a caller; a `Runtime` is one of these, and more."""
 
     _core: Core
     _surfaces: SurfaceStore
-    _late: Latecomers | None = None
+    _deferred: DeferredResults | None = None
     _prompts: Prompts | None = None
     _started: "set[asyncio.Task[ToolResult]]"
 
     def _tool_of(self, tool_id: ToolId) -> Tool | None:
         raise NotImplementedError
 
-    def _look_after_the_late(self) -> None:
+    def _start_deferred(self) -> None:
         core = self._core
         self._started = set()
         if core.parked is None:
             return
-        self._late = Latecomers(core, core.parked, self._tool_of)
+        self._deferred = DeferredResults(core, core.parked, self._tool_of)
         if not core.durable:
-            core.overdue = self._late.overdue
+            core.overdue = self._deferred.overdue
         if core.shelf is not None:
-            self._prompts = Prompts(core.shelf, self._late, self._tool_of)
+            self._prompts = Prompts(core.shelf, self._deferred, self._tool_of)
             core.withdraw_prompt = self._prompts.withdraw
 
-    async def _end_the_late(self) -> None:
+    async def _stop_deferred(self) -> None:
         if self._prompts is not None:
             await self._prompts.stop()
         if self._started:
             await asyncio.wait(self._started)
-        if self._late is not None:
-            await self._late.stop()
+        if self._deferred is not None:
+            await self._deferred.stop()
 
     @property
     def thread(self) -> Thread:
@@ -146,34 +146,34 @@ class Detached:
         if log.durable and result_in(log.facts_of(invocation_id)) is not None:
             with suppress(StoreError):  # a disk that fails now may be back by the next look
                 await log.settle()
-        return result_in(log.kept_of(invocation_id))
+        return result_in(log.stored_facts_of(invocation_id))
 
-    async def waiting(self, *, after: InvocationId | None = None, limit: int = 1000) -> tuple[Awaited, ...]:
+    async def waiting(self, *, after: InvocationId | None = None, limit: int = 1000) -> tuple[PendingCall, ...]:
         """List the calls that wait for an answer which comes later, of every process, the oldest first."""
-        return () if self._late is None else await self._late.waiting(after=after, limit=limit)
+        return () if self._deferred is None else await self._deferred.waiting(after=after, limit=limit)
 
-    async def unsettled(self, *, limit: int = 1000) -> tuple[Awaited, ...]:
+    async def unsettled(self, *, limit: int = 1000) -> tuple[PendingCall, ...]:
         """List the calls whose answer has come and is kept, and that have not ended: their tool is not there yet.
 
         They end by themselves when it is, in whichever process that is.
         """
-        return () if self._late is None else await self._late.unsettled(limit)
+        return () if self._deferred is None else await self._deferred.unsettled(limit)
 
-    async def awaited(self, invocation_id: InvocationId) -> Awaited | None:
+    async def awaited(self, invocation_id: InvocationId) -> PendingCall | None:
         """Give a call that waits for such an answer; none if it does not."""
-        return None if self._late is None else await self._late.awaited(invocation_id)
+        return None if self._deferred is None else await self._deferred.pending(invocation_id)
 
-    async def answer_later(self, invocation_id: InvocationId, body: bytes) -> Taken:
+    async def deliver_result(self, invocation_id: InvocationId, body: bytes) -> AnswerStatus:
         """Bring the answer of a call, in its tool's own words: kept when this returns; the first one stands.
 
         Raises:
             StoreError: it could not be kept; bring it again.
         """
-        return Taken.UNKNOWN if self._late is None else await self._late.answer(invocation_id, body)
+        return AnswerStatus.UNKNOWN if self._deferred is None else await self._deferred.deliver(invocation_id, body)
 
-    async def ask(self, prompt: Prompt, most: int) -> Asked:
+    async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:
         """Put something to a person that a waiting call needs, unless it has asked so many times already."""
-        return Asked.NOT_AWAITED if self._prompts is None else await self._prompts.ask(prompt, most)
+        return PromptOutcome.NOT_AWAITED if self._prompts is None else await self._prompts.ask(prompt, most)
 
     async def prompts(self, *, limit: int = 1000) -> tuple[Prompt, ...]:
         """List what waiting calls need from a person, of every process."""

@@ -1,6 +1,6 @@
 from agenttool.codec import to_json
 from agenttool.journal import steps
-from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.ports.facts import Fact
 from agenttool.records import InvocationStatus
 from agenttool.schema.compile import compile_schema

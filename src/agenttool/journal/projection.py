@@ -36,7 +36,7 @@ def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
     moves = tuple(
         StatusTransition(status=status, at=timestamp(fact.at_ns))
         for fact in facts
-        for _, status in fact.step.told
+        for _, status in fact.step.transitions
         if status is not None
     )
     status = moves[-1].status if moves else InvocationStatus.PLANNED
@@ -88,7 +88,7 @@ def records_of(facts: Iterable[Fact]) -> Iterator[Record]:
 def events_of(fact: Fact, *, position: int) -> Iterator[ToolEvent]:
     """Tell a fact, at its position in the log, as the events it stands for; the same ids every time."""
     sequence = fact.sequence
-    for event, status in fact.step.told:
+    for event, status in fact.step.transitions:
         if event is None:
             continue
         sequence += 1
@@ -120,7 +120,9 @@ def _unique(fact: Fact, sequence: int, position: int) -> str:
 
 
 def _moment_of(event: EventType, facts: Sequence[Fact]) -> Timestamp | None:
-    return next((timestamp(fact.at_ns) for fact in facts if any(told == event for told, _ in fact.step.told)), None)
+    return next(
+        (timestamp(fact.at_ns) for fact in facts if any(told == event for told, _ in fact.step.transitions)), None
+    )
 
 
 def _merge(fields: dict[str, object], added: Mapping[str, object]) -> None:

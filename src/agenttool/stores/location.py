@@ -6,25 +6,22 @@ from pathlib import Path
 
 from agenttool.errors import ConfigError
 from agenttool.ports.facts import Step
-from agenttool.ports.shelf import Shelf
-from agenttool.ports.stores import EventLog, OpenCalls, PayloadStore
-from agenttool.stores.memory import MemoryLog, MemoryPayloads
-from agenttool.stores.memory_calls import MemoryOpenCalls
-from agenttool.stores.memory_shelf import MemoryShelf
+from agenttool.ports.stores import DocumentStore, EventLog, OpenCalls, PayloadStore
+from agenttool.stores.memory import MemoryDocuments, MemoryLog, MemoryOpenCalls, MemoryPayloads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class StoreParts:
     """Everything that one place keeps."""
 
     log: EventLog
     payloads: PayloadStore
     open_calls: OpenCalls
-    shelf: Shelf
+    shelf: DocumentStore
     close: Callable[[], Awaitable[None]] | None = None
 
 
-def file_of(place: str) -> Path | None:
+def store_path(place: str) -> Path | None:
     """Give the file that a place names; none for memory.
 
     Raises:
@@ -39,21 +36,23 @@ def file_of(place: str) -> Path | None:
     raise ConfigError(f"no store answers to {place!r}; use 'memory:' or 'sqlite:PATH'")
 
 
-def open_place(place: str, steps: Mapping[str, Step], payloads: str | None = None) -> Kept:
+def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = None) -> StoreParts:
     """Open a store, or make it; `payloads` is a folder or an object store's URL, and else a folder beside the file.
 
     Raises:
         ConfigError: it is no place for a store, or cannot be used.
     """
-    file = file_of(place)
+    file = store_path(place)
     if file is None:
-        return Kept(log=MemoryLog(), payloads=MemoryPayloads(), open_calls=MemoryOpenCalls(), shelf=MemoryShelf())
+        return StoreParts(
+            log=MemoryLog(), payloads=MemoryPayloads(), open_calls=MemoryOpenCalls(), shelf=MemoryDocuments()
+        )
     # Loaded only when a file is asked for: they cost more to import than all the rest of a runtime in memory.
     from agenttool.stores.files.payloads import ObjectPayloads  # noqa: PLC0415 -- see above
     from agenttool.stores.sqlite.store import SqliteStore  # noqa: PLC0415 -- see above
 
     kept = SqliteStore.open(file, steps=steps)
-    return Kept(
+    return StoreParts(
         log=kept.log,
         payloads=ObjectPayloads.open(payloads or file.with_name(file.name + "-payloads")),
         open_calls=kept.open_calls,

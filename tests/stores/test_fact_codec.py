@@ -16,14 +16,14 @@ from agenttool.codec import write
 from agenttool.errors import StoreError
 from agenttool.hooks.definition import Hook
 from agenttool.journal import steps
-from agenttool.journal.fold import events_of, invocation_of, records_of
+from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.journal.steps import STEPS
 from agenttool.policy.rules import Rule
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.facts import Fact
 from agenttool.records import Behavior, HookEvent, RuleSource
+from agenttool.stores.fact_codec import decode_fact, encode_fact, join_lines, lines_with, split_lines
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.stores.told import recall, tell, written_about, written_apart, written_together
 from agenttool.testing.fakes import scripted_tool
 from agenttool.testing.strategies import json_values
 
@@ -165,8 +165,8 @@ async def test_a_run_of_every_kind_reads_back_record_for_record():
 
 async def test_what_was_read_back_is_written_as_it_was():
     for fact in await a_run_of_every_kind():
-        line = tell(fact)
-        assert tell(recall(line, STEPS)) == line
+        line = encode_fact(fact)
+        assert encode_fact(decode_fact(line, STEPS)) == line
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=8), json_values(), max_size=3), min_size=1, max_size=3))
@@ -181,7 +181,7 @@ def test_any_input_and_output_reads_back_record_for_record(inputs):
             return [fact for _, fact in rt._core.journal.log.read(0, 1000)]
 
     facts = asyncio.run(run())
-    assert told([recall(tell(fact), STEPS) for fact in facts]) == told(facts)
+    assert told([decode_fact(encode_fact(fact), STEPS) for fact in facts]) == told(facts)
 
 
 @tool(read_only=True, concurrency_safe=True, open_world=False)
@@ -213,9 +213,9 @@ def test_any_plain_result_reads_back_byte_for_byte(value, words):
             return [fact for _, fact in rt._core.journal.log.read(0, 1000)]
 
     facts = asyncio.run(run())
-    lines = [tell(fact) for fact in facts]
-    assert told([recall(line, STEPS) for line in lines]) == told(facts)
-    assert [tell(recall(line, STEPS)) for line in lines] == lines
+    lines = [encode_fact(fact) for fact in facts]
+    assert told([decode_fact(line, STEPS) for line in lines]) == told(facts)
+    assert [encode_fact(decode_fact(line, STEPS)) for line in lines] == lines
 
 
 async def test_a_plain_result_is_kept_in_few_words_and_says_its_text_once():
@@ -224,7 +224,7 @@ async def test_a_plain_result_is_kept_in_few_words_and_says_its_text_once():
         for name in ("peek", "speak"):
             await rt.call(name, {"words": "needle"}, surface=surface)
         facts = [fact for _, fact in rt._core.journal.log.read(0, 1000)]
-    ends = [tell(fact) for fact in facts if fact.step.ends]
+    ends = [encode_fact(fact) for fact in facts if fact.step.ends]
     assert [line.count(b"needle") for line in ends] == [2, 2], "once asked, once answered"
 
 
@@ -233,28 +233,28 @@ _line = st.tuples(st.sampled_from([b"", b"x", b"here", b"x here x"]), st.sampled
 
 @given(st.lists(_line.map(b"".join), min_size=1, max_size=20))
 def test_lines_that_hold_a_word_are_found_as_if_all_had_been_taken_apart(lines):
-    text = written_together(lines)
-    assert written_apart(text) == lines
-    assert list(written_about(text, b"here")) == [each for each in enumerate(lines) if b"here" in each[1]]
+    text = join_lines(lines)
+    assert split_lines(text) == lines
+    assert list(lines_with(text, b"here")) == [each for each in enumerate(lines) if b"here" in each[1]]
 
 
 def test_a_result_as_older_versions_kept_it_is_read():
     result = {"record_type": "tool_result", "schema_version": "0.2.0", "result_id": "res_1", "invocation_id": "inv_1"}
     result |= {"status": "succeeded", "content": [], "created_at": "2026-01-01T00:00:00Z"}
     line = json.dumps(["ended_succeeded", 1, 0, "inv_1", "tool_local.add", None, "end", [result]]).encode()
-    (record,) = recall(line, STEPS).data.records(recall(line, STEPS))
+    (record,) = decode_fact(line, STEPS).data.records(decode_fact(line, STEPS))
     assert record.result_id == "res_1"
 
 
 def test_a_fact_that_json_cannot_say_is_refused_by_name():
     for bad in ({"x": object()}, {"x": "\ud800"}, {"x": {1.5: 2, (1,): 3}}):
         with pytest.raises(StoreError, match="'progressed' of 'inv_1'"):
-            tell(Fact(steps.PROGRESSED, 1, 0, "inv_1", "t", bad))
+            encode_fact(Fact(steps.PROGRESSED, 1, 0, "inv_1", "t", bad))
 
 
 def test_what_this_version_cannot_read_is_told_and_not_guessed():
     with pytest.raises(StoreError, match="newer agenttool"):
-        recall(b'["teleported",1,0,null,null,null]', STEPS)
+        decode_fact(b'["teleported",1,0,null,null,null]', STEPS)
     for broken in (b"", b"{}", b'["planned",1', b'["planned","x",0,null,null,null]', b"\xff"):
         with pytest.raises(StoreError, match="verify the log"):
-            recall(broken, STEPS)
+            decode_fact(broken, STEPS)

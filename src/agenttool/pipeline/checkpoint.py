@@ -1,0 +1,232 @@
+"""Checkpoints: the state of an open call from which another process can resume it after a crash.
+
+A call has a checkpoint while it waits for an approval, once it is approved, and before its tool can have an effect. The
+first and the last are on disk before the call continues; the second is written together with the answer. A deferred
+tool adds two: before the request is sent, and once the tool has acknowledged it. A call without a checkpoint is listed
+by the store as started. Checkpoints may contain secrets; they are deleted when the call ends.
+"""
+
+from agenttool.codec import json_bytes, read_own, write_own
+from agenttool.errors import StoreError, ToolFailure
+from agenttool.pipeline.call import Call
+from agenttool.policy.approvals import Question
+from agenttool.policy.rules import parse_timestamp
+from agenttool.ports.deferred import Thread, result_key
+from agenttool.ports.evidence import CallRequest
+from agenttool.records import (
+    ApprovalId,
+    ClosedEnum,
+    Digest,
+    ErrorClass,
+    InvocationId,
+    InvocationStatus,
+    JsonObject,
+    Part,
+    ToolId,
+    ToolResult,
+)
+from agenttool.results.failure import guided, result_of_failure
+
+UNAVAILABLE = "journal_unavailable"
+"""The code of the error that the journal could not be written."""
+
+
+class CheckpointKind(ClosedEnum):
+    """How far a call had come at its checkpoint."""
+
+    ASKED = "asked"
+    APPROVED = "approved"
+    RUNNING = "running"
+    SENDING = "sending"
+    REMOTE = "remote"
+
+    @property
+    def is_deferred(self) -> bool:
+        """Return whether the result arrives later from outside."""
+        return self in (CheckpointKind.SENDING, CheckpointKind.REMOTE)
+
+
+class Checkpoint(Part, frozen=True, kw_only=True):
+    """The state of an open call; `call_input` is the input that was asked about, or that runs."""
+
+    name: str
+    model_input: bytes
+    call_input: bytes
+    tool_id: ToolId
+    declaration_digest: Digest
+    status: InvocationStatus
+    events: int
+    surface_id: str | None = None
+    native_call_id: str | None = None
+    actor_ref: str | None = None
+    parent_invocation_id: InvocationId | None = None
+    decisions: int = 0
+    mutations: int = 0
+    progress: int = 0
+    hook_runs: int = 0
+    started_ns: int = 0
+    attempts: int = 1
+    thread: Thread | None = None
+    salt: bytes | None = None
+    """The key material of the digests of its inputs, where some of them are hidden; stored nowhere else."""
+    only: tuple[ToolId, ...] | None = None
+    """The tools that its surface offered, if not all, so that nested calls find no more than before."""
+    question: Question | None = None
+    """The question, also once it was answered: an approval does not outlive its question."""
+
+    @property
+    def request(self) -> CallRequest:
+        """The original request."""
+        return CallRequest(
+            self.name,
+            self.model_input,
+            self.surface_id,
+            self.native_call_id,
+            self.actor_ref,
+            self.parent_invocation_id,
+        )
+
+
+def save_checkpoint(call: Call, kind: CheckpointKind, call_input: JsonObject, question: Question | None = None) -> None:
+    """Save a checkpoint in the place of the one before; it is on disk after the next flush."""
+    calls = call.core.open_calls
+    checkpoint = None if calls is None else _checkpoint_of(call, call_input, question)
+    if calls is not None and checkpoint is not None:
+        approval_id, expires_at_ns = awaited_answer(kind, question)
+        calls.save(
+            call.invocation_id,
+            kind=kind.value,
+            body=write_own(checkpoint),
+            approval_id=approval_id,
+            expires_at_ns=expires_at_ns,
+        )
+
+
+def awaited_answer(kind: str, question: Question | None) -> tuple[ApprovalId | None, int | None]:
+    """Return the id of the approval that a checkpoint waits for, and when it expires; none if it waits for none."""
+    if question is None or kind != CheckpointKind.ASKED:
+        return None, None
+    return question.approval_id, round(parse_timestamp(question.expires_at).timestamp() * 1e9)
+
+
+def save_deferred_checkpoint(
+    call: Call, kind: CheckpointKind, expires_at_ns: int | None, *, is_unowned: bool = False
+) -> None:
+    """Save the checkpoint of a call that waits for a deferred result.
+
+    Before the request is surely sent, the call is due as soon as its process is dead. An unowned call belongs to no
+    process; the one that receives its result claims it.
+    """
+    calls, checkpoint = call.core.parked, _checkpoint_of(call, call.call_input, None)
+    if calls is None or checkpoint is None:
+        raise AssertionError("a deferred tool runs only where open calls can be saved")
+    calls.save(
+        call.invocation_id,
+        kind=kind.value,
+        body=write_own(checkpoint),
+        approval_id=result_key(call.invocation_id),
+        expires_at_ns=expires_at_ns,
+        due_at_ns=0 if kind is CheckpointKind.SENDING else None,
+        is_unowned=is_unowned,
+    )
+
+
+def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None) -> Checkpoint | None:
+    tool, asked = call.tool, call.request
+    if tool is None or call.status is None:
+        return None
+    call.is_held = call.has_full_end = True
+    reach = None if call.surface is None else call.surface.reach
+    return Checkpoint(
+        name=asked.name,
+        model_input=asked.model_input,
+        call_input=json_bytes(call_input),
+        tool_id=tool.tool_id,
+        declaration_digest=tool.subject.declaration_digest,
+        status=call.status,
+        events=call.events,
+        surface_id=asked.surface_id,
+        only=None if reach is None else tuple(sorted(reach)),
+        native_call_id=asked.native_call_id,
+        actor_ref=asked.actor_ref,
+        parent_invocation_id=asked.parent_invocation_id,
+        decisions=call.decisions,
+        mutations=call.mutations,
+        progress=call.progress,
+        hook_runs=call.hook_runs,
+        started_ns=call.started_ns,
+        attempts=call.attempts,
+        thread=None if tool.later is None else call.core.thread,
+        salt=call.salt or None,
+        question=question,
+    )
+
+
+def read_checkpoint(body: bytes) -> Checkpoint:
+    """Return the checkpoint in a body.
+
+    Raises:
+        RecordError: another version wrote it.
+    """
+    return read_own(body, Checkpoint)
+
+
+async def ensure_lease(call: Call) -> None:
+    """Acquire the lease of this process before its first call; without one no process would recover its calls.
+
+    Raises:
+        ToolFailure: dependency_unavailable; nothing has run.
+    """
+    core = call.core
+    if core.acquire_lease is not None:
+        try:
+            await core.acquire_lease()
+        except StoreError as error:
+            raise journal_unavailable(call, error) from error
+
+
+async def flush(call: Call) -> None:
+    """Wait until all facts of a call are on disk.
+
+    Raises:
+        ToolFailure: dependency_unavailable; nothing has run.
+    """
+    try:
+        await call.core.settle()
+    except StoreError as error:
+        raise journal_unavailable(call, error) from error
+
+
+def journal_unavailable(call: Call, error: StoreError) -> ToolFailure:
+    """Return the failure of a call that was not started because the journal could not be written."""
+    message = f"the journal cannot be written, so nothing was run: {error}"
+    return ToolFailure(
+        guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=call.phase, message=message, code=UNAVAILABLE, effects=False)
+    )
+
+
+async def when_durable(call: Call, result: ToolResult) -> ToolResult:
+    """Return a result once it is on disk, or else the failure that says that it could not be stored."""
+    try:
+        await call.core.settle()
+    except StoreError as error:
+        return persistence_failure(call, result, error)
+    return result
+
+
+def persistence_failure(call: Call, result: ToolResult, error: StoreError) -> ToolResult:
+    """Return the result of a call whose own result could not be stored; one with that error stays as it is."""
+    if result.error is not None and result.error.error_code == UNAVAILABLE:
+        return result
+    message = f"the call has ended, but its result could not be stored: {error}"
+    only_reads = call.tool is not None and not call.tool.has_effects
+    failure = guided(
+        ErrorClass.DEPENDENCY_UNAVAILABLE,
+        phase=call.phase,
+        message=message,
+        code=UNAVAILABLE,
+        effects=False if only_reads or not call.started_ns else None,
+    )
+    return result_of_failure(
+        failure, result_id=result.result_id, invocation_id=result.invocation_id, created_at=result.created_at
+    )

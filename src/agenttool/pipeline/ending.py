@@ -1,0 +1,59 @@
+"""The end of a call: one function for calls that ran here, were recovered, or got a deferred result."""
+
+from collections.abc import Awaitable
+
+from agenttool.errors import StoreError, ToolFailure
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.checkpoint import persistence_failure
+from agenttool.pipeline.failed import error_of_interruption, failed
+from agenttool.pipeline.phases.emit_terminal import emit_terminal
+from agenttool.pipeline.phases.persist_result import persist_result
+from agenttool.pipeline.phases.post_hooks import post_hooks
+from agenttool.pipeline.shutdown import leave_parked
+from agenttool.records import ToolResult
+from agenttool.results.mapping import Mapped
+
+
+async def complete(call: Call, work: Awaitable[Mapped]) -> ToolResult:
+    """Await the work of a call and end the call. There is a result whatever the work raises."""
+    try:
+        mapped = await work
+    except ToolFailure as failure:
+        mapped = failed(call, failure.error)
+    except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure
+        mapped = failed(call, error_of_interruption(call, crash))
+    return await end_call(call, mapped)
+
+
+async def end_call(call: Call, mapped: Mapped) -> ToolResult:
+    """Do phases 10 to 12 and return the result once it is on disk.
+
+    A parked call is left to the next process. If the caller's task was canceled, that is raised after the result is
+    written.
+    """
+    if call.is_parked:
+        return leave_parked(call, mapped.result)
+    tool = call.tool
+    if tool is None or (mapped.chars <= tool.inline_below and not tool.has_post_hooks and not mapped.needs_decision):
+        result = mapped.result  # no hook wants to see it, and it can be delivered inline
+    else:
+        result = await finish(call, mapped)
+    result = emit_terminal(call, result, mapped.chars, is_plain=mapped.is_plain and result is mapped.result)
+    if call.core.durable:
+        try:
+            await call.core.settle()
+        except StoreError as error:
+            result = persistence_failure(call, result, error)
+    if call.interrupted is not None:
+        raise call.interrupted
+    return result
+
+
+async def finish(call: Call, mapped: Mapped) -> ToolResult:
+    """Do phases 10 and 11: run the post hooks and store the bytes of the result."""
+    try:
+        mapped = await post_hooks(call, mapped)
+        return await persist_result(call, mapped)
+    except BaseException as crash:  # noqa: BLE001 -- the tool has run, so there is a result whatever happens now
+        error = error_of_interruption(call, crash)
+        return mapped.result if call.interrupted is crash else failed(call, error).result

@@ -1,0 +1,250 @@
+"""Recovery of a durable store: renews the lease of this process, polls for answers, and resumes calls of dead ones."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+from agenttool.catalog.surface import Surface
+from agenttool.errors import RecordError, StoreError
+from agenttool.journal.projection import invocation_of
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.resume import (
+    deliver_made_result,
+    deliver_result,
+    end_without_checkpoint,
+    restore_call,
+    resume_call,
+    resume_deferred,
+)
+from agenttool.pipeline.shutdown import can_park, park
+from agenttool.pipeline.stored_approvals import StoredApprovals, checkpoint_in, is_forged
+from agenttool.pipeline.tool import Tool
+from agenttool.policy.approvals import Answer, Answered, Refused
+from agenttool.ports.deferred import RESULT_PREFIX
+from agenttool.ports.stores import NO_CHECKPOINT, LeaseLost, OpenCall, OpenCalls
+from agenttool.records import ApprovalId, InvocationId, ToolId, ToolResult
+
+POLL_S = 0.2
+"""How often answers from other processes are polled."""
+
+RECOVER_EVERY_S = 2.0
+"""How often calls of dead processes are looked for."""
+
+ABANDONED_AFTER_S = 86_400.0
+"""After so long without a process that has its tool, a call is ended; not while it waits for a deferred result."""
+
+PAGE = 64
+"""How many calls of dead processes are claimed together."""
+
+
+def _no_surface(checkpoint: Checkpoint) -> Surface | None:
+    """Return none: this runtime has no surfaces."""
+
+
+@dataclass(slots=True, eq=False)
+class Recovery:
+    """The recovery of one runtime. It runs in a task of its own from the first use to the close.
+
+    Claiming a call is a transaction, so two processes never resume the same one. A call whose tool is unknown here, or
+    whose checkpoint cannot be read, is left to other processes.
+    """
+
+    core: Core
+    calls: OpenCalls
+    tool_of: Callable[[ToolId], Tool | None]
+    surface_of: Callable[[Checkpoint], Surface | None] = _no_surface
+    approvals: StoredApprovals = field(init=False)
+    fault: str | None = None
+    """Why the store could not be used at the last poll; none if it could."""
+    _task: "asyncio.Task[None] | None" = None
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _renewing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _renewed_at: float = 0.0
+    """When the lease was renewed last, by the loop's clock."""
+    _abandoned_ns: dict[InvocationId, int] = field(default_factory=dict[InvocationId, int])
+    """Calls that cannot be resumed here, each with the time from which it counts as abandoned."""
+    _resumed: "set[asyncio.Task[ToolResult]]" = field(default_factory=set["asyncio.Task[ToolResult]"])
+    _last_answer: int = 0
+    _early: dict[ApprovalId, bytes] = field(default_factory=dict[ApprovalId, bytes])
+    """Answers to calls of this process that do not wait for them yet."""
+
+    def __post_init__(self) -> None:
+        """Join the approvals of the same store."""
+        self.approvals = StoredApprovals(self.core, self.calls)
+
+    async def start(self) -> None:
+        """Acquire the lease and start the task; later calls do nothing.
+
+        Raises:
+            StoreError: the lease could not be written; the next call tries again.
+        """
+        if self.core.has_lease:
+            return
+        async with self._starting:
+            if not self.core.has_lease:
+                await self._renew()
+                self.core.has_lease = True
+                self._task = asyncio.create_task(self._poll())  # noqa: TID251 -- `stop` is its parent
+
+    async def stop(self) -> None:
+        """Stop the task, and wait for the calls that were resumed; they were asked to stop."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        await asyncio.gather(*self._resumed, return_exceptions=True)
+
+    async def recover(self) -> int:
+        """Resume the calls of dead processes whose tools are known here; return how many."""
+        await self.start()
+        count, after = 0, None
+        async with self._claiming:  # an answer may arrive meanwhile
+            while due := await self._due(after):
+                after = due[-1].invocation_id
+                mine = [opened.invocation_id for opened in due if self._is_ours(opened)]
+                await self._keep_lease()
+                now = self.core.moment()
+                # A slow owner may have renewed its lease, or given the call away, since `due` was read.
+                claimed = await asyncio.gather(*(self.calls.claim_one(each, now=now, if_due=True) for each in mine))
+                for opened in claimed:
+                    if opened is not None:
+                        self._resume(opened)
+                        count += 1
+        return count
+
+    async def _due(self, after: InvocationId | None) -> Sequence[OpenCall]:
+        """Return due calls of dead processes; none while our own lease may have expired, for ours would be listed."""
+        await self._keep_lease()
+        if self.core.deadlines.now() - self._renewed_at >= self.core.lease_s:
+            return ()
+        return await self.calls.due(now=self.core.moment(), after=after, limit=PAGE)
+
+    async def answer(self, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
+        """Record the answer to a question of any process, and deliver it if its call waits here."""
+        outcome = await self.approvals.answer(ApprovalId(str(approval_id)), words, by=by)
+        if isinstance(outcome, Answered) and await self._deliver_answers():
+            await self.recover()
+        return outcome
+
+    async def _poll(self) -> None:
+        now = self.core.deadlines.now
+        recovered_at = 0.0
+        while True:
+            try:
+                await self._keep_lease()
+                has_news = await self._deliver_answers()
+                if has_news or now() - recovered_at > RECOVER_EVERY_S:
+                    recovered_at = now()
+                    await self.recover()
+                self.fault = None
+            except StoreError as error:  # the disk may work again at the next poll
+                self.fault = str(error)
+            await asyncio.sleep(POLL_S)
+
+    async def _keep_lease(self) -> None:
+        """Renew the lease unless it was renewed recently; continue under a new owner if it was lost."""
+        async with self._renewing:
+            if self.core.deadlines.now() - self._renewed_at <= self.core.lease_s / 3:
+                return
+            try:
+                await self._renew()
+            except LeaseLost:
+                await self._replace_owner()
+
+    async def _replace_owner(self) -> None:
+        """Take a new owner name after the lease was lost; calls that only wait here continue elsewhere."""
+        for invocation_id in self.calls.replace_owner():
+            call = cast("Call | None", self.core.calls.get(invocation_id))
+            if call is not None and can_park(call):
+                park(call)
+        await self._renew()
+
+    async def _renew(self) -> None:
+        began = self.core.deadlines.now()
+        await self.calls.renew_lease(self.core.moment().after(round(self.core.lease_s * 1e9)))
+        self._renewed_at = began
+
+    async def _deliver_answers(self) -> bool:
+        """Deliver new answers to the calls of this process; return whether there were any for other calls."""
+        has_news = False
+        for recorded in await self.calls.answers(after=self._last_answer, limit=1000):
+            self._last_answer = recorded.number
+            if recorded.approval_id.startswith(RESULT_PREFIX):
+                has_news |= not deliver_result(self.core, recorded.approval_id, recorded.body)
+            elif self.core.approvals.get(recorded.approval_id) is None:
+                has_news = True
+            else:
+                self._early[recorded.approval_id] = recorded.body
+        for approval_id, body in tuple(self._early.items()):
+            question = self.core.approvals.get(approval_id)
+            waiting = self.core.waiting.get(approval_id)
+            if question is not None and waiting is None:
+                continue  # the checkpoint is on disk, and the call is about to wait
+            with suppress(StoreError):  # it is read again with the next poll
+                answered = None if question is None else self.approvals.load(question, body)
+                del self._early[approval_id]
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(answered)
+        return has_news
+
+    def _is_ours(self, opened: OpenCall) -> bool:
+        """Return whether this process can resume or end a call; an unreadable log stops only this one."""
+        if not self._is_resumable(opened):
+            return False
+        if opened.kind == NO_CHECKPOINT:
+            return True
+        checkpoint = checkpoint_in(opened)
+        is_known = checkpoint is not None and self.tool_of(checkpoint.tool_id) is not None
+        return is_known or self._is_abandoned(opened)
+
+    def _is_resumable(self, opened: OpenCall) -> bool:
+        """Return whether the log can be read and has no end of the call; with an end, its row was put back by hand."""
+        log = self.core.journal.log
+        try:
+            known = invocation_of(log.facts_of(opened.invocation_id))
+            is_forged(log.read, opened)
+        except (StoreError, RecordError):
+            return False
+        return known is None or not known.status.is_terminal
+
+    def _is_abandoned(self, opened: OpenCall) -> bool:
+        """Return whether no process with the tool of a call was seen for `ABANDONED_AFTER_S`.
+
+        A call that waits for a deferred result is abandoned after its expiry at the earliest.
+        """
+        if opened.invocation_id not in self._abandoned_ns:
+            facts = self.core.journal.log.facts_of(opened.invocation_id)
+            last_ns = facts[-1].at_ns if facts else 0
+            is_deferred = opened.kind in (CheckpointKind.SENDING, CheckpointKind.REMOTE)
+            expires_ns = (opened.expires_at_ns or 0) if is_deferred else 0
+            self._abandoned_ns[opened.invocation_id] = max(last_ns + round(ABANDONED_AFTER_S * 1e9), expires_ns)
+        return self.core.now_ns() > self._abandoned_ns[opened.invocation_id]
+
+    def _resume(self, opened: OpenCall) -> None:
+        checkpoint = None if opened.kind == NO_CHECKPOINT else checkpoint_in(opened)
+        tool = None if checkpoint is None else self.tool_of(checkpoint.tool_id)
+        call = restore_call(self.core, opened, checkpoint, tool)
+        call.surface = None if checkpoint is None else self.surface_of(checkpoint)
+        self.core.calls[call.invocation_id] = call  # before anything asks which calls are open
+        self._abandoned_ns.pop(call.invocation_id, None)
+        task = asyncio.create_task(self._work_of(call, opened, checkpoint, tool))  # noqa: TID251 -- `stop` waits for it
+        self._resumed.add(task)
+        task.add_done_callback(self._resumed.discard)
+
+    def _work_of(
+        self, call: Call, opened: OpenCall, checkpoint: Checkpoint | None, tool: Tool | None
+    ) -> Coroutine[object, object, ToolResult]:
+        if call.made is not None:
+            return deliver_made_result(call, call.made)
+        if checkpoint is None or tool is None:
+            return end_without_checkpoint(call)
+        if CheckpointKind(opened.kind).is_deferred:
+            return resume_deferred(call, tool, checkpoint, opened)
+        question, body = checkpoint.question, opened.answer
+        answered = self.approvals.load(question, body) if question is not None and body is not None else None
+        return resume_call(call, tool, checkpoint, answered)

@@ -1,0 +1,193 @@
+"""Sends the request of a deferred tool and waits for its result.
+
+The call has a checkpoint before the request is sent, and leaves the gate once the tool acknowledges it: the server
+schedules its own work. In a batch the call keeps its place, because the caller waits for the whole batch.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from agenttool.errors import StoreError, ToolFailure
+from agenttool.journal import steps
+from agenttool.pipeline.call import Call
+from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_deferred_checkpoint
+from agenttool.pipeline.evidence import Progressed
+from agenttool.pipeline.stopping import failure_of_stop
+from agenttool.ports.deferred import DEFERRED, DeferredTool, result_key
+from agenttool.records import AbortReason, InvocationStatus, ProgressStatus, RetryGuidance, ToolError, replace
+from agenttool.scheduler.drive import Drive, Stopped
+
+_TIMER_S = 3600.0
+"""On a durable store, a call that may wait longer has no timer; recovery finds it when it is due."""
+
+
+async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awaitable[object]]) -> object:
+    """Send the request of a call and return its result; a detached call is parked instead.
+
+    Raises:
+        ToolFailure: the request was rejected; canceled, timeout; or the call is parked.
+    """
+    core, key = call.core, result_key(call.invocation_id)
+    expires_at_ns = later.until_ns(call.invocation_id, call.started_ns)
+    result: asyncio.Future[object] = core.loop.create_future()
+    core.waiting[key] = result  # it may arrive before the acknowledgement
+    try:
+        save_deferred_checkpoint(call, CheckpointKind.SENDING, expires_at_ns)
+        await flush(call)
+        output = await _sent(call, later, send, result)
+        if output is not DEFERRED:
+            return output
+        _leave_gate(call)
+        if not result.done():
+            note_backgrounded(call)
+            if not call.is_detached:
+                save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns)
+                await _wait(call, later, result, expires_at_ns)
+    finally:
+        core.waiting.pop(key, None)
+    if result.done():
+        return await read_result(call, later, result.result())
+    return await _park(call, expires_at_ns)
+
+
+async def _sent(
+    call: Call, later: DeferredTool, send: Callable[[], Awaitable[object]], result: "asyncio.Future[object]"
+) -> object:
+    """Send the request; a result that arrived meanwhile outweighs a missing acknowledgement.
+
+    Raises:
+        ToolFailure: the request was rejected, or the call was stopped.
+    """
+    try:
+        return await send()
+    except BaseException as failure:
+        if result.done() and call.abort_reason is None and call.interrupted is None:
+            return DEFERRED
+        if not _is_rejection(failure) or call.attempts > 1:
+            later.withdraw(call.invocation_id, call.thread)  # the request may have arrived
+        if isinstance(failure, ToolFailure) and call.attempts > 1:
+            raise ToolFailure(_maybe_sent_before(failure.error)) from failure
+        raise
+
+
+def _is_rejection(failure: BaseException) -> bool:
+    """Return whether the server certainly did nothing, as far as this process knows."""
+    retry = failure.error.retry if isinstance(failure, ToolFailure) else None
+    return retry is not None and retry.safe is True
+
+
+def _maybe_sent_before(error: ToolError) -> ToolError:
+    """Return the error of a request that was rejected now and may have been accepted before a crash."""
+    if error.retry is None or error.retry.safe is not True:
+        return error
+    message = f"{error.message}; it was sent again after a crash, and may have been taken before"
+    return replace(error, message=message, retry=RetryGuidance(safe=False))
+
+
+def _leave_gate(call: Call) -> None:
+    if call.turn is not None:
+        call.core.gate.release(call.turn)
+        call.turn = None
+
+
+def note_backgrounded(call: Call) -> None:
+    """Note that the tool has acknowledged the call and works on it elsewhere."""
+    call.progress += 1
+    message = "taken on; the answer comes later"
+    call.note(steps.BACKGROUNDED, Progressed(call.progress, ProgressStatus.BACKGROUNDED, message))
+
+
+async def _park(call: Call, expires_at_ns: int | None) -> object:
+    """Park a detached call: it is a row in the store until its result arrives.
+
+    Raises:
+        ToolFailure: always; it says that the call waits.
+    """
+    core = call.core
+    save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns, is_unowned=True)
+    call.is_parked = True
+    core.calls.pop(call.invocation_id, None)
+    left_s = None if expires_at_ns is None else max(expires_at_ns - core.now_ns(), 0) / 1e9
+    if left_s is not None and core.overdue is not None and (left_s < _TIMER_S or not core.durable):
+        core.deadlines.arm(core.deadlines.now() + left_s, partial(core.overdue, call.invocation_id))
+    await flush(call)
+    raise ToolFailure(failure_of_stop(call))
+
+
+async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]", expires_at_ns: int | None) -> None:
+    """Wait for the result in the caller's own task.
+
+    Raises:
+        ToolFailure: canceled, timeout; the request is withdrawn.
+    """
+    core = call.core
+    timer = None
+    if expires_at_ns is not None:
+        left_s = max(expires_at_ns - core.now_ns(), 0) / 1e9
+        timer = core.deadlines.arm(core.deadlines.now() + left_s, lambda: _expire(call))
+    call.drive = drive = Drive(core.patience)
+    call.is_away = True
+    try:
+        waited = await drive.run(_until(result))
+    finally:
+        call.drive, call.is_away = None, False
+        if timer is not None:
+            core.deadlines.cancel(timer)
+    call.interrupted = call.interrupted or drive.caller_canceled
+    if isinstance(waited, Stopped):
+        if call.abort_reason is AbortReason.TIMEOUT and await _is_stored(call, result):
+            call.abort_reason = None
+            return
+        if not call.is_parked:
+            await withdraw_call(call, later)
+        raise ToolFailure(failure_of_stop(call))
+
+
+def _expire(call: Call) -> None:
+    if call.abort_reason is None:
+        call.abort_reason = AbortReason.TIMEOUT
+    if call.drive is not None:
+        call.drive.stop()
+
+
+async def _is_stored(call: Call, result: "asyncio.Future[object]") -> bool:
+    """Return whether another process received the result in time; if so, deliver it here."""
+    opened = None
+    if call.core.parked is not None:
+        with suppress(StoreError):
+            opened = await call.core.parked.get(call.invocation_id)
+    if opened is None or opened.answer is None:
+        return False
+    if not result.done():
+        result.set_result(opened.answer)
+    return True
+
+
+async def _until(result: "asyncio.Future[object]") -> object:
+    return await asyncio.shield(result)
+
+
+async def withdraw_call(call: Call, later: DeferredTool) -> None:
+    """Notify the server that the result is not wanted any more, and withdraw the prompt of the call."""
+    later.withdraw(call.invocation_id, call.thread)
+    await withdraw_prompt_of(call)
+
+
+async def withdraw_prompt_of(call: Call) -> None:
+    """Withdraw the open prompt of a call; if the store fails, the next listing of prompts removes it."""
+    if call.status is InvocationStatus.NEEDS_INPUT and call.core.withdraw_prompt is not None:
+        with suppress(StoreError):
+            await call.core.withdraw_prompt(call.invocation_id)
+
+
+async def read_result(call: Call, later: DeferredTool, body: object) -> object:
+    """Return the native output in a deferred result.
+
+    Raises:
+        ToolFailure: the work failed, or the result cannot be read.
+    """
+    await withdraw_prompt_of(call)
+    call.note(steps.ANSWERED_LATER)
+    return later.read(body if isinstance(body, bytes) else b"")

@@ -1,0 +1,232 @@
+"""Approvals of a durable store: questions of every process, and answers that any process may give.
+
+Answers stand beside the journal, where a person who can edit the file could forge one. So the process that records an
+answer notes its digest as a fact in the same transaction, and the process that loads it looks for that fact. The digest
+reveals nothing, because the answer contains a salt and is deleted once the call continues.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from agenttool.codec import digest_of_bytes, read_own, write_own
+from agenttool.codec.moments import timestamp
+from agenttool.errors import RecordError, StoreError
+from agenttool.journal import steps
+from agenttool.pipeline.approval import misfit_of
+from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.integrity import checkpoint_mismatch
+from agenttool.policy.approvals import (
+    Allow,
+    Answer,
+    Answered,
+    Approvals,
+    Deny,
+    Edit,
+    Question,
+    RefusalReason,
+    Refused,
+    Remember,
+)
+from agenttool.ports.facts import Fact
+from agenttool.ports.stores import AnswerStatus, OpenCall, OpenCalls
+from agenttool.records import ApprovalId, JsonObject, Part, Timestamp
+
+ReadFacts: TypeAlias = Callable[[int, int], Sequence[tuple[int, Fact]]]
+"""Returns up to so many facts after a position."""
+
+PAGE = 100
+"""How many facts are read at a time in the search for an answer."""
+
+MAX_SEARCH = 200_000
+"""How many facts may have been written while an answer was on its way to disk; more than the backlog can hold."""
+
+FORGED = "nothing was run: the journal records no such answer, so it may be forged; verify the journal"
+
+
+class StoredAnswer(Part, frozen=True, kw_only=True):
+    """An answer, the approver and the time; `after` is where in the journal to start looking for its fact."""
+
+    by: str
+    allow: bool
+    updated_input: JsonObject | None = None
+    rule: JsonObject | None = None
+    words: str | None = None
+    at: Timestamp | None = None
+    after: int | None = None
+    salt: bytes | None = None
+
+    @property
+    def answer(self) -> Answer:
+        """The answer that the approver gave."""
+        if not self.allow:
+            return Deny(message=self.words)
+        if self.updated_input is not None:
+            return Edit(updated_input=self.updated_input, feedback=self.words)
+        return Remember(rule=self.rule, feedback=self.words) if self.rule is not None else Allow(feedback=self.words)
+
+
+@dataclass(slots=True, eq=False)
+class StoredApprovals:
+    """The open questions in a store, and their answers."""
+
+    core: Core
+    calls: OpenCalls
+
+    async def questions(self, limit: int, after: ApprovalId | None = None) -> tuple[Question, ...]:
+        """Return the open questions of all processes, the oldest first, from after one of them.
+
+        Unreadable checkpoints are skipped and do not end the list.
+        """
+        found: list[Question] = []
+        while len(found) < limit and (page := await self.calls.awaiting_answer(limit=limit - len(found), after=after)):
+            checkpoints = map(checkpoint_in, page)
+            found += [each.question for each in checkpoints if each is not None and each.question is not None]
+            after = page[-1].approval_id
+        return tuple(found)
+
+    async def question(self, approval_id: ApprovalId) -> Question | None:
+        """Return one open question of any process; none if it is not open."""
+        opened = await self.calls.by_approval(approval_id)
+        checkpoint = None if opened is None or opened.answer is not None else checkpoint_in(opened)
+        return None if checkpoint is None else checkpoint.question
+
+    async def answer(self, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
+        """Record the answer to a question of any process; the first answer stands."""
+        opened = await self.calls.by_approval(approval_id)
+        checkpoint = None if opened is None else checkpoint_in(opened)
+        question = None if checkpoint is None else checkpoint.question
+        if opened is not None and checkpoint is not None and self._is_edited(opened, checkpoint):
+            return Refused(approval_id=approval_id, reason=RefusalReason.OTHER_QUESTION, message=_EDITED)
+        if question is None:
+            return _refused(approval_id, await self._why_closed(approval_id) if opened is None else None)
+        book = Approvals()
+        book.open(question)
+        outcome = misfit_of(self.core, question, words) or book.answer(
+            approval_id, words, by=by, now=timestamp(self.core.now_ns())
+        )
+        if isinstance(outcome, Refused):
+            return outcome
+        status = await self.calls.answer(approval_id, record_answer(self.core, outcome), now_ns=self.core.now_ns())
+        return outcome if status is AnswerStatus.ACCEPTED else _refused(approval_id, status)
+
+    async def answer_of(self, question: Question) -> Answered | None:
+        """Return the answer in the store, though this process has not polled it yet; none if there is none."""
+        with suppress(StoreError):
+            opened = await self.calls.by_approval(question.approval_id)
+            if opened is not None and opened.answer is not None:
+                return self.load(question, opened.answer)
+        return None
+
+    def load(self, question: Question, body: bytes) -> Answered | None:
+        """Return the answer in a body; see `load_answer`."""
+        return load_answer(self.core.journal.log.read, question, body)
+
+    def _is_edited(self, opened: OpenCall, checkpoint: Checkpoint) -> bool:
+        """Return whether the stored question differs from the one in the journal."""
+        facts = self.core.journal.log.facts_of(opened.invocation_id)
+        return checkpoint_mismatch(opened.kind, checkpoint, facts) is not None
+
+    async def _why_closed(self, approval_id: ApprovalId) -> AnswerStatus:
+        return AnswerStatus.ANSWERED if await self.calls.was_answered(approval_id) else AnswerStatus.UNKNOWN
+
+
+def checkpoint_in(opened: OpenCall) -> Checkpoint | None:
+    """Return the checkpoint of an open call; none if it has none, or if another version wrote it."""
+    try:
+        return read_checkpoint(opened.body) if opened.kind in list(CheckpointKind) else None
+    except RecordError:
+        return None
+
+
+def record_answer(core: Core, answered: Answered) -> bytes:
+    """Note the digest of an answer in the journal and return the body for the store, which commits both or neither."""
+    answer = answered.answer
+    updated = answer.updated_input if isinstance(answer, Edit) and isinstance(answer.updated_input, dict) else None
+    stored = StoredAnswer(
+        by=answered.by,
+        allow=not isinstance(answer, Deny),
+        updated_input=updated,
+        rule=answer.rule if isinstance(answer, Remember) else None,
+        words=answer.message if isinstance(answer, Deny) else answer.feedback,
+        at=answered.at,
+        after=core.journal.log.last,
+        salt=core.ids.secret(),
+    )
+    body = write_own(stored)
+    core.journal.note_apart(steps.ANSWER_GIVEN, _fact_of(answered.question.approval_id, body))
+    return body
+
+
+def load_answer(read_facts: ReadFacts, question: Question, body: bytes) -> Answered | None:
+    """Return a stored answer; one without a fact in the journal denies. None if the body cannot be read.
+
+    Raises:
+        StoreError: the journal could not be read.
+    """
+    stored = _read(body)
+    if stored is None:
+        return None
+    answer, by, at = stored.answer, stored.by, stored.at
+    if not _is_recorded(read_facts, question.approval_id, body, stored.after):
+        answer, by, at = Deny(message=FORGED), "agenttool", None
+    book = Approvals()
+    book.open(question)
+    outcome = book.answer(question.approval_id, answer, by=by, now=at or question.asked_at)
+    return outcome if isinstance(outcome, Answered) else None
+
+
+def is_forged(read_facts: ReadFacts, opened: OpenCall) -> bool:
+    """Return whether the stored answer of a call has no fact in the journal; deferred results have none.
+
+    Raises:
+        StoreError: the journal could not be read.
+    """
+    if opened.answer is None or opened.approval_id is None or opened.kind != CheckpointKind.ASKED:
+        return False
+    stored = _read(opened.answer)
+    return stored is None or not _is_recorded(read_facts, opened.approval_id, opened.answer, stored.after)
+
+
+def _read(body: bytes) -> StoredAnswer | None:
+    try:
+        return read_own(body, StoredAnswer)
+    except RecordError:
+        return None
+
+
+def _is_recorded(read_facts: ReadFacts, approval_id: ApprovalId, body: bytes, after: int | None) -> bool:
+    wanted, place = _fact_of(approval_id, body), after
+    while place is not None and after is not None and place - after < MAX_SEARCH:
+        facts = read_facts(place, PAGE)
+        if any(fact.step is steps.ANSWER_GIVEN and fact.data == wanted for _, fact in facts):
+            return True
+        place = facts[-1][0] if facts else None
+    return False
+
+
+def _fact_of(approval_id: ApprovalId, body: bytes) -> JsonObject:
+    return {"approval_id": approval_id, "digest": digest_of_bytes(body)}
+
+
+def _refused(approval_id: ApprovalId, status: AnswerStatus | None) -> Refused:
+    reason = RefusalReason.UNKNOWN if status is None else _REASONS[status]
+    return Refused(approval_id=approval_id, reason=reason, message=_MESSAGES[status])
+
+
+_EDITED = "the stored question differs from the one in the journal; list the questions again, or verify the journal"
+_REASONS = {
+    AnswerStatus.ACCEPTED: RefusalReason.UNKNOWN,
+    AnswerStatus.ANSWERED: RefusalReason.ANSWERED,
+    AnswerStatus.EXPIRED: RefusalReason.EXPIRED,
+    AnswerStatus.UNKNOWN: RefusalReason.UNKNOWN,
+}
+_MESSAGES = {
+    None: "another version of agenttool asks it; answer it with that one",
+    AnswerStatus.ACCEPTED: "it was asked only just now; look again",
+    AnswerStatus.ANSWERED: "it was answered already; the first answer stands",
+    AnswerStatus.EXPIRED: "it has expired; call the tool again to be asked again",
+    AnswerStatus.UNKNOWN: "there is no such question; list the open ones",
+}

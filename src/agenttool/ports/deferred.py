@@ -1,0 +1,159 @@
+"""Deferred tools: they acknowledge a call at once and deliver its result minutes or days later.
+
+The executor of such a tool returns `DEFERRED` in place of an output. The call is checkpointed before the request is
+sent, because the result may arrive before the acknowledgement. While it waits it is a row in the store and no task.
+"""
+
+from collections.abc import Awaitable
+from enum import Enum
+from typing import Final, Protocol
+
+from agenttool.ports.stores import AnswerStatus
+from agenttool.records import ApprovalId, ClosedEnum, InvocationId, Json, JsonObject, Part, ToolId
+
+
+class _Deferred(Enum):
+    DEFERRED = "deferred"
+
+
+DEFERRED: Final = _Deferred.DEFERRED
+"""What an executor returns if the result arrives later."""
+
+
+class Thread(Part, frozen=True, kw_only=True):
+    """A conversation and its ancestors: the root first, the parent last."""
+
+    thread_id: str
+    ancestors: tuple[str, ...] = ()
+
+    @property
+    def root(self) -> str:
+        """The first of them, which is the session."""
+        return self.ancestors[0] if self.ancestors else self.thread_id
+
+
+class PromptKind(ClosedEnum):
+    """What a person is asked to do before a call can continue."""
+
+    CHOICE = "choice"
+    AUTHORIZATION = "authorization"
+
+
+class Prompt(Part, frozen=True, kw_only=True):
+    """Something that a running call needs from a person.
+
+    Attributes:
+        message: the question, in the words of the tool; untrusted.
+        choices: the options; none for an authorization.
+        default: the choice that is used if the person declines.
+        url: where the person grants an authorization; secret, and deleted with the prompt.
+        reply_to: how to reach the tool's server, in its own terms; not shown to people.
+        selected: the chosen option.
+        is_heard: whether the server has acknowledged the choice.
+        asked_before: the latest prompts of the same call that this one replaced.
+        number: how many prompts the call has made by now, this one included.
+    """
+
+    prompt_id: str
+    invocation_id: InvocationId
+    tool_id: ToolId
+    tool_name: str
+    thread_id: str
+    kind: PromptKind
+    message: str
+    choices: tuple[str, ...] = ()
+    default: int | None = None
+    url: str | None = None
+    reply_to: Json = None
+    selected: int | None = None
+    is_heard: bool = False
+    asked_before: tuple[str, ...] = ()
+    number: int = 1
+    asked_at_ns: int
+
+
+class PromptOutcome(ClosedEnum):
+    """What became of a prompt."""
+
+    PUT_UP = "put_up"
+    NOT_AWAITED = "not_awaited"
+    TOO_MANY = "too_many"
+
+
+class ReplyOutcome(ClosedEnum):
+    """What became of the delivery of a person's choice to the tool's server."""
+
+    HEARD = "heard"
+    REFUSED = "refused"
+    AWAY = "away"
+
+
+class PendingCall(Part, frozen=True, kw_only=True):
+    """A call that waits for a deferred result, as far as the deliverer of the result may see it.
+
+    Attributes:
+        is_sent: the tool has acknowledged the request.
+        expires_at_ns: when the result is not wanted any more; none if that is never.
+    """
+
+    invocation_id: InvocationId
+    tool_id: ToolId
+    name: str
+    call_input: JsonObject
+    thread: Thread
+    native_call_id: str | None = None
+    is_sent: bool = False
+    expires_at_ns: int | None = None
+
+
+class DeferredTool(Protocol):
+    """What the pipeline needs of a deferred tool."""
+
+    def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:
+        """Return until when the result of a call is awaited; none for as long as it takes."""
+        ...
+
+    def why_over(self, invocation_id: InvocationId, now_ns: int) -> str | None:
+        """Return why a result cannot arrive any more; none if it is only late."""
+        ...
+
+    def read(self, body: bytes) -> object:
+        """Return the native output in a result.
+
+        Raises:
+            ToolFailure: the result is a failure, or cannot be read.
+        """
+        ...
+
+    def withdraw(self, invocation_id: InvocationId, thread: Thread) -> None:
+        """Notify the server that the result is not wanted any more; returns at once, whatever becomes of it."""
+        ...
+
+    def reply(self, prompt: Prompt, selected: int) -> Awaitable[ReplyOutcome]:
+        """Deliver a person's choice to the server, with a few attempts."""
+        ...
+
+
+class ResultReceiver(Protocol):
+    """Receives results and prompts from the servers of deferred tools; the runtime implements it."""
+
+    async def awaited(self, invocation_id: InvocationId) -> PendingCall | None:
+        """Return a call that waits for a result; none if it does not, or is unknown."""
+        ...
+
+    async def deliver_result(self, invocation_id: InvocationId, body: bytes) -> AnswerStatus:
+        """Store the result of a call; it is durable when this returns, and the first one stands."""
+        ...
+
+    async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:
+        """Show the prompt of a waiting call in place of the one before, unless the call had `most` prompts already."""
+        ...
+
+
+def result_key(invocation_id: InvocationId) -> ApprovalId:
+    """Return the key of the result that a call waits for."""
+    return ApprovalId(RESULT_PREFIX + invocation_id.partition("_")[2])
+
+
+RESULT_PREFIX = "late_"
+"""The prefix of the key of a deferred result, which distinguishes it from an approval."""
