@@ -46,7 +46,26 @@ def enums(standard):
     return {field: (kind, values.split()) for field, kind, values in rows}
 
 
-@pytest.mark.parametrize("field", LISTS)
+# Requirements that are the list of an enum's values.
+REQUIREMENTS = {
+    "lifecycle": "AT-DECL-11",
+    "schema_visibility": "AT-IFACE-04",
+    "result status": "AT-RES-04",
+    "tool_kind": "AT-DECL-18",
+    "execution_kind": "AT-EXEC-02",
+    "invocation status": "AT-INV-07",
+    "reason.type": "AT-PERM-19",
+}
+
+
+def fields():
+    """Give the fields as parameters, each with the mark of the requirement that lists its values."""
+    for field in LISTS:
+        marks = pytest.mark.requirement(REQUIREMENTS[field]) if field in REQUIREMENTS else ()
+        yield pytest.param(field, marks=marks)
+
+
+@pytest.mark.parametrize("field", list(fields()))
 def test_an_enum_has_the_values_of_the_standard_in_their_order(enums, field):
     kind, values = enums[field]
     assert list(LISTS[field]) == values
