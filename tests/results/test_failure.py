@@ -130,13 +130,13 @@ def test_every_row_of_the_outcome_table_is_reached_by_its_error(outcome):
 )
 def test_retry_guidance_says_what_has_to_happen_first(error_class, facts):
     error = replace(example(error_class), retry_after=30.0)
-    told = to_json(failed(error).error)
-    assert {name for name, said in told["retry"].items() if said} == {name for name, said in facts.items() if said}
-    assert told["retry_after"] == 30.0
+    written = to_json(failed(error).error)
+    assert {name for name, fact in written["retry"].items() if fact} == {name for name, fact in facts.items() if fact}
+    assert written["retry_after"] == 30.0
     assert "Wait 30 seconds" in failed(error).model_facing_content[0].text
 
 
-def test_a_call_that_may_have_run_is_not_safe_to_repeat_and_the_model_is_told():
+def test_a_call_that_may_have_run_is_not_safe_to_repeat_and_the_text_says_so():
     error = guided(ErrorClass.TIMEOUT, phase=Phase.EXECUTE, message="took longer than 30 s")
     assert error.retry.safe is False
     assert "may have taken effect" in failed(error).model_facing_content[0].text
@@ -178,7 +178,7 @@ def test_what_another_room_left_out_is_filled_in_and_what_it_said_stays():
     assert (complete_error(said).retry, complete_error(said).retry_after) == (RetryGuidance(safe=True), 3.0)
 
 
-def test_a_class_that_nobody_listed_is_a_plain_failure():
+def test_an_unlisted_class_is_a_plain_failure():
     error = guided(ErrorClass("meteor_strike"), phase=Phase.EXECUTE, message="boom")
     result = failed(error)
     assert (result.status, result.is_error, error.recoverability, error.retry.safe) == (
@@ -206,7 +206,7 @@ def test_user_ask_14_an_error_result_names_its_class_and_its_call(error_class):
     assert result.model_facing_content[0].text
 
 
-def test_an_unlisted_abort_reason_is_kept():
+def test_an_unlisted_abort_reason_is_preserved():
     error = guided(ErrorClass.CANCELED, phase=Phase.EXECUTE, message="no", abort_reason=AbortReason("eclipse"))
     assert (failed(error).status, failed(error).abort_reason) == (ResultStatus.CANCELED, "eclipse")
 
@@ -239,13 +239,13 @@ def test_nothing_has_run_before_execute(phase):
 
 
 @pytest.mark.parametrize("phase", [*list(Phase)[7:], None])
-def test_from_execute_on_or_where_nobody_knows_it_may_have_run(phase):
+def test_from_execute_on_or_in_an_unknown_phase_it_may_have_run(phase):
     assert has_started(phase)
     assert effects_possible(ErrorClass.TIMEOUT, phase)
     assert not effects_possible(ErrorClass.RATE_LIMITED, phase)
 
 
-def test_a_class_that_nobody_listed_is_read_at_its_strictest():
+def test_an_unlisted_class_gets_the_strictest_guidance():
     assert effects_possible(ErrorClass("meteor_strike"), Phase.RESOLVE_TOOL)
 
 

@@ -117,8 +117,8 @@ def test_representations_stay_apart(mapped):
         transcript_search_text="SEARCH-WORDS",
     )
     result = mapped(output).result
-    told = json.dumps(to_json(result)["model_facing_content"]) + json.dumps(result.structured_content)
-    assert not any(hint in told for hint in ("SUMMARY", "UI-LABEL", "UI-CARD", "SEARCH-WORDS"))
+    shown = json.dumps(to_json(result)["model_facing_content"]) + json.dumps(result.structured_content)
+    assert not any(hint in shown for hint in ("SUMMARY", "UI-LABEL", "UI-CARD", "SEARCH-WORDS"))
     assert (result.ui_facing_summary, result.transcript_search_text) == ("UI-LABEL", "SEARCH-WORDS")
 
 
@@ -167,14 +167,14 @@ def test_all_or_nothing_is_not_partial(mapped, parts, status):
 
 @pytest.mark.requirement("AT-ERR-16")
 def test_a_native_error_keeps_its_words_and_its_own_code(mapped):
-    told = NativeError(
+    shown = NativeError(
         message="slow down",
         error_class=ErrorClass.RATE_LIMITED,
         error_code="429",
         retry_after=7,
         native_error_ref={"status": 429, "body": "native:1"},
     )
-    result = mapped(NativeOutput(value="Too many requests", is_error=True, error=told)).result
+    result = mapped(NativeOutput(value="Too many requests", is_error=True, error=shown)).result
     assert (result.status, result.is_error) == (ResultStatus.FAILED, True)
     assert result.content == (text_item("Too many requests"),)
     assert (result.error.error_class, result.error.error_code, result.error.retry_after) == ("rate_limited", "429", 7)
@@ -417,7 +417,7 @@ def test_schemas_that_contradict_or_cannot_be_used_stop_the_deployment(schema, o
 
 
 def test_a_redaction_rule_that_names_no_place_hides_everything():
-    plan = plan_mapping(interface(), OutputContract(redaction_rules=({"kind": "unheard of"},)))
+    plan = plan_mapping(interface(), OutputContract(redaction_rules=({"kind": "unknown"},)))
     assert plan.redactor.is_whole
 
 

@@ -349,19 +349,19 @@ def test_five_outputs_stay_apart_also_when_the_payload_is_stored(mapped):
     found = mapped(NativeOutput(value={"rows": ["r" * 50] * 20}, ui_facing_rendering={"card": "UI-CARD"}), plan)
     result, decision = delivered(found, SMALL)
     stored = decide_persistence(found, SMALL).payload.data
-    told = stored + str((result.content, result.model_facing_content, found.result.structured_content)).encode()
-    assert not any(hint in told for hint in (b"UI-LABEL", b"UI-CARD", b"SEARCH-WORDS"))
+    written = stored + str((result.content, result.model_facing_content, found.result.structured_content)).encode()
+    assert not any(hint in written for hint in (b"UI-LABEL", b"UI-CARD", b"SEARCH-WORDS"))
     assert (result.ui_facing_summary, result.transcript_search_text) == ("UI-LABEL", "SEARCH-WORDS")
     assert decision.persisted_ref == result.content[0].ref
 
 
-def test_native_output_that_could_not_be_mapped_is_kept_as_far_as_it_goes():
+def test_native_output_that_could_not_be_mapped_is_stored_as_far_as_possible():
     [payload] = native_payloads({"ok": 1, "lock": threading.Lock()})
     assert json.loads(payload.data) == {"ok": 1, "lock": "[lock, not readable]"}
     assert (payload.ref.media_type, payload.ref.relation) == ("application/json", "native_output_of_call")
 
 
-def test_a_kept_copy_is_no_way_round_redaction():
+def test_a_stored_copy_is_redacted_too():
     value = {"user": {"pin": "4321"}, "echo": "hunter2!"}
     output = NativeOutput(value=value, content=(Media(b"\x00hunter2!"),))
     scrubber = compile_scrubber(["hunter2!"])

@@ -127,7 +127,7 @@ def scrub(text, secrets):
     return text if scrubber is None else scrubber.text(text)
 
 
-SECRET = 'p@ss "wörd"/+='  # noqa: S105 -- nobody's
+SECRET = 'p@ss "wörd"/+='  # noqa: S105 -- not a real one
 SPELLINGS = {
     "clear": SECRET,
     "quoted": quote(SECRET, safe=""),
@@ -219,9 +219,9 @@ def test_user_ask_19_a_marker_secret_reaches_no_representation(mapped, spelled, 
     is_input = origin == "input"
     plan = MappingPlan() if is_input else MappingPlan(redactor=compile_redactor(["password"]))
     found = mapped(output, plan, compile_scrubber([MARK]) if is_input else None)
-    told = write(found.result) + b"".join(payload.data for payload in found.payloads)
-    assert MARK.encode() not in told
-    assert base64.b64encode(MARK.encode())[:20] not in told
+    written = write(found.result) + b"".join(payload.data for payload in found.payloads)
+    assert MARK.encode() not in written
+    assert base64.b64encode(MARK.encode())[:20] not in written
     assert found.result.redaction_state == "partial"
 
 

@@ -1,4 +1,4 @@
-"""Rubbish in, an explained end out."""
+"""Hostile and malformed inputs: every call ends in an explained result."""
 
 import io
 
@@ -50,7 +50,7 @@ def sound():
 
 @pytest.fixture
 def asked():
-    """Wait until somebody is asked, and give the open questions."""
+    """Wait for the first approval request, and return the open ones."""
 
     async def wait(runtime):
         async for _, event in runtime.events():

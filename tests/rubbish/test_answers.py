@@ -1,4 +1,4 @@
-"""Answers to approvals that are none, come twice, too late, or to nobody."""
+"""Answers to approvals that are none, come twice, too late, or to no question."""
 
 import asyncio
 
@@ -94,7 +94,7 @@ async def test_what_is_no_answer_decides_nothing_and_leaves_the_question_open(va
 
 
 @pytest.mark.parametrize("by", [None, "", 5, "\ud800"])
-async def test_an_answer_by_nobody_is_none(vault, asked, by):
+async def test_an_answer_without_an_author_is_rejected(vault, asked, by):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
@@ -105,7 +105,7 @@ async def test_an_answer_by_nobody_is_none(vault, asked, by):
 
 
 @pytest.mark.parametrize("approval_id", ["apr_nowhere", "", None, 5, [], {}, ...], ids=short)
-async def test_an_answer_to_a_question_that_nobody_asked_is_refused(vault, approval_id):
+async def test_an_answer_to_an_unknown_question_is_refused(vault, approval_id):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         refused = await runtime.decide(approval_id, "allow")
     assert refused.reason == "unknown"
@@ -113,7 +113,7 @@ async def test_an_answer_to_a_question_that_nobody_asked_is_refused(vault, appro
 
 
 @pytest.mark.parametrize(("first", "second"), [("allow", "deny"), ("deny", "allow"), ("allow", "allow")])
-async def test_the_first_answer_stands_and_the_second_is_told_so(vault, asked, sound, first, second):
+async def test_the_first_answer_stands_and_the_second_is_rejected(vault, asked, sound, first, second):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
@@ -127,7 +127,7 @@ async def test_the_first_answer_stands_and_the_second_is_told_so(vault, asked, s
     assert result.is_error is (first == "deny")
 
 
-async def test_a_question_that_nobody_answers_expires_and_a_late_answer_is_told_so(vault, asked, sound):
+async def test_an_unanswered_question_expires_and_a_late_answer_is_rejected(vault, asked, sound):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         runtime._core.approval_ttl_s = 0.02
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
@@ -150,7 +150,7 @@ async def test_an_answer_to_a_call_that_was_canceled_meanwhile_runs_nothing(vaul
     assert (late.reason, vault.ran) == ("withdrawn", [])
 
 
-async def test_an_answer_that_comes_while_its_call_is_ending_is_told_that_it_came_too_late(vault, asked, sound):
+async def test_an_answer_that_comes_while_its_call_is_ending_is_rejected_as_too_late(vault, asked, sound):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
@@ -161,7 +161,7 @@ async def test_an_answer_that_comes_while_its_call_is_ending_is_told_that_it_cam
     assert (late.reason, vault.ran) == ("withdrawn", [])
 
 
-async def test_an_answer_to_a_runtime_that_is_closed_is_told_so(vault, asked):
+async def test_an_answer_to_a_closed_runtime_is_rejected(vault, asked):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)

@@ -49,7 +49,7 @@ def endless():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "problem"),
     [
         ({"b": "two"}, "at '/b': expected integer; change it from a string"),
         ({"b": None}, "at '/b': expected integer"),
@@ -89,11 +89,11 @@ def endless():
     ],
     ids=lambda value: None if isinstance(value, dict) else short(value),
 )
-async def test_rubbish_is_refused_in_words_and_never_reaches_the_tool(once, seen, arguments, told):
+async def test_rubbish_is_refused_in_words_and_never_reaches_the_tool(once, seen, arguments, problem):
     result = await once(seen.tool, arguments)
     assert seen.values == []
     assert (result.status, result.error.error_class) == ("failed", "schema_validation_failed")
-    assert any(words in result.error.message for words in told.split("|"))
+    assert any(words in result.error.message for words in problem.split("|"))
     assert result.error.retry.arguments_must_change is True
 
 
@@ -123,7 +123,7 @@ async def test_an_integer_beyond_64_bits_arrives_whole_or_not_at_all(once, seen,
 
 
 @pytest.mark.parametrize("name", ["", "\ud800", "take\n", "x" * 1_000_000, b"take", 5, ["take"]], ids=short)
-async def test_a_name_that_is_none_leads_nowhere_and_is_told_in_a_few_words(once, seen, name):
+async def test_a_name_that_is_none_leads_nowhere_and_is_reported_briefly(once, seen, name):
     result = await once(seen.tool, {}, name=name)
     assert seen.values == []
     assert result.error.error_class == "unknown_tool"

@@ -20,7 +20,7 @@ def gate():
 async def ended(thread_name="agenttool-tool"):
     """Wait until no thread of a tool is left."""
     async with asyncio.timeout(60):
-        while any(each.name == thread_name for each in threading.enumerate()):  # noqa: ASYNC110 -- threads tell nobody
+        while any(each.name == thread_name for each in threading.enumerate()):  # noqa: ASYNC110 -- threads send no event
             await asyncio.sleep(0.01)
 
 
@@ -93,7 +93,7 @@ async def test_a_generator_that_is_stopped_has_cleaned_up_before_its_result_is_t
     assert (result.status, cleaned) == ("timed_out", [asyncio.current_task()])
 
 
-async def test_a_tool_that_blocks_its_thread_is_left_behind_and_holds_nobody_up(once, gate):
+async def test_a_tool_that_blocks_its_thread_is_abandoned_and_blocks_no_other_call(once, gate):
     @tool(timeout_s=0.02)
     def block() -> str:
         """Block. Not for results."""
@@ -172,7 +172,7 @@ async def test_a_tool_that_ignores_every_cancellation_is_left_behind_and_says_so
     assert asyncio.current_task().cancelling() == 0
 
 
-async def test_a_tool_that_fails_while_it_is_stopped_tells_the_failure(allow, sound):
+async def test_a_tool_that_fails_while_it_is_stopped_reports_the_failure(allow, sound):
     started = asyncio.Event()
 
     @tool
@@ -208,19 +208,19 @@ async def test_tasks_that_a_tool_left_go_on_and_end_as_they_like(once):
     assert await left[0] == "done"
 
 
-async def test_a_tool_that_reports_after_its_end_is_not_heard(allow, sound):
-    kept = []
+async def test_a_tool_that_reports_after_its_end_is_ignored(allow, sound):
+    contexts = []
 
     @tool
     async def chatty(context: Context) -> str:
         """Keep its context. Not for discretion."""
-        kept.append(context)
+        contexts.append(context)
         return "done"
 
     async with Runtime.open(tools=[chatty], rules=allow) as runtime:
         result = await runtime.call("chatty", {}, surface=await runtime.surface())
-        kept[0].report("too late", percent=float("nan"))
-        kept[0].partial({"late": object()})
+        contexts[0].report("too late", percent=float("nan"))
+        contexts[0].partial({"late": object()})
         await sound(runtime)
         assert "too late" not in repr([record async for record in runtime.export()])
     assert result.status == "succeeded"

@@ -58,7 +58,7 @@ def failed(event):
 
 @pytest.mark.parametrize("event", EVENTS)
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "problem"),
     [
         (raising(ValueError("whoops")), "ValueError: whoops"),
         (raising(Mute()), "Mute: it cannot even say"),
@@ -85,11 +85,11 @@ def failed(event):
         (lambda _: {"additional_context": [endless()]}, "additional_context/0 is not a JSON value"),
     ],
 )
-async def test_a_hook_that_dies_or_talks_rubbish_fails_the_call_by_name(once, answer, told, event):
+async def test_a_hook_that_dies_or_talks_rubbish_fails_the_call_by_name(once, answer, problem, event):
     result = await once(add, {"a": 1}, hooks=[hook(answer, event)])
     assert (result.status, result.error.error_class) == ("failed", failed(event))
     assert result.error.message.startswith("hook 'odd' failed: ")
-    assert told in result.error.message
+    assert problem in result.error.message
 
 
 @pytest.mark.parametrize("event", EVENTS)
@@ -108,20 +108,20 @@ async def test_a_runner_that_is_none_fails_the_call(once, runner):
 
 
 async def test_a_hook_that_meddles_with_what_it_was_shown_changes_nothing(once):
-    kept = []
+    inputs = []
 
     def meddle(question):
-        kept.append(question.input)
+        inputs.append(question.input)
         question.input["a"] = 999
         question.input["evil"] = True
 
     def keep_and_change(question):
-        kept.append(question.input)
+        inputs.append(question.input)
         return {"updated_input": question.input}
 
     class Later:
         async def run(self, question):
-            for each in kept:
+            for each in inputs:
                 each["a"] = -1
 
     hooks = [hook(meddle), hook(keep_and_change), Hook(name="later", event=REQUEST, runner=Later())]
@@ -142,7 +142,7 @@ async def test_an_output_that_a_hook_made_is_mapped_like_any_other(once):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "problem"),
     [
         ({"event": "pre_tool_us"}, "unknown event, got 'pre_tool_us'"),
         ({"event": None}, "unknown event"),
@@ -155,8 +155,8 @@ async def test_an_output_that_a_hook_made_is_mapped_like_any_other(once):
         ({"timeout_s": float("nan")}, "a timeout above 0"),
     ],
 )
-def test_a_hook_that_would_never_be_asked_is_refused(options, told):
-    with pytest.raises(ConfigError, match=told):
+def test_a_hook_that_would_never_be_asked_is_refused(options, problem):
+    with pytest.raises(ConfigError, match=problem):
         Hook(**{"name": "odd", "event": PRE, "runner": Runner(lambda _: None), **options})
 
 
@@ -167,7 +167,7 @@ async def test_a_hook_that_exits_is_named_as_the_fault(once, event):
     assert "hook 'odd'" in result.error.message
 
 
-async def test_a_hook_that_cancels_itself_cancels_nobody_else(once):
+async def test_a_hook_that_cancels_itself_cancels_only_itself(once):
     result = await once(add, {"a": 1}, hooks=[hook(raising(asyncio.CancelledError()))])
     assert result.error.error_class == "hook_failed"
 

@@ -21,7 +21,7 @@ async def echo(text: str):
 
 @tool(namespace="bank")
 async def pay(to: str) -> str:
-    """Pay somebody. Not for gifts."""
+    """Pay a person. Not for gifts."""
     raise ValueError(HOSTILE)
 
 
@@ -34,7 +34,7 @@ async def write_hostile(path):
         for word, edit in (("deny", None), ("allow", None), ("allow", {"to": HOSTILE + "2"})):
             calling = asyncio.ensure_future(rt.call("bank.pay", {"to": HOSTILE}, surface=surface))
             async with asyncio.timeout(BOUND_S):
-                while not (questions := await rt.approvals()):  # noqa: ASYNC110 -- nobody tells when it is asked
+                while not (questions := await rt.approvals()):  # noqa: ASYNC110 -- there is no event to wait for
                     await asyncio.sleep(0.01)
             await rt.decide(questions[0].approval_id, word, updated_input=edit, by=HOSTILE, message=HOSTILE)
             ids.append((await calling).invocation_id)
@@ -57,10 +57,10 @@ def test_no_word_in_the_journal_commands_the_terminal_of_who_reads_it(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["show", "log"])
-def test_words_for_a_part_of_an_id_are_told_back_as_words(tmp_path, command):
+def test_words_for_a_part_of_an_id_are_printed_as_text(tmp_path, command):
     path = tmp_path / "agenttool.db"
     asyncio.run(write_hostile(path))
     words = ("show", HOSTILE) if command == "show" else ("log", "--call", HOSTILE)
-    told = CliRunner().invoke(app, [*words, "--store", str(path)], env={"COLUMNS": "80"})
-    assert told.exit_code == 2
-    assert "\x1b" not in told.output
+    shown = CliRunner().invoke(app, [*words, "--store", str(path)], env={"COLUMNS": "80"})
+    assert shown.exit_code == 2
+    assert "\x1b" not in shown.output

@@ -71,7 +71,7 @@ def giving(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "problem"),
     [
         (endless(), "holds itself"),
         ({"a": endless()}, "at /a/0/0"),
@@ -99,10 +99,10 @@ def giving(value):
     ],
     ids=kind_of,
 )
-async def test_what_has_no_form_in_json_is_told_with_its_place_and_what_to_return_instead(once, value, told):
+async def test_a_value_without_json_form_is_rejected_with_its_place_and_advice(once, value, problem):
     result = await once(giving(value), {})
     assert (result.status, result.error.error_class) == ("failed", "result_mapping_failed")
-    assert told in result.error.message
+    assert problem in result.error.message
     assert "; " in result.error.message, "what to do instead"
     assert result.error.retry.safe is not True, "it ran"
 

@@ -85,7 +85,7 @@ async def test_whatever_a_tool_raises_is_a_result_that_names_it(once, flavour, c
 @pytest.mark.parametrize(
     "crash", [KeyboardInterrupt(), GeneratorExit(), asyncio.CancelledError(), Alien("from afar")], ids=named
 )
-async def test_what_a_tool_raises_in_its_thread_interrupts_nobody_else(once, flavour, crash):
+async def test_what_a_tool_raises_in_its_thread_interrupts_no_other_call(once, flavour, crash):
     result = await once(explode(flavour, crash), {})
     assert (result.status, result.error.error_class) == ("failed", "execution_failed")
     assert type(crash).__name__ in result.error.message

@@ -58,9 +58,9 @@ async def test_a_schema_elsewhere_is_refused_when_the_tool_is_declared_and_never
 
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "beside.json", "#/$defs/nowhere", "#nowhere", "urn:x:y"])
 async def test_a_reference_that_leads_out_or_nowhere_is_refused_with_its_name(address):
-    told = await refused({"$ref": address})
-    assert "'test.odd'" in told
-    assert address.rsplit("/", 1)[-1].strip("#") in told
+    message = await refused({"$ref": address})
+    assert "'test.odd'" in message
+    assert address.rsplit("/", 1)[-1].strip("#") in message
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ async def test_a_schema_that_leads_back_to_itself_can_be_used(once, schema):
     ids=lambda schema: repr(schema)[:30],
 )
 async def test_what_is_no_schema_is_refused_when_the_tool_is_declared(schema):
-    assert "'odd'" in (told := await refused(schema)) or "'test.odd'" in told
+    assert "'odd'" in (message := await refused(schema)) or "'test.odd'" in message
 
 
 async def test_a_schema_of_ten_thousand_levels_is_refused():
@@ -112,7 +112,7 @@ async def test_a_schema_of_ten_thousand_levels_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "message"),
     [
         ({"properties": {"a": False}}, "at '/a': expected nothing here; leave it out"),
         ({"allOf": [False]}, "expected nothing here"),
@@ -120,10 +120,10 @@ async def test_a_schema_of_ten_thousand_levels_is_refused():
         ({"properties": {"a": {"enum": []}}}, "at '/a'"),
     ],
 )
-async def test_a_schema_that_nothing_fits_says_so_at_each_call(once, schema, told):
+async def test_a_schema_that_nothing_fits_says_so_at_each_call(once, schema, message):
     result = await once(scripted_tool("picky", schema=schema), {"a": 1})
     assert result.error.error_class == "schema_validation_failed"
-    assert told in result.error.message
+    assert message in result.error.message
 
 
 async def test_a_schema_of_true_takes_anything_there(once):

@@ -1,4 +1,4 @@
-"""Schemas that providers refuse, or that were made to break something: they cost nobody but themselves, and no call."""
+"""Schemas that providers refuse, or that were made to break something: they fail alone, and no call fails with them."""
 
 import json
 
@@ -122,7 +122,7 @@ async def test_a_schema_of_an_older_draft_is_sent_as_the_newest_has_it(provider)
 
 
 @pytest.mark.parametrize("provider", FORMATS)
-async def test_what_a_provider_is_not_told_in_a_schema_is_enforced_all_the_same(provider):
+async def test_what_a_provider_schema_leaves_out_is_still_enforced(provider):
     probe = scripted_tool("bad", schema=HOSTILE["looks around"])
     async with Runtime.open(tools=[probe], rules=ALLOW) as rt:
         model = await rt.tools_for(provider)

@@ -1,4 +1,4 @@
-"""Settings files with every kind of fault: each is told with its file, its line, and what to do."""
+"""Settings files with every kind of fault: each error names the file, the line and the remedy."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def rule(*lines):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "problem"),
     [
         ("[[rules", "not TOML"),
         (b"\xff\xfe\x00", "not TOML"),
@@ -52,15 +52,15 @@ def rule(*lines):
     ],
     ids=lambda words: str(words)[:30],
 )
-async def test_a_fault_of_the_file_is_told_with_its_name(opened, words, told):
-    with pytest.raises(ConfigError, match=told) as error:
+async def test_a_fault_of_the_file_is_reported_with_its_name(opened, words, problem):
+    with pytest.raises(ConfigError, match=problem) as error:
         await opened(words)
     assert "agenttool.toml" in str(error.value) or "permission mode" in str(error.value)
     assert "; " in str(error.value), "what to do"
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "problem"),
     [
         ("\n[[rules]]\ntool = '*'", "behavior must be allow, ask or deny, got None"),
         ("\n[[rules]]\nbehavior = 'maybe'\ntool = '*'", "got 'maybe'"),
@@ -95,8 +95,8 @@ async def test_a_fault_of_the_file_is_told_with_its_name(opened, words, told):
     ],
     ids=lambda words: str(words).replace("\n", " ")[-30:],
 )
-async def test_a_fault_of_a_rule_is_told_with_its_line(opened, words, told):
-    with pytest.raises(ConfigError, match=told) as error:
+async def test_a_fault_of_a_rule_is_reported_with_its_line(opened, words, problem):
+    with pytest.raises(ConfigError, match=problem) as error:
         await opened(words)
     assert "agenttool.toml:2" in str(error.value)
 
@@ -107,7 +107,7 @@ async def test_a_file_that_says_little_is_a_file(opened, words):
 
 
 @pytest.mark.parametrize("place", [".", "gone.toml", "gone/gone.toml", "a\0b"])
-async def test_a_file_that_cannot_be_read_is_told_by_name(tmp_path, monkeypatch, place):
+async def test_a_file_that_cannot_be_read_is_reported_by_name(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=r"name another file|correct it"):
         Runtime.open(tools=[add], rules=place)

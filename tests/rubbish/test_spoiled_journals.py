@@ -1,4 +1,4 @@
-"""Whatever somebody does to the file of a journal, each command ends with words for people, and `verify` finds it."""
+"""A damaged journal file: every command ends with a readable message, and `verify` reports the damage."""
 
 import asyncio
 import shutil
@@ -22,7 +22,7 @@ async def add(a: int, b: int = 1) -> int:
 
 @tool(namespace="bank")
 async def pay(to: str) -> str:
-    """Pay somebody. Not for gifts."""
+    """Pay a person. Not for gifts."""
     return f"paid {to}"
 
 
@@ -33,7 +33,7 @@ async def write_journal(path):
             await rt.call("math.add", {"a": number}, surface=surface)
         asking = [asyncio.ensure_future(rt.call("bank.pay", {"to": each}, surface=surface)) for each in ("ada", "bob")]
         async with asyncio.timeout(BOUND_S):
-            while len(await rt.approvals()) < len(asking):  # noqa: ASYNC110 -- nobody tells when it is asked
+            while len(await rt.approvals()) < len(asking):  # noqa: ASYNC110 -- there is no event to wait for
                 await asyncio.sleep(0.01)
     await asyncio.gather(*asking)
 
@@ -51,7 +51,7 @@ SPOILED = {
     "its head is a word": "UPDATE heads SET position = 'soon', hash = 'none'",
     "its head is far away": "UPDATE heads SET position = 99999",
     "a table is gone": "DROP TABLE facts_of_call",
-    "a table nobody reads is gone": "DROP TABLE processes",
+    "an unread table is gone": "DROP TABLE processes",
     "an order was added": "CREATE TRIGGER theirs AFTER INSERT ON facts BEGIN DELETE FROM answers; END",
     "a row is a word": f"UPDATE facts SET told = 'a word' WHERE last = {PLACE}",
     "a row is a number": f"UPDATE facts SET told = 5 WHERE last = {PLACE}",
@@ -65,10 +65,10 @@ SPOILED = {
     " FROM facts)",
     "all is gone": "DELETE FROM facts",
     "questions are gone": "DELETE FROM open_calls",
-    "what is kept of a call is a word": "UPDATE open_calls SET body = 'a word'",
-    "what is kept of a call is that of another": "UPDATE open_calls SET body = (SELECT body FROM open_calls AS other"
+    "the checkpoint of a call is a word": "UPDATE open_calls SET body = 'a word'",
+    "the checkpoint of a call is that of another": "UPDATE open_calls SET body = (SELECT body FROM open_calls AS other"
     " WHERE other.invocation_id <> open_calls.invocation_id)",
-    "what is kept of a call says that it runs": "UPDATE open_calls SET kind = 'running'",
+    "the checkpoint of a call says that it runs": "UPDATE open_calls SET kind = 'running'",
     "a call is where nothing is": "INSERT INTO facts_of_call VALUES ('inv_x', 99999)",
     "what began is no list": "INSERT INTO begun VALUES ('somebody', 1, '{{')",
 }
@@ -83,7 +83,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("kind", SPOILED)
-def test_a_spoiled_journal_is_told_as_such(kind, untouched, tmp_path):
+def test_a_damaged_journal_is_reported(kind, untouched, tmp_path):
     path = shutil.copy(untouched, tmp_path)
     rules = tmp_path / "rules.toml"
     rules.write_text('[[rules]]\nname = "all"\nbehavior = "allow"\ntool = "*"\n')
@@ -96,10 +96,10 @@ def test_a_spoiled_journal_is_told_as_such(kind, untouched, tmp_path):
         return CliRunner().invoke(app, [*words, "--store", str(path)], env={"COLUMNS": "80"})
 
     for words in (("verify",), ("verify", "--json")):
-        told = run(*words)
-        assert told.exit_code in (1, 2), (words, told.output)
-        assert told.exception is None or isinstance(told.exception, SystemExit), (words, told.exception)
+        shown = run(*words)
+        assert shown.exit_code in (1, 2), (words, shown.output)
+        assert shown.exception is None or isinstance(shown.exception, SystemExit), (words, shown.exception)
     for words in COMMANDS:
-        told = run(*words)
-        assert told.exit_code in (0, 2), (words, told.output)
-        assert told.exception is None or isinstance(told.exception, SystemExit), (words, told.exception)
+        shown = run(*words)
+        assert shown.exit_code in (0, 2), (words, shown.output)
+        assert shown.exception is None or isinstance(shown.exception, SystemExit), (words, shown.exception)

@@ -51,13 +51,13 @@ def test_a_misfit_says_where_it_is_what_was_expected_and_what_to_do(document, mi
     ],
     ids=["false", "hostile pattern"],
 )
-def test_a_misfit_of_an_odd_schema_is_told_in_words_too(schema, document, misfit):
+def test_a_misfit_of_an_odd_schema_is_explained_too(schema, document, misfit):
     assert Checker(schema).misfits(document) == [misfit]
 
 
 def test_a_misfit_never_quotes_the_document():
-    told = Checker({"properties": {"token": {"type": "integer", "maximum": 3}}}).misfits({"token": "hunter2"})
-    assert "hunter2" not in repr(told)
+    misfits = Checker({"properties": {"token": {"type": "integer", "maximum": 3}}}).misfits({"token": "hunter2"})
+    assert "hunter2" not in repr(misfits)
 
 
 def test_a_pointer_escapes_what_it_must():

@@ -93,7 +93,7 @@ def test_whatever_our_schema_accepts_the_published_one_accepts(published_schemas
 def test_whatever_our_schema_accepts_can_be_read(name, data):
     document = data.draw(damaged(name))
     if compile_schema(schema_of(name)).accepts(document):
-        # The one known difference: some names cannot be kept.
+        # The one known difference: some names cannot be preserved.
         assert refusal(document, RECORD_TYPES[name]) in ("", "a member may not be named")
 
 

@@ -192,7 +192,7 @@ def test_marked_fields_are_found_on_every_level():
     assert "x-sensitive" not in str(found)
 
 
-def test_the_default_of_a_sensitive_field_is_told_to_nobody():
+def test_the_default_of_a_sensitive_field_is_in_no_schema():
     def tool(login: Login = Login("u"), key: Annotated[str, Sensitive] = "sk-1"): ...  # noqa: B008
 
     found = signature_of(tool)
@@ -364,7 +364,7 @@ def test_text_plain_values_streams_and_strangers_have_no_output_schema(returns):
     assert signature_of(tool).output_schema is None
 
 
-def test_odd_names_are_kept():
+def test_odd_names_are_preserved():
     def tool(*, größe: int, 数: int, schema: int, model_config: int, _private: int, self: int = 1): ...  # noqa: N803, PLC2401
 
     names = ["größe", "数", "schema", "model_config", "_private", "self"]

@@ -89,7 +89,7 @@ def test_a_definition_that_only_hidden_fields_used_is_hidden_too():
     assert model_view(schema, ["tenant"])["$defs"] == {"a/b": {"items": {"$ref": "#/$defs/a~1b"}}}
 
 
-def test_definitions_stay_when_nobody_can_tell_who_uses_them():
+def test_definitions_stay_when_their_users_are_unknown():
     schema = obj({"tenant": text(), "path": {"$ref": "#far"}}, **{"$defs": {"Far": {"$anchor": "far"}, "X": True}})
     assert model_view(schema, ["tenant"])["$defs"] == schema["$defs"]
 

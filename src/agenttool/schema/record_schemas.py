@@ -64,7 +64,7 @@ def _loosened(title: str, schema: JsonObject) -> JsonObject:
     if open_list is not None:
         return {
             "title": title,
-            "description": f"{schema['description']} Other values are kept, and read at their strictest.",
+            "description": f"{schema['description']} Unknown values are preserved and read as the strictest one.",
             "type": "string",
             "examples": [*open_list],
         }

@@ -123,7 +123,7 @@ class Rebel:
 
 
 @pytest.mark.parametrize(
-    ("kind", "default", "told"),
+    ("kind", "default", "written"),
     [
         (int, 5, 5),
         (float, 1, 1.0),
@@ -136,12 +136,12 @@ class Rebel:
         (int, Field(5, ge=1), 5),
     ],
 )
-def test_a_default_is_told_in_json(kind, default, told):
+def test_a_default_is_written_as_json(kind, default, written):
     def tool(value: kind = default): ...
 
     found = signature_of(tool)
-    assert found.defaults == {"value": told}
-    assert found.model_input_schema["properties"]["value"]["default"] == told
+    assert found.defaults == {"value": written}
+    assert found.model_input_schema["properties"]["value"]["default"] == written
     assert "required" not in found.model_input_schema
 
 
@@ -166,7 +166,7 @@ def test_a_default_is_told_in_json(kind, default, told):
         (int, Field(0, ge=1)),
     ],
 )
-def test_a_default_that_json_cannot_tell_is_left_to_python(kind, default):
+def test_a_default_without_json_form_is_left_to_python(kind, default):
     def tool(value: kind = default): ...
 
     found = signature_of(tool)
@@ -188,7 +188,7 @@ def test_a_field_without_a_default_must_be_sent():
 
 
 @given(json_values())
-def test_a_told_default_is_what_the_function_would_have_got(default):
+def test_a_written_default_is_what_the_function_would_have_got(default):
     def tool(value: object = default): ...
 
     found = signature_of(tool)
