@@ -57,7 +57,7 @@ def command(folder, *words, text=None):
     )
 
 
-def test_the_tools_of_a_module_are_listed_with_what_is_assumed_of_them(folder):
+def test_the_tools_of_a_module_are_listed_with_inferred_facts(folder):
     listed = command(folder, "tools", "pantry")
     assert listed.returncode == 0
     assert "math.add" in listed.stdout
@@ -108,7 +108,7 @@ def test_without_a_user_a_risky_call_is_denied_unless_a_rule_allows_it(folder):
         (["add", "--settings", "gone.toml", "--from", "pantry"], "gone.toml"),
     ],
 )
-def test_a_wrong_word_is_refused_in_words(folder, words, told):
+def test_a_wrong_option_is_rejected_with_a_message(folder, words, told):
     done = command(folder, "call", *words)
     assert done.returncode == 2
     assert told in done.stderr
@@ -140,7 +140,7 @@ def test_a_wrong_hook_is_reported_with_its_file_and_line(folder):
     assert "hooks.toml:2: no program lies at" in done.stderr
 
 
-def test_ctrl_c_cancels_the_call_and_says_so(folder):
+def test_ctrl_c_cancels_the_call(folder):
     (folder / "agenttool.toml").write_text(ALLOW)
     process = subprocess.Popen(
         [sys.executable, "-m", "agenttool", "call", "wait", "--from", "pantry"],
@@ -162,7 +162,7 @@ def test_ctrl_c_cancels_the_call_and_says_so(folder):
 @pytest.mark.parametrize(
     ("times", "status", "told"), [(1, 0, "cannot be canceled"), (2, 130, "exited without waiting")]
 )
-def test_a_tool_that_cannot_be_stopped_is_waited_for_unless_ctrl_c_comes_twice(folder, times, status, told):
+def test_a_tool_that_cannot_be_canceled_runs_to_its_end_unless_ctrl_c_comes_twice(folder, times, status, told):
     (folder / "agenttool.toml").write_text(ALLOW)
     process = subprocess.Popen(
         [sys.executable, "-m", "agenttool", "call", "chop", "--from", "pantry"],
@@ -196,17 +196,6 @@ def test_a_tool_without_declared_facts_is_listed_as_destructive(folder):
     assert "writes, destroys" in line
 
 
-def test_a_description_cannot_control_the_terminal(folder):
-    (folder / "loud.py").write_text(
-        "from agenttool import tool\n\n@tool\ndef shout() -> str:\n"
-        "    'Shout \\x1b]0;owned\\x07 [/nope]. Not for whispers.'\n    return ''\n"
-    )
-    listed = command(folder, "tools", "loud")
-    assert listed.returncode == 0
-    assert "[/nope]" in listed.stdout
-    assert "\x1b" not in listed.stdout
-
-
 def test_what_a_tool_prints_is_not_part_of_the_json(folder):
     (folder / "chatty.py").write_text(
         "from agenttool import tool\n\nprint('loading')\n\n@tool(read_only=True, open_world=False)\n"
@@ -217,7 +206,7 @@ def test_what_a_tool_prints_is_not_part_of_the_json(folder):
     assert called.stderr == "loading\nnoise\n"
 
 
-def test_bytes_that_are_no_text_end_in_a_result(folder):
+def test_undecodable_arguments_end_in_a_result(folder):
     called = command(folder, "call", "add", os.fsdecode(b"a=\xff"), "--from", "pantry", "--json")
     assert json.loads(called.stdout)["error"]["error_class"] == "schema_validation_failed"
     assert called.stderr == ""

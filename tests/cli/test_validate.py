@@ -61,11 +61,11 @@ def start(*arguments, **options):
         ([], [], 1),
     ],
 )
-def test_the_exit_code_is_nought_only_if_all_is_well(tmp_path, records, options, code):
+def test_the_exit_code_is_zero_only_without_findings(tmp_path, records, options, code):
     assert run(write(tmp_path, *records), *options).exit_code == code
 
 
-def test_a_finding_says_where_what_by_which_rule_and_what_to_do(tmp_path):
+def test_a_finding_shows_its_place_problem_requirement_and_advice(tmp_path):
     result = run(write(tmp_path, GOOD, WRONG))
     block = result.stdout.split("\n\n")[0].splitlines()
     assert block == [
@@ -83,7 +83,7 @@ def test_the_closing_table_counts_records_and_findings(tmp_path):
     assert table == {"tool_event": "2", "records": "2", "files": "1", "bytes": "260", "errors": "0", "warnings": "0"}
 
 
-def test_json_is_a_line_per_finding_and_a_last_one_with_the_figures(tmp_path):
+def test_json_is_a_line_per_finding_and_a_summary(tmp_path):
     result = run(write(tmp_path, UNLISTED, b"{"), "--json")
     first, second, summary = map(json.loads, result.stdout.splitlines())
     assert first == {
@@ -113,7 +113,7 @@ def test_json_is_a_line_per_finding_and_a_last_one_with_the_figures(tmp_path):
     assert result.stderr == ""
 
 
-def test_only_so_many_findings_are_shown_and_all_are_counted(tmp_path):
+def test_findings_beyond_the_limit_are_counted(tmp_path):
     path = write(tmp_path, *([UNLISTED] * 150))
     assert run(path).stdout.count("export.jsonl:") == 100
     assert "… and 50 more" in run(path).stdout
@@ -158,7 +158,7 @@ def test_a_named_pipe_is_opened_once_and_read_to_its_end(tmp_path):
 
 
 @pytest.mark.parametrize("size", ["", "0", "big", "-1", "1TB", "1e3"])
-def test_a_limit_that_is_no_size_is_refused(tmp_path, size):
+def test_a_limit_that_is_not_a_size_is_rejected(tmp_path, size):
     result = run(write(tmp_path, GOOD), "--max-record", size)
     assert (result.exit_code, result.stdout) == (2, "")
 
@@ -166,17 +166,17 @@ def test_a_limit_that_is_no_size_is_refused(tmp_path, size):
 @pytest.mark.parametrize(
     ("text", "size"), [("1000", 1000), ("64MiB", 64 << 20), ("500k", 500 << 10), ("2 GB", 2 << 30)]
 )
-def test_a_limit_may_be_written_as_people_write_sizes(text, size):
+def test_a_limit_may_have_a_unit(text, size):
     assert command.parse_size(text) == size
 
 
-def test_a_document_over_the_limit_is_passed_over_and_the_rest_is_read(tmp_path):
+def test_a_document_over_the_limit_is_skipped(tmp_path):
     path = write(tmp_path, GOOD | {"data": {"x": "y" * 1000}}, GOOD)
     first, summary = map(json.loads, run(path, "--json", "--max-record", "500").stdout.splitlines())
     assert (first["line"], summary["records"], summary["unreadable"]) == (1, {"tool_event": 1}, 1)
 
 
-def test_names_from_strangers_cannot_act_on_the_terminal(tmp_path):
+def test_names_in_records_cannot_control_the_terminal(tmp_path):
     path = write(
         tmp_path, {"record_type": "tool_result", "content": [], "status": "failed", "is_error": True, "\x1b[31m": 1}
     )
@@ -188,7 +188,7 @@ def test_names_from_strangers_cannot_act_on_the_terminal(tmp_path):
     assert "\\x1b[2J\\u202e" in result.stdout
 
 
-def test_a_terminal_without_the_letters_is_no_reason_to_crash(tmp_path):
+def test_characters_that_the_terminal_cannot_encode_are_escaped(tmp_path):
     declared = {"tool_id": "t", "tool_kind": "custom", "input_contract": {"examples": [{}]}}
     declared["input_contract"]["model_input_schema"] = {"required": ["grün"]}
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
@@ -197,7 +197,7 @@ def test_a_terminal_without_the_letters_is_no_reason_to_crash(tmp_path):
     assert (process.returncode, b"gr\\xfcn" in out) == (1, True)
 
 
-def test_a_disk_that_is_full_ends_the_run_with_advice(tmp_path, monkeypatch):
+def test_a_full_disk_ends_the_run_with_advice(tmp_path, monkeypatch):
     def fail(facts):
         raise StoreError("the index of the run cannot be written")
 
@@ -207,7 +207,7 @@ def test_a_disk_that_is_full_ends_the_run_with_advice(tmp_path, monkeypatch):
     assert "cannot be written" in result.stderr
 
 
-def test_on_a_terminal_nothing_is_wider_than_it(tmp_path, monkeypatch):
+def test_no_line_is_wider_than_the_terminal(tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("FORCE_COLOR", "1")
     path = write(tmp_path, UNLISTED, WRONG | {"record_type": "tool_nothing"})
@@ -223,7 +223,7 @@ def test_piped_output_has_no_colours(tmp_path):
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
-def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path, options):
+def test_a_closed_pipe_ends_the_run_silently(tmp_path, options):
     path = write(tmp_path, *([UNLISTED] * 20_000))
     process = start(path, "--limit", 20_000, *options, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.readline()
@@ -244,7 +244,7 @@ def test_a_reader_that_goes_away_ends_the_run_quietly(tmp_path, options):
         (">&- 2>&-", ""),
     ],
 )
-def test_a_stream_that_is_full_or_closed_ends_the_run_with_advice(tmp_path, options, records, ending, message):
+def test_an_unwritable_output_ends_the_run_with_advice(tmp_path, options, records, ending, message):
     path = write(tmp_path, *records)
     script = f'"{sys.executable}" -c "{SCRIPT}" validate "{path}" {options} {ending}'
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=False)
@@ -253,7 +253,7 @@ def test_a_stream_that_is_full_or_closed_ends_the_run_with_advice(tmp_path, opti
     assert done.stderr.count("\n") <= 1
 
 
-def test_an_interruption_ends_the_run_quietly(tmp_path):
+def test_an_interrupt_ends_the_run_silently(tmp_path):
     process = start("-", "--limit", 3, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     line = json.dumps(UNLISTED).encode() + b"\n"
     process.stdin.write(line * 3000)
@@ -271,7 +271,7 @@ def test_an_interruption_ends_the_run_quietly(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("levels", [10_000, 1_000_000])
-def test_a_document_of_any_depth_is_a_finding_and_no_crash(tmp_path, levels):
+def test_a_deeply_nested_document_is_a_finding(tmp_path, levels):
     deep = json.dumps(GOOD)[:-1].encode() + b', "data": {"a":' + b"[" * levels + b"]" * levels + b"}}"
     process = start(write(tmp_path, deep, GOOD), "--json", stdout=subprocess.PIPE)
     out, _ = process.communicate()
@@ -285,7 +285,7 @@ ANY_FIXTURE = [*settings.default.suppress_health_check, HealthCheck.function_sco
 
 @settings(max_examples=50, suppress_health_check=ANY_FIXTURE)
 @given(st.data())
-def test_whatever_the_bytes_it_ends_with_nought_or_one_and_no_traceback(tmp_path, data):
+def test_arbitrary_bytes_never_cause_a_traceback(tmp_path, data):
     text = b"\n".join(json.dumps(each).encode() for each in (GOOD, UNLISTED, WRONG))
     at, size = data.draw(st.integers(0, len(text))), data.draw(st.integers(0, 9))
     noise = data.draw(
@@ -333,7 +333,7 @@ def test_a_gigabyte_takes_little_memory():
 
 @pytest.mark.soak
 @pytest.mark.parametrize("byte", [b"\x00", b" ", b"[", b'"'])
-def test_one_endless_line_of_anything_takes_little_memory(byte):
+def test_one_endless_line_takes_little_memory(byte):
     piece = byte * (1 << 20)
     code, summary, mebibytes = peak_memory(piece for _ in range(256))
     assert (code, summary["records"]) == (1, {})
@@ -347,7 +347,7 @@ def block(width, **members):
     return finding_block(Origin("f.jsonl", 3, **members).finding(flaw), width).plain.splitlines()
 
 
-def test_a_block_is_three_lines_where_there_is_room():
+def test_a_block_is_three_lines_without_a_width():
     assert block(None, record_type="tool_event", record_id="evt_1") == [
         "f.jsonl:3  tool_event  evt_1  /a/b",
         "  error [AT-X-01]: what is wrong",
@@ -355,10 +355,10 @@ def test_a_block_is_three_lines_where_there_is_room():
     ]
 
 
-def test_what_is_not_known_is_left_out():
+def test_unknown_members_are_left_out():
     assert block(None)[0] == "f.jsonl:3  /a/b"
 
 
-def test_a_narrow_terminal_folds_lines_and_indents_the_rest():
+def test_a_narrow_terminal_folds_and_indents_lines():
     assert block(20)[:4] == ["f.jsonl:3  /a/b", "  error [AT-X-01]:", "    what is wrong", "  expected"]
     assert all(len(line) <= 20 for line in block(20))

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -100,7 +100,7 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
         async def run() -> bool:
             rt = Runtime.open(config=settings_path, store=store_url(found), tools=tools)
             session = ApprovalSession(rt, Terminal(), tools, options, as_json=as_json)
-            return await session.run(_action(session, answer, questions, count=count, as_json=as_json))
+            return await session.run(answer, questions, count=count)
 
         is_accepted = asyncio.run(run())
     except (ConfigError, RecordError, StoreError) as error:
@@ -262,29 +262,6 @@ def _backlog_table(found: dict[str, ToolBacklog]) -> Table:
     return table
 
 
-Action: TypeAlias = Callable[[], Awaitable[bool]]
-"""What the command does once the runtime is open; returns whether an answer was accepted."""
-
-
-def _action(
-    session: "ApprovalSession",
-    answer: ApprovalAnswer | PromptAnswer | None,
-    questions: QuestionFilter,
-    *,
-    count: bool,
-    as_json: bool,
-) -> Action:
-    if isinstance(answer, PromptAnswer):
-        return lambda: answer_prompt(session.rt, session.terminal.console, answer.prompt_id, answer.choice)
-    if answer is not None:
-        return lambda: session.answer(answer)
-    if count:
-        return lambda: session.print_counts(questions)
-    if as_json:
-        return lambda: session.print_questions(questions)
-    return lambda: session.ask_all(questions)
-
-
 class ApprovalSession:
     """Lists and answers questions on one open runtime, and recovers calls whose process is gone."""
 
@@ -300,13 +277,27 @@ class ApprovalSession:
         self._recovered: set[InvocationId] = set()
         self._shown: set[InvocationId] = set()
 
-    async def run(self, action: Action) -> bool:
-        """Open the runtime, run an action, and return its outcome."""
+    async def run(
+        self, answer: ApprovalAnswer | PromptAnswer | None, questions: QuestionFilter, *, count: bool
+    ) -> bool:
+        """Open the runtime, and give the answer or print the questions; return false if an answer is rejected."""
         listener = asyncio.ensure_future(self._collect_recovered())
         await asyncio.sleep(0)
         try:
             async with self.rt:
-                return await action()
+                if isinstance(answer, PromptAnswer):
+                    return await answer_prompt(self.rt, self.terminal.console, answer.prompt_id, answer.choice)
+                if answer is not None:
+                    return await self._answer(answer)
+                if count:
+                    await self._print_counts(questions)
+                elif self._as_json:
+                    await self._print_questions(questions)
+                else:
+                    await self._recover()
+                    await self._ask_each(questions)
+                    await self._recover()
+                return True
         finally:
             listener.cancel()
 
@@ -315,14 +306,8 @@ class ApprovalSession:
             if event.invocation_id is not None and "attempt" in (event.data or {}):
                 self._recovered.add(event.invocation_id)
 
-    async def ask_all(self, questions: QuestionFilter) -> bool:
-        """Print the wanted questions and the open prompts; ask the user if there is one."""
-        await self._recover()
-        await self._ask_each(questions)
-        await self._recover()
-        return True
-
     async def _ask_each(self, questions: QuestionFilter) -> None:
+        """Print the wanted questions and the open prompts; ask the user if there is one."""
         interactive = self.terminal.is_interactive
         console = self.terminal.console if interactive else Console()
         if not interactive and questions.limit is None:
@@ -352,15 +337,14 @@ class ApprovalSession:
             hints.append(f"there may be more: --after APR_ID continues, --tool and --containing filter, {counting}")
         self.terminal.print_hint("\n" + "\n".join(hints))
 
-    async def print_questions(self, questions: QuestionFilter) -> bool:
+    async def _print_questions(self, questions: QuestionFilter) -> None:
         """Print the wanted questions, then the open prompts, as JSON Lines."""
         async for question in questions.select(self.rt):
             print_json(question_json(question))
         for prompt in await self.rt.prompts():
             print_json(prompt_json(prompt))
-        return True
 
-    async def print_counts(self, questions: QuestionFilter) -> bool:
+    async def _print_counts(self, questions: QuestionFilter) -> None:
         """Print how many questions wait, tool by tool, most first."""
         found: dict[str, ToolBacklog] = {}
         async for question in questions.all(self.rt):
@@ -370,9 +354,8 @@ class ApprovalSession:
             Console(highlight=False).print(_backlog_table(ordered) if ordered else "nothing waits for an answer")
         for name, backlog in ordered.items() if self._as_json else ():
             print_json(backlog.as_json(name))
-        return True
 
-    async def answer(self, answer: ApprovalAnswer) -> bool:
+    async def _answer(self, answer: ApprovalAnswer) -> bool:
         """Give the answer of the command line; return whether it was accepted."""
         question = await self.rt.question(answer.approval_id)
         if question is not None:

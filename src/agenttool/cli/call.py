@@ -21,6 +21,7 @@ from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import (
     SettingsOption,
     StoreOptions,
+    ToolsOption,
     find_settings,
     load_tools,
     require_tools,
@@ -58,10 +59,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
     name: Annotated[str, typer.Argument(metavar="TOOL", help="Its name, with or without its namespace")],
     words: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its arguments")] = None,
     *,
-    places: Annotated[
-        list[str] | None,
-        typer.Option("--from", metavar="MODULE[:NAME]", help="Modules of tools, besides the sources in the settings"),
-    ] = None,
+    places: ToolsOption = None,
     args: Annotated[str | None, typer.Option(metavar="JSON", help="Its arguments as one JSON object")] = None,
     args_file: Annotated[Path | None, typer.Option(help="A file with its arguments as JSON")] = None,
     settings: SettingsOption = None,

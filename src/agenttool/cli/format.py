@@ -14,7 +14,7 @@ from agenttool.records import Behavior, InvocationStatus, Json, JsonObject, Resu
 from agenttool.records import is_unresolved as is_unresolved_tool
 
 SHORT_ID = 8
-"""This many last characters tell ids apart; the first ones encode the time."""
+"""This many last characters distinguish ids; the first ones encode the time."""
 
 _SUCCESS = {InvocationStatus.SUCCEEDED, ResultStatus.SUCCEEDED, Behavior.ALLOW, InvocationStatus.APPROVED}
 _PENDING = {

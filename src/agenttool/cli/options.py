@@ -34,6 +34,10 @@ JournalOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else")]
+ToolsOption = Annotated[
+    list[str] | None,
+    typer.Option("--from", metavar="MODULE[:NAME]", help="Modules of tools, besides the sources in the settings"),
+]
 SettingsOption = Annotated[
     Path | None, typer.Option("--settings", help=f"Settings file; default: {SETTINGS_FILE} in the working directory")
 ]

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agenttool.cli.format import print_json, short_id, status_style
-from agenttool.cli.options import JournalOption, load_tools, open_journal
+from agenttool.cli.options import JournalOption, ToolsOption, load_tools, open_journal
 from agenttool.cli.output import fail, heading, indented, plain_table, print_blocks, printable
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.config import Config, read_config
@@ -41,10 +41,7 @@ def policy() -> None:
 def replay(
     rules: Annotated[Path, typer.Argument(metavar="RULES", help="A settings file with rules")],
     *,
-    places: Annotated[
-        list[str] | None,
-        typer.Option("--from", metavar="MODULE[:NAME]", help="Modules of tools, for the facts that they declare"),
-    ] = None,
+    places: ToolsOption = None,
     store: JournalOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines: every call, then a summary")] = False,
 ) -> None:

@@ -2,8 +2,6 @@
 
 import logging
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -67,13 +65,17 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
             callback_url = public_url or address
             _warn_about_address(listening, public_url, address)
 
-            def open_runtime() -> Runtime:
-                return Runtime.open(config=settings_path, store=place, tools=tools, callback_url=callback_url)
+            async def serve_runtime(stop: SignalStop) -> None:
+                async with (
+                    handle_signals(stop),
+                    Runtime.open(config=settings_path, store=place, tools=tools, callback_url=callback_url) as rt,
+                ):
+                    await _warn_about_moved_callbacks(rt)
+                    app = app_of(rt, admits=access)
+                    stop.server = HttpServer(app, lambda: _announce(address, callback_url, as_json=as_json))
+                    await stop.server.serve(sockets=[listening])
 
-            def announce() -> None:
-                _announce(address, callback_url, as_json=as_json)
-
-            run_until_stopped(_RuntimeService(open_runtime, listening, announce, access).serve)
+            run_until_stopped(serve_runtime)
     except (ConfigError, RecordError, StoreError) as error:
         fail(error)
 
@@ -86,22 +88,6 @@ def _access_token(token_env: str | None) -> Bearer | None:
     if token is None:
         raise ConfigError(f"token_env of [server] names {token_env!r}, which is not set; set it, or remove token_env")
     return Bearer(token)
-
-
-@dataclass(frozen=True, slots=True)
-class _RuntimeService:
-    """A runtime served on one socket; `announce` is called once it serves."""
-
-    open_runtime: Callable[[], Runtime]
-    listening: socket.socket
-    announce: Callable[[], None]
-    access: Bearer | None
-
-    async def serve(self, stop: SignalStop) -> None:
-        async with handle_signals(stop), self.open_runtime() as runtime:
-            await _warn_about_moved_callbacks(runtime)
-            stop.server = HttpServer(app_of(runtime, admits=self.access), self.announce)
-            await stop.server.serve(sockets=[self.listening])
 
 
 async def _warn_about_moved_callbacks(runtime: Runtime) -> None:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from io import BufferedReader
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated, Protocol, cast
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
@@ -62,7 +62,7 @@ def validate(
     if cast("object", sys.stdout) is None:
         fail("the standard output is closed; leave it open, or send it to a file")
     bar = ByteBar(total_size(files))
-    report: FindingReport = JsonFindings() if as_json else TextFindings(limit, bar)
+    report = JsonFindings() if as_json else TextFindings(limit, bar)
     try:
         with bar, Validation(max_record=size, on_bytes=bar.advance) as validation:
             for finding in find_all(validation, files):
@@ -104,18 +104,6 @@ def standard_input() -> BufferedReader:
     if cast("object", sys.stdin) is None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     return cast("BufferedReader", sys.stdin.buffer)
-
-
-class FindingReport(Protocol):
-    """Prints findings, then a summary."""
-
-    def add(self, finding: Finding) -> None:
-        """Print one finding."""
-        ...
-
-    def close(self, summary: Summary) -> None:
-        """Print the summary."""
-        ...
 
 
 class JsonFindings:
