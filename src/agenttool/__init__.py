@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from agenttool.adapters.python.declare import tool as tool
     from agenttool.adapters.python.hook import FunctionHook as FunctionHook
     from agenttool.adapters.rap.settings import RapSource as RapSource
-    from agenttool.assemble import Runtime as Runtime
     from agenttool.errors import AgentToolError as AgentToolError
     from agenttool.errors import ConfigError as ConfigError
     from agenttool.errors import RecordError as RecordError
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from agenttool.ports.surfacing import SurfacePolicy as SurfacePolicy
     from agenttool.records.result import ToolResult as ToolResult
     from agenttool.records.surface import ToolSurface as ToolSurface
+    from agenttool.runtime import Runtime as Runtime
     from agenttool.schema.markers import CommandArg as CommandArg
     from agenttool.schema.markers import Internal as Internal
     from agenttool.schema.markers import PathArg as PathArg
@@ -57,7 +57,7 @@ _DOOR = {
     "RateLimit": "agenttool.ports.limits",
     "RecordError": "agenttool.errors",
     "Role": "agenttool.ports.surfacing",
-    "Runtime": "agenttool.assemble",
+    "Runtime": "agenttool.runtime",
     "Sensitive": "agenttool.schema.markers",
     "StoreError": "agenttool.errors",
     "SurfacePolicy": "agenttool.ports.surfacing",

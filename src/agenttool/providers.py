@@ -14,7 +14,7 @@ while True:
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Protocol, cast
 
 from agenttool.adapters.function_calling.call_output import media_refs, outputs_of
 from agenttool.adapters.function_calling.formats import find_format
@@ -40,7 +40,6 @@ from agenttool.records import (
     ToolResult,
     ToolSurface,
 )
-from agenttool.runtime import Runtime
 
 __all__ = ["ModelTools", "ModelTurn"]
 
@@ -70,6 +69,34 @@ class ModelTurn:
         return [*self.reply_messages, *self.result_messages]
 
 
+class ToolServer(Protocol):
+    """What a conversation with a model needs of a runtime."""
+
+    def latest(self, surface: ToolSurface, /) -> ToolSurface:
+        """Return the surface that replaced this one."""
+        ...
+
+    async def current(self, surface: ToolSurface, /) -> ToolSurface:
+        """Return the same, from a coroutine."""
+        ...
+
+    async def load(self, surface: ToolSurface, names: Iterable[str], /) -> ToolSurface:
+        """Return a surface that also shows the named tools."""
+        ...
+
+    def offered(self, surface: ToolSurface, /, *, deferred: bool) -> tuple[OfferedTool, ...]:
+        """List the tools of a surface."""
+        ...
+
+    async def batch(self, calls: Sequence[ToolCall], /, *, surface: ToolSurface) -> list[ToolResult]:
+        """Run calls and return their results in order."""
+        ...
+
+    async def payload(self, payload: Ref, /) -> bytes | None:
+        """Return stored bytes."""
+        ...
+
+
 class ModelTools:
     """The tools of a surface in the format of one provider, for one conversation.
 
@@ -77,7 +104,7 @@ class ModelTools:
         surface: the surface of the last request. It changes when a model loads deferred tools or when the tools change.
     """
 
-    def __init__(self, runtime: Runtime, surface: ToolSurface, provider: str, options: ToolRequestOptions) -> None:
+    def __init__(self, runtime: ToolServer, surface: ToolSurface, provider: str, options: ToolRequestOptions) -> None:
         """Take the runtime, a surface that it made, and the name of a format.
 
         Raises:

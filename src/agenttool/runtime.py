@@ -1,20 +1,33 @@
-"""The public face: declare tools, make surfaces, call, decide, look."""
+"""`Runtime`: declare tools, make surfaces, call, approve, read the journal."""
 
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from copy import copy
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import TYPE_CHECKING, Self, cast
 from weakref import WeakSet
 
+from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.assemble.given import Tool, all_of, declared, listed, one, refuse_without_loop
+from agenttool.assemble.opening import open_world, policy_of
+from agenttool.assemble.settings import (
+    circumstances_of,
+    refuse_twins,
+    settings_of,
+    sources_of,
+    surface_policy,
+    with_commands,
+)
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.surface import Surface
 from agenttool.codec import read, write
 from agenttool.codec.moments import timestamp
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, StoreError
 from agenttool.hooks.definition import Hook
 from agenttool.journal import steps
 from agenttool.pipeline.approval import answer as take_answer
@@ -35,7 +48,7 @@ from agenttool.pipeline.run import run_call
 from agenttool.pipeline.shutdown import stop_calls
 from agenttool.pipeline.stopping import is_interruptible, request_cancel
 from agenttool.pipeline.surfaces import AgentSurfaces, SurfaceApi, ToolServices
-from agenttool.pipeline.tool import Tool
+from agenttool.pipeline.tool import Tool as CompiledTool
 from agenttool.pipeline.world import World, make_core
 from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.decide import Policy
@@ -44,8 +57,10 @@ from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import ToolCall
 from agenttool.ports.limits import RateLimit
-from agenttool.ports.surfacing import Circumstances, SurfacePolicy
+from agenttool.ports.source import Host
+from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
+from agenttool.providers import ModelTools
 from agenttool.records import (
     AbortReason,
     ApprovalId,
@@ -60,19 +75,30 @@ from agenttool.records import (
 )
 from agenttool.records import replace as replace_record
 
+if TYPE_CHECKING:
+    from agenttool.adapters.rap.session import Rap
+
 __all__ = ["Runtime", "World"]
 
 _DEFAULT_POLICY = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
 
 
 class Runtime(SurfaceApi, BackgroundCalls, JournalView):
-    """Governed tool calls. Belongs to one event loop; every call gives a result, never an exception."""
+    """Governed tool calls: `async with Runtime.open(tools=[...]) as rt`.
+
+    A runtime belongs to one event loop. Every call returns a result; a call that failed is a result, too.
+
+    Attributes:
+        rap: the RAP session, once the runtime is entered and has such sources.
+    """
+
+    rap: "Rap | None" = None
 
     def __init__(  # noqa: PLR0913 -- the parts of a runtime
         self,
         world: World,
         *,
-        tools: Iterable[DeclaredTool] = (),
+        tools: Iterable[Tool] = (),
         hooks: Iterable[Hook] = (),
         policy: Policy | None = None,
         default_timeout_s: float | None = 600.0,
@@ -80,8 +106,11 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         advisers: Iterable[Adviser] = (),
         surface_policy: SurfacePolicy | None = None,
         circumstances: Circumstances | None = None,
+        sources: Sequence[RapSource] = (),
+        callback_url: str | None = None,
+        serves: bool = False,
     ) -> None:
-        """Join the parts; must be called inside a running event loop.
+        """Join the parts; must be called inside a running event loop. `open` makes the parts from options.
 
         Raises:
             ConfigError: a tool's records contradict each other.
@@ -102,7 +131,9 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
             self._core.acquire_lease = self._recovery.start
             self._core.last_word = self._recovery.approvals.answer_of
         self._start_deferred()
-        for tool in tools:
+        self._sources, self._callback_url, self._serves = sources, callback_url, serves
+        self._sourced: set[ToolId] = set()
+        for tool in map(declared, tools):
             tool_id = tool.declaration.tool_id
             if self._catalog.find(tool_id) is not None:
                 raise ConfigError(f"two tools have the id {tool_id!r}; give one another name or namespace")
@@ -111,29 +142,163 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         if self._core.durable:  # output that an earlier process stored can be asked for, too
             self._offer_read_back(None)
 
+    @classmethod
+    def open(  # noqa: PLR0913 -- the settings of a runtime, each with a default
+        cls,
+        *,
+        store: str | None = None,
+        payloads: str | None = None,
+        config: str | Path | None = None,
+        tools: Iterable[Tool] = (),
+        rules: str | Path | Iterable[Rule] = (),
+        hooks: Iterable[Hook] = (),
+        rate_limits: Mapping[str, RateLimit] | None = None,
+        advisers: Iterable[Adviser] = (),
+        mode: str | None = None,
+        interactive: bool | None = None,
+        lease_s: float = 6.0,
+        thread: str | None = None,
+        surface: SurfacePolicy | None = None,
+        circumstances: Circumstances | None = None,
+        search_model: str | Path | None = None,
+        sources: Iterable[RapSource] = (),
+        callback_url: str | None = None,
+    ) -> Self:
+        """Make a runtime for the running event loop.
+
+        Args:
+            store: where the journal is kept: `memory:`, or `sqlite:PATH`, which outlives this process; if left out,
+                where the settings file says, and else in memory.
+            payloads: a folder or an object store's URL for large results; a folder beside the file if left out.
+            config: a settings file with `[[rules]]`, `[[hooks]]`, `[store]` and `[surface]`.
+            tools: decorated functions, plain functions, or tools declared by records.
+            rules: besides those of the settings file; or the settings file itself.
+            hooks: in the order they are asked; those of the settings file come after them.
+            rate_limits: how often the tools of a namespace may be called altogether.
+            advisers: classifiers and policy engines that are heard before the rules decide.
+            mode: how much goes without asking, such as `default` or `read_only`.
+            interactive: whether anybody can be asked; if not, a question is a deny.
+            lease_s: on a store that outlives this process, how soon after its death others take up its calls.
+            thread: the name of the conversation that calls are made in; a fresh one if left out.
+            surface: how many tools a surface shows before they wait to be searched for; a hundred if left out.
+            circumstances: which credentials, gates, skills and the like there are to begin with; `change` tells more.
+            search_model: the folder of a sentence-embedding model, so that search looks at meanings, too.
+            sources: servers whose tools are found when the runtime is entered; those of the settings file come first.
+            callback_url: where others reach what serves this runtime; without it, where the settings say, or where
+                another process of the store is served, or a port of its own on this machine.
+
+        Raises:
+            ConfigError: something about the tools, the rules, the hooks or the store is wrong, or no event loop runs.
+        """
+        refuse_without_loop()
+        settings, rules = settings_of(config, rules)
+        policy = policy_of(settings, rules, mode, interactive)
+        chosen = [declared(each) for each in listed("tools", tools)]
+        all_hooks = with_commands(all_of("hooks", hooks, Hook), settings)
+        all_advisers = all_of("advisers", advisers, Adviser)
+        all_sources = (*sources_of(settings), *all_of("sources", sources, RapSource))
+        refuse_twins(all_sources)
+        world = open_world(
+            settings, store=store, payloads=payloads, lease_s=lease_s, thread=thread, search_model=search_model
+        )
+        return cls(
+            world,
+            tools=chosen,
+            hooks=all_hooks,
+            policy=policy,
+            rate_limits=rate_limits,
+            advisers=all_advisers,
+            surface_policy=surface_policy(settings.surface) if surface is None else one(surface, SurfacePolicy),
+            circumstances=circumstances_of(settings.surface)
+            if circumstances is None
+            else one(circumstances, Circumstances),
+            sources=all_sources,
+            callback_url=callback_url or (settings.server.reached if settings.server is not None else None),
+            serves=callback_url is not None,
+        )
+
     async def __aenter__(self) -> Self:
-        """Use the runtime; on a durable store, calls of processes that died are taken up from now on.
+        """Connect the sources, and start to recover calls of processes that died.
+
+        A source that cannot be reached costs only its own tools; they appear when it can.
 
         Raises:
             StoreError: the store cannot be written.
+            ConfigError: another process of the store is served under another `callback_url`.
         """
+        if self._sources and self._core.parent is None:
+            self.rap = await self._open_sources()
+            self._core.asked_again_in = self.rap.asked_again_in
         if self._recovery is not None:
             await self._recovery.start()
+        if self.rap is not None and self._core.parent is None:
+            self.rap.keep_asking()
+            if self._prompts is not None:
+                self._prompts.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take no more calls, stop what still runs, and wait, for a while, until it has written its results."""
+        """Take no more calls, stop those that run, and leave those that wait to the next process if they are stored."""
+        is_root = self._core.parent is None
+        if self.rap is not None and is_root:
+            await self.rap.stop_listening()
         self._close()
         await stop_calls(self._core, self._under_way)
-        if self._core.parent is None:
-            await self._stop_deferred()
-            if self._recovery is not None:
-                await self._recovery.stop()
-            self._core.journal.close()
+        if not is_root:
+            return
+        await self._stop_deferred()
+        if self._recovery is not None:
+            await self._recovery.stop()
+        self._core.journal.close()
+        if self._end_world is not None:
+            await self._end_world()
+        if self.rap is not None:
+            await self.rap.close()
+
+    async def _open_sources(self) -> "Rap":
+        # Imported here because it brings an HTTP client and server, which most runtimes do not need.
+        from agenttool.adapters.rap.session import Rap  # noqa: PLC0415 -- see above
+
+        core = self._core
+        if core.shelf is None:
+            raise ConfigError("sources need a store; open the runtime with one")
+        host = Host(
+            door=self,
+            shelf=core.shelf,
+            thread=core.thread,
+            now_ns=core.now_ns,
+            unique=core.ids.unique,
+            secret=core.ids.secret,
+            declare=self._take,
+            hear=self._hear,
+        )
+        try:
+            return await Rap.open(self._sources, host, self._callback_url, serves=self._serves)
+        except BaseException:
             if self._end_world is not None:
-                await self._end_world()
+                await self._end_world()  # `__aexit__` does not run after a failed `__aenter__`
+            raise
+
+    def _take(self, tool: DeclaredTool) -> None:
+        """Add or update a tool of a source; reject one whose id belongs to a tool declared elsewhere."""
+        tool_id = tool.declaration.tool_id
+        if tool_id not in self._sourced and self._catalog.find(tool_id) is not None:
+            raise ConfigError(f"another tool has the id {tool_id!r} already; give that one or the source another name")
+        self.declare(tool)
+        self._sourced.add(tool_id)
+
+    async def _hear(self, providers: Mapping[str, ProviderState]) -> None:
+        """Update surfaces after a source connected or was lost, and recover calls that waited for its tools."""
+        # A server that is not connected has no tools: tools in its namespace were declared elsewhere, and are ready.
+        others = {entry.tool.declaration.namespace for entry in self._catalog}
+        await self._surfacing.set_provider_states(
+            {name: ProviderState.READY if name in others else state for name, state in providers.items()}
+        )
+        if self._recovery is not None and self._core.has_lease:
+            with suppress(StoreError):  # recovery runs again soon
+                await self._recovery.recover()
 
     def child(
         self,
@@ -168,20 +333,21 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         for child in tuple(self._children):
             child._close()  # noqa: SLF001 -- one of ours
 
-    def declare(self, tool: DeclaredTool) -> None:
+    def declare(self, tool: Tool) -> None:
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
 
         One that is retired, disabled or a draft by now is the exception: it goes from every surface at once.
 
         Raises:
-            ConfigError: its records contradict each other, another tool has its name or it is one of ours, or the
-                runtime is closed, or a sub-agent's, which has the tools that it was given.
+            ConfigError: it is no tool, its records contradict each other, another tool has its name, the name is
+                reserved, or the runtime is closed or belongs to a sub-agent.
         """
         self._refuse_if_closed()
         if self._core.parent is not None:
-            raise ConfigError("a sub-agent has the tools that it was given; declare this one with whoever made it")
-        reject_builtin_names(tool)
-        self._declare(tool)
+            raise ConfigError("a sub-agent has the tools that it was given; declare this one on its parent's runtime")
+        given = declared(tool)
+        reject_builtin_names(given)
+        self._declare(given)
 
     def retire(self, name: str) -> None:
         """Take a tool back, by its qualified name or its id: it goes from every surface at once.
@@ -238,6 +404,39 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
             asyncio.CancelledError: the caller's own task was canceled; the result is written first.
         """
         return run_call(plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref))
+
+    async def tools_for(
+        self,
+        provider: str,
+        *,
+        surface: ToolSurface | None = None,
+        tool_choice: str | None = None,
+        parallel_tool_calls: bool | None = None,
+        strict: bool = True,
+        native_search: bool = True,
+    ) -> ModelTools:
+        """Give the tools of a surface in the format of a model's provider, for one conversation.
+
+        Args:
+            provider: `openai` (chat completions), `openai_responses`, `anthropic` or `gemini`.
+            surface: one that was made here; a new one for the session if left out.
+            tool_choice: `auto`, `none`, `required`, or the name of a tool; the surface's own if left out.
+            parallel_tool_calls: whether a model may ask for several calls at once.
+            strict: strict schemas where they can be had without changing what is accepted.
+            native_search: let the provider's own tool search find deferred tools, where there is one.
+
+        Raises:
+            ConfigError: there is no such format or surface.
+        """
+        chosen = await self.surface("session") if surface is None else surface
+        default = chosen.default_tool_choice if isinstance(chosen.default_tool_choice, str) else None
+        options = ToolRequestOptions(
+            tool_choice=tool_choice or default,
+            parallel_tool_calls=parallel_tool_calls,
+            strict=strict,
+            native_search=native_search,
+        )
+        return ModelTools(self, chosen, provider, options)
 
     async def batch(
         self,
@@ -310,7 +509,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         """The context that calls share, as tools have left it."""
         return {**self._core.shared}
 
-    def _tool_of(self, tool_id: ToolId) -> Tool | None:
+    def _tool_of(self, tool_id: ToolId) -> CompiledTool | None:
         entry = self._catalog.find(tool_id)
         return None if entry is None else self._core.tools[entry]
 

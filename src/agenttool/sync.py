@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict, TypeVar, Unpack
 
-from agenttool.assemble import Runtime, Tool
+from agenttool.assemble import Tool
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.pipeline.surface_options import Changes, SurfaceContext
@@ -36,6 +36,7 @@ from agenttool.records import (
     ToolSearchResult,
     ToolSurface,
 )
+from agenttool.runtime import Runtime
 
 _T = TypeVar("_T")
 

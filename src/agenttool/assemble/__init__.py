@@ -1,7 +1,6 @@
-"""Joins everything: settings and tools in, a runtime out. The only room that knows every other."""
+"""Functions that build the parts of a runtime from options and settings."""
 
 from agenttool.assemble.given import Tool, declared
-from agenttool.assemble.runtime import Runtime
 from agenttool.assemble.settings import kept_at
 
-__all__ = ["Runtime", "Tool", "declared", "kept_at"]
+__all__ = ["Tool", "declared", "kept_at"]

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.assemble import Runtime, Tool
+from agenttool.assemble import Tool
+from agenttool.runtime import Runtime
 from agenttool.cli.format import print_json, print_result, rough_duration
 from agenttool.cli.options import (
     SETTINGS_FILE,

@@ -15,7 +15,8 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from agenttool.adapters.python.declare import FunctionTool
-from agenttool.assemble import Runtime, Tool
+from agenttool.assemble import Tool
+from agenttool.runtime import Runtime
 from agenttool.cli.arguments import Arguments, read_arguments
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import (

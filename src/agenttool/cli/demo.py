@@ -15,7 +15,7 @@ from rich.text import Text
 
 from agenttool import __version__
 from agenttool.adapters.python.declare import tool
-from agenttool.assemble import Runtime
+from agenttool.runtime import Runtime
 from agenttool.cli.output import indented, plain_table
 from agenttool.codec import sorted_json
 from agenttool.journal.steps import STEPS

@@ -12,7 +12,8 @@ from typing import Annotated, NamedTuple, cast
 import typer
 
 from agenttool.adapters.python.declare import FunctionTool
-from agenttool.assemble import Runtime, Tool, kept_at
+from agenttool.assemble import Tool, kept_at
+from agenttool.runtime import Runtime
 from agenttool.cli.output import fail
 from agenttool.config import StoreSetting, read_config
 from agenttool.errors import ConfigError, StoreError

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from agenttool.assemble import Runtime
+from agenttool.runtime import Runtime
 from agenttool.cli.format import indented_json, rough_duration
 from agenttool.cli.output import one_line, print_text, printable
 from agenttool.codec import json_bytes, parse_object, to_json

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from agenttool.adapters.rap.addresses import PATH
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.assemble import Runtime
+from agenttool.runtime import Runtime
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import (
     HttpServer,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agenttool.assemble import Runtime
+from agenttool.runtime import Runtime
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption, SettingsOption, find_settings, load_tools, require_tools
 from agenttool.cli.output import escape_markup, fail, plain_table, print_text, printable

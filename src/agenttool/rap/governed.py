@@ -9,13 +9,13 @@ import re
 from collections import Counter
 
 from agenttool.adapters.rap.wire import ToolDefinition
-from agenttool.assemble import Runtime
 from agenttool.errors import ConfigError
 from agenttool.ports.offer import OfferedTool
 from agenttool.rap.call import Call
 from agenttool.rap.declare import RapTool
 from agenttool.rap.outcome import Declined, Image, Result
 from agenttool.records import ContentClass, ContentItem, InvocationId, JsonObject, ToolResult, ToolSurface
+from agenttool.runtime import Runtime
 from agenttool.schema.compile import compile_schema
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9_-]")

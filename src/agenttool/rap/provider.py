@@ -13,7 +13,6 @@ from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.headers import check_headers
 from agenttool.adapters.rap.signed import Signed, Speaker
 from agenttool.adapters.rap.wire import ToolDefinition
-from agenttool.assemble import Runtime
 from agenttool.errors import ConfigError, RecordError
 from agenttool.rap.app import Door, is_invocation, make_app
 from agenttool.rap.declare import RapToolOptions, declare
@@ -22,6 +21,7 @@ from agenttool.rap.oauth import Cipher, OAuthClient
 from agenttool.rap.outcome import Event
 from agenttool.rap.security import security_page
 from agenttool.rap.settings import CleanUp, Move, Settings
+from agenttool.runtime import Runtime
 
 _F = TypeVar("_F", bound=Callable[..., object])
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from agenttool.adapters.rap.credentials import Credential
 from agenttool.adapters.rap.forgery import Reach
 from agenttool.adapters.rap.wire import Invocation, read
-from agenttool.assemble import Runtime
 from agenttool.errors import ConfigError, RecordError
 from agenttool.rap.declare import RapTool
 from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
+from agenttool.runtime import Runtime
 
 CleanUp = Callable[[str], Coroutine[object, object, None]]
 """Takes the id of a thread that closed."""

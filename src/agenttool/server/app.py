@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.assemble import Runtime
+from agenttool.runtime import Runtime
 from agenttool.server.handlers import CallbackEndpoint, create_surface, get_surface, health, search, status
 from agenttool.server.security import Problem, local_only, problem_response
 

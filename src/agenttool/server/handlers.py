@@ -10,12 +10,12 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap.discovery import Standing
-from agenttool.assemble import Runtime
 from agenttool.codec import json_bytes, read_own, to_json
 from agenttool.errors import RecordError, StoreError
 from agenttool.pipeline.surface_options import SurfaceContext
 from agenttool.ports.surfacing import ModelCapabilities, Role
 from agenttool.records import Json, JsonObject, SurfaceId, ToolSurface
+from agenttool.runtime import Runtime
 from agenttool.server.security import Problem, read_object
 
 MAX_LISTED = 1000
