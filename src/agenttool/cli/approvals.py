@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from agenttool.assemble import Tool
-from agenttool.runtime import Runtime
 from agenttool.cli.format import print_json, print_result, rough_duration
 from agenttool.cli.options import (
     SETTINGS_FILE,
@@ -46,6 +45,7 @@ from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refu
 from agenttool.policy.rules import parse_timestamp
 from agenttool.policy.wildcards import fits
 from agenttool.records import ApprovalId, InvocationId, JsonObject, Timestamp, ToolResult
+from agenttool.runtime import Runtime
 
 REJECTED = 1
 """Exit code: the answer had no effect, because the question does not exist, was answered, or has expired."""

@@ -16,7 +16,6 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Tool
-from agenttool.runtime import Runtime
 from agenttool.cli.arguments import Arguments, read_arguments
 from agenttool.cli.format import print_json, print_result
 from agenttool.cli.options import (
@@ -47,6 +46,7 @@ from agenttool.records import (
     ToolResult,
     ToolSurface,
 )
+from agenttool.runtime import Runtime
 from agenttool.scheduler.drive import UNSUPPORTED
 
 PARKED = 3

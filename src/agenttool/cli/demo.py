@@ -15,7 +15,6 @@ from rich.text import Text
 
 from agenttool import __version__
 from agenttool.adapters.python.declare import tool
-from agenttool.runtime import Runtime
 from agenttool.cli.output import indented, plain_table
 from agenttool.codec import sorted_json
 from agenttool.journal.steps import STEPS
@@ -23,6 +22,7 @@ from agenttool.policy.approvals import Question
 from agenttool.policy.rules import Rule
 from agenttool.ports.tool import DeclaredTool
 from agenttool.records import Behavior, InvocationId, JsonObject, RuleSource, ToolResult
+from agenttool.runtime import Runtime
 from agenttool.schema.markers import Sensitive
 from agenttool.stores.sqlite.reader import SqliteReader
 

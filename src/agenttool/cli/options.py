@@ -13,12 +13,12 @@ import typer
 
 from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Tool, kept_at
-from agenttool.runtime import Runtime
 from agenttool.cli.output import fail
 from agenttool.config import StoreSetting, read_config
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.tool import DeclaredTool
+from agenttool.runtime import Runtime
 from agenttool.stores.location import StoreParts, open_store, store_path
 from agenttool.stores.sqlite.reader import SqliteReader
 

@@ -14,7 +14,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from agenttool.runtime import Runtime
 from agenttool.cli.format import indented_json, rough_duration
 from agenttool.cli.output import one_line, print_text, printable
 from agenttool.codec import json_bytes, parse_object, to_json
@@ -24,6 +23,7 @@ from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Reme
 from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Prompt, PromptKind
 from agenttool.records import JsonObject
+from agenttool.runtime import Runtime
 from agenttool.world import SystemClock
 
 DEFAULT_CHOICE = "default"

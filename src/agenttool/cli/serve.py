@@ -9,7 +9,6 @@ from rich.console import Console
 
 from agenttool.adapters.rap.addresses import PATH
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.runtime import Runtime
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import (
     HttpServer,
@@ -27,6 +26,7 @@ from agenttool.cli.options import STORE_FILE, SettingsOption, find_settings, loa
 from agenttool.cli.output import fail, print_text, warn
 from agenttool.config import Config, ServerSetting, environment, read_config
 from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.runtime import Runtime
 from agenttool.server.app import app_of
 
 

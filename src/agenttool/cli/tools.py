@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agenttool.runtime import Runtime
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption, SettingsOption, find_settings, load_tools, require_tools
 from agenttool.cli.output import escape_markup, fail, plain_table, print_text, printable
@@ -32,6 +31,7 @@ from agenttool.records import (
     ToolSurface,
     acted_on,
 )
+from agenttool.runtime import Runtime
 
 NOTHING_FOUND = 1
 BAR_WIDTH = 10
