@@ -14,7 +14,7 @@ from agenttool.pipeline.world import World
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.policy.votes import PermissionMode
-from agenttool.ports.meaning import Meaning
+from agenttool.ports.semantic_index import SemanticIndex
 from agenttool.stores.location import open_store
 from agenttool.world import SystemClock, UniqueIds
 
@@ -64,7 +64,7 @@ def open_world(
     if not isinstance(cast("object", lease_s), int | float) or not lease_s >= SHORTEST_LEASE_S:
         raise ConfigError(f"lease_s must be a number of seconds from {SHORTEST_LEASE_S} on, got {lease_s!r}")
     place, folder = place_of(settings, store, payloads)
-    meaning = _meaning_of(search_model or settings.search_model)
+    semantic_index = _semantic_index(search_model or settings.search_model)
     opened = open_store(place, STEPS, folder)
     return World(
         clock=SystemClock(),
@@ -73,28 +73,28 @@ def open_world(
         payloads=opened.payloads,
         open_calls=opened.open_calls,
         shelf=opened.shelf,
-        close=_closing(opened.close, meaning),
+        close=_closing(opened.close, semantic_index),
         random=random,
         lease_s=lease_s,
         thread=thread or "thr_" + UniqueIds().unique(),
-        meaning=meaning,
+        semantic_index=semantic_index,
     )
 
 
-def _closing(close: Closing | None, meaning: Meaning | None) -> Closing:
-    """Return a function that closes the search model and the store."""
+def _closing(close: Closing | None, semantic_index: SemanticIndex | None) -> Closing:
+    """Return a function that closes the search index and the store."""
 
     async def both() -> None:
-        if meaning is not None:
-            meaning.close()
+        if semantic_index is not None:
+            semantic_index.close()
         if close is not None:
             await close()
 
     return both
 
 
-def _meaning_of(model: str | Path | None) -> Meaning | None:
-    """Load the search model, if one is configured.
+def _semantic_index(model: str | Path | None) -> SemanticIndex | None:
+    """Load the embedding model that search uses, if one is configured.
 
     Raises:
         ConfigError: it cannot be used, or the optional extra is not installed.
@@ -104,6 +104,6 @@ def _meaning_of(model: str | Path | None) -> Meaning | None:
     from agenttool.adapters.embedding.model import open_model  # noqa: PLC0415 -- only who wants it pays for it
 
     opened = open_model(Path(model))
-    from agenttool.adapters.embedding.meanings import Meanings  # noqa: PLC0415 -- needs the extra, which is there now
+    from agenttool.adapters.embedding.embedding_index import EmbeddingIndex  # noqa: PLC0415 -- needs the extra, which is there now
 
-    return Meanings(opened, Path(model))
+    return EmbeddingIndex(opened, Path(model))
