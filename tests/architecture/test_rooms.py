@@ -37,7 +37,7 @@ KNOWS = {
     "rfc8785": {"codec/canonical.py"},
     "rich": {"cli/", "conformance/table.py"},
     "typer": {"cli/"},
-    "sqlite3": {"conformance/validate/", "stores/sqlite/", "rap/keeping/", "adapters/embedding/kept.py"},
+    "sqlite3": {"conformance/validate/", "stores/sqlite/", "rap/keeping/", "adapters/embedding/vectors.py"},
     "httptools": {"adapters/rap/exchange.py"},
     "starlette": {"rap/", "server/"},
     "uvicorn": {"adapters/rap/listen.py", "adapters/rap/patience.py", "cli/", "server/"},

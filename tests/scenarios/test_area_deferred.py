@@ -167,7 +167,7 @@ async def test_a_model_searches_loads_and_calls_and_every_step_is_a_governed_cal
     ]
     assert found_in(selected)["surface_id"] == current.surface_id
     assert shown == {"tool_tracker.create_issue"}
-    assert "call it on the current one" in stale.error.message
+    assert "call it on `current(surface)`" in stale.error.message
     assert told.moves[-1] == "succeeded"
     assert json.loads(selected.model_facing_content[0].text) == found_in(selected)
 
