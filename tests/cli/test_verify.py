@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agenttool.codec import json_bytes
-from agenttool.stores.sqlite.chain import link
+from agenttool.stores.sqlite.fact_rows import link
 
 
 def spoil(path, statement, values=()):

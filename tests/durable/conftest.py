@@ -12,9 +12,9 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
-from agenttool.conformance.validate.run import Validation
 
 from agenttool.codec import to_json, write
+from agenttool.conformance.validate.validation import Validation
 from agenttool.pipeline import recovery
 
 BOUND_S = 150

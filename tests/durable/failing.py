@@ -16,9 +16,9 @@ from pathlib import Path
 import living
 
 from agenttool import StoreError, tool
-from agenttool.stores.sqlite import groups
+from agenttool.stores.sqlite import group_commit
 
-PATIENCE_S = 30
+BUSY_TIMEOUT_S = 30
 
 
 class Io:
@@ -61,7 +61,7 @@ def breaking(disk):
 
 async def settled(log):
     """Write the backlog, as the runtime does every other second; a commit begun on the broken disk may still fail."""
-    async with asyncio.timeout(PATIENCE_S):
+    async with asyncio.timeout(BUSY_TIMEOUT_S):
         while True:
             with suppress(StoreError):
                 await log.settle()
@@ -75,7 +75,7 @@ async def main(mode, folder):
         surface = await rt.surface()
 
         async def call(name, number, what):
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(BUSY_TIMEOUT_S):
                 result = await rt.call(name, {"number": number}, surface=surface)
             error = result.error
             told[what] = None if error is None else [error.error_code, error.retry.safe]
@@ -95,7 +95,7 @@ async def main(mode, folder):
         await call("pay", 3, "effect on a broken disk")
         await call("look", 4, "reading on a broken disk")
         await call("send", 5, "asking on a broken disk")
-        groups.BACKLOG = len(rt._core.journal.log.group.batch.facts) + 20
+        group_commit.BACKLOG = len(rt._core.journal.log.group.batch.facts) + 20
         many = await asyncio.gather(*(call("look", number, "behind a backlog") for number in range(100)))
         disk.mends()
         await settled(rt._core.journal.log)

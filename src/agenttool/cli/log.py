@@ -210,7 +210,7 @@ def _event_line(position: int, moment: datetime, event: ToolEvent) -> Text:
 def _print_sizes(reader: SqliteReader, after: int, *, as_json: bool) -> None:
     sizes = JournalSizes()
     with CountBar(reader.count()[0]) as bar:
-        for _, fact, size in reader.weigh(after):
+        for _, fact, size in reader.sizes(after):
             sizes.add(fact, size)
             bar.advance()
     if not as_json:

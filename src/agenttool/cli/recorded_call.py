@@ -9,7 +9,7 @@ from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.ports.deferred import RESULT_PREFIX
 from agenttool.ports.facts import Fact
 from agenttool.records import ID_KINDS, INVOCATION, InvocationId, Record, ToolEvent, ToolInvocation
-from agenttool.stores.sqlite.holding import Holding
+from agenttool.stores.sqlite.leases import Ownership
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.world import SystemClock
 
@@ -51,7 +51,7 @@ class RecordedCall:
     events: tuple[ToolEvent, ...]
     records: tuple[Record, ...]
     children: tuple[InvocationId, ...]
-    owner: Holding | None
+    owner: Ownership | None
 
     def of(self, kind: type[_R]) -> list[_R]:
         """Return its records of one type, in order."""
@@ -101,11 +101,11 @@ def read_call(reader: SqliteReader, invocation_id: InvocationId) -> RecordedCall
         events=tuple(event for position, fact in positioned for event in events_of(fact, position=position)),
         records=tuple(records_of(facts)),
         children=tuple(reader.calls_made_by(invocation_id, (first, until), MAX_CHILDREN)),
-        owner=None if has_ended else reader.holding(invocation_id, SystemClock().moment()),
+        owner=None if has_ended else reader.ownership(invocation_id, SystemClock().moment()),
     )
 
 
-def open_call_state(owner: Holding | None, store_arguments: str) -> str:
+def open_call_state(owner: Ownership | None, store_arguments: str) -> str:
     """Return which process runs a call that has not ended, and the command that continues it."""
     recover = f"a process that has its tool recovers it, such as `agenttool approvals --from MODULE{store_arguments}`"
     if owner is None:

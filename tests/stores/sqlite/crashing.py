@@ -18,7 +18,7 @@ from pathlib import Path
 
 from agenttool.journal.steps import STARTED, STEPS
 from agenttool.ports.world import Moment
-from agenttool.stores.sqlite import groups, writer
+from agenttool.stores.sqlite import group_commit, writer
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number, story_of
 
@@ -82,7 +82,7 @@ def start(path, first, rng):
     child = os.fork()
     if child == 0:
         os.close(reading)
-        writer.CHECKPOINT_PAGES, groups.PATIENT_S = pages, 60.0  # a lone caller waits for any disk by itself
+        writer.CHECKPOINT_PAGES, group_commit.SINGLE_WAIT_S = pages, 60.0  # a lone caller waits for any disk by itself
         asyncio.run(write_for_ever(path, first, lambda word: os.write(writing, word), is_alone=is_alone))
         os._exit(0)
     os.close(writing)

@@ -17,7 +17,7 @@ from pathlib import Path
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.world import Moment
-from agenttool.stores.sqlite import groups
+from agenttool.stores.sqlite import group_commit
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number, story_of
 
@@ -117,7 +117,7 @@ async def main(mode, folder):
 
 
 if __name__ == "__main__":
-    groups.PATIENT_S = 60.0  # a lone caller waits for any disk by itself
+    group_commit.SINGLE_WAIT_S = 60.0  # a lone caller waits for any disk by itself
     if sys.argv[1] == "full":
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", sys.argv[2]], check=True)
     asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

@@ -21,7 +21,7 @@ from pathlib import Path
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import Head
 from agenttool.stores.fact_codec import encode_fact
-from agenttool.stores.sqlite.chain import link
+from agenttool.stores.sqlite.fact_rows import link
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import story_of

@@ -11,7 +11,7 @@ import pytest
 
 from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
-from agenttool.stores.sqlite.backup import LEFT_S
+from agenttool.stores.sqlite.backup import STALE_COPY_S
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number
 
@@ -42,9 +42,9 @@ async def test_a_copy_made_while_the_log_is_written_is_a_log_of_its_own(open_sto
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from agenttool.stores.sqlite.backup import copy
+from agenttool.stores.sqlite.backup import copy_store
 
-copy(Path(sys.argv[1]), Path(sys.argv[2]), beforehand=lambda: os.kill(os.getpid(), signal.SIGKILL))
+copy_store(Path(sys.argv[1]), Path(sys.argv[2]), beforehand=lambda: os.kill(os.getpid(), signal.SIGKILL))
 """
 
 
@@ -60,7 +60,7 @@ async def test_a_copy_whose_process_was_killed_never_appears_and_goes_a_day_late
     precious = target.with_name("mine.unfinished")
     precious.write_text("precious")
     for each in (left, precious):
-        then = time.time() - LEFT_S - 60
+        then = time.time() - STALE_COPY_S - 60
         os.utime(each, (then, then))
     await store.backup(target)
     assert set(target.parent.iterdir()) == {target, under_way, precious}

@@ -17,9 +17,9 @@ from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import LeaseLost
 from agenttool.ports.world import Moment
-from agenttool.stores.sqlite import groups
-from agenttool.stores.sqlite.batch import FEW
+from agenttool.stores.sqlite import group_commit
 from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.stores.sqlite.writer import MAX_UNINDEXED_FACTS
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 NOW, LATER, LATEST = 1, 2, 3
@@ -102,7 +102,7 @@ class Life:
         await self.store.open_calls.renew_lease(Moment(LATER))
 
     async def crowd(self, which):
-        for number in islice(self.crowds, FEW):
+        for number in islice(self.crowds, MAX_UNINDEXED_FACTS):
             for fact in story_of(number):
                 self.store.log.append(fact)
         await self.store.log.settle()
@@ -130,7 +130,7 @@ def test_who_comes_after_a_dead_process_finds_the_calls_that_have_not_ended(stor
     # Nothing comes to the disk but what is settled, nobody waits for a lock, and any disk is quick enough for one alone.
     with (
         tempfile.TemporaryDirectory() as folder,
-        patch.multiple(groups, LINGER_S=3600, PATIENCE_S=0, PATIENT_S=60.0),
+        patch.multiple(group_commit, LINGER_S=3600, BUSY_TIMEOUT_S=0, SINGLE_WAIT_S=60.0),
     ):
         found, left = asyncio.run(run(folder))
     assert found == left
@@ -155,7 +155,7 @@ async def test_the_end_of_a_call_writes_nothing_about_calls_that_begin(open_stor
 async def test_of_calls_that_many_began_at_once_nothing_is_kept_once_all_have_ended(open_store):
     store = open_store("one")
     await store.open_calls.renew_lease(Moment(LATEST))
-    many = [story_of(number) for number in range(1, FEW + 2)]
+    many = [story_of(number) for number in range(1, MAX_UNINDEXED_FACTS + 2)]
     for first, *_ in many:
         store.log.append(first)
     await store.log.settle()
@@ -221,7 +221,7 @@ async def test_nobody_who_waits_while_their_call_is_given_up_is_told_that_its_en
     open_store, path, monkeypatch, turns
 ):
     """They may have come at any turn: while a commit for others is under way, or gathering for the next one."""
-    monkeypatch.setattr(groups, "LONE", 10**9)
+    monkeypatch.setattr(group_commit, "ALONE_AFTER", 10**9)
     slept, heir = open_store("slept"), open_store("heir")
     await slept.open_calls.renew_lease(Moment(NOW))
     for number in (1, 2):

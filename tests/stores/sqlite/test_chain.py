@@ -10,11 +10,10 @@ import pytest
 from agenttool.errors import StoreError
 from agenttool.ports.stores import LeaseLost
 from agenttool.ports.world import Moment
-from agenttool.stores.sqlite import groups
-from agenttool.stores.sqlite.batch import LOOSE_BYTES
-from agenttool.stores.sqlite.connect import connect
-from agenttool.stores.sqlite.loose import MOST_LOOSE
-from agenttool.stores.sqlite.writer import Writer
+from agenttool.stores.sqlite import group_commit
+from agenttool.stores.sqlite.connect import open_connection
+from agenttool.stores.sqlite.fact_rows import MAX_UNINDEXED
+from agenttool.stores.sqlite.writer import UNINDEXED_BYTES, Writer
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 NOW, LATER = Moment(1), Moment(10**18)
@@ -23,20 +22,20 @@ NOW, LATER = Moment(1), Moment(10**18)
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """A disk that nobody calls slow, however busy this machine is."""
-    monkeypatch.setattr(groups, "PATIENT_S", 60.0)
+    monkeypatch.setattr(group_commit, "SINGLE_WAIT_S", 60.0)
 
 
 @pytest.fixture
 def ways(monkeypatch):
     """Tell of each single fact whether it went the short way."""
     taken = []
-    go_on = Writer.go_on
+    append_one = Writer.append_one
 
-    def telling(self, told, *, is_held):
-        taken.append(go_on(self, told, is_held=is_held))
+    def telling(self, line, *, is_open):
+        taken.append(append_one(self, line, is_open=is_open))
         return taken[-1]
 
-    monkeypatch.setattr(Writer, "go_on", telling)
+    monkeypatch.setattr(Writer, "append_one", telling)
     return taken
 
 
@@ -54,11 +53,11 @@ def alive(open_store):
 
 async def test_a_lone_caller_goes_the_short_way_until_rows_are_bound(alive, write, ways):
     store = await alive("one")
-    calls = MOST_LOOSE // 2
+    calls = MAX_UNINDEXED // 2
     await write(store, *range(1, calls + 1), apart=True)
     facts = calls * len(story_of(1))
     assert len(ways) == facts
-    assert facts - ways.count(True) <= facts // MOST_LOOSE + 1
+    assert facts - ways.count(True) <= facts // MAX_UNINDEXED + 1
     assert store.log.last == facts
     assert list(store.log.verify()) == []
     for number in range(1, calls + 1):
@@ -113,7 +112,7 @@ async def test_a_disk_that_fails_is_told_and_the_fact_is_written_once_it_does_no
     await write(store, 1, apart=True)
     store.log.append(story_of(2)[0])
     with monkeypatch.context() as failing:
-        failing.setattr("agenttool.stores.sqlite.writer.GO_ON", "INSERT INTO nowhere VALUES (?, ?, ?, ?, ?, ?)")
+        failing.setattr("agenttool.stores.sqlite.writer.APPEND_ONE", "INSERT INTO nowhere VALUES (?, ?, ?, ?, ?, ?)")
         with pytest.raises(StoreError, match="nowhere"):
             await store.log.settle()
     assert store.log.last == len(story_of(1))
@@ -126,7 +125,7 @@ async def test_a_disk_that_fails_is_told_and_the_fact_is_written_once_it_does_no
 
 async def test_a_log_that_was_cut_meanwhile_is_not_gone_on_with(alive, write, ways, tamper):
     store = await alive("one")
-    await write(store, *range(1, MOST_LOOSE // 2), apart=True)
+    await write(store, *range(1, MAX_UNINDEXED // 2), apart=True)
     assert ways[-1] is True
     tamper("DELETE FROM facts WHERE last > 10")
     store.log.append(story_of(999)[0])
@@ -152,7 +151,7 @@ async def test_a_long_fact_is_put_where_it_belongs_at_once(alive, write, ways):
     before = len(ways)
     (first, *_) = story_of(2)
     store.log.append(
-        type(first)(first.step, first.at_ns, 0, first.invocation_id, first.tool_id, {"a": "x" * LOOSE_BYTES})
+        type(first)(first.step, first.at_ns, 0, first.invocation_id, first.tool_id, {"a": "x" * UNINDEXED_BYTES})
     )
     await store.log.settle()
     assert len(ways) == before
@@ -185,10 +184,10 @@ def test_an_interrupt_loses_nothing_and_has_nothing_written_twice(alive, write, 
     made = []
 
     def connecting(*given, **named):
-        made.append(Interrupted(connect(*given, **named)))
+        made.append(Interrupted(open_connection(*given, **named)))
         return made[-1]
 
-    monkeypatch.setattr("agenttool.stores.sqlite.writer.connect", connecting)
+    monkeypatch.setattr("agenttool.stores.sqlite.writer.open_connection", connecting)
     with asyncio.Runner() as runner:
         store = runner.run(alive("one"))
         runner.run(write(store, 1, apart=True))

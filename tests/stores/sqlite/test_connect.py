@@ -70,8 +70,8 @@ def at_night(folder, path, breaking):
 @pytest.mark.parametrize(
     ("breaking", "told"),
     [
-        ("head -c 400k /dev/zero > filler 2>/dev/null", "its disk is full: make room, and try again"),
-        ("mount -o remount,ro $1", "nothing can be written there: look at who may"),
+        ("head -c 400k /dev/zero > filler 2>/dev/null", "its disk is full: free some space, and try again"),
+        ("mount -o remount,ro $1", "nothing can be written there: check the permissions"),
     ],
 )
 async def test_where_nothing_can_be_written_all_can_be_read(path, open_store, write, tmp_path, breaking, told):

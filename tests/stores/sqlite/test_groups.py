@@ -13,7 +13,7 @@ from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.ports.facts import Fact
 from agenttool.ports.world import Moment
-from agenttool.stores.sqlite import groups, writer
+from agenttool.stores.sqlite import group_commit, writer
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 
@@ -34,15 +34,15 @@ def commits(monkeypatch):
 @pytest.fixture
 def quick(monkeypatch):
     """A disk that nobody calls slow, however busy this machine is."""
-    monkeypatch.setattr(groups, "QUICK_S", 60.0)
-    monkeypatch.setattr(groups, "PATIENT_S", 60.0)
+    monkeypatch.setattr(group_commit, "SHARED_WAIT_S", 60.0)
+    monkeypatch.setattr(group_commit, "SINGLE_WAIT_S", 60.0)
 
 
 @pytest.fixture
 def slow(monkeypatch):
     """A disk that everybody calls slow."""
-    monkeypatch.setattr(groups, "QUICK_S", -60.0)
-    monkeypatch.setattr(groups, "PATIENT_S", -60.0)
+    monkeypatch.setattr(group_commit, "SHARED_WAIT_S", -60.0)
+    monkeypatch.setattr(group_commit, "SINGLE_WAIT_S", -60.0)
 
 
 async def test_a_lone_caller_commits_on_the_spot(open_store, write, commits, quick):
@@ -92,7 +92,7 @@ async def test_facts_that_nobody_settles_are_written_before_long(open_store, wri
 async def test_facts_that_nobody_settles_are_written_even_if_a_commit_outlasts_their_time(
     open_store, path, monkeypatch, slow
 ):
-    monkeypatch.setattr(groups, "LINGER_S", 0.001)
+    monkeypatch.setattr(group_commit, "LINGER_S", 0.001)
     store = open_store()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -136,7 +136,7 @@ async def test_a_fact_that_cannot_be_written_harms_nobody_else(open_store, write
 async def test_a_lock_that_is_never_given_back_fails_every_waiter_and_loses_nothing(
     open_store, write, path, monkeypatch, callers
 ):
-    monkeypatch.setattr(groups, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(group_commit, "BUSY_TIMEOUT_S", 0.05)
     store = open_store()
     await write(store, 1)
     other = sqlite3.connect(path, isolation_level=None)
@@ -154,7 +154,7 @@ async def test_a_lock_that_is_never_given_back_fails_every_waiter_and_loses_noth
 
 
 async def test_no_more_facts_are_taken_than_memory_should_hold_while_the_disk_fails(open_store, write, monkeypatch):
-    monkeypatch.setattr(groups, "BACKLOG", 12)
+    monkeypatch.setattr(group_commit, "BACKLOG", 12)
     store = open_store()
     await write(store, 1, 2, settle=False)
     with pytest.raises(StoreError, match="12 facts wait"):
@@ -167,7 +167,7 @@ async def test_no_more_facts_are_taken_than_memory_should_hold_while_the_disk_fa
 async def test_the_write_ahead_log_is_moved_into_the_file_even_if_somebody_always_waits(
     open_store, write, path, monkeypatch
 ):
-    monkeypatch.setattr(writer, "MOST_PAGES", 20)
+    monkeypatch.setattr(writer, "MAX_PAGES", 20)
     store = open_store()
     for number in range(1, 120, 2):
         await asyncio.gather(write(store, number), write(store, number + 1))
@@ -213,7 +213,7 @@ class Interrupting:
                 raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("lone", [0, groups.LONE], ids=["who waits for others", "who waits for nobody"])
+@pytest.mark.parametrize("lone", [0, group_commit.ALONE_AFTER], ids=["who waits for others", "who waits for nobody"])
 @pytest.mark.parametrize("facts", [1, 2], ids=["one step", "several"])
 def test_an_interrupt_at_any_place_loses_nothing_and_has_nothing_written_twice(open_store, write, quick, facts, lone):
     with asyncio.Runner() as runner:

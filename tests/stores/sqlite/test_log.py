@@ -9,7 +9,7 @@ from agenttool.journal import steps
 from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact, Step
 from agenttool.stores.fact_codec import encode_fact
-from agenttool.stores.sqlite import batch, log
+from agenttool.stores.sqlite import log, writer
 from agenttool.testing.contracts.story import TOOL, invocation_number, story_of
 
 CALLS = 40_000
@@ -76,7 +76,7 @@ def test_every_step_can_be_read_back_by_its_name():
 
 @pytest.mark.parametrize("row_bytes", [1, 2000, 1 << 20])
 async def test_facts_that_are_too_long_for_one_row_are_parted(open_store, write, tamper, monkeypatch, row_bytes):
-    monkeypatch.setattr(batch, "ROW_BYTES", row_bytes)
+    monkeypatch.setattr(writer, "ROW_BYTES", row_bytes)
     store = open_store()
     for number in range(1, 21):
         await write(store, number, settle=False)
@@ -95,7 +95,7 @@ async def test_a_fact_that_no_row_can_hold_fails_who_brings_it_and_nobody_else(o
     store = open_store()
     facts = story_of(1)
     monkeypatch.setattr(log, "FACT_BYTES", max(len(encode_fact(fact)) for fact in facts) - 1)
-    with pytest.raises(StoreError, match="hand over a file"):
+    with pytest.raises(StoreError, match="pass a file"):
         await write(store, 1)
     monkeypatch.undo()
     await write(store, 2)

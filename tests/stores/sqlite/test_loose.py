@@ -9,12 +9,12 @@ from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import NO_CHECKPOINT
 from agenttool.ports.world import Moment
-from agenttool.stores.sqlite import groups
-from agenttool.stores.sqlite.batch import Batch
-from agenttool.stores.sqlite.connect import connect
-from agenttool.stores.sqlite.loose import IS_LOOSE, MOST_LOOSE
+from agenttool.stores.sqlite import group_commit
+from agenttool.stores.sqlite.connect import open_connection
+from agenttool.stores.sqlite.fact_rows import IS_UNINDEXED, MAX_UNINDEXED
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
+from agenttool.stores.sqlite.writer import WriteBatch
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 NOW, LATER = Moment(1), Moment(2)
@@ -22,11 +22,11 @@ PER_CALL = len(story_of(1))
 
 
 def loose(store):
-    (count,) = store._reader.execute(f"SELECT count(*) FROM facts WHERE {IS_LOOSE}").fetchone()
+    (count,) = store._reader.execute(f"SELECT count(*) FROM facts WHERE {IS_UNINDEXED}").fetchone()
     return count
 
 
-@pytest.mark.parametrize("calls", [1, MOST_LOOSE // PER_CALL, MOST_LOOSE // PER_CALL + 2])
+@pytest.mark.parametrize("calls", [1, MAX_UNINDEXED // PER_CALL, MAX_UNINDEXED // PER_CALL + 2])
 async def test_a_call_is_found_by_its_id_or_part_of_it_however_lately_it_was_written(open_store, path, write, calls):
     store = open_store()
     await write(store, *range(1, calls + 1))
@@ -53,22 +53,22 @@ async def test_a_call_is_found_by_its_id_or_part_of_it_however_lately_it_was_wri
 async def test_rows_are_bound_before_there_are_many(open_store, write):
     store = open_store()
     counts = []
-    for number in range(1, 3 * MOST_LOOSE // PER_CALL):
+    for number in range(1, 3 * MAX_UNINDEXED // PER_CALL):
         await write(store, number)
         counts.append(loose(store))
-    assert max(counts) * PER_CALL < MOST_LOOSE
+    assert max(counts) * PER_CALL < MAX_UNINDEXED
     assert counts.count(0) >= 2
     await store.close()
 
 
 async def test_a_call_under_way_while_others_are_bound_is_let_go_of_after_its_end(open_store, write, monkeypatch):
-    monkeypatch.setattr("agenttool.stores.sqlite.loose.MOST_ENDED", 0)
+    monkeypatch.setattr("agenttool.stores.sqlite.fact_rows.MAX_ENDED", 0)
     store = open_store("one")
     await store.open_calls.renew_lease(LATER)
     first, *rest = story_of(1)
     store.log.append(first)
     await store.log.settle()
-    await write(store, *range(2, 2 + MOST_LOOSE // PER_CALL))
+    await write(store, *range(2, 2 + MAX_UNINDEXED // PER_CALL))
     opened = await store.open_calls.get(invocation_number(1))
     assert (opened.kind, opened.owner) == (NO_CHECKPOINT, "one")
     assert [each.invocation_id for each in await store.open_calls.page(limit=9)] == [invocation_number(1)]
@@ -97,7 +97,7 @@ async def test_an_heir_finds_a_call_that_only_a_loose_row_tells_of(open_store):
 
 
 async def test_what_an_older_file_holds_is_not_looked_through_for_every_call(open_store, path, write):
-    with closing(connect(path)) as connection:
+    with closing(open_connection(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         migrate(connection, "old", MIGRATIONS[:5])
         connection.execute("INSERT INTO facts VALUES (7, x'00', x'5b5d')")
@@ -113,7 +113,7 @@ async def test_a_call_that_is_kept_for_more_and_then_no_longer_is_found_until_it
     dead.log.append(story_of(1)[0])
     dead.open_calls.save(invocation_number(1), kind="running", body=b"{}")
     await dead.log.settle()
-    await write(dead, *range(2, 2 + MOST_LOOSE // PER_CALL))
+    await write(dead, *range(2, 2 + MAX_UNINDEXED // PER_CALL))
     dead.open_calls.remove(invocation_number(1))
     await dead.shelf.put("kind", "key", b"")
     (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
@@ -125,9 +125,9 @@ async def test_a_call_whose_beginning_could_not_be_written_at_first_is_found_onc
     dead, heir = open_store("dead"), open_store("heir")
     await dead.open_calls.renew_lease(NOW)
     await heir.open_calls.renew_lease(Moment(3))
-    monkeypatch.setattr(groups, "LINGER_S", 3600)  # nobody else tries to write it meanwhile
+    monkeypatch.setattr(group_commit, "LINGER_S", 3600)  # nobody else tries to write it meanwhile
     with monkeypatch.context() as failing:
-        failing.setattr(Batch, "write", Mock(side_effect=StoreError("the disk is full")))
+        failing.setattr(WriteBatch, "write", Mock(side_effect=StoreError("the disk is full")))
         dead.log.append(story_of(1)[0])
         with pytest.raises(StoreError):
             await dead.shelf.put("kind", "key", b"")

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 
 from agenttool.ports.world import Moment
-from agenttool.stores.sqlite import retain
+from agenttool.stores.sqlite import log
 from agenttool.testing.contracts.story import invocation_number, story_of
 
 
@@ -13,7 +13,7 @@ def moment(number):
 
 
 async def test_what_is_old_goes_and_the_chain_goes_on_from_an_anchor(open_store, write, monkeypatch):
-    monkeypatch.setattr(retain, "PORTION", 7)
+    monkeypatch.setattr(log, "DELETE_ROWS", 7)
     store = open_store()
     await write(store, *range(1, 11))
     before = {position: fact.at_ns for position, fact in store.log.read(0, 100)}

@@ -10,7 +10,7 @@ from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import Head
 from agenttool.ports.world import Moment
 from agenttool.stores.fact_codec import encode_fact, join_lines
-from agenttool.stores.sqlite.chain import link
+from agenttool.stores.sqlite.fact_rows import link
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.contracts.story import invocation_number, story_of

@@ -17,8 +17,8 @@ from agenttool.ports.facts import Fact
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationStatus
 from agenttool.stores.fact_codec import encode_fact, join_lines, split_lines
-from agenttool.stores.sqlite.chain import link
-from agenttool.stores.sqlite.connect import connect
+from agenttool.stores.sqlite.connect import open_connection
+from agenttool.stores.sqlite.fact_rows import link, register_functions
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.sqlite.verify import verify
 from agenttool.testing.contracts.story import TOOL, invocation_number, story_of
@@ -136,7 +136,8 @@ def test_a_fact_edited_taken_out_put_in_or_moved_among_those_written_with_it_sho
     place = data.draw(st.integers(0, 3))
     with tempfile.TemporaryDirectory() as folder:
         path = shutil.copy(untouched, folder)
-        with closing(connect(path)) as connection:
+        with closing(open_connection(path)) as connection:
+            register_functions(connection)
             (told,) = connection.execute("SELECT told FROM facts WHERE last = 5").fetchone()
             lines = split_lines(told)
             match change:
@@ -306,7 +307,8 @@ def test_any_changed_byte_shows_where_it_was_written(untouched, data):
     spot, mask = data.draw(st.integers(0, size - 1)), data.draw(st.integers(1, 255))
     with tempfile.TemporaryDirectory() as folder:
         path = shutil.copy(untouched, folder)
-        with closing(connect(path)) as connection:
+        with closing(open_connection(path)) as connection:
+            register_functions(connection)
             (was,) = connection.execute(f"SELECT {column} FROM facts WHERE last = ?", (last,)).fetchone()
             now = bytearray(was)
             now[spot] ^= mask

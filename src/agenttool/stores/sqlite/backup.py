@@ -1,4 +1,4 @@
-"""A copy of the file, made while others write to it."""
+"""A copy of the file, made while processes write to it."""
 
 import os
 import re
@@ -9,37 +9,37 @@ from pathlib import Path
 from sqlite3 import Error
 
 from agenttool.errors import StoreError
-from agenttool.stores.sqlite.connect import connect, connect_to_look, sync_folder
+from agenttool.stores.sqlite.connect import open_connection, open_read_only, sync_folder
 
-LEFT_S = 24 * 3600
-"""After so long without a byte, an unfinished copy is one that nobody will finish."""
+STALE_COPY_S = 24 * 3600
+"""After so long without a byte, an unfinished copy is deleted."""
 
 _UNFINISHED = re.compile(r".+\.[0-9a-f]{8}\.unfinished(-journal)?")
 
 
-def copy(source: Path, target: Path, *, beforehand: Callable[[], None] | None = None) -> None:
-    """Copy the file as it was at one moment. The target appears whole and on disk, or not at all.
+def copy_store(source: Path, target: Path, *, beforehand: Callable[[], None] | None = None) -> None:
+    """Copy the file as it is at one moment. The target appears complete and on disk, or not at all.
 
-    It holds what the source holds, raw inputs of calls under way included, and is for its owner's eyes only. So are
-    those that were never finished, because a process died over them; the next copy that is made there takes them away.
+    It contains what the source contains, raw inputs of open calls included, and only its owner can read it. So are
+    unfinished copies of processes that died; the next copy to the same folder deletes them.
 
     Args:
         source: the file.
         target: where the copy shall be.
-        beforehand: called once the copy is made, and before it appears: whatever the copy speaks of is there by then.
+        beforehand: called once the copy is made and before it appears, so that the payloads it refers to are there.
 
     Raises:
-        StoreError: the target is there already, or a disk failed.
+        StoreError: the target exists, or a disk failed.
     """
     unfinished = target.parent / f"{target.name}.{secrets.token_hex(4)}.unfinished"
     try:
         if target.exists():
             raise StoreError(f"{str(target)!r} is there already; give the copy another name")
-        _sweep(target.parent, time.time() - LEFT_S)
+        _sweep(target.parent, time.time() - STALE_COPY_S)
         os.close(os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_RDWR, 0o600))
-        reader, writer = connect_to_look(source), connect(unfinished)
+        reader, writer = open_read_only(source), open_connection(unfinished)
         try:
-            # One step: a copy in several begins anew whenever somebody writes.
+            # In one step: a copy in several steps restarts at every write.
             reader.backup(writer)
         finally:
             writer.close()

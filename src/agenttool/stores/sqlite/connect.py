@@ -1,77 +1,62 @@
-"""Connections to the file, set up the same way every time, and what their errors mean."""
+"""SQLite connections: opened with the same settings every time, and errors with advice. Usable by any store.
+
+Transactions are explicit, because the implicit ones of the library hide when a commit happens.
+"""
 
 import os
+import random
 import shutil
 import sqlite3
-from collections.abc import Generator
-from contextlib import closing, contextmanager, suppress
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agenttool.errors import ConfigError, StoreError
-from agenttool.records import ClosedEnum
-from agenttool.stores.sqlite.loose import teach
-from agenttool.stores.sqlite.schema import RESTORE, check_version, migrate, refuse_misshapen
+import msgspec
 
-PATIENCE_S = 10.0
+from agenttool.errors import StoreError
+from agenttool.records import ClosedEnum
+
+BUSY_TIMEOUT_S = 10.0
 """How long to wait for another process that is writing."""
 
 WAL_PAGES = 16_384
-"""A bound on the write-ahead log, 64 MB, should our own checkpoints (see `writer`) not get through."""
+"""A bound on the write-ahead log, 64 MB, in case the checkpoints of `writer` do not get through."""
 
-
-LEAST_ROOM = 1 << 16
+MIN_FREE_BYTES = 1 << 16
 """A disk with less is full: SQLite needs 32 kB beside the file before it reads a byte of it."""
 
+RESTORE = "put the newest backup in its place, after taking away what lies beside it as -wal and -shm"
+"""The remedy for a damaged file. A write-ahead log that is left would be written into the backup and damage it."""
+
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
-"""What reading a file may raise; the second if the damage stands in words that the library wants to repeat."""
+"""What reading a file may raise; the second if the damage is in a text that the library quotes."""
+
+_RETRY_S = 0.0003
+_encode = msgspec.json.Encoder().encode
 
 
 class Durability(ClosedEnum):
-    """What it means that something is kept."""
+    """What a commit guarantees."""
 
     FULL = "full"
-    """It is on the disk: neither a crash of the process nor of the machine takes it away."""
+    """The data is on the disk: it survives a crash of the process and of the machine."""
     NORMAL = "normal"
-    """It is with the operating system: a crash of the process does not take it away, a power cut may."""
+    """The data is with the operating system: it survives a crash of the process, but not a power cut."""
 
 
-def create(path: Path) -> None:
-    """Make the file, for its owner's eyes only, or bring an older one up to date; never half.
-
-    Raises:
-        ConfigError: there is no such folder, or the file is not one that we can use.
-    """
-    try:
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            sync_folder(path)
-        with closing(connect(path)) as connection:
-            check_version(connection, str(path))  # before anything is changed
-            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            migrate(connection, str(path))
-            refuse_misshapen(connection, str(path))
-    except OSError as error:
-        raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
-    except UNREADABLE as error:
-        raise ConfigError(
-            f"cannot use {str(path)!r} as a store: {error}; {advice_on(error, path, 'give it another file')}"
-        ) from error
-    if mode != "wal":
-        raise ConfigError(f"the file system of {str(path)!r} cannot keep a write-ahead log; use a local disk")
+class StoreBusy(StoreError):
+    """Another process was writing for longer than the writer wanted to wait; nothing was written."""
 
 
-def connect(
-    path: Path, durability: Durability = Durability.FULL, *, patience_s: float = PATIENCE_S
+def open_connection(
+    path: Path, durability: Durability = Durability.FULL, *, timeout_s: float = BUSY_TIMEOUT_S
 ) -> sqlite3.Connection:
-    """Open one connection. Transactions are begun and ended by hand: the library's own way hides when a commit is.
-
-    It may be used by several threads, one at a time, which is the user's duty.
-    """
-    connection = sqlite3.connect(path, isolation_level=None, timeout=patience_s, check_same_thread=False)
+    """Return a connection with explicit transactions; several threads may use it, one at a time."""
+    connection = sqlite3.connect(path, isolation_level=None, timeout=timeout_s, check_same_thread=False)
     try:
-        teach(connection)
         connection.execute(f"PRAGMA synchronous = {durability.value}")
-        connection.execute("PRAGMA secure_delete = ON")  # what was let go, such as raw inputs, is overwritten
+        connection.execute("PRAGMA secure_delete = ON")  # deleted data, such as raw inputs, is overwritten
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
     except sqlite3.Error:
         connection.close()
@@ -79,31 +64,93 @@ def connect(
     return connection
 
 
-def connect_to_look(path: Path) -> sqlite3.Connection:
-    """Open one connection to a file that is only looked at, and may lie where nothing can be written."""
+def open_read_only(path: Path) -> sqlite3.Connection:
+    """Return a connection to a file that is only read, and that may be on a read-only disk."""
     ahead = path.with_name(f"{path.name}-wal")
     if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
-        # Without a write-ahead log nobody writes; and none can be made where nothing may be written.
-        return _look_by(path, "mode=ro" if ahead.exists() else "mode=ro&immutable=1")
-    looking = _look_by(path, "mode=rw")  # one that may only read leaves the two files behind that SQLite keeps there
+        # Without a write-ahead log there is no writer; and none can be created on a read-only disk.
+        return _open_by_uri(path, "mode=ro" if ahead.exists() else "mode=ro&immutable=1")
+    connection = _open_by_uri(path, "mode=rw")  # a read-only connection would leave the -wal and -shm files behind
     try:
-        looking.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
-        if not ahead.exists() or not ahead.stat().st_size:  # a full disk, and nobody is at work in the file
-            looking.close()
-            return _look_by(path, "mode=ro&immutable=1")
+        if not ahead.exists() or not ahead.stat().st_size:  # a full disk, and no process is writing
+            connection.close()
+            return _open_by_uri(path, "mode=ro&immutable=1")
     except UNREADABLE:
-        pass  # whoever reads on is told what is wrong
-    return looking
+        pass  # the next read reports it
+    return connection
 
 
-def _look_by(path: Path, way_in: str) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.absolute().as_uri()}?{way_in}", uri=True, isolation_level=None, timeout=PATIENCE_S)
+def _open_by_uri(path: Path, options: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?{options}"
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_S)
+
+
+def begin_immediate(connection: sqlite3.Connection, path: Path, *, deadline: float) -> None:
+    """Begin a write transaction; retry until a time of the monotonic clock while another process writes.
+
+    Raises:
+        StoreBusy: another process was writing all the time.
+    """
+    while True:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            if time.monotonic() >= deadline:
+                raise StoreBusy(f"another process locks {str(path)!r}; find it, or try again later") from error
+        else:
+            return
+        time.sleep(random.uniform(0.2, 1.0) * _RETRY_S)  # noqa: S311 -- two waiting processes must not keep step
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, path: Path, *, timeout_s: float = BUSY_TIMEOUT_S) -> Generator[None]:
+    """Commit the statements of the block together, or roll all of them back.
+
+    Raises:
+        StoreBusy: another process was writing all the time.
+    """
+    begin_immediate(connection, path, deadline=time.monotonic() + timeout_s)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Return whether another process was in the way."""
+    return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
+
+
+def create_private_file(path: Path) -> None:
+    """Create a file that only its owner can read; an existing one stays as it is.
+
+    Raises:
+        OSError: it could not be created.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        sync_folder(path)
+
+
+def sync_folder(path: Path) -> None:
+    """Wait until the name of a new file is on the disk, too."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 @contextmanager
 def reading(path: Path) -> Generator[None]:
-    """Turn the library's errors while reading into ours."""
+    """Turn errors of the library while reading into `StoreError`."""
     try:
         yield
     except UNREADABLE as error:
@@ -112,22 +159,22 @@ def reading(path: Path) -> Generator[None]:
 
 
 def advice_on(error: Exception, path: Path, otherwise: str) -> str:
-    """Say what to do about an error; a file that is damaged mends by no second try, and a full disk by room."""
+    """Return what to do about an error: restore a damaged file, free a full disk, mend a failing one."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if isinstance(error, UnicodeDecodeError) or code == sqlite3.SQLITE_CORRUPT:
         return f"{RESTORE}; or save what can be read with `sqlite3 FILE .recover`"
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
-        return "its disk is full: make room, and try again; what was kept is still there"
+        return "its disk is full: free some space, and try again; what was stored is still there"
     if code == sqlite3.SQLITE_IOERR:
         return "its disk fails: look at what the system says of it, and try again once it is mended"
     if code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM) and not _is_writable(path):
-        return "nothing can be written there: look at who may, and at whether the disk was mounted read-only"
+        return "nothing can be written there: check the permissions, and whether the disk is mounted read-only"
     return otherwise
 
 
 def _is_full(path: Path) -> bool:
     with suppress(OSError):
-        return shutil.disk_usage(path.parent).free < LEAST_ROOM
+        return shutil.disk_usage(path.parent).free < MIN_FREE_BYTES
     return False
 
 
@@ -135,10 +182,6 @@ def _is_writable(path: Path) -> bool:
     return os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
 
 
-def sync_folder(path: Path) -> None:
-    """Make sure that the name of a new file is on the disk, too."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+def as_json(values: Sequence[str | int] | Mapping[int, str]) -> str:
+    """Return a list, or names by number, for `json_each`, so that one statement serves many rows."""
+    return _encode(values).decode()

@@ -1,4 +1,4 @@
-"""The log of facts in the file."""
+"""The log of facts in a SQLite file, and its retention."""
 
 import asyncio
 import sqlite3
@@ -10,63 +10,78 @@ from agenttool.errors import StoreError
 from agenttool.ports.facts import Fact, Step
 from agenttool.ports.stores import Head, JournalFlaw
 from agenttool.records import InvocationId
-from agenttool.stores.fact_codec import decode_fact, encode_fact
-from agenttool.stores.sqlite.chain import find_anchor, find_head
-from agenttool.stores.sqlite.connect import reading
-from agenttool.stores.sqlite.groups import GroupCommit
-from agenttool.stores.sqlite.query import lines_of, read_on
-from agenttool.stores.sqlite.retain import let_go
+from agenttool.stores.fact_codec import call_of, decode_fact, encode_fact, split_lines, time_of
+from agenttool.stores.sqlite.connect import as_json, reading
+from agenttool.stores.sqlite.fact_rows import STARTED_CALLS, find_anchor, find_head, index_rows, lines_of, read_forward
+from agenttool.stores.sqlite.group_commit import GroupCommit
+from agenttool.stores.sqlite.leases import is_open
 from agenttool.stores.sqlite.verify import verify
-from agenttool.stores.sqlite.writer import Standing, Writer
+from agenttool.stores.sqlite.writer import LeaseState, Writer
 
-_UNKNOWN = Standing.UNKNOWN
+_NO_LEASE = LeaseState.NONE
 
 FACT_BYTES = 256 << 20
-"""What a single fact may take; with less, whatever else is kept of its call fits into the file, too."""
+"""The maximum size of a fact; the other rows of its call fit into the file, too."""
 
 POLL_S = 0.1
-"""How soon a reader hears of what another process wrote."""
+"""How often a listener checks whether another process wrote."""
+
+DELETE_ROWS = 500
+"""How many rows of facts are checked in one transaction of retention, so that writers do not wait long."""
+
+_HAS_CHECKPOINT = "SELECT 1 FROM json_each(?) WHERE value IN (SELECT invocation_id FROM open_calls) LIMIT 1"
+# Some calls that are listed as started have ended since.
+_STARTED = (
+    "SELECT value FROM json_each(?) AS called"  # noqa: S608 -- constants only
+    f" WHERE EXISTS (SELECT 1 FROM begun, {STARTED_CALLS} AS one WHERE one.value = called.value)"
+)
+# Without their facts, calls that are listed as started would look open to recovery.
+_UNLIST = (
+    f"UPDATE begun SET calls = (SELECT json_group_array(one.value) FROM {STARTED_CALLS} AS one"  # noqa: S608 -- constants
+    " WHERE one.value NOT IN (SELECT value FROM json_each(:deleted)))"
+    f" WHERE EXISTS (SELECT 1 FROM {STARTED_CALLS} AS one WHERE one.value IN (SELECT value FROM json_each(:deleted)))"
+)
 
 
 class SqliteLog:
-    """Facts in order, chained. A fact is told when it is appended: what is on disk is what was so then."""
+    """Facts in order, hash-chained. A fact is encoded when it is appended, so later changes do not affect it."""
 
     durable = True
 
     def __init__(self, path: Path, reader: sqlite3.Connection, writer: Writer, steps: Mapping[str, Step]) -> None:
-        """Take the file, a connection to read by, the writer, and every step by its name."""
+        """Take the file, a connection for reading, the writer, and every step by its name."""
         self.group = GroupCommit(writer, self._wake)
         self.settle = self.group.settle
-        """Gives something to wait for: it is over once all facts taken before are on disk."""
+        """Returns an awaitable that completes once all facts appended before are on disk."""
         self._path = path
         self._reader = reader
         self._steps = steps
         self._listeners: list[Callable[[], None]] = []
-        self._is_looking = False
+        self._is_polling = False
         self._version = 0
         self._writer = writer
 
     def append(self, fact: Fact) -> None:
-        """Take one fact."""
-        call, told = fact.invocation_id, encode_fact(fact)
-        if len(told) > FACT_BYTES:
-            size = f"{len(told):,} bytes, and the log takes {FACT_BYTES:,} at most"
-            raise StoreError(f"the fact {fact.step.name!r} of {call!r} is {size}; hand over a file, not what is in it")
+        """Append one fact."""
+        call, line = fact.invocation_id, encode_fact(fact)
+        if len(line) > FACT_BYTES:
+            size = f"{len(line):,} bytes, and the log takes {FACT_BYTES:,} at most"
+            raise StoreError(f"the fact {fact.step.name!r} of {call!r} is {size}; pass a file, not its content")
         group = self.group
-        batch = group.add((call, told))
-        if call is None or self._writer.standing is _UNKNOWN:
+        batch = group.add((call, line))
+        if call is None or self._writer.lease is _NO_LEASE:
             return
-        # A call of which facts are on disk, but not its end, must be found among those under way. One that ends before
-        # anything of it was written never was among them, which is most calls that only read.
+        # A call with facts on disk and no end must be listed as started. A call that ends before anything of it was
+        # written never is, which is most calls that only read.
         if not fact.step.ends:
-            if call not in group.begun:
-                group.begun[call] = together = batch.begin
-                together.calls[call] = None
+            if call not in group.started:
+                group.started[call] = started = batch.start
+                started.calls[call] = None
             return
         group.forget(call)
 
     def ended(self, chars: int) -> None:
-        """Forget nothing: that is for retention to say."""
+        """Do nothing: retention deletes facts."""
 
     @property
     def last(self) -> int:
@@ -75,64 +90,115 @@ class SqliteLog:
             return find_head(self._reader)[0]
 
     def read(self, after: int, limit: int) -> Sequence[tuple[int, Fact]]:
-        """Give facts after a position."""
+        """Return facts after a position."""
         with reading(self._path):
-            return read_on(self._reader, self._steps, after, limit)
+            return read_forward(self._reader, self._steps, after, limit)
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
-        """Give the facts of one call: those on disk, and those of this process that are on their way there."""
-        coming = [told for call, told in self.group.pending() if call == invocation_id]
+        """Return the facts of one call: those on disk, and those of this process that are on their way there."""
+        pending = [line for call, line in self.group.pending() if call == invocation_id]
         with reading(self._path):
-            kept = [told for _, told in lines_of(self._reader, invocation_id)]
-        # A commit under way may have come there meanwhile.
-        return tuple(decode_fact(told, self._steps) for told in (*kept, *(told for told in coming if told not in kept)))
+            stored = [line for _, line in lines_of(self._reader, invocation_id)]
+        # A running commit may have reached the disk meanwhile.
+        lines = (*stored, *(line for line in pending if line not in stored))
+        return tuple(decode_fact(line, self._steps) for line in lines)
 
     def stored_facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
-        """Give the facts of one call that are on disk."""
+        """Return the facts of one call that are on disk."""
         with reading(self._path):
-            return tuple(decode_fact(told, self._steps) for _, told in lines_of(self._reader, invocation_id))
+            return tuple(decode_fact(line, self._steps) for _, line in lines_of(self._reader, invocation_id))
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` when facts were kept: at once for those of this process, soon for those of others."""
+        """Call `wake` when facts were stored: at once for those of this process, soon for those of others."""
         self._listeners.append(wake)
-        if not self._is_looking:
-            with suppress(RuntimeError):  # without a loop there is nobody to look out for other processes
-                self._look(asyncio.get_running_loop())
+        if not self._is_polling:
+            with suppress(RuntimeError):  # without a loop other processes are not polled
+                self._poll(asyncio.get_running_loop())
         return lambda: self._listeners.remove(wake)
 
     def head(self) -> Head:
-        """Give the end of the chain."""
+        """Return the end of the chain."""
         with reading(self._path):
-            return _place(find_head(self._reader))
+            return _head(find_head(self._reader))
 
     def verify(self, pinned: Head | None = None) -> Iterator[JournalFlaw]:
-        """Walk the chain and tell everything that is wrong with it."""
+        """Walk the chain and yield every flaw."""
         with reading(self._path):
             yield from verify(self._reader, self._steps, pinned)
 
     async def delete_before(self, before_ns: int) -> Head:
-        """Let go of the oldest facts, a portion at a time, so that whoever writes meanwhile hardly waits."""
-        while not await self.group.perform(lambda connection: let_go(connection, self._steps, before_ns)):
+        """Delete the oldest facts, some at a time, so that writers do not wait long."""
+        while not await self.group.perform(lambda connection: delete_facts(connection, self._steps, before_ns)):
             pass
         with reading(self._path):
-            return _place(find_anchor(self._reader))
+            return _head(find_anchor(self._reader))
 
     def _wake(self) -> None:
         for wake in tuple(self._listeners):
             wake()
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Ask, as long as anybody listens, whether the file was written."""
-        self._is_looking = bool(self._listeners)
-        if not self._is_looking:
+    def _poll(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Check, as long as there are listeners, whether the file was written."""
+        self._is_polling = bool(self._listeners)
+        if not self._is_polling:
             return
-        loop.call_later(POLL_S, self._look, loop)
-        with suppress(sqlite3.Error):  # whoever reads next will hear of it
+        loop.call_later(POLL_S, self._poll, loop)
+        with suppress(sqlite3.Error):  # the next read reports it
             (version,) = self._reader.execute("PRAGMA data_version").fetchone()
             if version != self._version:
                 self._version = version
                 self._wake()
 
 
-def _place(found: tuple[int, bytes]) -> Head:
+def _head(found: tuple[int, bytes]) -> Head:
     return Head(position=found[0], hash=found[1].hex())
+
+
+def delete_facts(connection: sqlite3.Connection, steps: Mapping[str, Step], before_ns: int) -> bool:
+    """Delete one portion of old facts, inside a transaction; return whether that was all.
+
+    It ends at the first row with a fact that is newer or whose call is open: facts are deleted in order, and whole
+    rows at a time.
+    """
+    index_rows(connection)
+    found = connection.execute(
+        "SELECT last, CAST(hash AS BLOB), CAST(told AS BLOB) FROM facts ORDER BY last LIMIT ?", (DELETE_ROWS,)
+    ).fetchall()
+    last: tuple[int, bytes] | None = None
+    count = 0
+    for position, chained, text in found:
+        if _is_needed(connection, steps, text, before_ns):
+            break
+        last, count = (position, chained), count + 1
+    if last is not None:
+        _delete_up_to(connection, last, before_ns)
+    return count < DELETE_ROWS
+
+
+def _is_needed(connection: sqlite3.Connection, steps: Mapping[str, Step], text: bytes, before_ns: int) -> bool:
+    lines = split_lines(text)
+    if any(time_of(line) >= before_ns for line in lines):
+        return True
+    calls = as_json([call for call in {call_of(line) for line in lines} if call is not None])
+    if connection.execute(_HAS_CHECKPOINT, (calls,)).fetchone() is not None:
+        return True
+    return any(is_open(connection, steps, call) for (call,) in connection.execute(_STARTED, (calls,)).fetchall())
+
+
+def _delete_up_to(connection: sqlite3.Connection, last: tuple[int, bytes], before_ns: int) -> None:
+    connection.execute("INSERT INTO anchors VALUES (?, ?, ?)", (*last, before_ns))
+    deleted: set[str] = set()
+    for (text,) in connection.execute("SELECT CAST(told AS BLOB) FROM facts WHERE last <= ?", last[:1]).fetchall():
+        deleted.update(call for call in map(call_of, split_lines(text)) if call is not None)
+    calls = as_json([*deleted])
+    places = "DELETE FROM facts_of_call WHERE invocation_id IN (SELECT value FROM json_each(?)) AND last <= ?"
+    connection.execute(places, (calls, last[0]))
+    connection.execute(_UNLIST, {"deleted": calls})
+    connection.execute("DELETE FROM begun WHERE calls = '[]'")
+    connection.execute("DELETE FROM facts WHERE last <= ?", last[:1])
+    # The answer of a deleted call only says that it was given.
+    connection.execute(
+        "DELETE FROM answers WHERE at_ns < ? AND approval_id NOT IN"
+        " (SELECT approval_id FROM open_calls WHERE approval_id IS NOT NULL)",
+        (before_ns,),
+    )

@@ -1,4 +1,4 @@
-"""The file as somebody sees it who only looks: it is never made, never brought up to date, never written to."""
+"""Read-only access to a SQLite file: it is never created, migrated or written."""
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -13,38 +13,48 @@ from agenttool.ports.stores import NO_CHECKPOINT, Head, JournalFlaw, OpenCall
 from agenttool.ports.world import Moment
 from agenttool.records import InvocationId
 from agenttool.stores.fact_codec import call_of, decode_fact
-from agenttool.stores.sqlite.backup import copy
-from agenttool.stores.sqlite.chain import find_anchor, find_head, unfold
-from agenttool.stores.sqlite.connect import UNREADABLE, advice_on, connect_to_look, reading
-from agenttool.stores.sqlite.holding import Holding, find_holding
-from agenttool.stores.sqlite.loose import CALL, IS_LOOSE, LOOSE_CALLS, teach
-from agenttool.stores.sqlite.query import lines_of, read_back, read_on, weigh
-from agenttool.stores.sqlite.schema import MIGRATIONS, RESTORE, check_version, missing
-from agenttool.stores.sqlite.verify import Inspect, verify
+from agenttool.stores.sqlite.backup import copy_store
+from agenttool.stores.sqlite.connect import RESTORE, UNREADABLE, advice_on, open_read_only, reading
+from agenttool.stores.sqlite.fact_rows import (
+    IS_UNINDEXED,
+    ROW_CALL,
+    UNINDEXED_CALLS,
+    find_anchor,
+    find_head,
+    lines_of,
+    read_backward,
+    read_forward,
+    read_sizes,
+    register_functions,
+    split_rows,
+)
+from agenttool.stores.sqlite.leases import Ownership, find_ownership
+from agenttool.stores.sqlite.schema import MIGRATIONS, check_version, missing
+from agenttool.stores.sqlite.verify import InspectFact, verify
 
 PORTION = 500
 
-# Calls are found by the index and in loose rows; each is asked for itself, so that the index gives no more than wanted.
+# Calls are found by the index and in unindexed rows, in two queries, so that the index returns no more than wanted.
 _CHOSEN = """
     SELECT * FROM (SELECT DISTINCT invocation_id FROM facts_of_call WHERE {0} ORDER BY invocation_id DESC LIMIT :limit)
     UNION SELECT * FROM ({1}) WHERE {0} ORDER BY invocation_id DESC LIMIT :limit
 """
-_BEGINS_WITH = _CHOSEN.format("invocation_id >= :part AND invocation_id < :part || char(1114111)", LOOSE_CALLS)
-_ENDS_WITH = _CHOSEN.format("substr(invocation_id, -length(:part)) = :part", LOOSE_CALLS)
+_BEGINS_WITH = _CHOSEN.format("invocation_id >= :part AND invocation_id < :part || char(1114111)", UNINDEXED_CALLS)
+_ENDS_WITH = _CHOSEN.format("substr(invocation_id, -length(:part)) = :part", UNINDEXED_CALLS)
 _NEWEST = (
     "SELECT max(invocation_id) FROM (SELECT max(invocation_id) AS invocation_id FROM facts_of_call"  # noqa: S608 -- constants
-    f" UNION ALL {LOOSE_CALLS})"
+    f" UNION ALL {UNINDEXED_CALLS})"
 )
 _COUNT = (
     "SELECT (SELECT count(DISTINCT invocation_id) FROM facts_of_call) + (SELECT count(invocation_id)"  # noqa: S608 -- constants
-    f" FROM ({LOOSE_CALLS}) AS loose WHERE NOT EXISTS"
-    " (SELECT 1 FROM facts_of_call WHERE facts_of_call.invocation_id = loose.invocation_id))"
+    f" FROM ({UNINDEXED_CALLS}) AS unindexed WHERE NOT EXISTS"
+    " (SELECT 1 FROM facts_of_call WHERE facts_of_call.invocation_id = unindexed.invocation_id))"
 )
 _EARLIER = (
     "SELECT 1 FROM facts_of_call WHERE invocation_id = :call AND last < :place"  # noqa: S608 -- constants only
-    f" UNION ALL SELECT 1 FROM facts WHERE {IS_LOOSE} AND last < :place AND {CALL} = :call LIMIT 1"
+    f" UNION ALL SELECT 1 FROM facts WHERE {IS_UNINDEXED} AND last < :place AND {ROW_CALL} = :call LIMIT 1"
 )
-# A call is made by another while that one is under way, so only the facts in between need to be looked at.
+# A nested call is made while its parent is open, so only the facts in between are read.
 _MADE_BY = (
     "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > :first AND instr(told, :named) > 0"
     " AND last <= coalesce((SELECT min(last) FROM facts WHERE last >= :last), :last) ORDER BY last"
@@ -52,19 +62,19 @@ _MADE_BY = (
 
 
 class SqliteReader:
-    """Reads the log while others write it. Use it as a context; `open` is the door."""
+    """Reads the log while processes write it. Use `open` as a context manager."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, steps: Mapping[str, Step]) -> None:
         """Take the file, a connection to it, and every step by its name."""
         self.path = path
         self._connection = connection
         self._steps = steps
-        self._beginnings: tuple[int, dict[InvocationId | None, int]] = (0, {})
+        self._first_facts: tuple[int, dict[InvocationId | None, int]] = (0, {})
 
     @classmethod
     @contextmanager
     def open(cls, path: Path, *, steps: Mapping[str, Step]) -> Generator[Self]:
-        """Open a file that is there.
+        """Open an existing file.
 
         Raises:
             ConfigError: there is none, or it is not one that this version can read; it is left as it was.
@@ -72,19 +82,19 @@ class SqliteReader:
         if not path.is_file():
             raise ConfigError(f"there is no journal at {str(path)!r}; name its file with --store")
         try:
-            connection = connect_to_look(path)
+            connection = open_read_only(path)
         except sqlite3.Error as error:
             raise ConfigError(f"cannot open {str(path)!r}: {error}; name a file that can be read") from error
         try:
-            teach(connection)
-            _look(connection, str(path))
+            register_functions(connection)
+            _check_file(connection, str(path))
             yield cls(path, connection, steps)
         finally:
             connection.close()
 
     @contextmanager
     def at_one_moment(self) -> Generator[None]:
-        """See the log as it is now, whatever is written until the end of the context."""
+        """Read the log as it is now, whatever is written until the end of the context."""
         with reading(self.path):
             self._connection.execute("BEGIN")
         try:
@@ -93,26 +103,26 @@ class SqliteReader:
             self._connection.execute("ROLLBACK")
 
     def head(self) -> Head:
-        """Give the end of the chain."""
+        """Return the end of the chain."""
         with reading(self.path):
             position, chained = find_head(self._connection)
         return Head(position=position, hash=chained.hex())
 
     def anchor(self) -> Head:
-        """Give where the chain begins; beyond its first place, if older facts were let go."""
+        """Return where the chain begins; after its first position, if older facts were deleted."""
         with reading(self.path):
             position, chained = find_anchor(self._connection)
         return Head(position=position, hash=chained.hex())
 
     def heads(self, limit: int) -> list[Head]:
-        """Give the newest places that the chain goes through, the oldest of them first, at least its end."""
+        """Return the newest positions of the chain with their hashes, the oldest of them first, at least its end."""
         query = "SELECT last, CAST(hash AS BLOB) FROM facts ORDER BY last DESC LIMIT ?"
         with reading(self.path):
             found = self._connection.execute(query, (limit,)).fetchall()
         return [Head(position=last, hash=chained.hex()) for last, chained in reversed(found)] or [self.anchor()]
 
     def holds(self, head: Head) -> bool:
-        """Tell whether the chain goes through a place, or began after it."""
+        """Return whether the chain has a position with its hash, or begins after it."""
         anchor = self.anchor()
         if head.position <= anchor.position:
             return head.position < anchor.position or head.hash == anchor.hash
@@ -121,91 +131,91 @@ class SqliteReader:
             return self._connection.execute(query, (head.position, bytes.fromhex(head.hash))).fetchone() is not None
 
     def count(self) -> tuple[int, int]:
-        """Count the facts and the calls that they are about."""
+        """Return the number of facts and of calls."""
         with reading(self.path):
             facts = find_head(self._connection)[0] - find_anchor(self._connection)[0]
             (calls,) = self._connection.execute(_COUNT).fetchone()
         return facts, calls
 
     def read(self, after: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
-        """Give facts after a position, the oldest first."""
+        """Return facts after a position, the oldest first."""
         with reading(self.path):
-            return read_on(self._connection, self._steps, after, limit)
+            return read_forward(self._connection, self._steps, after, limit)
 
-    def weigh(self, after: int) -> Iterator[tuple[int, Fact, int]]:
-        """Give all facts after a position, the oldest first, each with how many bytes tell it."""
+    def sizes(self, after: int) -> Iterator[tuple[int, Fact, int]]:
+        """Yield all facts after a position, the oldest first, each with its size in bytes."""
         while True:
             with reading(self.path):
-                portion = weigh(self._connection, self._steps, after, PORTION)
+                portion = read_sizes(self._connection, self._steps, after, PORTION)
             if not portion:
                 return
             yield from portion
             after = portion[-1][0]
 
     def read_back(self, before: int, limit: int = PORTION) -> Sequence[tuple[int, Fact]]:
-        """Give facts before a position, the newest first."""
+        """Return facts before a position, the newest first."""
         with reading(self.path):
-            return read_back(self._connection, self._steps, before, limit)
+            return read_backward(self._connection, self._steps, before, limit)
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[tuple[int, Fact]]:
-        """Give the facts of one call."""
+        """Return the facts of one call, each with its position."""
         with reading(self.path):
             lines = lines_of(self._connection, invocation_id)
             return [(place, decode_fact(line, self._steps)) for place, line in lines]
 
     def begins(self, invocation_id: InvocationId, position: int) -> bool:
-        """Tell whether a fact is the first of its call that is left."""
+        """Return whether a fact is the first of its call that was not deleted."""
         query = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last >= ? ORDER BY last LIMIT 1"
         with reading(self.path):
             if self._connection.execute(_EARLIER, {"call": invocation_id, "place": position}).fetchone():
                 return False
-            if self._beginnings[0] < position:  # whoever asks goes through a row fact by fact
-                (last, told) = self._connection.execute(query, (position,)).fetchone()
-                firsts = {call_of(line): place for place, line in reversed(list(unfold([(last, told)])))}
-                self._beginnings = (last, firsts)
-        return self._beginnings[1].get(invocation_id) == position
+            if self._first_facts[0] < position:  # callers go through a row fact by fact
+                (last, text) = self._connection.execute(query, (position,)).fetchone()
+                firsts = {call_of(line): place for place, line in reversed(list(split_rows([(last, text)])))}
+                self._first_facts = (last, firsts)
+        return self._first_facts[1].get(invocation_id) == position
 
     def calls_beginning(self, beginning: str, limit: int) -> list[InvocationId]:
-        """Give the calls whose ids begin with a text, the newest first."""
+        """Return the calls whose ids begin with a text, the newest first."""
         return self._calls(_BEGINS_WITH, beginning, limit)
 
     def calls_ending(self, ending: str, limit: int) -> list[InvocationId]:
-        """Give the calls whose ids end with a text, the newest first; no index helps to find them."""
+        """Return the calls whose ids end with a text, the newest first, by a scan of all ids."""
         return self._calls(_ENDS_WITH, ending, limit)
 
     def newest_call(self) -> InvocationId | None:
-        """Give the call that began last; ids sort by time."""
+        """Return the call that began last; ids sort by time."""
         with reading(self.path):
             (found,) = self._connection.execute(_NEWEST).fetchone()
         return found
 
     def calls_made_by(self, invocation_id: InvocationId, within: tuple[int, int], limit: int) -> list[InvocationId]:
-        """Give the calls that a call made while it was under way, in order."""
+        """Return the nested calls of a call, in order."""
         named = f'"parent_invocation_id":"{invocation_id}"'.encode()
         first, last = within
         with reading(self.path):
             rows = self._connection.execute(_MADE_BY, {"first": first, "last": last, "named": named})
-            lines = ((place, line) for place, line in unfold(rows) if first < place <= last and named in line)
+            lines = ((place, line) for place, line in split_rows(rows) if first < place <= last and named in line)
             made = (call_of(line) for _, line in lines)
             return list(islice((each for each in made if each is not None and each != invocation_id), limit))
 
-    def verify(self, pinned: Head | None = None, inspect: Inspect | None = None) -> Iterator[JournalFlaw]:
-        """Walk the chain and tell everything that is wrong with it; `inspect` may know more about single facts."""
+    def verify(self, pinned: Head | None = None, inspect: InspectFact | None = None) -> Iterator[JournalFlaw]:
+        """Walk the chain and yield every flaw; `inspect` may add flaws of single facts."""
         with reading(self.path):
             yield from verify(self._connection, self._steps, pinned, inspect)
 
     def backup(self, target: Path, *, beforehand: Callable[[], None] | None = None) -> None:
-        """Copy the whole file as it is at one moment; `beforehand` is called before the copy appears.
+        """Copy the file as it is at one moment; `beforehand` is called before the copy appears.
 
         Raises:
-            StoreError: the target is there already, or a disk failed; no target is left behind.
+            StoreError: the target exists, or a disk failed; no target is left behind.
         """
-        copy(self.path, target, beforehand=beforehand)
+        copy_store(self.path, target, beforehand=beforehand)
 
     def open_calls(self) -> Iterator[OpenCall]:
-        """Give the calls that are held, each with the point where it stands and what was kept of it.
+        """Yield the open calls with their checkpoints.
 
-        An answer that somebody emptied, though its call still waits for it, is one without a byte.
+        An answer whose body was deleted by hand, though its call still waits for it, is empty.
         """
         query = (
             "SELECT invocation_id, kind, CAST(body AS BLOB), approval_id, expires_at_ns,"
@@ -225,10 +235,10 @@ class SqliteReader:
                     answer=answer,
                 )
 
-    def holding(self, invocation_id: InvocationId, now: Moment) -> Holding | None:
-        """Tell who has a call in hand that has not ended; none if nobody has it."""
+    def ownership(self, invocation_id: InvocationId, now: Moment) -> Ownership | None:
+        """Return who owns an open call; none if it is not open."""
         with reading(self.path):
-            return find_holding(self._connection, self._steps, invocation_id, now)
+            return find_ownership(self._connection, self._steps, invocation_id, now)
 
     def _calls(self, query: str, part: str, limit: int) -> list[InvocationId]:
         with reading(self.path):
@@ -236,8 +246,8 @@ class SqliteReader:
         return [call for (call,) in found]
 
 
-def _look(connection: sqlite3.Connection, name: str) -> None:
-    """Refuse a file that is not one of ours, or of another time."""
+def _check_file(connection: sqlite3.Connection, name: str) -> None:
+    """Reject a file of another program or of another version."""
     try:
         connection.execute("PRAGMA query_only = ON")
         version = check_version(connection, name)

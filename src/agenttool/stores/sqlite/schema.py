@@ -1,29 +1,28 @@
-"""The tables, and the numbered steps by which an older file becomes one of today."""
+"""The tables of the journal, and the numbered migrations by which an older file becomes a current one."""
 
 import secrets
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
+from pathlib import Path
 from typing import TypeAlias
 
 from agenttool.errors import ConfigError
+from agenttool.stores.sqlite.connect import RESTORE, UNREADABLE, advice_on, create_private_file, open_connection
 
 APPLICATION_ID = 0x41677454
-"""Tells our files from those of others: `AgtT`."""
-
-RESTORE = "put the newest backup in its place, after taking away what lies beside it as -wal and -shm"
-"""What helps if a file is spoiled. A write-ahead log that is left would be written into the backup, and spoil that."""
+"""Marks a file as ours: `AgtT`."""
 
 Shape: TypeAlias = dict[tuple[str, str], tuple[str, bytes | None]]
-"""Everything that a schema holds by kind and name: the table it is about, and how it was made."""
+"""Everything in a schema by kind and name: the table it belongs to, and its SQL."""
 
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
-        # The told fact is the evidence; its call stands beside it only to be found by.
+        # The text is the evidence; the call beside it is only an index.
         "CREATE TABLE facts (position INTEGER PRIMARY KEY, invocation_id TEXT, hash BLOB NOT NULL, told BLOB NOT NULL)",
         "CREATE INDEX facts_of_call ON facts (invocation_id) WHERE invocation_id IS NOT NULL",
-        # Where the chain begins, and after each retention where it goes on from. The newest row counts.
+        # Where the chain begins, and after each retention where it continues. The newest row counts.
         "CREATE TABLE anchors (position INTEGER PRIMARY KEY, hash BLOB NOT NULL, let_go_before_ns INTEGER NOT NULL)",
         "CREATE TABLE owners (owner TEXT PRIMARY KEY, alive_until_ns INTEGER NOT NULL) WITHOUT ROWID",
         """CREATE TABLE open_calls (invocation_id TEXT PRIMARY KEY, kind TEXT NOT NULL, body BLOB NOT NULL,
@@ -34,17 +33,17 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE answers (number INTEGER PRIMARY KEY AUTOINCREMENT, approval_id TEXT NOT NULL UNIQUE,
             at_ns INTEGER NOT NULL, body BLOB)""",
         "CREATE INDEX open_answers ON answers (approval_id) WHERE body IS NOT NULL",
-        # An edited input may hold secrets: an answer is emptied once its call goes on or ends. That it was given stays.
+        # An edited input may contain secrets: the body of an answer is deleted once its call continues or ends.
         """CREATE TRIGGER call_went_on AFTER UPDATE OF approval_id ON open_calls
             WHEN old.approval_id IS NOT NULL AND old.approval_id IS NOT new.approval_id
             BEGIN UPDATE answers SET body = NULL WHERE approval_id = old.approval_id; END""",
         """CREATE TRIGGER call_ended AFTER DELETE ON open_calls WHEN old.approval_id IS NOT NULL
             BEGIN UPDATE answers SET body = NULL WHERE approval_id = old.approval_id; END""",
-        # A beginning of its own keeps the chain of one log from passing for another's.
-        "INSERT INTO anchors VALUES (0, :beginning, 0)",
+        # A random first hash distinguishes the chains of two logs.
+        "INSERT INTO anchors VALUES (0, :first_hash, 0)",
     ),
     (
-        # There may be something to do for a call long before it is too late to answer it.
+        # A call may be due long before it is too late to answer it.
         "ALTER TABLE open_calls ADD COLUMN due_at_ns INTEGER",
         "UPDATE open_calls SET due_at_ns = expires_at_ns",
         "DROP INDEX open_until",
@@ -52,8 +51,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE shelf (kind TEXT, key TEXT, body BLOB NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID",
     ),
     (
-        # Facts that are written together make one row, named by the position of the last; each row of before is one of
-        # a single fact, and its hash stays what it was, so a head that was kept elsewhere is still good.
+        # Facts that are committed together make one row, with the position of the last. Older rows have a single fact
+        # and keep their hash, so that a pinned head stays valid.
         "DROP INDEX facts_of_call",
         "ALTER TABLE facts RENAME TO single_facts",
         "CREATE TABLE facts (last INTEGER PRIMARY KEY, hash BLOB NOT NULL, told BLOB NOT NULL)",
@@ -64,47 +63,69 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """INSERT INTO facts_of_call SELECT invocation_id, position FROM single_facts
             WHERE invocation_id IS NOT NULL ORDER BY invocation_id, position""",
         "DROP TABLE single_facts",
-        # Calls that began together, as JSON; before, each had a row among the open calls.
+        # Calls without a checkpoint that started in one commit, as a JSON list.
         """CREATE TABLE begun (owner TEXT NOT NULL, number INTEGER NOT NULL, calls TEXT NOT NULL,
             PRIMARY KEY (owner, number)) WITHOUT ROWID""",
     ),
     (
-        # Until when an owner is alive, told by a clock that nobody sets, and since when that one counts.
+        # The lease by a monotonic clock, and the start of that clock.
         "ALTER TABLE owners ADD COLUMN since TEXT NOT NULL DEFAULT ''",
         "ALTER TABLE owners ADD COLUMN steady_until_ns INTEGER NOT NULL DEFAULT 0",
     ),
     (
-        # How far the chain had come when somebody said last that they live, or left: what is cut from its end shows.
+        # The newest indexed position of the chain: what is cut from the end of the chain shows.
         """CREATE TABLE heads (number INTEGER PRIMARY KEY CHECK (number = 1), position INTEGER NOT NULL,
             hash BLOB NOT NULL)""",
     ),
     (
-        # Facts of few callers are not in the index, and their calls not among those begun, until the head is kept: a
-        # row says who has its call in hand. All facts of before are in the index.
+        # Rows behind the stored head are unindexed; such a row has the owner of its open call. Older rows are indexed.
         "ALTER TABLE facts ADD COLUMN holder TEXT",
         """REPLACE INTO heads SELECT 1, last, hash FROM facts WHERE last >= coalesce((SELECT position FROM heads), 0)
             ORDER BY last DESC LIMIT 1""",
-        # A process of before that still has the file open would keep the head whenever it says that it lives, and bind
-        # nothing: it would lose the calls of others. Whatever it writes begins with this table, so it writes no more.
+        # An older process that still has the file open would store the head without indexing rows, and lose calls. All
+        # it writes begins with this table, so after the rename it fails.
         "ALTER TABLE owners RENAME TO processes",
     ),
 )
 
 
-def migrate(connection: sqlite3.Connection, name: str, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
-    """Bring a file to the newest schema in one transaction, or leave it as it was.
+def create_store(path: Path) -> None:
+    """Create the file, readable by its owner only, or migrate an older one; completely or not at all.
 
     Raises:
-        ConfigError: the file is somebody else's, or of a newer agenttool.
+        ConfigError: there is no such folder, or the file is not a usable store.
+    """
+    try:
+        create_private_file(path)
+        with closing(open_connection(path)) as connection:
+            check_version(connection, str(path))  # before anything is changed
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            migrate(connection, str(path))
+            refuse_misshapen(connection, str(path))
+    except OSError as error:
+        raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; make its folder first") from error
+    except UNREADABLE as error:
+        raise ConfigError(
+            f"cannot use {str(path)!r} as a store: {error}; {advice_on(error, path, 'give it another file')}"
+        ) from error
+    if mode != "wal":
+        raise ConfigError(f"the file system of {str(path)!r} does not support a write-ahead log; use a local disk")
+
+
+def migrate(connection: sqlite3.Connection, name: str, migrations: Sequence[Sequence[str]] = MIGRATIONS) -> None:
+    """Migrate a file to the newest schema in one transaction, or leave it as it was.
+
+    Raises:
+        ConfigError: the file belongs to another program, or to a newer agenttool.
     """
     if check_version(connection, name, newest=len(migrations)) == len(migrations):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Asked again: another process may have done it while we waited for the lock.
-        for step in migrations[check_version(connection, name, newest=len(migrations)) :]:
-            for statement in step:
-                values = {"beginning": secrets.token_bytes(32)} if ":beginning" in statement else {}
+        # Checked again: another process may have migrated it while we waited for the lock.
+        for migration in migrations[check_version(connection, name, newest=len(migrations)) :]:
+            for statement in migration:
+                values = {"first_hash": secrets.token_bytes(32)} if ":first_hash" in statement else {}
                 connection.execute(statement, values)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
@@ -115,21 +136,21 @@ def migrate(connection: sqlite3.Connection, name: str, migrations: Sequence[Sequ
 
 
 def check_version(connection: sqlite3.Connection, name: str, *, newest: int = len(MIGRATIONS)) -> int:
-    """Give the number of the schema that a file has, 0 if it is new, without changing anything.
+    """Return the schema version of a file, 0 if it is new, without changing anything.
 
     Raises:
-        ConfigError: the file is somebody else's, or of a newer agenttool.
+        ConfigError: the file belongs to another program, or to a newer agenttool.
     """
-    # All of one moment: another process may be making the file right now.
-    looks_alone = not connection.in_transaction
-    if looks_alone:
+    # All in one transaction: another process may be creating the file right now.
+    is_alone = not connection.in_transaction
+    if is_alone:
         connection.execute("BEGIN")
     try:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
     finally:
-        if looks_alone:
+        if is_alone:
             connection.execute("ROLLBACK")
     if application != APPLICATION_ID and (application or version or tables):
         raise ConfigError(f"{name} is a database of something else; give the store a file of its own")
@@ -141,24 +162,24 @@ def check_version(connection: sqlite3.Connection, name: str, *, newest: int = le
 
 
 def refuse_misshapen(connection: sqlite3.Connection, name: str) -> None:
-    """Refuse a file that says it is of today and lacks what today's has, or does more than ours would.
+    """Reject a file whose schema lacks something, was changed, or has additions that act on our tables.
 
     Raises:
-        ConfigError: something is missing, is not as it was made, or was added to our tables.
+        ConfigError: the first difference.
     """
     for what in (*missing(connection), *misshapen(connection)):
         raise ConfigError(f"{name} is not as agenttool made it: {what}; {RESTORE}")
 
 
 def missing(connection: sqlite3.Connection) -> list[str]:
-    """Tell what a file of today lacks."""
-    gone = _shape_of_today().keys() - _shape_of(connection).keys()
-    return [f"the {kind} {name!r} is missing" for kind, name in sorted(gone)]
+    """Return what the schema of a file lacks."""
+    lacking = _current_shape().keys() - _shape_of(connection).keys()
+    return [f"the {kind} {name!r} is missing" for kind, name in sorted(lacking)]
 
 
 def misshapen(connection: sqlite3.Connection) -> list[str]:
-    """Tell what is not as it was made, and what was added that acts on our tables; tables of others do no harm."""
-    ours, found = _shape_of_today(), _shape_of(connection)
+    """Return what was changed in the schema, or added so that it acts on our tables; other tables do no harm."""
+    ours, found = _current_shape(), _shape_of(connection)
     tables = {table for table, _ in ours.values()}
     changed = [each for each in ours.keys() & found.keys() if ours[each] != found[each]]
     added = [each for each in found.keys() - ours.keys() if each[0] == "trigger" or found[each][0] in tables]
@@ -174,7 +195,7 @@ def _shape_of(connection: sqlite3.Connection) -> Shape:
 
 
 @cache
-def _shape_of_today() -> Shape:
+def _current_shape() -> Shape:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
         migrate(fresh, "a new file")
         return _shape_of(fresh)

@@ -1,28 +1,35 @@
-"""The file as a whole: opened by its path, used as a log and as the calls under way, copied while it is used."""
+"""One SQLite file as a whole: the log, the open calls and the documents in it."""
 
 import asyncio
 import secrets
-from collections.abc import Mapping
+import sqlite3
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
 from agenttool.ports.facts import Step
 from agenttool.ports.stores import LeaseLost
-from agenttool.stores.sqlite.backup import copy
-from agenttool.stores.sqlite.connect import Durability, connect, create
+from agenttool.stores.sqlite.backup import copy_store
+from agenttool.stores.sqlite.connect import Durability, open_connection, reading
+from agenttool.stores.sqlite.fact_rows import register_functions
+from agenttool.stores.sqlite.group_commit import GroupCommit
 from agenttool.stores.sqlite.log import SqliteLog
 from agenttool.stores.sqlite.open_calls import SqliteOpenCalls
-from agenttool.stores.sqlite.shelf import SqliteDocuments
+from agenttool.stores.sqlite.schema import create_store
 from agenttool.stores.sqlite.writer import Writer
+
+_LAST = "\U0010ffff"
+"""A character that follows in no key."""
 
 
 class SqliteStore:
     """One file. Belongs to one event loop; other loops and processes open the same file for themselves."""
 
     def __init__(self, path: Path, steps: Mapping[str, Step], durability: Durability, owner: str) -> None:
-        """Join the parts around a file that is there; `open` is the door."""
+        """Join the parts around an existing file; use `open`."""
         self.path = path
-        self._reader = connect(path)
+        self._reader = open_connection(path)
+        register_functions(self._reader)
         writer = Writer(path, durability, owner)
         self.log = SqliteLog(path, self._reader, writer, steps)
         self.open_calls = SqliteOpenCalls(path, self._reader, writer, self.log.group, steps)
@@ -37,38 +44,38 @@ class SqliteStore:
         durability: Durability = Durability.FULL,
         owner: str | None = None,
     ) -> Self:
-        """Open the file, or make it; an older schema is brought up to date first.
+        """Open the file, or create it; an older schema is migrated first.
 
         Args:
-            path: the file; beside it two more appear while it is in use.
-            steps: every step by its name, to read facts back.
-            durability: what it means that something is kept.
-            owner: the name of this process among those that hold calls; a fresh one if it is not given.
+            path: the file; two more appear beside it while it is in use.
+            steps: every step by its name, to decode facts.
+            durability: what a commit guarantees.
+            owner: the owner name of this process; a random one if it is not given.
 
         Raises:
-            ConfigError: the file is not one that we can use; it is left as it was.
+            ConfigError: the file is not a usable store; it is left as it was.
         """
         path = Path(path).absolute()
-        create(path)
+        create_store(path)
         return cls(path, steps, durability, owner or secrets.token_hex(8))
 
     async def backup(self, target: str | Path) -> None:
-        """Copy everything that is kept into another file, while this one is used.
+        """Copy everything that is stored into another file, while this one is used.
 
         Raises:
-            StoreError: the target is there already, or a disk failed; no target is left behind.
+            StoreError: the target exists, or a disk failed; no target is left behind.
         """
-        await asyncio.to_thread(copy, self.path, Path(target))
+        await asyncio.to_thread(copy_store, self.path, Path(target))
 
     async def close(self) -> None:
-        """Write what is left and close the file; calls that are still held may be claimed by others at once.
+        """Write what is left and close the file; other processes may claim its open calls at once.
 
         Raises:
             StoreError: what was left could not be written.
         """
         try:
             await self.open_calls.release_lease()
-        except LeaseLost:  # its calls are others' already, and only what is about none is left to write
+        except LeaseLost:  # its calls belong to others, and only facts of no call are left to write
             self.open_calls.replace_owner()
             await self.open_calls.release_lease()
         finally:
@@ -76,3 +83,67 @@ class SqliteStore:
                 await self.log.group.close()
             finally:
                 self._reader.close()
+
+
+class SqliteDocuments:
+    """Documents by kind and key."""
+
+    def __init__(self, path: Path, reader: sqlite3.Connection, group: GroupCommit) -> None:
+        """Take the file, a connection for reading, and the group commit."""
+        self._path = path
+        self._reader = reader
+        self._group = group
+
+    async def get(self, kind: str, key: str) -> bytes | None:
+        """Return a document."""
+        with reading(self._path):
+            return _get(self._reader, kind, key)
+
+    async def put(self, kind: str, key: str, body: bytes | None) -> None:
+        """Write or delete a document."""
+        await self._group.perform(lambda connection: _put(connection, kind, key, body))
+
+    async def swap(
+        self,
+        kind: str,
+        key: str,
+        *,
+        before: bytes | None,
+        after: bytes | None,
+        beside: Mapping[tuple[str, str], bytes] | None = None,
+    ) -> bool:
+        """Write a document if the present one equals `before`."""
+
+        def swap(connection: sqlite3.Connection) -> bool:
+            if _get(connection, kind, key) != before:
+                return False
+            _put(connection, kind, key, after)
+            for place, body in (beside or {}).items():
+                _put(connection, *place, body)
+            return True
+
+        return await self._group.perform(swap)
+
+    async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
+        """Return documents in the order of their keys."""
+        query = "SELECT key, body FROM shelf WHERE kind = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
+        with reading(self._path):
+            return self._reader.execute(query, (kind, prefix, prefix + _LAST, after, limit)).fetchall()
+
+    async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
+        """Return keys in order."""
+        query = "SELECT key FROM shelf WHERE kind = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?"
+        with reading(self._path):
+            return [key for (key,) in self._reader.execute(query, (kind, prefix, prefix + _LAST, limit))]
+
+
+def _get(connection: sqlite3.Connection, kind: str, key: str) -> bytes | None:
+    found = connection.execute("SELECT body FROM shelf WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+    return None if found is None else found[0]
+
+
+def _put(connection: sqlite3.Connection, kind: str, key: str, body: bytes | None) -> None:
+    if body is None:
+        connection.execute("DELETE FROM shelf WHERE kind = ? AND key = ?", (kind, key))
+    else:
+        connection.execute("REPLACE INTO shelf VALUES (?, ?, ?)", (kind, key, body))

@@ -1,80 +1,317 @@
-"""The one connection of this process that writes: a transaction at a time, whole or not at all."""
+"""The one writing connection of a process: batches of facts and changes, each committed as a whole or not at all."""
 
-import random
 import sqlite3
 import threading
 import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
+from typing import TypeAlias
 
 from agenttool.errors import StoreError
 from agenttool.ports.stores import LeaseLost
 from agenttool.records import ClosedEnum
-from agenttool.stores.sqlite.batch import Batch
-from agenttool.stores.sqlite.chain import GO_ON, End, find_end, find_head, link
-from agenttool.stores.sqlite.connect import Durability, connect
-from agenttool.stores.sqlite.loose import MOST_LOOSE
+from agenttool.stores.fact_codec import join_lines
+from agenttool.stores.sqlite.connect import Durability, StoreBusy, as_json, begin_immediate, is_busy, open_connection
+from agenttool.stores.sqlite.fact_rows import (
+    APPEND_ONE,
+    MAX_UNINDEXED,
+    ChainEnd,
+    PendingFact,
+    find_end,
+    find_head,
+    index_rows,
+    link,
+    register_functions,
+    store_head,
+)
+from agenttool.stores.sqlite.leases import StartedGroup, delete_started, started_rows, write_started
 
-CHECKPOINT_PAGES, MOST_PAGES = 1024, 4096
-"""After about this many pages, 4 MB, the write-ahead log is moved into the file once nobody waits for it; if somebody
-always does, after so many more."""
+FACTS_PER_ROW = 256
+"""The maximum of facts in a row: to find one call, whole rows are read."""
+
+ROW_BYTES = 64 << 20
+"""Facts that are larger together are split into several rows: SQLite takes no row of a gigabyte."""
+
+MAX_UNINDEXED_FACTS = 8
+"""A commit with more facts writes indexed rows."""
+
+UNINDEXED_BYTES = 1 << 16
+"""A larger fact is indexed: a search for one call reads all unindexed rows."""
+
+CHECKPOINT_PAGES, MAX_PAGES = 1024, 4096
+"""After about this many pages, 4 MB, the write-ahead log is moved into the file once no caller waits; after so many
+more, while callers wait."""
 
 _PAGES_PER_COMMIT = 3
 _PAGE = 4096
-_RETRY_S = 0.0003
+
+Change: TypeAlias = Callable[[sqlite3.Connection], None]
+
+CheckpointRow: TypeAlias = tuple[str, str, bytes, str | None, int | None, int | None, bool]
+"""The columns of an open call; the last says whether it is unowned."""
+
+_SAVE = (
+    "INSERT INTO open_calls (invocation_id, kind, body, approval_id, expires_at_ns, due_at_ns, owner)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (invocation_id) DO UPDATE SET kind = excluded.kind,"
+    " body = excluded.body, approval_id = excluded.approval_id, expires_at_ns = excluded.expires_at_ns,"
+    " due_at_ns = excluded.due_at_ns, owner = excluded.owner"
+)
+
+# One statement for many rows: each statement releases the interpreter's lock once and has to acquire it again, which
+# costs more than the row itself while an event loop is busy. So lists are passed as JSON, and SQLite splits them.
+_INSERT = "INSERT INTO facts VALUES (?, ?, ?, ?)"
+_INDEX_ONE = "INSERT INTO facts_of_call VALUES (?, ?)"
+_INDEX_MANY = "INSERT INTO facts_of_call SELECT value, ? FROM json_each(?)"
+_REMOVE = "DELETE FROM open_calls WHERE invocation_id IN (SELECT value FROM json_each(?))"
 
 
-class Busy(StoreError):
-    """Another process was writing for longer than the writer wanted to wait; nothing was written."""
+class WriteBatch:
+    """What one transaction writes: facts, started calls, checkpoints, removed calls, and changes with an outcome.
+
+    Attributes:
+        start: the group of calls that start with this batch; the last of `started`.
+        ended: rows of started calls that have all ended.
+        finished: started calls on disk that this batch ends or makes unowned.
+        registers: one of the changes writes the lease of this process.
+        is_unindexed: its facts make unindexed rows.
+        is_stored: it was committed, whatever the writer raised meanwhile.
+        size: how many bytes its facts took when they were written.
+    """
+
+    __slots__ = (
+        "_in_progress",
+        "_rows",
+        "changes",
+        "checkpoints",
+        "ended",
+        "facts",
+        "finished",
+        "is_stored",
+        "is_unindexed",
+        "registers",
+        "removed",
+        "size",
+        "start",
+        "started",
+    )
+
+    def __init__(self, number: int) -> None:
+        """Start empty; batches of a process have different numbers."""
+        self.facts: list[PendingFact] = []
+        self.start = StartedGroup(number)
+        self.started: list[StartedGroup] = [self.start]
+        self._rows: list[tuple[int, str]] = []
+        self._in_progress: set[str | None] = set()
+        self.ended: list[int] = []
+        self.finished: set[str] = set()
+        self.checkpoints: list[CheckpointRow] = []
+        self.removed: list[str] = []
+        self.changes: list[Change] = []
+        self.registers = self.is_unindexed = self.is_stored = False
+        self.size = 0
+
+    def __bool__(self) -> bool:
+        """Return whether there is anything to write."""
+        return bool(self.facts or self.changes or self.checkpoints or self.removed)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether there is one short fact to write, and nothing else."""
+        return (
+            len(self.facts) == 1
+            and not (self.changes or self.checkpoints or self.removed)
+            and len(self.started) == 1
+            and len(self.facts[0][1]) <= UNINDEXED_BYTES
+        )
+
+    def single_stored(self, number: int) -> None:
+        """Reset after the only fact was written as an unindexed row."""
+        self.facts.clear()
+        self.finished.clear()
+        start = self.start
+        if start.calls:
+            start.is_put = start.is_written = start.is_unindexed = True
+            self.start = StartedGroup(number)
+            self.started = [self.start]
+
+    def before(self, later: "WriteBatch") -> "WriteBatch":
+        """Return this failed batch with a later one appended; changes are not tried twice."""
+        self.facts += later.facts
+        self.start = later.start
+        self.started += later.started
+        self.ended += later.ended
+        self.finished |= later.finished
+        self.checkpoints += later.checkpoints
+        self.removed += later.removed
+        self.changes = later.changes
+        self.registers = later.registers
+        return self
+
+    def drop(self, calls: Collection[str]) -> None:
+        """Write nothing about some calls."""
+        self.facts = [fact for fact in self.facts if fact[0] not in calls]
+        self.checkpoints = [each for each in self.checkpoints if each[0] not in calls]
+        self.removed = [call for call in self.removed if call not in calls]
+
+    def seal(self, later: "WriteBatch", started: Mapping[str, StartedGroup]) -> "WriteBatch":
+        """Prepare the batch for another thread: nothing of it changes from now on.
+
+        Facts of few callers make unindexed rows, which also list the started calls. With more facts, started calls get
+        a row of their own. A row whose calls have all ended is reused for calls that start, or deleted with a change;
+        until then it stays, so that an end alone writes only facts.
+        """
+        self.is_unindexed = (
+            len(self.facts) <= MAX_UNINDEXED_FACTS and not self.changes and all(map(_is_short, self.facts))
+        )
+        self._rows = []  # of an attempt that failed
+        if self.is_unindexed:
+            for group in self.started:
+                group.is_put = group.is_unindexed = bool(group.calls)
+            calls = {call for call, _ in self.facts if call is not None}
+            self._in_progress = {call for call in calls if (group := started.get(call)) and group.is_unindexed}
+        else:
+            self._rows = started_rows(self.started, self.ended)
+        if not self.changes:
+            later.ended, self.ended = self.ended, []
+        return self
+
+    def write(self, connection: sqlite3.Connection, owner: str, end: ChainEnd) -> ChainEnd:
+        """Write everything inside the open transaction, from the end of the chain on; return the new end."""
+        if self.is_unindexed:
+            end = self._write_unindexed(connection, owner, end)
+        elif self.facts:
+            end = self._write_indexed(connection, end)
+        if self._rows:
+            write_started(connection, owner, self._rows)
+        if self.ended:
+            delete_started(connection, owner, self.ended)
+        if self.checkpoints:
+            rows = [(*columns, None if is_unowned else owner) for *columns, is_unowned in self.checkpoints]
+            connection.executemany(_SAVE, rows)
+        if self.removed:
+            connection.execute(_REMOVE, (as_json(self.removed),))
+        for change in self.changes:
+            change(connection)
+        return end
+
+    def stored(self) -> list[int]:
+        """Note that the batch was committed; return the rows of calls that have all ended meanwhile."""
+        for group in self.started:
+            group.is_written = group.is_put
+        if self.is_unindexed:
+            return []
+        return [group.number for group in self.started if group.is_put and not group.calls]
+
+    def _write_unindexed(self, connection: sqlite3.Connection, owner: str, end: ChainEnd) -> ChainEnd:
+        last, chained, stored = end
+        for call, lines in _runs(self.facts):
+            text = join_lines(lines)
+            last, chained = last + len(lines), link(chained, text)
+            connection.execute(_INSERT, (last, chained, text, owner if call in self._in_progress else None))
+            self.size += len(text)
+        if last - stored >= MAX_UNINDEXED:
+            index_rows(connection)
+            stored = last
+        return last, chained, stored
+
+    def _write_indexed(self, connection: sqlite3.Connection, end: ChainEnd) -> ChainEnd:
+        last, chained, stored = end
+        if last > stored:
+            index_rows(connection)
+        for facts, text in _rows(self.facts):
+            last, chained = last + len(facts), link(chained, text)
+            connection.execute(_INSERT, (last, chained, text, None))
+            self.size += len(text)
+            calls = dict.fromkeys(call for call, _ in facts if call is not None)  # in order, as an index likes it
+            if len(calls) == 1:
+                connection.execute(_INDEX_ONE, (*calls, last))
+            elif calls:
+                connection.execute(_INDEX_MANY, (last, as_json(list(calls))))
+        store_head(connection, (last, chained))
+        return last, chained, last
 
 
-class Standing(ClosedEnum):
-    """How a process stands among the owners of calls."""
+def _runs(facts: list[PendingFact]) -> Iterator[tuple[str | None, list[bytes]]]:
+    """Yield runs of facts of one call."""
+    if len(facts) == 1:
+        ((call, line),) = facts
+        yield call, [line]
+        return
+    for call, run in groupby(facts, key=itemgetter(0)):
+        yield call, [line for _, line in run]
 
-    UNKNOWN = "unknown"
-    """It never said that it lives, and holds no calls."""
-    ALIVE = "alive"
-    """It said so, and writes as long as its name is there."""
-    NAMELESS = "nameless"
-    """It was taken for dead, and writes nothing before it says that it lives, under another name."""
+
+def _is_short(fact: PendingFact) -> bool:
+    return len(fact[1]) <= UNINDEXED_BYTES
 
 
-_ALIVE = Standing.ALIVE
+def _rows(facts: list[PendingFact]) -> Iterator[tuple[list[PendingFact], bytes]]:
+    """Yield the facts of each row with its text."""
+    for start in range(0, len(facts), FACTS_PER_ROW):
+        yield from _split(facts[start : start + FACTS_PER_ROW])
+
+
+def _split(facts: list[PendingFact]) -> Iterator[tuple[list[PendingFact], bytes]]:
+    """Yield facts as one row, or as several if one would be too large."""
+    text = join_lines(line for _, line in facts)
+    half = len(facts) // 2
+    if len(text) <= ROW_BYTES or not half:
+        yield facts, text
+    else:
+        yield from _split(facts[:half])
+        yield from _split(facts[half:])
+
+
+class LeaseState(ClosedEnum):
+    """The lease of this process, as the writer knows it."""
+
+    NONE = "none"
+    """It never had one, and owns no calls."""
+    HELD = "held"
+    """It has one, and writes as long as its row is there."""
+    LOST = "lost"
+    """It lost one, and writes nothing before it acquires another under a new owner name."""
+
+
+_HELD = LeaseState.HELD
 
 
 class Writer:
-    """Commits batches. Any thread may; two at once would take turns."""
+    """Commits batches. Any thread may call it; two at once take turns."""
 
     def __init__(self, path: Path, durability: Durability, owner: str) -> None:
-        """Take the file, what a commit promises, and the name of this process among owners."""
+        """Take the file, what a commit guarantees, and the owner name of this process."""
         self._path = path
         self._durability = durability
         self.owner = owner
         self._connection: sqlite3.Connection | None = None
-        self.end: End | None = None
-        """The end of the chain as this process wrote it last; none if it does not know."""
+        self.end: ChainEnd | None = None
+        """The end of the chain as this process wrote it last; none if it is unknown."""
         self._pages = 0
         self._turn = threading.Lock()
-        self.standing = Standing.UNKNOWN
-        """How this process stands among owners; once it said that it lives, that decides what it may write."""
+        self.lease = LeaseState.NONE
+        """Decides what this process may write."""
 
     def is_checkpoint_due(self, *, idle: bool) -> bool:
-        """Tell whether the write-ahead log has grown enough to be moved, now that somebody waits or nobody does."""
-        return self._pages > (CHECKPOINT_PAGES if idle else MOST_PAGES)
+        """Return whether the write-ahead log is large enough to be moved, while callers wait or none does."""
+        return self._pages > (CHECKPOINT_PAGES if idle else MAX_PAGES)
 
-    def commit(self, batch: Batch, *, patience_s: float) -> None:
-        """Write a batch at the promised level.
+    def commit(self, batch: WriteBatch, *, timeout_s: float) -> None:
+        """Commit a batch with the durability of this writer.
 
         Raises:
-            Busy: another process was writing all the time.
-            StoreError: the disk failed, or others took this process for dead. Nothing of the batch is kept, and the
-                next commit begins with another connection: nobody knows what this one believes.
-            KeyboardInterrupt: somebody pressed Ctrl-C; the batch knows whether it was kept before that.
+            StoreBusy: another process was writing all the time.
+            StoreError: the disk failed, or the lease was lost. Nothing of the batch is stored, and the next commit
+                uses another connection: the state of this one is unknown.
+            KeyboardInterrupt: Ctrl-C; the batch states whether it was stored before that.
         """
         with self._turn:
             try:
-                self.end = self._write(batch, time.monotonic() + patience_s)
-            except Busy:
+                self.end = self._write(batch, time.monotonic() + timeout_s)
+            except StoreBusy:
                 raise
             except sqlite3.Error as error:
                 raise self._give_up(error) from error
@@ -82,61 +319,61 @@ class Writer:
                 self._disconnect()
                 raise
             finally:
-                if batch.is_kept and batch.registers:
-                    self.standing = Standing.ALIVE
-        self._pages += (1 if batch.is_loose else _PAGES_PER_COMMIT) + batch.size // _PAGE
+                if batch.is_stored and batch.registers:
+                    self.lease = LeaseState.HELD
+        self._pages += (1 if batch.is_unindexed else _PAGES_PER_COMMIT) + batch.size // _PAGE
 
-    def go_on(self, told: bytes, *, is_held: bool) -> bool:
-        """Write a single fact behind what this process wrote last, in one step, as a loose row.
+    def append_one(self, line: bytes, *, is_open: bool) -> bool:
+        """Append a single fact behind the last one of this process, in one statement, as an unindexed row.
 
-        Tell whether that was possible. If anybody wrote since, took this process for dead or is just writing, or if
-        rows are to be bound, nothing was written, and `commit` knows what to do.
+        Return whether that was possible. If another process wrote since, claimed calls of this one or is writing, or
+        if rows are to be indexed, nothing was written, and `commit` must be used.
 
         Raises:
             StoreError: the disk failed, as for `commit`.
-            KeyboardInterrupt: somebody pressed Ctrl-C; if the fact was written before that, there is another `end`.
+            KeyboardInterrupt: Ctrl-C; if the fact was written before that, `end` has changed.
         """
         connection, end = self._connection, self.end
-        if connection is None or end is None or self.standing is not _ALIVE or end[0] - end[2] >= MOST_LOOSE - 1:
+        if connection is None or end is None or self.lease is not _HELD or end[0] - end[2] >= MAX_UNINDEXED - 1:
             return False
-        last, chained, bound = end
-        linked = link(chained, told)
+        last, chained, stored = end
+        linked = link(chained, line)
         with self._turn:
             try:
-                holder = self.owner if is_held else None
-                connection.execute(GO_ON, (last + 1, chained, self.owner, linked, told, holder))
-                self.end = (last + 1, linked, bound)  # at once: an interrupt comes after a call at the earliest
+                holder = self.owner if is_open else None
+                connection.execute(APPEND_ONE, (last + 1, chained, self.owner, linked, line, holder))
+                self.end = (last + 1, linked, stored)  # at once: an interrupt comes after a call at the earliest
             except sqlite3.IntegrityError:
                 return False
             except sqlite3.Error as error:
-                if _is_busy(error):
+                if is_busy(error):
                     return False
                 raise self._give_up(error) from error
             except BaseException:
                 if find_head(connection) == (last + 1, linked):
-                    self.end = (last + 1, linked, bound)
+                    self.end = (last + 1, linked, stored)
                 raise
         self._pages += 1
         return True
 
-    def _write(self, batch: Batch, deadline: float) -> End:
-        connection = self._connection = self._connection or connect(self._path, self._durability, patience_s=0)
-        self._begin(connection, deadline)
-        end, is_known = find_end(connection, self.owner)
-        self._refuse_the_dead(batch, is_known=is_known)
+    def _write(self, batch: WriteBatch, deadline: float) -> ChainEnd:
+        connection = self._connection = self._connection or self._connect()
+        begin_immediate(connection, self._path, deadline=deadline)
+        end, has_lease = find_end(connection, self.owner)
+        self._refuse_without_lease(batch, has_lease=has_lease)
         end = batch.write(connection, self.owner, end)
         try:
             connection.execute("COMMIT")
         except sqlite3.Error:
             raise
         except BaseException:
-            batch.is_kept = not connection.in_transaction
+            batch.is_stored = not connection.in_transaction
             raise
-        batch.is_kept = True  # at once: an interrupt comes after a call at the earliest
+        batch.is_stored = True  # at once: an interrupt comes after a call at the earliest
         return end
 
     def checkpoint(self) -> None:
-        """Move what the write-ahead log holds into the file; if somebody is reading it, another time will do."""
+        """Move the write-ahead log into the file; skipped while it is being read."""
         self._pages = 0
         with self._turn, suppress(sqlite3.Error):
             if self._connection is not None:
@@ -147,11 +384,14 @@ class Writer:
         with self._turn:
             self._disconnect()
 
+    def _connect(self) -> sqlite3.Connection:
+        connection = open_connection(self._path, self._durability, timeout_s=0)
+        register_functions(connection)
+        return connection
+
     def _give_up(self, error: sqlite3.Error) -> StoreError:
         self._disconnect()
-        return StoreError(
-            f"cannot write to {str(self._path)!r}: {error}; nothing was handed out, free or mend the disk"
-        )
+        return StoreError(f"cannot write to {str(self._path)!r}: {error}; nothing was delivered, free or mend the disk")
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -159,32 +399,10 @@ class Writer:
                 self._connection.close()
         self._connection = self.end = None
 
-    def _begin(self, connection: sqlite3.Connection, deadline: float) -> None:
-        while True:
-            try:
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                if not _is_busy(error):
-                    raise
-                if time.monotonic() >= deadline:
-                    raise Busy(
-                        f"another process keeps {str(self._path)!r} to itself; find it, or try again later"
-                    ) from error
-            else:
-                return
-            time.sleep(random.uniform(0.2, 1.0) * _RETRY_S)  # noqa: S311 -- two who wait must not keep step
-
-    def _refuse_the_dead(self, batch: Batch, *, is_known: bool) -> None:
-        if self.standing is Standing.UNKNOWN or batch.registers:
+    def _refuse_without_lease(self, batch: WriteBatch, *, has_lease: bool) -> None:
+        if self.lease is LeaseState.NONE or batch.registers:
             return
-        if self.standing is Standing.NAMELESS:
-            raise StoreError("this process was taken for dead, and could not yet say that it lives; try again")
-        if not is_known:
-            raise LeaseLost(
-                f"this process ({self.owner}) was taken for dead and others have its calls; it must begin anew"
-            )
-
-
-def _is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether another process was in the way."""
-    return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
+        if self.lease is LeaseState.LOST:
+            raise StoreError("this process lost its lease and has no new one yet; try again")
+        if not has_lease:
+            raise LeaseLost(f"the lease of this process ({self.owner}) expired and others claimed its calls")

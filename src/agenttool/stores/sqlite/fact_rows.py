@@ -1,0 +1,226 @@
+"""The rows of the fact table: their hash chain, their index by call, and the queries that split rows into facts.
+
+Facts that are committed together share a row and one hash over the row and the hash before, so that every change can
+be detected. A commit for few callers writes *unindexed* rows: each belongs to one call and is in neither the index nor
+the list of started calls, because every page that a commit touches costs time. `index_rows` adds many of them at once
+and stores the head; all rows behind the stored head are unindexed, and there are never many.
+"""
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import TypeAlias
+
+from agenttool.errors import StoreError
+from agenttool.ports.facts import Fact, Step
+from agenttool.records import InvocationId
+from agenttool.stores.fact_codec import call_of, decode_fact, lines_with, split_lines
+from agenttool.stores.sqlite.connect import RESTORE, as_json
+
+PendingFact: TypeAlias = tuple[str | None, bytes]
+"""A fact that is not on disk yet: its call and its line."""
+
+FactRow: TypeAlias = tuple[int, bytes]
+"""Facts of one commit: the position of the last of them, and a line for each."""
+
+ChainEnd: TypeAlias = tuple[int, bytes, int]
+"""The position and hash of the newest fact, and the position of the stored head."""
+
+MAX_UNINDEXED = 128
+"""So many facts may be unindexed."""
+
+MAX_ENDED = 128
+"""So many calls may have ended and still be listed as started; recovery asks the log."""
+
+# An edited file may have text or numbers where bytes were.
+ROW_CALL = "call_in(CAST(told AS BLOB))"
+"""The call of an unindexed row."""
+
+IS_UNINDEXED = "last > CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER)"
+"""Selects unindexed rows."""
+
+UNINDEXED_CALLS = f"SELECT DISTINCT {ROW_CALL} AS invocation_id FROM facts WHERE {IS_UNINDEXED}"  # noqa: S608 -- constants only
+"""The calls of unindexed rows."""
+
+UNINDEXED_OWNED = (
+    f"SELECT holder AS owner, {ROW_CALL} AS invocation_id, max(last) AS last"  # noqa: S608 -- constants only
+    f" FROM facts WHERE {IS_UNINDEXED} GROUP BY invocation_id HAVING holder NOT NULL"
+)
+"""The open calls that only unindexed rows list: the newest row of a call has the owner."""
+
+STARTED_CALLS = "json_each(CASE WHEN json_valid(begun.calls) THEN begun.calls ELSE '[]' END)"
+"""The calls of a row of started calls; a damaged row has none, and does not hide the others."""
+
+_OWNER_IS_KNOWN = "EXISTS (SELECT 1 FROM processes WHERE owner = ?)"
+_STORED_HEAD = f"CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER), {_OWNER_IS_KNOWN}"  # noqa: S608 -- constants only
+_END = f"SELECT last, CAST(hash AS BLOB), {_STORED_HEAD} FROM facts ORDER BY last DESC LIMIT 1"  # noqa: S608 -- constants only
+_EMPTY_END = f"SELECT {_STORED_HEAD}"
+
+APPEND_ONE = (
+    "INSERT INTO facts VALUES (?, iif((SELECT hash FROM facts ORDER BY last DESC LIMIT 1) = ?"  # noqa: S608 -- constants only
+    f" AND {_OWNER_IS_KNOWN}, ?, NULL), ?, ?)"
+)
+"""Appends a row behind one with a given hash, for an owner with a lease; else its hash is NULL, which is rejected."""
+
+_BYTES = "iif(typeof(told) = 'blob', told, CAST(told AS BLOB))"  # a cast would copy what is bytes already
+_UNINDEXED_ROWS = f"SELECT last, {_BYTES}, CAST(holder AS BLOB) FROM facts WHERE {IS_UNINDEXED} ORDER BY last"  # noqa: S608 -- constants only
+_START = "REPLACE INTO begun VALUES (?, ?, json_array(?))"
+_COUNT_STARTED = "SELECT count(*) FROM begun WHERE owner = ? AND number < 0"
+_INDEX = "INSERT OR IGNORE INTO facts_of_call SELECT value, CAST(key AS INTEGER) FROM json_each(?)"
+_DELETE_ENDED = (
+    "DELETE FROM begun WHERE owner = ? AND number < 0 AND NOT EXISTS"  # noqa: S608 -- constants only
+    f" (SELECT 1 FROM {STARTED_CALLS} AS one WHERE one.value IN (SELECT value FROM json_each(?)))"
+)
+
+_FORWARD = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > ? ORDER BY last"
+_BACKWARD = (
+    "SELECT last, CAST(told AS BLOB) FROM facts"
+    " WHERE last <= coalesce((SELECT min(last) FROM facts WHERE last >= :upto), :upto) ORDER BY last DESC"
+)
+_OF_CALL = (
+    "SELECT last, CAST(told AS BLOB) FROM facts_of_call CROSS JOIN facts USING (last) WHERE invocation_id = :call"  # noqa: S608 -- constants
+    f" UNION ALL SELECT last, CAST(told AS BLOB) FROM facts WHERE {IS_UNINDEXED}"
+    " AND instr(told, CAST(:call AS BLOB)) > 0"
+    " AND NOT EXISTS (SELECT 1 FROM facts_of_call AS one WHERE one.invocation_id = :call AND one.last = facts.last)"
+    " ORDER BY last"
+)
+
+
+def link(previous: bytes, text: bytes) -> bytes:
+    """Return the hash of a row that follows a hash."""
+    return hashlib.sha256(previous + text).digest()
+
+
+def find_head(connection: sqlite3.Connection) -> tuple[int, bytes]:
+    """Return the position and hash of the newest fact, or of the anchor if there is none."""
+    found = connection.execute("SELECT last, CAST(hash AS BLOB) FROM facts ORDER BY last DESC LIMIT 1").fetchone()
+    return found or find_anchor(connection)
+
+
+def find_end(connection: sqlite3.Connection, owner: str) -> tuple[ChainEnd, bool]:
+    """Return the end of the chain, to append to it, and whether an owner has a lease.
+
+    Raises:
+        StoreError: the chain ends before the stored head: appending would hide that it was cut.
+    """
+    found = connection.execute(_END, (owner,)).fetchone()
+    if found is None:
+        found = (*find_anchor(connection), *connection.execute(_EMPTY_END, (owner,)).fetchone())
+    last, chained, stored, is_known = found
+    if stored > last:
+        raise StoreError(f"the log ends at {last}, though it had come to {stored}; verify it, then {RESTORE}")
+    return (last, chained, stored), is_known
+
+
+def store_head(connection: sqlite3.Connection, head: tuple[int, bytes] | None = None) -> None:
+    """Store the end of the chain apart from it, inside a transaction."""
+    connection.execute("REPLACE INTO heads VALUES (1, ?, ?)", head or find_head(connection))
+
+
+def find_stored_head(connection: sqlite3.Connection) -> tuple[int, bytes] | None:
+    """Return the stored head; none if there never was one."""
+    query = "SELECT CAST(coalesce(position, -1) AS INTEGER), CAST(coalesce(hash, '') AS BLOB) FROM heads"
+    return connection.execute(query).fetchone()
+
+
+def find_anchor(connection: sqlite3.Connection) -> tuple[int, bytes]:
+    """Return where the chain begins: the position and hash of the newest fact that retention deleted.
+
+    Raises:
+        StoreError: the anchor is missing.
+    """
+    query = "SELECT position, CAST(hash AS BLOB) FROM anchors ORDER BY position DESC LIMIT 1"
+    found = connection.execute(query).fetchone()
+    if found is None:
+        raise StoreError(f"the log does not say any more where its chain begins; {RESTORE}")
+    return found
+
+
+def register_functions(connection: sqlite3.Connection) -> None:
+    """Add the SQL function that reads the call of an unindexed row."""
+    connection.create_function("call_in", 1, _call_in, deterministic=True)
+
+
+def index_rows(connection: sqlite3.Connection) -> None:
+    """Index all unindexed rows and list their open calls as started, inside a transaction, and store the head."""
+    places: list[tuple[str, int]] = []
+    newest: dict[str, tuple[bytes | None, int]] = {}
+    for last, text, holder in connection.execute(_UNINDEXED_ROWS).fetchall():
+        call = _call_in(text)
+        if call is not None:
+            places.append((call, last))
+            newest[call] = (holder, -last)
+    found = [(holder, number, call) for call, (holder, number) in newest.items() if holder is not None]
+    owned = [(holder.decode(errors="replace"), number, call) for holder, number, call in found]
+    if owned:
+        connection.executemany(_START, owned)
+    if places:
+        places.sort()  # an index is fastest to extend in order
+        connection.execute(_INDEX, (as_json({last: call for call, last in places}),))
+    store_head(connection)
+
+
+def delete_ended(connection: sqlite3.Connection, owner: str, open_calls: list[str]) -> None:
+    """Delete the rows of started calls that have ended, once there are enough of them to be worth a scan."""
+    (count,) = connection.execute(_COUNT_STARTED, (owner,)).fetchone()
+    if count > len(open_calls) + MAX_ENDED:
+        connection.execute(_DELETE_ENDED, (owner, as_json(open_calls)))
+
+
+def _call_in(text: bytes) -> str | None:
+    """Return the call of a row; a damaged row has none."""
+    try:
+        return call_of(text.partition(b"\n")[0])
+    except StoreError:
+        return None
+
+
+def split_rows(rows: Iterable[FactRow]) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of rows one by one, each with its position."""
+    for last, text in rows:
+        lines = split_lines(text)
+        yield from enumerate(lines, last - len(lines) + 1)
+
+
+def _split_rows_with(rows: Iterable[FactRow], word: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines that contain a word, each with its position; the others are skipped."""
+    for last, text in rows:
+        first = last - text.count(b"\n")
+        for place, line in lines_with(text, word.encode()):
+            yield first + place, line
+
+
+def read_forward(
+    connection: sqlite3.Connection, steps: Mapping[str, Step], after: int, limit: int
+) -> list[tuple[int, Fact]]:
+    """Return facts after a position, the oldest first."""
+    wanted = ((place, line) for place, line in split_rows(connection.execute(_FORWARD, (after,))) if place > after)
+    return [(place, decode_fact(line, steps)) for place, line in islice(wanted, limit)]
+
+
+def read_sizes(
+    connection: sqlite3.Connection, steps: Mapping[str, Step], after: int, limit: int
+) -> list[tuple[int, Fact, int]]:
+    """Return facts after a position, the oldest first, each with its size in bytes; a shared part counts once."""
+    rows = connection.execute(f"{_FORWARD} LIMIT ?", (after, limit))
+    found: list[tuple[int, Fact, int]] = []
+    for last, text in rows:
+        sizes = map(len, text.split(b"\n"))
+        found += [(place, decode_fact(line, steps), next(sizes) + 1) for place, line in split_rows([(last, text)])]
+    return [each for each in found if each[0] > after]
+
+
+def read_backward(
+    connection: sqlite3.Connection, steps: Mapping[str, Step], before: int, limit: int
+) -> list[tuple[int, Fact]]:
+    """Return facts before a position, the newest first."""
+    rows = connection.execute(_BACKWARD, {"upto": before - 1})
+    wanted = (each for row in rows for each in reversed(list(split_rows([row]))) if each[0] < before)
+    return [(place, decode_fact(line, steps)) for place, line in islice(wanted, limit)]
+
+
+def lines_of(connection: sqlite3.Connection, invocation_id: InvocationId) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of one call, oldest first, each with its position."""
+    lines = _split_rows_with(connection.execute(_OF_CALL, {"call": invocation_id}), invocation_id)
+    return ((place, line) for place, line in lines if call_of(line) == invocation_id)

@@ -1,0 +1,397 @@
+"""Group commit: callers that are ready at the same time share a commit, and a thread makes it if the disk is slow.
+
+The first caller yields once to the event loop, so that concurrent callers share its commit. Then it commits for all of
+them on the loop's thread, as long as the disk is fast: a hop to a thread and back costs more than it frees, because
+both need the interpreter. When the disk is slow, a thread commits and the loop continues; callers that arrive meanwhile
+wait for the next commit.
+"""
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import suppress
+from functools import partial
+from itertools import count
+from queue import SimpleQueue
+from typing import NoReturn, TypeVar
+
+from agenttool.errors import StoreError
+from agenttool.ports.stores import LeaseLost
+from agenttool.stores.sqlite.connect import BUSY_TIMEOUT_S, StoreBusy
+from agenttool.stores.sqlite.fact_rows import PendingFact
+from agenttool.stores.sqlite.leases import StartedGroup
+from agenttool.stores.sqlite.writer import WriteBatch, Writer
+
+LINGER_S = 0.05
+"""How long facts stay in memory if no caller settles."""
+
+SHARED_WAIT_S, SINGLE_WAIT_S = 0.001, 0.005
+"""If the last commit waited longer for the disk, the next one is made in the thread: with many callers, whose other
+work would wait as well, and with a single one."""
+
+ALONE_AFTER = 8
+"""After so many commits for one caller each, a commit does not wait for other callers."""
+
+TURN_S = 0.002
+"""How long a single caller may commit before the event loop gets a turn."""
+
+BACKLOG = 100_000
+"""How many facts may wait for a failing disk before more are rejected."""
+
+_LOST = "the lease of this process was lost, and its calls belong to others; look in the log for their results"
+
+_T = TypeVar("_T")
+_Loop = asyncio.AbstractEventLoop
+
+
+class _Done:
+    """An awaitable that is complete."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        return
+        yield
+
+
+_DONE = _Done()
+
+
+class GroupCommit:
+    """All writing of one process to one file. Everything but the commit itself happens on the event loop."""
+
+    def __init__(self, writer: Writer, on_stored: Callable[[], None]) -> None:
+        """Take the writer, and the function to call after facts are stored."""
+        self._numbers = count()
+        self.batch = WriteBatch(next(self._numbers))
+        self.started: dict[str, StartedGroup] = {}
+        """The calls of this process with facts on their way to disk, but not yet the last one."""
+        self.lost: set[str] = set()
+        """The calls that other processes have claimed from this one."""
+        self._committing: WriteBatch | None = None
+        self._writer = writer
+        self._on_stored = on_stored
+        self._waiting: list[asyncio.Future[None]] = []
+        self._in_commit: list[asyncio.Future[None]] = []
+        self._is_writer_taken = False
+        self._is_gathering = False
+        self._is_lingering = False
+        self._waited_s = 0.0
+        self._single_commits = 0
+        self._owners = 0
+        self._turn_until_s = 0.0
+        self._thread: threading.Thread | None = None
+        self._jobs: SimpleQueue[tuple[_Loop, WriteBatch | None] | None] = SimpleQueue()
+
+    def add(self, fact: PendingFact) -> WriteBatch:
+        """Add a fact and return its batch.
+
+        Raises:
+            StoreError: another process has claimed the call, or too many facts wait for a failing disk.
+        """
+        batch = self.batch
+        if self.lost and fact[0] in self.lost:
+            raise StoreError(f"another process has claimed {fact[0]}; look there for its result")
+        if len(batch.facts) >= BACKLOG:
+            raise StoreError(f"{BACKLOG} facts wait for a disk that fails; free or mend it, then settle")
+        batch.facts.append(fact)
+        if not self._is_lingering:
+            self.linger()
+        return batch
+
+    def lose(self) -> set[str]:
+        """Drop every open call with all that is still to be written about it, and return them.
+
+        All waiters fail: what they wait for may be what is dropped.
+        """
+        # Also calls whose last fact is on its way: it is too late for that.
+        committing = self._committing.finished if self._committing is not None else ()
+        lost = {*self.started, *self.batch.finished, *committing}
+        for call, group in self.started.items():
+            group.calls.pop(call, None)
+        self.started.clear()
+        self.batch.drop(lost)
+        self.batch.changes.clear()  # their callers are among the waiters
+        self.lost |= lost
+        self._owners += 1
+        waiting, self._waiting = self._waiting, []
+        _complete(waiting, LeaseLost(_LOST))
+        return lost
+
+    def forget(self, call: str) -> None:
+        """Remove a call from the started ones: it has ended or is unowned."""
+        group = self.started.pop(call, None)
+        if group is not None:
+            del group.calls[call]
+            if group.is_put:
+                self.batch.finished.add(call)
+            if group.is_written and not group.calls and not group.is_unindexed:
+                self.batch.ended.append(group.number)
+
+    def linger(self) -> None:
+        """Schedule a commit soon, even if no caller settles."""
+        if self._is_lingering:
+            return
+        with suppress(RuntimeError):  # outside of a loop a caller will settle
+            loop = asyncio.get_running_loop()
+            self._is_lingering = True
+            loop.call_later(LINGER_S, self._write_leftovers, loop)
+
+    def pending(self) -> Iterator[PendingFact]:
+        """Yield the facts that are not known to be stored, in order."""
+        if self._committing is not None:
+            yield from self._committing.facts
+        yield from self.batch.facts
+
+    def removing(self) -> list[str]:
+        """Return the calls whose removal is not known to be stored."""
+        committing = () if self._committing is None else self._committing.removed
+        return [*committing, *self.batch.removed]
+
+    def settle(self) -> Awaitable[None]:
+        """Return an awaitable that completes once all that is in the batch now is stored."""
+        loop = asyncio.get_running_loop()
+        if self._is_gathering and self.batch.facts:  # most of many concurrent callers take this branch
+            waiter: asyncio.Future[None] = loop.create_future()
+            self._waiting.append(waiter)
+            return waiter
+        if self._is_gathering or self._is_writer_taken or not (self.batch.facts or self.batch):
+            return self._join(loop)
+        return self._commit_now(loop) if self._is_alone(loop) else self._lead(loop)
+
+    @property
+    def _is_free(self) -> bool:
+        return not self._is_gathering and not self._is_writer_taken
+
+    def _join(self, loop: _Loop) -> asyncio.Future[None]:
+        """Return a future that completes with the commit of what is there now."""
+        waiter: asyncio.Future[None] = loop.create_future()
+        if self.batch:
+            self._waiting.append(waiter)
+        elif self._committing is not None:
+            self._in_commit.append(waiter)
+        else:
+            waiter.set_result(None)
+        return waiter
+
+    def _commit_now(self, loop: _Loop) -> Awaitable[None]:
+        """Commit what is there; a single fact of a single caller by `append_one`."""
+        batch, is_fast = self.batch, self._waited_s <= SINGLE_WAIT_S
+        if self._waiting or not is_fast or not batch.is_single:
+            return self._commit_shared(loop)
+        ((call, line),) = batch.facts
+        group = None if call is None else self.started.get(call)
+        is_open = group is not None and (group is batch.start or group.is_unindexed)
+        number, end, start = next(self._numbers), self._writer.end, time.perf_counter()
+        try:
+            is_stored = self._writer.append_one(line, is_open=is_open)
+            if is_stored:
+                self._waited_s = time.perf_counter() - start
+                batch.single_stored(number)
+        except StoreError as error:
+            failed: asyncio.Future[None] = loop.create_future()
+            _complete([failed], error)
+            return failed
+        except BaseException as interrupt:
+            if self._writer.end is end:
+                raise
+            is_stored = True
+            batch.single_stored(number)
+            _raise_later(loop, interrupt)
+        if not is_stored:
+            return self._commit_shared(loop)
+        self._single_commits += 1
+        if self._writer.is_checkpoint_due(idle=True):
+            self._lend_writer(loop, None)
+        self._on_stored()
+        return _DONE
+
+    def _commit_shared(self, loop: _Loop) -> asyncio.Future[None]:
+        waiter = self._join(loop)
+        self._start_commit(loop)
+        return waiter
+
+    def _is_alone(self, loop: _Loop) -> bool:
+        """Return whether no commit was shared lately, so that waiting for other callers is useless.
+
+        Not for long: a caller that settles again and again lets the loop have a turn.
+        """
+        if self._single_commits < ALONE_AFTER:
+            return False
+        if self._turn_until_s:
+            return time.perf_counter() < self._turn_until_s
+        self._turn_until_s = time.perf_counter() + TURN_S
+        loop.call_soon(self._begin_turn)
+        return True
+
+    def _begin_turn(self) -> None:
+        self._turn_until_s = 0.0
+
+    async def _lead(self, loop: _Loop) -> None:
+        """Yield once so that concurrent callers share this commit, then commit, or join one that has started."""
+        owners = self._owners
+        if self._is_free:
+            await self._gather(loop)
+        if owners != self._owners:
+            self._commit_if_awaited(loop)
+            raise LeaseLost(_LOST)
+        await (self._commit_now(loop) if self.batch and self._is_free else self._join(loop))
+
+    async def _gather(self, loop: _Loop) -> None:
+        self._is_gathering = True
+        try:
+            await asyncio.sleep(0)
+        except BaseException:
+            self._is_gathering = False
+            self._commit_if_awaited(loop)
+            raise
+        self._is_gathering = False
+
+    async def perform(self, change: Callable[[sqlite3.Connection], _T], *, registers: bool = False) -> _T:
+        """Make one change inside the next transaction and return its outcome once it is stored."""
+        outcome: list[_T] = []
+        self.batch.registers |= registers
+        self.batch.changes.append(lambda connection: outcome.append(change(connection)))
+        await self.settle()
+        return outcome[-1]
+
+    async def close(self) -> None:
+        """Write what is left, and stop the thread and close the connection whatever happens."""
+        try:
+            await self.settle()
+        finally:
+            if self._thread is not None:
+                self._jobs.put(None)
+                await asyncio.to_thread(self._thread.join)
+                self._thread = None
+            self._writer.close()
+
+    def _write_leftovers(self, loop: _Loop) -> None:
+        self._is_lingering = False
+        if not self._is_free:
+            self.linger()  # the running commit does not include what was added since
+        elif self.batch:
+            self._start_commit(loop)
+        elif self._writer.is_checkpoint_due(idle=True):
+            self._lend_writer(loop, None)
+
+    def _commit_if_awaited(self, loop: _Loop) -> None:
+        if self._waiting:
+            self._start_commit(loop)
+
+    def _start_commit(self, loop: _Loop) -> None:
+        is_shared = len(self._waiting) > 1
+        self._single_commits = 0 if is_shared else self._single_commits + 1
+        is_fast = self._waited_s <= (SHARED_WAIT_S if is_shared else SINGLE_WAIT_S)
+        later = WriteBatch(next(self._numbers))
+        batch, self.batch = self.batch.seal(later, self.started), later
+        self._committing, self._in_commit, self._waiting = batch, self._waiting, []
+        try:
+            is_over = is_fast and self._commit_here(loop, batch)
+        except BaseException as interrupt:
+            if self._committing is not batch:  # the commit is over, and the interrupt disturbs nothing
+                raise
+            self._finish_commit(loop, batch, None if batch.is_stored else interrupt, is_checkpoint_due=False)
+            if not batch.is_stored:
+                raise
+            _raise_later(loop, interrupt)
+            return
+        if not is_over:
+            self._lend_writer(loop, batch)
+
+    def _commit_here(self, loop: _Loop, batch: WriteBatch) -> bool:
+        """Commit on the loop's thread; return False if that would mean to wait for another process."""
+        try:
+            self._commit(batch, timeout_s=0)
+        except StoreBusy:
+            return False
+        except Exception as failure:  # noqa: BLE001 -- whatever it is, the waiters must be notified
+            self._finish_commit(loop, batch, failure, is_checkpoint_due=False)
+            return True
+        # With a single caller a checkpoint is due early: a growing write-ahead log costs more than to reuse it.
+        is_due = self._writer.is_checkpoint_due(idle=len(self._in_commit) <= 1)
+        if is_due:
+            self._lend_writer(loop, None)
+        self._finish_commit(loop, batch, None, is_checkpoint_due=is_due)
+        return True
+
+    def _commit(self, batch: WriteBatch, *, timeout_s: float) -> None:
+        # The work of writing few facts is negligible.
+        start, worked = time.perf_counter(), 0.0 if batch.is_unindexed else time.thread_time()
+        self._writer.commit(batch, timeout_s=timeout_s)
+        self._waited_s = time.perf_counter() - start
+        if worked:
+            self._waited_s -= time.thread_time() - worked
+
+    def _lend_writer(self, loop: _Loop, batch: WriteBatch | None) -> None:
+        """Give the writer to the thread, for a batch or for a checkpoint, until it returns it."""
+        self._is_writer_taken = True
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="agenttool-writer", daemon=True)
+            self._thread.start()
+        self._jobs.put((loop, batch))
+
+    def _work(self) -> None:
+        """Commit batches, and make checkpoints once no caller waits; this is all that runs in the thread."""
+        while (job := self._jobs.get()) is not None:
+            loop, batch = job
+            error: BaseException | None = None
+            if batch is not None:
+                try:
+                    self._commit(batch, timeout_s=BUSY_TIMEOUT_S)
+                except BaseException as failure:  # noqa: BLE001 -- whatever it is, the waiters must be notified
+                    error = failure
+            is_due = batch is None or self._writer.is_checkpoint_due(idle=False)
+            with suppress(RuntimeError):  # a closed loop has no waiters
+                if batch is not None:
+                    finish = partial(self._finish_commit, loop, batch, error, is_checkpoint_due=is_due)
+                    loop.call_soon_threadsafe(finish)
+                if is_due:
+                    self._writer.checkpoint()
+                    loop.call_soon_threadsafe(self._return_writer, loop)
+
+    def _finish_commit(
+        self, loop: _Loop, batch: WriteBatch, error: BaseException | None, *, is_checkpoint_due: bool
+    ) -> None:
+        self._committing = None
+        waiters, self._in_commit = self._in_commit, []
+        if error is not None:
+            self.batch = batch.before(self.batch)
+            if self.lost:
+                self.batch.drop(self.lost)
+        else:
+            self.batch.ended += batch.stored()
+        _complete(waiters, error)
+        if not is_checkpoint_due:
+            self._return_writer(loop)
+        if error is None and batch.facts:
+            self._on_stored()
+
+    def _return_writer(self, loop: _Loop) -> None:
+        self._is_writer_taken = False
+        if not self._is_gathering:
+            self._commit_if_awaited(loop)
+
+
+def _complete(waiters: list[asyncio.Future[None]], error: BaseException | None) -> None:
+    """Complete all waiters, or fail them with a `StoreError`."""
+    for waiter in waiters:
+        if waiter.done():
+            continue
+        if error is None:
+            waiter.set_result(None)
+        else:
+            kind = LeaseLost if isinstance(error, LeaseLost) else StoreError
+            waiter.set_exception(kind(str(error) or repr(error)))
+
+
+def _raise_later(loop: _Loop, interrupt: BaseException) -> None:
+    """Raise an interrupt that came too late to stop a commit, one turn of the loop later.
+
+    Raised now, it would make stored facts look unstored, and they would be written again.
+    """
+    loop.call_soon(_raise, interrupt)
+
+
+def _raise(interrupt: BaseException) -> NoReturn:
+    raise interrupt
