@@ -25,7 +25,7 @@ async def pay() -> str:
     return "paid"
 
 
-async def test_a_surface_of_another_runtime_or_of_nobody_leads_nowhere(sound):
+async def test_a_surface_of_another_runtime_or_of_none_leads_nowhere(sound):
     async with Runtime.open(tools=[add]) as ours, Runtime.open(tools=[add]) as theirs:
         own, foreign = await ours.surface(), await theirs.surface()
         for surface in (foreign, replace(own, surface_id="srf_forged"), None):
@@ -33,11 +33,11 @@ async def test_a_surface_of_another_runtime_or_of_nobody_leads_nowhere(sound):
             assert result.error.error_class == "unknown_tool"
             assert "surface(...)" in result.error.message
             assert ("it is from another runtime" in result.error.message) is (surface is not None)
-            assert (await ours.invocation(result.invocation_id)).surface_id is None, "nobody could look it up"
+            assert (await ours.invocation(result.invocation_id)).surface_id is None, "it is unknown here"
         await sound(ours)
 
 
-async def test_a_surface_that_somebody_wrote_on_is_read_from_the_runtimes_own_copy():
+async def test_a_surface_that_was_changed_is_read_from_the_runtimes_own_copy():
     async with Runtime.open(tools=[add, pay]) as runtime:
         narrow = await runtime.surface(only=["add"])
         forged = replace(narrow, loaded_tools=("tool_local.pay",), excluded_tools=())
@@ -46,7 +46,7 @@ async def test_a_surface_that_somebody_wrote_on_is_read_from_the_runtimes_own_co
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "problem"),
     [
         ({"tools": None}, "tools must be a list"),
         ({"tools": add}, "tools must be a list"),
@@ -71,13 +71,13 @@ async def test_a_surface_that_somebody_wrote_on_is_read_from_the_runtimes_own_co
     ],
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
 )
-async def test_a_runtime_that_is_opened_with_rubbish_says_what_is_wrong(options, told):
-    with pytest.raises(ConfigError, match=told.replace("(", r"\(")):
+async def test_a_runtime_that_is_opened_with_rubbish_says_what_is_wrong(options, problem):
+    with pytest.raises(ConfigError, match=problem.replace("(", r"\(")):
         Runtime.open(**{"tools": [add], **options})
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "problem"),
     [
         ({"tools": "local.add"}, "tools must be a tuple of str"),
         ({"tools": ["local.add"]}, "tools must be a tuple of str"),
@@ -90,13 +90,13 @@ async def test_a_runtime_that_is_opened_with_rubbish_says_what_is_wrong(options,
         ({"behavior": Behavior.PASSTHROUGH}, "must say allow, ask or deny"),
     ],
 )
-def test_a_rule_that_would_silently_hold_of_nothing_is_refused(fields, told):
-    with pytest.raises(ConfigError, match=told):
+def test_a_rule_that_would_silently_hold_of_nothing_is_refused(fields, problem):
+    with pytest.raises(ConfigError, match=problem):
         Rule(**{**DENY, **fields})
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "problem"),
     [
         ({"aproval_required": True}, "did you mean 'approval_required'"),
         ({"sensitive": "password"}, "sensitive of pay.* must be a list of texts"),
@@ -116,8 +116,8 @@ def test_a_rule_that_would_silently_hold_of_nothing_is_refused(fields, told):
     ],
     ids=str,
 )
-def test_an_option_that_would_silently_say_nothing_is_refused(options, told):
-    with pytest.raises(ConfigError, match=told):
+def test_an_option_that_would_silently_say_nothing_is_refused(options, problem):
+    with pytest.raises(ConfigError, match=problem):
         tool(**options)(pay.function)
 
 
@@ -155,11 +155,11 @@ async def test_in_a_batch_rubbish_fails_alone(sound):
     assert [result.is_error for result in results] == [True, True, False, True]
 
 
-async def test_nobody_is_found_by_an_id_that_is_none():
+async def test_no_call_is_found_by_an_unknown_id():
     async with Runtime.open(tools=[add]) as runtime:
-        for nobody in ("inv_nowhere", "", None, 5):
-            assert await runtime.invocation(nobody) is None
-            assert await runtime.cancel(nobody) is False
+        for unknown_id in ("inv_nowhere", "", None, 5):
+            assert await runtime.invocation(unknown_id) is None
+            assert await runtime.cancel(unknown_id) is False
 
 
 def test_a_sync_door_that_is_closed_says_so_and_does_not_hang():
@@ -169,14 +169,14 @@ def test_a_sync_door_that_is_closed_says_so_and_does_not_hang():
         runtime.call("add", {"a": 1}, surface=surface)
 
 
-async def test_a_call_after_the_end_is_told_that_it_is_over():
+async def test_a_call_after_the_end_is_rejected():
     async with Runtime.open(tools=[add]) as runtime:
         surface = await runtime.surface()
     result = await runtime.call("add", {"a": 1}, surface=surface)
     assert (result.status, result.abort_reason) == ("synthetic_error", "runtime_shutdown")
 
 
-async def test_a_call_after_the_end_asks_nobody():
+async def test_a_call_after_the_end_asks_for_no_approval():
     async with Runtime.open(tools=[pay]) as runtime:
         surface = await runtime.surface()
     async with asyncio.timeout(60):
@@ -281,7 +281,7 @@ async def test_a_child_that_closes_leaves_its_parent_open_and_never_leaves_its_o
     assert outside.error.error_code == "unknown_surface"
 
 
-async def test_a_name_of_a_caller_that_cannot_be_written_is_told_in_a_result():
+async def test_a_name_of_a_caller_that_cannot_be_written_is_reported_in_a_result():
     async with Runtime.open(tools=[add]) as runtime:
         result = await runtime.call("add", {"a": 1}, surface=await runtime.surface(), actor_ref=5)
     assert result.error.message == "actor_ref must be text in Unicode, got int; correct it, or leave it out"
