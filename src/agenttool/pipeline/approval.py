@@ -11,7 +11,6 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.consult import consult
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.digests import input_digest
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.input_replacement import Replacement, replaced
 from agenttool.pipeline.judge import judge
@@ -34,6 +33,7 @@ from agenttool.policy.approvals import (
 )
 from agenttool.policy.suggest import suggest
 from agenttool.policy.verdict import Verdict, refusal
+from agenttool.ports.digests import input_digest
 from agenttool.records import (
     UNSET,
     ApprovalId,

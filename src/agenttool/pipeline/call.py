@@ -10,8 +10,7 @@ from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.digests import key_of
-from agenttool.pipeline.evidence import Decided, Progressed, native_ids, shared_decision
+from agenttool.pipeline.evidence import Decided, InputNoted, Progressed, native_ids, shared_decision
 from agenttool.pipeline.parts import keep_part
 from agenttool.pipeline.progress import Update, put_down
 from agenttool.pipeline.tool import Tool
@@ -19,6 +18,7 @@ from agenttool.policy.verdict import Verdict
 from agenttool.policy.votes import ExternalVote, HookVote
 from agenttool.ports.calls import AS_IT_IS, Shown
 from agenttool.ports.deferred import Thread
+from agenttool.ports.digests import key_of
 from agenttool.ports.evidence import CallEnded, CallLaunched, CallRequest
 from agenttool.ports.facts import Fact, FactData, Step
 from agenttool.records import (
@@ -64,6 +64,7 @@ class Call(Live, eq=False):
             asked to stop, or its result leaves a batch in order.
         unwritten: the last step that is not in the journal yet. Steps that follow one another without a wait are
             written together: a call that was admitted, allowed and started is one fact.
+        change: the change of its input by defaults or its normal form, as long as that is not written.
         verdict: the standing verdict that allowed it, as long as that is not written.
         unique: what its id and those of all its records are made of.
         gate: that of the batch it belongs to, which it passes before the runtime's.
@@ -142,6 +143,7 @@ class Call(Live, eq=False):
     hook_context: tuple[JsonObject, ...] = ()
     has_full_end: bool = False
     unwritten: Step | None = None
+    change: InputNoted | None = None
     verdict: Verdict | None = None
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- there before any tool sees it
     lost: Unresolved | None = None
@@ -176,12 +178,18 @@ class Call(Live, eq=False):
         verdict, self.verdict = self.verdict, None
         if last is steps.LAUNCHED and verdict is not None and self.facts is not None:
             shared = shared_decision(verdict, self.facts)
-            launched = CallLaunched(self.request, shared, self.invocation_id)
+            change, self.change = self.change, None
+            launched = CallLaunched(self.request, shared, self.invocation_id, change, self.digest_key)
             self._note(steps.LAUNCHED, launched, self.started_ns)
             return
         self._note(steps.ADMITTED, self.request)
+        judged = self.request.model_input
+        if self.change is not None:
+            judged = self.change.value
+            self._note(steps.INPUT_CHANGED, self.change)
+            self.change = None
         if verdict is not None:
-            self._note(steps.JUDGED, self._decision(verdict, self.request.model_input))
+            self._note(steps.JUDGED, self._decision(verdict, judged))
 
     def _note(self, step: Step, data: FactData, moment: int = 0) -> int:
         sequence = self.events

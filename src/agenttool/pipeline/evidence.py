@@ -7,8 +7,8 @@ from agenttool.codec import parse_object, read, sorted_json
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
 from agenttool.hooks.execution import HookRun
-from agenttool.pipeline.digests import input_digest
 from agenttool.policy.verdict import Verdict, decision_record
+from agenttool.ports.digests import input_digest
 from agenttool.ports.evidence import Redacts, SharedDecision, shown
 from agenttool.ports.facts import Evidence, Fact
 from agenttool.records import (

@@ -11,8 +11,8 @@ from agenttool.codec import parse_object
 from agenttool.errors import RecordError
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, awaited_answer
-from agenttool.pipeline.digests import key_of, sealed_digest
 from agenttool.ports.deferred import result_key
+from agenttool.ports.digests import key_of, sealed_digest
 from agenttool.ports.evidence import REDACTED
 from agenttool.ports.facts import Fact
 from agenttool.ports.stores import OpenCall

@@ -47,8 +47,8 @@ class Tool:
         prepares_input: one of the phases 3 to 5 has something to do.
         has_checks: phase 3 has something to do.
         has_normal_form: phase 4 has something to do.
-        has_common_start: its calls share their scheduling facts and hide no field, so that the journal can hold the
-            steps up to the start as one fact.
+        has_common_start: its calls share their scheduling facts, so that the journal can hold the steps up to the
+            start as one fact.
         needs_run_loop: a failed run may be repeated or tells the rate limiter to wait, or the answer comes later.
         inline_below: a result of at most so many characters is delivered as it is; none if a hook wants to look.
     """
@@ -194,7 +194,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         prepares_input=has_checks or has_normal_form or has_pre_hooks,
         has_checks=has_checks,
         has_normal_form=has_normal_form,
-        has_common_start=redactor is None and safety.static is not None,
+        has_common_start=safety.static is not None,
         is_judged_by_call=bool(
             subject.computed
             or its_hooks.at(HookEvent.PERMISSION_REQUEST)

@@ -7,9 +7,10 @@ are computed when the journal is read.
 from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
-from agenttool.codec import RawJson, digest_of_any, parse_object
+from agenttool.codec import RawJson, parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
+from agenttool.ports.digests import input_digest
 from agenttool.ports.facts import CompactFact, Evidence, Fact, ProjectedFact
 from agenttool.records import (
     UNSET,
@@ -90,6 +91,23 @@ class CallRequest(Evidence, frozen=True):
         return {**given, "model_input": shown(self.model_input, self.redactor)}
 
 
+class InputChange(Protocol):
+    """What a launched call needs of the evidence that its input was changed before it was judged."""
+
+    @property
+    def value(self) -> bytes:
+        """The changed input."""
+        ...
+
+    def contributes(self) -> Mapping[str, object]:
+        """Return the fields of the invocation that it sets."""
+        ...
+
+    def records(self, fact: Fact) -> tuple[Record, ...]:
+        """Return the mutation."""
+        ...
+
+
 class SharedDecision(Part, frozen=True, array_like=True, omit_defaults=False):
     """What all plain calls to a tool have in common: the decision without its ids and times, and the tool's facts."""
 
@@ -98,11 +116,18 @@ class SharedDecision(Part, frozen=True, array_like=True, omit_defaults=False):
 
 
 class CallLaunched(Evidence, frozen=True):
-    """A plain call up to its start: requested, allowed by a standing rule, and running."""
+    """A plain call up to its start: requested, allowed by a standing rule, and running.
+
+    Attributes:
+        change: the change that filled in defaults or normalized the input, if there was one.
+        digest_key: seals the digest of an input with sensitive fields; empty if it has none.
+    """
 
     request: CallRequest
     shared: SharedDecision
     invocation_id: InvocationId
+    change: InputChange | None
+    digest_key: bytes
 
     @property
     def _decision_id(self) -> DecisionId:
@@ -113,7 +138,9 @@ class CallLaunched(Evidence, frozen=True):
         decision = self.shared.decision
         match event:
             case EventType.PERMISSION_REQUESTED:
-                return {"prompted": False, "decision_id": self._decision_id, "sealed": False}
+                is_sealed = self.request.redactor is not None
+                asked: JsonObject = {"prompted": False, "decision_id": self._decision_id, "sealed": is_sealed}
+                return {**asked, "salted": True} if is_sealed else asked
             case EventType.PERMISSION_DECIDED:
                 decided: JsonObject = {"decision_id": self._decision_id, "behavior": decision.behavior.value}
                 return {**decided, "source": decision.source}
@@ -129,23 +156,33 @@ class CallLaunched(Evidence, frozen=True):
             **({} if refs is None else {"policy_refs": refs}),
             "permission_decision_refs": (self._decision_id,),
             "permission_input": requested["model_input"],
+            **({} if self.change is None else self.change.contributes()),
             "scheduler": self.shared.scheduler,
         }
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
-        """Return the decision."""
+        """Return the change of the input, if any, and the decision."""
+        judged = parse_object(self.request.model_input if self.change is None else self.change.value)
         return (
+            *(() if self.change is None else self.change.records(fact)),
             replace(
                 self.shared.decision,
                 decision_id=self._decision_id,
                 invocation_id=self.invocation_id,
-                input_digest=digest_of_any(parse_object(self.request.model_input)),
+                input_digest=input_digest(judged, self.request.redactor, self.digest_key),
                 decided_at=timestamp(fact.at_ns),
             ),
         )
 
-    def compact(self, fact: Fact) -> CompactFact:
-        """Return the request and the shared decision."""
+    @property
+    def _is_compact(self) -> bool:
+        """Whether the request and the shared decision say everything."""
+        return self.change is None and not self.digest_key
+
+    def compact(self, fact: Fact) -> CompactFact | ProjectedFact:
+        """Return the request and the shared decision, if they are all."""
+        if not self._is_compact:
+            return super().compact(fact)
         return CompactFact("launch", (self._request_words(),), self.shared)
 
     def _request_words(self) -> tuple[object, ...]:
@@ -257,8 +294,10 @@ class CallCompleted(CallLaunched, frozen=True):
         """Return the decision and the result."""
         return (*super().records(fact), self.result)
 
-    def compact(self, fact: Fact) -> CompactFact:
-        """Return the request, the result and the shared decision."""
+    def compact(self, fact: Fact) -> CompactFact | ProjectedFact:
+        """Return the request, the result and the shared decision, if they are all."""
+        if not self._is_compact:
+            return super().compact(fact)
         kind, result = ("plain_call", compact_result(self.result)) if self.is_plain else ("call", self.result)
         return CompactFact(kind, (self._request_words(), result, self.started_ns), self.shared)
 

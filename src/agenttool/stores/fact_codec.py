@@ -233,12 +233,12 @@ def _decode_evidence(line: _Line, shared: bytes) -> Evidence:
             case "made", (result, modifiers):
                 return ResultMade(_result(result), _decode_object(modifiers))
             case "launch", (request,):
-                return CallLaunched(_request(request), _decode_shared(shared), call)
+                return CallLaunched(_request(request), _decode_shared(shared), call, None, b"")
             case ("call" | "plain_call") as kind, (request, words, started):
                 is_plain = kind == "plain_call"
                 result = _plain_result(words, call) if is_plain else _result(words)
                 asked, common = _request(request), _decode_shared(shared)
-                return CallCompleted(asked, common, call, result, _decode_number(started), is_plain)
+                return CallCompleted(asked, common, call, None, b"", result, _decode_number(started), is_plain)
             case _:
                 pass
     except (msgspec.DecodeError, UnicodeDecodeError, RecordError) as error:

@@ -27,13 +27,15 @@ _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
 def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool = False) -> ToolResult:
-    """Note the one end of the call: its result, its delivery, its terminal event; give what may be handed out.
+    """Record the end of the call: its result, its delivery and its terminal event; return the result to deliver.
 
-    That is the result, unless the journal does not take it: then the call has failed, which is told in its place. Does
-    it not take that either, the call stays open there, and whoever takes it up once this process is gone will end it.
+    If the journal rejects the result, the call has failed, and a result that says so is recorded and returned. If the
+    journal rejects that, too, the call stays open there, and recovery ends it once this process is gone.
     """
     call.phase = _PHASE
     core = call.core
+    if call.mutations:
+        result, is_plain = replace(result, input_mutation_refs=call.mutation_refs()), False
     try:
         if result.error is not None or call.has_full_end:
             result = _record_full_end(call, result)
@@ -41,7 +43,10 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
             call.result = result
             call.unwritten = None
             shared = shared_decision(call.verdict, call.facts)
-            whole = CallCompleted(call.request, shared, call.invocation_id, result, call.started_ns, is_plain)
+            change, key = call.change, call.digest_key
+            whole = CallCompleted(
+                call.request, shared, call.invocation_id, change, key, result, call.started_ns, is_plain
+            )
             core.journal.note(call, _COMPLETED, whole)
         else:
             call.result = result
@@ -63,8 +68,6 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
 
 def _record_full_end(call: Call, result: ToolResult) -> ToolResult:
     """Record the end of a call that failed, or that changed its input or the context, was held or canceled."""
-    if call.mutations:
-        result = replace(result, input_mutation_refs=call.mutation_refs())
     call.result = result
     if call.status is None and call.unwritten is None:
         call.note(steps.PLANNED, call.request)

@@ -83,7 +83,8 @@ async def _run_recorded(call: Call, tool: Tool, call_input: JsonObject) -> objec
     Raises:
         ToolFailure: as `execute`; dependency_unavailable if the store cannot be written, and nothing has run.
     """
-    is_in_journal = call.unwritten is _LAUNCHED and tool.repeatability is None
+    is_plain = call.change is None and tool.redactor is None and tool.repeatability is None
+    is_in_journal = call.unwritten is _LAUNCHED and is_plain
     call.publish()
     if tool.later is not None:
         return await send_and_wait(call, tool.later, lambda: run(call, tool))

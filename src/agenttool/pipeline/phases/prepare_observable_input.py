@@ -2,17 +2,17 @@
 
 from agenttool.codec import json_bytes, parse_object
 from agenttool.hooks.reply import changed_fields
-from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import InputNoted
 from agenttool.pipeline.tool import Tool
 from agenttool.records import InputStage, JsonObject, MutationSource, Phase
 
 _PHASE = Phase.PREPARE_OBSERVABLE_INPUT
+_LATER_STAGES = (InputStage.OBSERVABLE_INPUT, InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT)
 
 
 def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> JsonObject:
-    """Fill in defaults and bring the input into its normal form; a change is noted as a mutation by the runtime."""
+    """Fill in defaults and normalize the input; return it, and record a change as a mutation by the runtime."""
     call.phase = _PHASE
     observable = parsed
     if tool.defaults is not None:
@@ -23,18 +23,16 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
     if observable is not parsed and tool.redactor is not None:
         call.learn_secrets(observable)
     if observable is not parsed and (changed := changed_fields(parsed, observable)):
-        call.note(
-            steps.INPUT_CHANGED,
-            InputNoted(
-                (InputStage.OBSERVABLE_INPUT, InputStage.PERMISSION_INPUT, InputStage.CALL_INPUT),
-                json_bytes(observable),
-                tool.redactor,
-                MutationSource.RUNTIME,
-                "normalize" if tool.normalize is not None else "defaults",
-                InputStage.MODEL_INPUT,
-                changed,
-                "the tool's normal form" if tool.normalize is not None else "defaults filled in",
-                call.next_mutation(),
-            ),
+        call.mutations = 1
+        call.change = InputNoted(
+            _LATER_STAGES,
+            json_bytes(observable),
+            tool.redactor,
+            MutationSource.RUNTIME,
+            "normalize" if tool.normalize is not None else "defaults",
+            InputStage.MODEL_INPUT,
+            changed,
+            "the tool's normal form" if tool.normalize is not None else "defaults filled in",
+            call.mutation_refs()[-1],
         )
     return observable
