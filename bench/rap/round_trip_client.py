@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from agenttool import RapSource, Runtime
-from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.http_client import HttpClient
+from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 from bench.rap.child_process import reply
@@ -51,7 +51,7 @@ async def governed(url: str, store: str) -> AsyncGenerator[Trips]:
 @asynccontextmanager
 async def bare(url: str) -> AsyncGenerator[Trips]:
     """Post, and wait for the request to a bare handler."""
-    courier = Courier(Reach.of(["127.0.0.1"]))
+    courier = HttpClient(SsrfPolicy.parse(["127.0.0.1"]))
     waiting: dict[str, asyncio.Future[None]] = {}
 
     async def back(request: Request) -> Response:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import cast
 
 from agenttool import RapSource, Runtime
-from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.http_client import HttpClient
+from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolSurface
 from bench.rap.child_process import reply, resident
 from bench.rap.round_trip_client import ALL
@@ -50,7 +50,7 @@ async def start(rt: Runtime, surface: ToolSurface) -> None:
         raise RuntimeError(f"a call does not wait: {None if result is None else result.error}")
 
 
-async def answer(rt: Runtime, courier: Courier, call: JsonObject) -> JsonObject:
+async def answer(rt: Runtime, courier: HttpClient, call: JsonObject) -> JsonObject:
     """Post the result of one call to its callback URL, and wait until the call has ended."""
     message = {"type": "tool_result", "group_id": call["group_id"], "id": call["id"], "text": "done"}
     read, began = has_read(), time.perf_counter()
@@ -65,7 +65,7 @@ async def answer(rt: Runtime, courier: Courier, call: JsonObject) -> JsonObject:
 async def main() -> None:
     """Open the runtime, print its memory, and serve requests."""
     url, file = sys.argv[1:]
-    courier = Courier(Reach.of(["127.0.0.1"]))
+    courier = HttpClient(SsrfPolicy.parse(["127.0.0.1"]))
     source = RapSource(name="far", url=url, allow=("127.0.0.0/8",))
     async with Runtime.open(store=f"sqlite:{file}", sources=[source], rules=ALL) as rt:
         surface = await rt.surface()

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.http_client import HttpClient
+from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.rap import Limits, Provider, RateLimit
 from bench.rap.child_process import reply
 
@@ -58,7 +58,7 @@ def bare(folder: str) -> ASGIApp:
 
 def answering(folder: str) -> ASGIApp:
     """Return bare handlers that acknowledge a call and post its result back at once."""
-    courier, posting = Courier(Reach.of(["127.0.0.1"])), set[asyncio.Task[object]]()
+    courier, posting = HttpClient(SsrfPolicy.parse(["127.0.0.1"])), set[asyncio.Task[object]]()
 
     async def invoke(request: Request) -> Response:
         sent = await request.json()

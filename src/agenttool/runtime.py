@@ -76,7 +76,7 @@ from agenttool.records import (
 from agenttool.records import replace as replace_record
 
 if TYPE_CHECKING:
-    from agenttool.adapters.rap.session import Rap
+    from agenttool.adapters.rap.source import RapClient
 
 __all__ = ["Runtime", "World"]
 
@@ -92,7 +92,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         rap: the RAP session, once the runtime is entered and has such sources.
     """
 
-    rap: "Rap | None" = None
+    rap: "RapClient | None" = None
 
     def __init__(  # noqa: PLR0913 -- the parts of a runtime
         self,
@@ -232,7 +232,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         if self._recovery is not None:
             await self._recovery.start()
         if self.rap is not None and self._core.parent is None:
-            self.rap.keep_asking()
+            self.rap.start_retries()
             if self._prompts is not None:
                 self._prompts.start()
         return self
@@ -257,9 +257,9 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         if self.rap is not None:
             await self.rap.close()
 
-    async def _open_sources(self) -> "Rap":
+    async def _open_sources(self) -> "RapClient":
         # Imported here because it brings an HTTP client and server, which most runtimes do not need.
-        from agenttool.adapters.rap.session import Rap  # noqa: PLC0415 -- see above
+        from agenttool.adapters.rap.source import RapClient  # noqa: PLC0415 -- see above
 
         core = self._core
         if core.shelf is None:
@@ -275,7 +275,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
             hear=self._hear,
         )
         try:
-            return await Rap.open(self._sources, host, self._callback_url, serves=self._serves)
+            return await RapClient.open(self._sources, host, self._callback_url, serves=self._serves)
         except BaseException:
             if self._end_world is not None:
                 await self._end_world()  # `__aexit__` does not run after a failed `__aenter__`

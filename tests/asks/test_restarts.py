@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agenttool import RapSource, Runtime, tool
-from agenttool.adapters.rap.listen import Listener
+from agenttool.adapters.rap.listener import Listener
 
 PROGRAM = """
 import asyncio, os, signal

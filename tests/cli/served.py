@@ -80,9 +80,9 @@ tool = "greenhouse.*"
 
 IMPATIENT = """
 import sys
-from agenttool.adapters.rap import listen, patience
+from agenttool.adapters.rap import listener
 from agenttool.cli import http_server, main
-listen.SLOWEST_S = patience.HEAD_S = patience.WHOLE_S = 3600.0
+listener.BODY_TIMEOUT_S = listener.HEAD_TIMEOUT_S = listener.REQUEST_TIMEOUT_S = 3600.0
 http_server.GRACE_S = float(sys.argv.pop(1))
 main.main()
 """

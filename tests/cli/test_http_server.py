@@ -47,8 +47,8 @@ async def ring() -> str:
 SOONER = """
 import sys
 from agenttool.cli import http_server, main
-from agenttool.rap import tasks
-http_server.STOP_TIMEOUT_S, tasks.STOPS_WITHIN_S = 2.0, 0.5
+from agenttool.rap import background
+http_server.STOP_TIMEOUT_S, background.STOP_TIMEOUT_S = 2.0, 0.5
 main.main()
 """
 """The command, but it has less patience."""

@@ -105,7 +105,7 @@ def test_a_provider_can_be_checked_from_outside(serve, tmp_path, form):
     if form == "json":
         assert {json.loads(line)["is_kept"] for line in checked.stdout.splitlines()} == {True}
     else:
-        assert "takes a repeated call once" in checked.stdout
+        assert "runs a repeated call once" in checked.stdout
 
 
 @pytest.mark.slow

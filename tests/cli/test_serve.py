@@ -31,7 +31,7 @@ async def start_all(garden):
             for name, arguments in (("grow", {}), ("water", {"bed": 3}), ("read_meter", {}), ("watch", {}))
         ]
         [thread] = {each.thread.thread_id for each in await rt.waiting()}
-        return calls, rt.rap.callbacks.addresses.url(calls[0], thread), thread
+        return calls, rt.rap.callbacks.urls.url(calls[0], thread), thread
 
 
 async def came_of(garden, calls):

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from agenttool.adapters.rap.views import View, Views
+from agenttool.adapters.rap.threads import View, ViewStore
 from agenttool.journal.steps import STEPS
 from agenttool.stores.location import open_store
 
@@ -26,7 +26,7 @@ def keep(path, *views):
     async def run():
         kept = open_store(f"sqlite:{path}", STEPS, None)
         for thread, kind, content in views:
-            assert await Views(kept.shelf).update(View(thread_id=thread, view_type=kind, content=content))
+            assert await ViewStore(kept.shelf).update(View(thread_id=thread, view_type=kind, content=content))
         await kept.close()
 
     asyncio.run(run())

@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.http_client import HttpClient
+from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.rap import Provider, outbox
 
 
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(outbox, "FIRST_DELAY_S", 0.01)
-    monkeypatch.setattr(outbox, "LONGEST_DELAY_S", 0.05)
+    monkeypatch.setattr(outbox, "MAX_DELAY_S", 0.05)
 
 
 class Inbox:
@@ -71,7 +71,7 @@ class Client:
         self.base = base
         self.inbox = inbox
         self.headers = {}
-        self.courier = Courier(Reach.of(["127.0.0.0/8"]))
+        self.courier = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
 
     def invocation(self, operation, arguments=None, **members):
         """Spell an invocation."""

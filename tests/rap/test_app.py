@@ -1,16 +1,21 @@
-"""What is refused at the door, and what is never told there."""
+"""The HTTP side of a provider: authentication, decoding and answers."""
 
 import asyncio
+import hashlib
+import hmac
 import json
+import time
+from http.client import HTTPConnection
 
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
-from agenttool.adapters.rap.signed import SIGNATURE_HEADER, Signed
+from agenttool.adapters.rap.credentials import SIGNATURE_HEADER, Signed
 from agenttool.errors import ConfigError
 from agenttool.rap import Bearer, Limits, RateLimit
+from agenttool.rap.app import request_url
 
 TOKEN, OTHER = "correct-horse-battery", "another-runtime-token"
 
@@ -88,7 +93,7 @@ async def test_a_name_that_leads_inside_gets_no_work_done(make, serving, caplog)
     async with serving(provider) as client:
         url = f"http://localhost:{client.inbox.url.rpartition(':')[2]}/in"
         assert await client.invoke("act", callback_url=url) == 200
-        while "dropped" not in caplog.text:
+        while "was rejected" not in caplog.text:
             await asyncio.sleep(0.01)
         assert (ran, client.inbox.taken) == ([], [])
     assert url not in caplog.text
@@ -285,7 +290,7 @@ async def test_secrets_are_neither_logged_nor_readable_by_others(ringing, servin
         client.headers = {"Authorization": f"Bearer {TOKEN}"}
         client.inbox.statuses = [500, 404]
         await client.invoke("ring")
-        while "dropped" not in caplog.text:
+        while "was rejected" not in caplog.text:
             await asyncio.sleep(0.01)
         assert (tmp_path / "calls.db").stat().st_mode & 0o077 == 0
     assert "k=w8" not in caplog.text
@@ -346,3 +351,160 @@ async def test_a_provider_may_be_a_part_of_another_server(make, serving):
         assert await client.post(manifest["endpoint"], client.invocation("ring")) == 200
         assert (await client.result())["text"] == "rung"
         assert (await client.get("/")).body == b"home"
+
+
+LONG_TOKEN = "correct-horse-battery"
+
+
+async def ring() -> str:
+    """Ring."""
+    return "rung"
+
+
+@pytest.fixture
+def bell(make):
+    def bell(**options):
+        provider = make(**options)
+        provider.tool(ring)
+        return provider
+
+    return bell
+
+
+def signed(secret, moment, body, nonce="0" * 32, *, url, speaker="runtime"):
+    """Sign as the documentation says, without the code that is tested."""
+    origin, target = "/".join(url.split("/")[:3]), "/" + "/".join(url.split("/")[3:])
+    told = (speaker, origin, str(moment), nonce)
+    head = "\n".join(("rap-signature-2", *told, "POST", target, hashlib.sha256(body).hexdigest()))
+    digest = hmac.new(secret.encode(), head.encode(), hashlib.sha256).hexdigest()
+    return {SIGNATURE_HEADER: "v=2,from={},to={},t={},n={},s={}".format(*told, digest)}
+
+
+@pytest.mark.requirement("RAP-098", "RAP-341")
+async def test_a_signed_request_is_taken_once_for_a_while_and_for_one_body_only(bell, serving):
+    async with serving(bell(auth=Signed(LONG_TOKEN))) as client:
+        body = json.dumps(client.invocation("ring")).encode()
+        now, url = int(time.time()), f"{client.base}/invoke"
+        good = signed(LONG_TOKEN, now, body, url=url)
+        assert await client.post("/invoke", body, **good) == 200
+        refused = [
+            await client.post("/invoke", body, **good),
+            await client.post("/invoke", body, **signed(LONG_TOKEN, now - 3600, body, "1" * 32, url=url)),
+            await client.post("/invoke", body, **signed(LONG_TOKEN, now + 3600, body, "2" * 32, url=url)),
+            await client.post("/invoke", body + b" ", **signed(LONG_TOKEN, now, body, "3" * 32, url=url)),
+            await client.post("/cancel_tool_call", body, **signed(LONG_TOKEN, now, body, "4" * 32, url=url)),
+            await client.post("/invoke", body, **signed("another-signing-secret", now, body, "5" * 32, url=url)),
+            await client.post("/invoke", body, **{SIGNATURE_HEADER: "v=2,from=runtime,to=x,t=x,n=y,s=z"}),
+            await client.post("/invoke", body),
+        ]
+        assert refused == [401] * 8
+        assert await client.post("/invoke", body, **Signed(LONG_TOKEN).headers("POST", url, body)) == 200
+        await client.result()
+
+
+async def said(client, body, headers, url="/invoke"):
+    """Post a body, and give what came back."""
+    url = client.base + url if url.startswith("/") else url
+    reply = await client.courier.post(url, body, headers)
+    return reply.status, reply.body.decode()
+
+
+@pytest.mark.requirement("RAP-098")
+async def test_what_was_signed_for_one_server_is_refused_by_another_with_the_same_secret(make, serving, serve_app):
+    first, second = make(auth=Signed(LONG_TOKEN)), make("other", auth=Signed(LONG_TOKEN))
+    second.use_store(second.store.with_name("other.db"))
+    for each in (first, second):
+        each.tool(ring)
+    async with serving(first) as client, serve_app(second) as elsewhere:
+        body = json.dumps(client.invocation("ring")).encode()
+        shown = Signed(LONG_TOKEN).headers("POST", f"{client.base}/invoke", body)
+        status, why = await said(client, body, shown, f"{elsewhere}/invoke")
+        assert (status, why) == (
+            401,
+            f"not authorized: the request is signed for {client.base}, and this server has another address",
+        )
+        assert await asyncio.to_thread(posted_as, elsewhere, client.base, body, shown) == 401
+        assert (await said(client, body, shown))[0] == 200
+        await client.result()
+
+
+def posted_as(server, named, body, headers):
+    """Post to one server a request that names another as its host."""
+    connection = HTTPConnection(server.removeprefix("http://"), timeout=30)
+    host = named.removeprefix("http://")
+    connection.request("POST", "/invoke", body, {"Host": host, "Content-Type": "application/json", **headers})
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+@pytest.mark.requirement("RAP-098", "RAP-099")
+async def test_a_callback_is_no_call_though_one_secret_signs_both(bell, serving, inbox):
+    """Whoever takes callbacks in cannot send one back, or on, as a request of a runtime."""
+    async with serving(bell(auth=Signed(LONG_TOKEN), sign=Signed(LONG_TOKEN)), inbox) as client:
+        body = json.dumps(client.invocation("ring", callback_url=f"{inbox.url}/invoke")).encode()
+        assert (await said(client, body, Signed(LONG_TOKEN).headers("POST", f"{client.base}/invoke", body)))[0] == 200
+        await client.result()
+        assert ",from=provider,to=http://127.0.0.1:" in inbox.headers[0][SIGNATURE_HEADER.lower()]
+        shown = signed(LONG_TOKEN, int(time.time()), body, url=f"{client.base}/invoke", speaker="provider")
+        told = "not authorized: the request is signed by a provider, and this server accepts only a runtime"
+        assert await said(client, body, shown) == (401, told)
+
+
+async def test_a_server_behind_a_proxy_goes_by_the_url_that_it_is_told(bell, serving):
+    """The proxy ends TLS, takes a path off, and passes on under a name of its own: none of it is signed."""
+    async with serving(bell(auth=Signed(LONG_TOKEN), url="https://gh.example/rap")) as client:
+        body = json.dumps(client.invocation("ring")).encode()
+        assert (await said(client, body, Signed(LONG_TOKEN).headers("POST", "https://gh.example/rap/invoke", body)))[
+            0
+        ] == 200
+        for url in ("http://gh.example/rap/invoke", "https://gh.example/invoke", f"{client.base}/invoke"):
+            assert (await said(client, body, Signed(LONG_TOKEN).headers("POST", url, body)))[0] == 401
+        await client.result()
+
+
+async def test_a_signature_of_before_is_refused_and_says_what_to_do(bell, serving):
+    async with serving(bell(auth=Signed(LONG_TOKEN))) as client:
+        body, now = json.dumps(client.invocation("ring")).encode(), str(int(time.time()))
+        head = "\n".join((now, "0" * 32, "POST", "/invoke", hashlib.sha256(body).hexdigest()))
+        old = f"t={now},n={'0' * 32},v1={hmac.new(LONG_TOKEN.encode(), head.encode(), hashlib.sha256).hexdigest()}"
+        status, why = await said(client, body, {SIGNATURE_HEADER: old})
+        assert status == 401
+        assert "version 1" in why
+        assert "use version 2" in why
+        assert LONG_TOKEN not in why
+
+
+def test_a_url_that_is_none_is_refused(make):
+    with pytest.raises(ConfigError, match="origin"):
+        make(url="gh.example")
+
+
+@pytest.mark.requirement("RAP-098")
+async def test_a_replay_is_known_after_a_restart_too(bell, serving):
+    async with serving(bell(auth=Signed(LONG_TOKEN), url="https://gh.example")) as client:
+        body = json.dumps(client.invocation("ring")).encode()
+        url, now = "https://gh.example/invoke", int(time.time())
+        fresh, late = (signed(LONG_TOKEN, now, body, nonce * 32, url=url) for nonce in "12")
+        assert await client.post("/invoke", body, **fresh) == 200
+        await client.result()
+    async with serving(bell(auth=Signed(LONG_TOKEN), url="https://gh.example")) as client:
+        assert await client.post("/invoke", body, **fresh) == 401
+        assert await client.post("/invoke", body, **late) == 200
+
+
+@pytest.mark.parametrize("server", [None, ("/run/rap.sock", None)])
+def test_a_server_that_knows_no_address_of_its_own_admits_nothing_signed(server):
+    scope = {"query_string": b"", "server": server, "path": "/invoke", "scheme": "http"}
+    assert request_url(scope, None) is None
+    assert request_url(scope, "https://gh.example") == "https://gh.example/invoke"
+
+
+@pytest.mark.parametrize(
+    ("server", "url"),
+    [(("127.0.0.1", 80), "http://127.0.0.1:80/x/invoke?k=1"), (("::1", 8123), "http://[::1]:8123/x/invoke?k=1")],
+)
+def test_without_a_url_it_is_the_address_that_was_listened_at(server, url):
+    scope = {"query_string": b"k=1", "server": server, "path": "/x/invoke", "root_path": "/x", "scheme": "http"}
+    assert request_url(scope, None) == url
+    assert request_url(scope, "https://gh.example/y") == "https://gh.example/y/invoke?k=1"

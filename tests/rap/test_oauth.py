@@ -134,7 +134,7 @@ async def test_an_authorization_that_nobody_gives_ends_in_an_error(listing, serv
         provider, used = listing(url, limit_s=0.1)
         async with serving(provider) as client:
             await client.invoke("list_issues", user_id="ann")
-            assert (await client.result())["text"].startswith("Error: nobody granted the authorization in time")
+            assert (await client.result())["text"].startswith("Error: the user did not grant the authorization in time")
     assert used == []
 
 
@@ -172,11 +172,11 @@ async def test_a_token_at_its_end_is_refreshed_and_asked_for_anew_when_it_cannot
         provider, used = listing(url)
         async with serving(provider) as client:
             await granted(client)
-            monkeypatch.setattr("agenttool.rap.oauth.EARLY_S", 7200.0)
+            monkeypatch.setattr("agenttool.rap.oauth.EXPIRY_MARGIN_S", 7200.0)
             authority.reply = {"access_token": "at-2", "expires_in": 36000}
             await client.invoke("list_issues", user_id="ann", id="b")
             await client.result(2)
-            monkeypatch.setattr("agenttool.rap.oauth.EARLY_S", 10.0**6)
+            monkeypatch.setattr("agenttool.rap.oauth.EXPIRY_MARGIN_S", 10.0**6)
             authority.status = 400
             await client.invoke("list_issues", user_id="ann", id="c")
             assert len(await client.inbox.wait(2, "oauth")) == 2
@@ -213,7 +213,7 @@ async def test_calls_that_need_a_token_at_its_end_at_the_same_time_refresh_it_on
         provider, used = listing(url)
         async with serving(provider) as client:
             await granted(client)
-            monkeypatch.setattr("agenttool.rap.oauth.EARLY_S", 3601.0)
+            monkeypatch.setattr("agenttool.rap.oauth.EXPIRY_MARGIN_S", 3601.0)
             authority.answers.clear()
             for each in range(4):
                 await client.invoke("list_issues", user_id="ann", id=f"c{each}")
@@ -234,7 +234,7 @@ async def test_an_authority_that_fails_for_a_while_costs_nobody_the_grant(
         provider, used = listing(url)
         async with serving(provider) as client:
             await granted(client)
-            monkeypatch.setattr("agenttool.rap.oauth.EARLY_S", 7200.0)
+            monkeypatch.setattr("agenttool.rap.oauth.EXPIRY_MARGIN_S", 7200.0)
             authority.status = status
             await client.invoke("list_issues", user_id="ann", id="b")
             assert "cannot be renewed now" in (await client.result(2))["text"]

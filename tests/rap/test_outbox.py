@@ -1,13 +1,15 @@
-"""Messages reach their runtime in order, however long that takes, or are dropped for a reason."""
+"""Deliveries to runtimes: order, retries and views."""
 
 import asyncio
+import json
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.rap.limits import Limits
+from agenttool.rap import Call
 from agenttool.rap.outbox import IDEMPOTENCY_HEADER
+from agenttool.rap.settings import Limits
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ async def test_a_refusal_or_a_redirect_ends_the_matter(ringing, serving, caplog,
     async with serving(ringing) as client:
         client.inbox.statuses = [status]
         await client.invoke("ring", id="a")
-        while "dropped" not in caplog.text:
+        while "was rejected" not in caplog.text:
             await asyncio.sleep(0.01)
         await client.invoke("ring", id="b")
         await client.result()
@@ -139,7 +141,7 @@ async def test_a_result_that_is_too_large_for_its_runtime_is_replaced_by_an_erro
         client.inbox.statuses = [413]
         await client.invoke("dump", call_id="m-1")
         result = await client.result()
-        assert result["text"].startswith("Error: the tool did its work, but its result is too large")
+        assert result["text"].startswith("Error: the tool did its work, but its result of")
         assert (result["id"], result["group_id"], result["call_id"]) == ("tc-1", "thread-1", "m-1")
 
 
@@ -154,7 +156,36 @@ async def test_a_runtime_to_which_everything_is_too_large_is_left_alone(make, se
     async with serving(provider) as client:
         client.inbox.statuses = [413] * 9
         await client.invoke("dump", id="a")
-        while caplog.text.count("dropped") < 2:
+        while caplog.text.count("was rejected") < 2:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
         assert len(client.inbox.taken) == 2
+
+
+async def test_a_report_that_was_long_on_its_way_does_not_outlive_its_call(make, serving, serve_app):
+    provider, reported, taken, has_result = make(), asyncio.Event(), [], asyncio.Event()
+
+    async def runtime(scope, receive, send):
+        message = json.loads((await receive())["body"])
+        if message.get("content"):
+            reported.set()
+            await has_result.wait()
+            await asyncio.sleep(0.1)  # whatever does not wait for this one is quicker
+        taken.append(message.get("content", "result"))
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+        if message["type"] == "tool_result":
+            has_result.set()
+
+    @provider.tool
+    async def work(call: Call) -> None:
+        """Work."""
+        call.report("half done", percent=50)
+        await reported.wait()
+
+    async with serve_app(runtime, lifespan="off") as url, serving(provider) as client:
+        await client.invoke("work", callback_url=url)
+        async with asyncio.timeout(60):
+            while len(taken) < 3:
+                await asyncio.sleep(0.01)
+    assert (taken[0], taken[1]["message"], taken[2]) == ("result", "half done", {})

@@ -1,4 +1,4 @@
-"""A provider from the outside: what it offers, how it takes calls, and that each ends in one result."""
+"""A provider as its author and its operator see it."""
 
 import asyncio
 import base64
@@ -9,7 +9,20 @@ import pytest
 
 from agenttool.adapters.rap.wire import read_manifest
 from agenttool.errors import ConfigError
-from agenttool.rap import Call, Declined, Image, Limits, Progress, Provider, Result, shown_diff, shown_text
+from agenttool.rap import (
+    Bearer,
+    Call,
+    Declined,
+    Image,
+    Limits,
+    OAuthClient,
+    Progress,
+    Provider,
+    Result,
+    Signed,
+    display_diff,
+    display_text,
+)
 
 ECHO = {"type": "tool_result", "group_id": "thread-1", "id": "tc-1"}
 
@@ -111,7 +124,9 @@ async def test_images_come_after_words_and_people_may_see_something_else(make, s
     @provider.tool
     async def edit() -> Result:
         """Edit a file."""
-        return Result(parts=["edited"], display_as=[shown_diff("a.toml", "--- a\n+++ b"), shown_text("edited a.toml")])
+        return Result(
+            parts=["edited"], display_as=[display_diff("a.toml", "--- a\n+++ b"), display_text("edited a.toml")]
+        )
 
     async with serving(provider) as client:
         await client.invoke("photo", id="a")
@@ -299,7 +314,7 @@ def test_what_cannot_be_a_tool_is_refused_when_it_is_declared(tmp_path):
     provider = Provider("p", store=tmp_path / "p.db")
     with pytest.raises(ConfigError, match="no tool"):
         _ = provider.app
-    with pytest.raises(ConfigError, match="says nothing about itself"):
+    with pytest.raises(ConfigError, match="has no description"):
         provider.tool(ring)
     with pytest.raises(ConfigError, match="cannot be a RAP tool"):
         provider.tool(name="ring the bell", description="Ring")(ring)
@@ -352,7 +367,7 @@ async def test_nothing_of_a_user_is_left_once_a_call_was_answered(make, serving,
 
 @pytest.mark.requirement("RAP-306")
 async def test_calls_are_forgotten_after_their_time(make, serving, monkeypatch, tmp_path):
-    monkeypatch.setattr("agenttool.rap.live.TIDY_EVERY_S", 0.02)
+    monkeypatch.setattr("agenttool.rap.service.CLEANUP_INTERVAL_S", 0.02)
     provider = make(limits=Limits(keep_s=0))
 
     @provider.tool
@@ -367,3 +382,71 @@ async def test_calls_are_forgotten_after_their_time(make, serving, monkeypatch, 
             while looking.execute("SELECT count(*) FROM calls").fetchone() != (0,):
                 await asyncio.sleep(0.02)
         looking.close()
+
+
+METER = OAuthClient(
+    name="meter", authorize_url="https://meter.example/grant", token_url="https://meter.example/token", client_id="gh"
+)
+
+
+def secured_greenhouse(**options):
+    provider = Provider("secured_greenhouse", limits=Limits(), **options)
+
+    @provider.tool(read_only=True)
+    async def read_probe(bed: int) -> str:
+        """Read a probe."""
+        return "wet"
+
+    @provider.tool
+    async def burn(bed: int) -> str:
+        """Burn a bed."""
+        return "burnt"
+
+    @provider.tool(destructive=False, idempotent=True, requires_auth="meter" if "clients" in options else None)
+    async def water(bed: int) -> str:
+        """Water a bed."""
+        return "wet"
+
+    @provider.subscription
+    async def watch(call: Call):
+        """Watch a bed."""
+        yield "watching"
+
+    return provider
+
+
+def parts(page):
+    """Give what the page says of the toolset and of each tool."""
+    head, *tools = page.split("\n## ")
+    return head, {each.partition("\n")[0]: each for each in tools}
+
+
+@pytest.mark.requirement("RAP-344")
+def test_what_each_tool_may_do_is_told_and_the_worst_if_nothing_is_said():
+    _, tools = parts(secured_greenhouse(clients=[METER]).security)
+    assert list(tools) == ["read_probe", "burn", "water", "watch"]
+    assert "reads only" in tools["read_probe"]
+    assert "may run again" in tools["read_probe"]
+    assert "may change and destroy data" in tools["burn"]
+    assert "does not run again" in tools["burn"]
+    assert "destroys none" in tools["water"]
+    assert "https://meter.example/grant" in tools["water"]
+    assert "until it is canceled" in tools["watch"]
+
+
+@pytest.mark.requirement("RAP-344")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, ("every client that can reach the server", "public addresses only", "only the secret callback URL")),
+        ({"auth": Bearer("t" * 40)}, ("valid credential (Bearer)",)),
+        ({"sign": Signed("s" * 32)}, ("a credential (Signed)",)),
+        ({"allow": ["10.0.0.0/8", "hq.example"], "https_only": True}, ("10.0.0.0/8, hq.example, over https only",)),
+        ({"clients": [METER]}, ("stored in clear in the same file, for meter",)),
+    ],
+)
+def test_what_holds_for_the_toolset_is_told_and_no_secret_with_it(options, told):
+    head, _ = parts(secured_greenhouse(**options).security)
+    assert all(each in head for each in told)
+    assert "t" * 40 not in head
+    assert "secured_greenhouse.rap.db" in head

@@ -199,7 +199,7 @@ async def test_nobody_outside_of_the_program_can_publish(make, serving, path):
 
 @pytest.mark.requirement("RAP-306")
 async def test_a_subscription_does_not_last_for_ever(make, serving, monkeypatch):
-    monkeypatch.setattr("agenttool.rap.live.TIDY_EVERY_S", 0.02)
+    monkeypatch.setattr("agenttool.rap.service.CLEANUP_INTERVAL_S", 0.02)
     provider = make()
 
     @provider.tool
@@ -235,8 +235,8 @@ async def test_events_are_paced(make, serving):
 
 
 async def test_a_generator_waits_while_its_runtime_takes_nothing_and_goes_on_when_it_does(make, serving, monkeypatch):
-    monkeypatch.setattr(subscriptions, "PATIENCE_S", 0.2)
-    monkeypatch.setattr(subscriptions, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(subscriptions, "BACKPRESSURE_S", 0.2)
+    monkeypatch.setattr(subscriptions, "POLL_S", 0.01)
     provider, made = make(limits=Limits(events_per_second=200)), []
 
     @provider.subscription
@@ -273,7 +273,7 @@ async def test_a_subscription_whose_events_nobody_takes_ends_and_its_runtime_is_
             await client.invoke("follow", id="away", callback_url=f"{inbox.url}/in")
             await inbox.wait(1, "tool_result")
             async with asyncio.timeout(60):
-                while provider._door.live._outbox._lanes:  # what is on its way is not counted
+                while provider._endpoints.service._outbox._active:  # what is on its way is not counted
                     await asyncio.sleep(0.01)
         await client.invoke("follow", id="present")
         await client.result()
@@ -324,7 +324,7 @@ async def test_events_that_wait_take_no_room_from_calls(make, serving):
         await client.invoke("follow")
         await client.result()
         async with asyncio.timeout(60):
-            while provider._door.live._outbox._lanes:
+            while provider._endpoints.service._outbox._active:
                 await asyncio.sleep(0.01)
         client.inbox.statuses = [503] * 1000
         assert await provider.publish("t", "dry") == 1

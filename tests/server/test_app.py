@@ -40,7 +40,7 @@ def test_one_port_serves_callbacks_health_and_status(tmp_path):
         told = json.loads(page)
         assert (status, told["waiting"], told["subscriptions"], told["views"]) == (200, [], [], [])
         assert ask(url + "/") == (200, page)
-        assert "cannot be had" in told["faults"][0]
+        assert "cannot load the manifest" in told["faults"][0]
         (source,) = told["sources"]
         assert (source["name"], source["state"], source["last_error"]) == ("gh", "connecting", told["faults"][0])
         assert source["since_ns"] < source["next_try_at_ns"]

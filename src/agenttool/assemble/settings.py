@@ -6,8 +6,7 @@ from pathlib import Path
 
 from agenttool.adapters.hook_commands.command_hook import CommandHook, find_program
 from agenttool.adapters.hook_commands.process import Program
-from agenttool.adapters.rap.settings import RapSource
-from agenttool.adapters.rap.written import read_source
+from agenttool.adapters.rap.settings import RapSource, read_source
 from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, environment, read_config
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook

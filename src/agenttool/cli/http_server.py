@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from agenttool.adapters.rap.listen import App
-from agenttool.adapters.rap.patience import GRACE_S, Patient, let_go
+from agenttool.adapters.rap.listener import GRACE_S, App, TimedHttpProtocol, abort_incomplete_requests
 from agenttool.cli.output import warn
 from agenttool.errors import ConfigError
 
@@ -120,7 +119,7 @@ class HttpServer(uvicorn.Server):
         """Configure the server."""
         config = uvicorn.Config(
             app,
-            http=Patient,
+            http=TimedHttpProtocol,
             ws="none",
             lifespan="off",  # the caller enters its own contexts, so that it can report their errors
             log_config=None,
@@ -144,7 +143,7 @@ class HttpServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no connection, answer received requests, and wait `GRACE_S` for incomplete ones."""
-        timer = asyncio.get_running_loop().call_later(GRACE_S, let_go, self.server_state.connections)
+        timer = asyncio.get_running_loop().call_later(GRACE_S, abort_incomplete_requests, self.server_state.connections)
         try:
             await super().shutdown(sockets)
         finally:
@@ -154,7 +153,7 @@ class HttpServer(uvicorn.Server):
         """Stop; without `wait`, drop connections whose request is incomplete."""
         self.should_exit = True
         if not wait:
-            let_go(self.server_state.connections)
+            abort_incomplete_requests(self.server_state.connections)
 
 
 def bind(host: str, port: int) -> socket.socket:

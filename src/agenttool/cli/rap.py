@@ -24,7 +24,7 @@ from agenttool.cli.output import escape_markup, fail, print_text, printable, war
 from agenttool.config import environment
 from agenttool.errors import ConfigError
 from agenttool.rap import Bearer, Credential, Provider, Signed
-from agenttool.rap.checking import Finding, looking_at
+from agenttool.rap.check import CheckFinding, open_check
 
 app = typer.Typer(add_completion=False)
 
@@ -62,7 +62,7 @@ def serve(
     try:
         provider = load_provider(place)
         if store is not None:
-            provider.keep_in(store)
+            provider.use_store(store)
         run_until_stopped(lambda stop: _serve(stop, provider, host, port, as_json=as_json))
     except ConfigError as error:
         fail(error)
@@ -95,7 +95,7 @@ def check(
         fail(error)
     for each in found:
         _print_finding(each, as_json=as_json)
-    outcomes = {each.is_kept for each in found}
+    outcomes = {each.is_met for each in found}
     if False in outcomes or None in outcomes:
         raise typer.Exit(BROKEN if False in outcomes else NOT_CHECKED)
 
@@ -133,21 +133,23 @@ def _variable(option: str, name: str) -> str:
     return value
 
 
-async def _check(url: str, credential: Credential | None) -> list[Finding]:
-    async with looking_at(url, credential) as look:
+async def _check(url: str, credential: Credential | None) -> list[CheckFinding]:
+    async with open_check(url, credential) as look:
         return await look.findings()
 
 
-def _print_finding(finding: Finding, *, as_json: bool) -> None:
+def _print_finding(finding: CheckFinding, *, as_json: bool) -> None:
     if as_json:
-        detail = finding.told or None
-        print_json({"promise": finding.promise, "is_kept": finding.is_kept, "told": detail, "rules": [*finding.rules]})
+        detail = finding.detail or None
+        print_json(
+            {"promise": finding.expectation, "is_kept": finding.is_met, "told": detail, "rules": [*finding.rules]}
+        )
         return
     console = Console(highlight=False)
     rules = " ".join(finding.rules)
-    console.print(f"{_MARKS[finding.is_kept]}  {escape_markup(finding.promise)}  [dim]{rules}[/]", soft_wrap=True)
-    if finding.told:
-        print_text(console, f"             {printable(finding.told)}")
+    console.print(f"{_MARKS[finding.is_met]}  {escape_markup(finding.expectation)}  [dim]{rules}[/]", soft_wrap=True)
+    if finding.detail:
+        print_text(console, f"             {printable(finding.detail)}")
 
 
 def load_provider(place: str) -> Provider:
@@ -174,7 +176,7 @@ async def _serve(stop: SignalStop, provider: Provider, host: str, port: int, *, 
 
 def _warn_about_access(provider: Provider) -> None:
     """Warn about a provider that other machines reach and that checks no credential, or has no URL."""
-    if provider.is_for_all:
+    if provider.is_open_to_all:
         warn("every client that reaches this port may call its tools: set auth= of the provider, or use 127.0.0.1")
     if provider.url is None:
         warn("runtimes call the host that they first asked; behind a proxy, set url= of the provider instead")

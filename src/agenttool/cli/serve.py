@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agenttool.adapters.rap.addresses import PATH
+from agenttool.adapters.rap.callback_urls import PATH
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.cli.format import print_json
 from agenttool.cli.http_server import (

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agenttool.adapters.rap.views import View, Views
+from agenttool.adapters.rap.threads import View, ViewStore
 from agenttool.cli.format import indented_json, print_json
 from agenttool.cli.options import JournalOption, JsonOption, open_existing_store
 from agenttool.cli.output import fail, one_line, print_text
@@ -49,7 +49,7 @@ async def _print_views(store: StoreParts, thread: str | None, types: list[str], 
     """Print the views of some types, or of all if none are given; return how many were printed."""
     shown = 0
     try:
-        async for view in _changes(Views(store.shelf), thread, follow=follow):
+        async for view in _changes(ViewStore(store.shelf), thread, follow=follow):
             if types and view.view_type not in types:
                 continue
             shown += 1
@@ -63,7 +63,7 @@ async def _print_views(store: StoreParts, thread: str | None, types: list[str], 
     return shown
 
 
-async def _changes(views: Views, thread: str | None, *, follow: bool) -> AsyncIterator[View]:
+async def _changes(views: ViewStore, thread: str | None, *, follow: bool) -> AsyncIterator[View]:
     """Yield all views, then each that changes; a removed view has no content."""
     shown: dict[tuple[str, str], View] = {}
     while True:

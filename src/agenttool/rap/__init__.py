@@ -1,15 +1,13 @@
-"""RAP for authors of slow tools: acknowledge, work, report, survive. See `Provider`."""
+"""The provider side of RAP, for authors of long-running tools. See `Provider`."""
 
 from agenttool.adapters.python.context import Progress
-from agenttool.adapters.rap.credentials import Bearer, Credential
-from agenttool.adapters.rap.signed import Signed
-from agenttool.adapters.rap.wire import Segment, shown_diff, shown_image, shown_text
+from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
+from agenttool.adapters.rap.wire import Segment, display_diff, display_image, display_text
 from agenttool.ports.limits import RateLimit
-from agenttool.rap.call import Call
-from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
-from agenttool.rap.outcome import Declined, Event, Image, Result, Subscribed
 from agenttool.rap.provider import Provider
+from agenttool.rap.settings import Limits
+from agenttool.rap.tool_api import Call, Declined, Event, Image, Result, Subscribed
 
 __all__ = [
     "Bearer",
@@ -28,7 +26,7 @@ __all__ = [
     "Segment",
     "Signed",
     "Subscribed",
-    "shown_diff",
-    "shown_image",
-    "shown_text",
+    "display_diff",
+    "display_image",
+    "display_text",
 ]

@@ -1,6 +1,7 @@
-"""The HTTP side of a provider: decode, hand on, answer at once."""
+"""The HTTP side of a provider: it authenticates callers, decodes requests, and answers at once."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar, cast
@@ -12,7 +13,13 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from agenttool.adapters.rap.forgery import check_url
+from agenttool.adapters.rap.credentials import (
+    Credential,
+    CredentialRequest,
+    ExplainedCredential,
+    SingleUseCredential,
+)
+from agenttool.adapters.rap.ssrf import check_url
 from agenttool.adapters.rap.wire import (
     CancelToolCall,
     CloseThread,
@@ -24,79 +31,140 @@ from agenttool.adapters.rap.wire import (
     write,
 )
 from agenttool.errors import RecordError, StoreError
-from agenttool.rap.admission import Admission
-from agenttool.rap.asking import CHOICES_PATH
-from agenttool.rap.governed import governed_tools
-from agenttool.rap.keeping.calls import NewCall
-from agenttool.rap.live import Live, opened
+from agenttool.rap.declare import runtime_tools
 from agenttool.rap.oauth import OAUTH_PATH
-from agenttool.rap.settings import Settings
+from agenttool.rap.questions import CHOICES_PATH
+from agenttool.rap.service import ProviderService, open_service
+from agenttool.rap.settings import ProviderSettings
+from agenttool.rap.tables import NewCall
 
 INVOKE_PATH = "/invoke"
 _JSON = "application/json"
-_FULL = "too many calls are under way; try again later"
-_MOST_BASES = 100
-"""So many of the names that callers know this server by are remembered; it only saves time."""
+_FULL = "too many calls are open; try again later"
+_MAX_CACHED_URLS = 100
+"""How many base URLs of this server are cached."""
+
+_BROWSER_HEADERS = ("origin", "sec-fetch-site")
+"""The headers that browsers send. A web page must not reach a provider without authentication, and it could: browsers
+send a body without a content type without asking the server first."""
+
+_log = logging.getLogger(__name__)
 
 _M = TypeVar("_M")
 _Handler = Callable[[Request], Awaitable[Response]]
+_ClaimNonce = Callable[[str, float], Awaitable[bool]]
 
 
-class Door:
-    """What each path does. Every answer is short and tells nothing of what is behind it."""
+class CallerAuthentication:
+    """Authenticates the callers of one provider, before anything in a request is decoded."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Take the provider whose door this is."""
+    def __init__(self, settings: ProviderSettings) -> None:
+        """Take the settings."""
         self._settings = settings
-        self._admission = Admission(settings)
-        self._live: Live | None = None
-        self._bases: dict[tuple[str, str | None, str], str] = {}
+        self._single_use = settings.admits if isinstance(settings.admits, SingleUseCredential) else None
 
-    @property
-    def live(self) -> Live:
-        """The provider that runs behind the door.
+    async def caller_of(self, request: Request, body: bytes, claim_nonce: _ClaimNonce) -> str:
+        """Return the name of the caller.
 
         Raises:
-            HTTPException: it does not run yet, or no more.
+            HTTPException: it is unknown, or the request is a replay.
         """
-        if self._live is None:
+        admits = self._settings.admits
+        if admits is None:
+            if any(name in request.headers for name in _BROWSER_HEADERS):
+                raise HTTPException(403, "web pages may not call; give the provider `auth`, and present it")
+            return ""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        url = request_url(request.scope, self._settings.url)
+        presented = CredentialRequest(method=request.method, url=url, headers=headers, body=body)
+        caller = admits.caller_of(presented)
+        if caller is not None and self._single_use is not None:
+            is_new = await claim_nonce(*self._single_use.nonce_of(presented))
+            caller = caller if is_new else None
+        if caller is None:
+            raise _unauthorized(presented, admits)
+        return caller
+
+
+def request_url(scope: Scope, base: str | None) -> str | None:
+    """Return the URL of a request as this server knows it; None if it does not.
+
+    The Host header is not used: a request that was signed for another server could then be replayed here. Without a
+    base URL the bound address is used, which is right only for callers that connect to it directly.
+    """
+    query = scope["query_string"].decode("latin-1")
+    suffix = f"?{query}" if query else ""
+    if base is not None:
+        return f"{base}{scope['path'].removeprefix(scope.get('root_path', ''))}{suffix}"
+    host, port = scope.get("server") or (None, None)
+    if host is None or port is None:
+        return None
+    return f"{scope['scheme']}://{f'[{host}]' if ':' in host else host}:{port}{scope['path']}{suffix}"
+
+
+def _unauthorized(presented: CredentialRequest, admits: Credential) -> HTTPException:
+    if not isinstance(admits, ExplainedCredential):
+        return HTTPException(401, "not authorized", {"WWW-Authenticate": "Bearer"})
+    reason = admits.rejection_reason(presented)
+    _log.warning("a request was not authorized: %s", reason)
+    return HTTPException(401, f"not authorized: {reason}", {"WWW-Authenticate": admits.challenge})
+
+
+class ProviderEndpoints:
+    """The handlers of each path. Every answer is short and reveals nothing of the state behind it."""
+
+    def __init__(self, settings: ProviderSettings) -> None:
+        """Take the settings."""
+        self._settings = settings
+        self._authentication = CallerAuthentication(settings)
+        self._service: ProviderService | None = None
+        self._base_urls: dict[tuple[str, str | None, str], str] = {}
+
+    @property
+    def service(self) -> ProviderService:
+        """The running provider.
+
+        Raises:
+            HTTPException: it is not running.
+        """
+        if self._service is None:
             raise HTTPException(503, "the provider is not running")
-        return self._live
+        return self._service
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncGenerator[None]:
-        """Run the provider while the server does: it is ready before the first request."""
+        """Run the provider while the server runs; it is ready before the first request."""
         async with AsyncExitStack() as stack:
-            for open_runtime in self._settings.governed:
+            for open_runtime in self._settings.runtimes:
                 runtime = await stack.enter_async_context(open_runtime())
-                for tool in await governed_tools(runtime):
-                    stack.callback(self._settings.withdraw, self._settings.offer(tool))
-            self._live = await stack.enter_async_context(opened(self._settings))
+                for tool in await runtime_tools(runtime):
+                    stack.callback(self._settings.remove_tool, self._settings.add_tool(tool))
+            self._service = await stack.enter_async_context(open_service(self._settings))
             try:
                 yield
             finally:
-                self._live = None
+                self._service = None
 
     def routes(self) -> list[Route]:
-        """List the paths."""
-        notices: dict[str, _Handler] = {
+        """Return the routes."""
+        posts: dict[str, _Handler] = {
             INVOKE_PATH: self.invoke,
             "/close_thread": self.close_thread,
             "/cancel_tool_call": self.cancel_tool_call,
             f"{CHOICES_PATH}{{token}}": self.select,
         }
         if self._settings.on_migrate:
-            notices["/migrate"] = self.migrate
+            posts["/migrate"] = self.migrate
         return [
             Route("/.well-known/rap-toolset", self.discover, methods=["GET"]),
-            *(Route(path, handler, methods=["POST"]) for path, handler in notices.items()),
-            *([Route(f"{OAUTH_PATH}{{client}}", self.grant, methods=["GET"])] if self._settings.clients else []),
+            *(Route(path, handler, methods=["POST"]) for path, handler in posts.items()),
+            *([Route(f"{OAUTH_PATH}{{client}}", self.redeem, methods=["GET"])] if self._settings.clients else []),
         ]
 
     async def discover(self, request: Request) -> Response:
-        """Give the manifest as it is now."""
+        """Return the manifest."""
         settings = self._settings
-        await self._admission.caller_of(request, b"", self.live.take_once)
+        await self._authentication.caller_of(request, b"", self.service.claim_nonce)
         manifest = Manifest(
             name=settings.name,
             description=settings.description,
@@ -107,20 +175,20 @@ class Door:
         return Response(write(manifest), media_type=_JSON)
 
     async def invoke(self, request: Request) -> Response:
-        """Take on a call. One that makes no sense is taken on, too, as long as it says where its result may go."""
-        caller, body = await self._message(request)
-        if self.live.is_full_for(caller):
+        """Accept a call. A malformed one is accepted, too, if it says where its error result may go."""
+        caller, body = await self._read_message(request)
+        if self.service.is_full_for(caller):
             raise HTTPException(503, _FULL)
         try:
             message = read(body, Invocation)
-            flaw, call_id = "", message.call_id
-        except RecordError as error:
+            error, call_id = "", message.call_id
+        except RecordError as malformed:
             message = _read(body, ReturnAddress)
-            flaw, call_id = f"the invocation is malformed: {error}", message.echo
+            error, call_id = f"the invocation is malformed: {malformed}", message.echo
         try:
-            check_url(message.callback_url, self._settings.reach)
-        except RecordError as error:
-            raise HTTPException(400, f"callback_url: {error}") from None
+            check_url(message.callback_url, self._settings.policy)
+        except RecordError as invalid:
+            raise HTTPException(400, f"callback_url: {invalid}") from None
         call = NewCall(
             caller=caller,
             thread=message.group_id,
@@ -132,68 +200,68 @@ class Door:
             ancestors=(message.thread_ancestors or ()) if isinstance(message, Invocation) else (),
         )
         if isinstance(message, Invocation):
-            is_taken = await self.live.accept(call, message)
+            is_accepted = await self.service.accept(call, message)
         else:
-            is_taken = await self.live.refuse(call, flaw)
-        if not is_taken:
+            is_accepted = await self.service.accept_error(call, error)
+        if not is_accepted:
             raise HTTPException(503, _FULL)
         return Response()
 
-    async def take(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one invocation without the layers around the other paths, which cost more than what it takes."""
+    async def serve_invocation(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one invocation without starlette's routing and middleware, which cost more than the rest."""
         request = Request(scope, receive)
         try:
             response = await self.invoke(request)
         except HTTPException as error:
-            response = await _refused(request, error)
+            response = await _http_error(request, error)
         except StoreError as error:
-            response = await _failing(request, error)
+            response = await _store_error(request, error)
         await response(scope, receive, send)
 
     async def cancel_tool_call(self, request: Request) -> Response:
-        """Take a cancellation; the answer is the same whether or not there is such a call."""
-        caller, body = await self._message(request)
+        """Process a cancellation; the answer is the same whether or not the call exists."""
+        caller, body = await self._read_message(request)
         notice = _read(body, CancelToolCall)
-        await self.live.cancel(caller, notice.thread_id, notice.tool_call_id)
+        await self.service.cancel(caller, notice.thread_id, notice.tool_call_id)
         return Response()
 
     async def close_thread(self, request: Request) -> Response:
-        """Take a closure; the answer is the same whether or not there was such a thread."""
-        caller, body = await self._message(request)
-        await self.live.close_thread(caller, _read(body, CloseThread).thread_id)
+        """Process the closure of a thread; the answer is the same whether or not the thread exists."""
+        caller, body = await self._read_message(request)
+        await self.service.close_thread(caller, _read(body, CloseThread).thread_id)
         return Response()
 
     async def migrate(self, request: Request) -> Response:
-        """Move a session, and answer when it has moved, or why it has not."""
-        caller, body = await self._message(request)
+        """Move a session, and answer when it is moved or has failed."""
+        caller, body = await self._read_message(request)
         notice = _read(body, Migrate)
         try:
-            check_url(notice.destination_url, self._settings.reach)
+            check_url(notice.destination_url, self._settings.policy)
         except RecordError as error:
             raise HTTPException(400, f"destination_url: {error}") from None
-        fault = await self.live.migrate(caller, notice)
+        fault = await self.service.migrate(caller, notice)
         return Response() if fault is None else PlainTextResponse(fault, 502)
 
     async def select(self, request: Request) -> Response:
-        """Take a selection; the URL itself, which nobody can guess, says who may make it."""
-        body = await self._body(request)
-        if not await self.live.select(cast("str", request.path_params["token"]), body):
+        """Process a selection; the unguessable URL authenticates it."""
+        body = await self._read_body(request)
+        if not await self.service.select(cast("str", request.path_params["token"]), body):
             raise HTTPException(400, "not a selection: send 'id' and 'selected'")
         return Response()
 
-    async def grant(self, request: Request) -> Response:
-        """Take a user back from an authorization page; the state, which nobody can guess, says for which call."""
+    async def redeem(self, request: Request) -> Response:
+        """Process a user's return from an authorization page; the unguessable state identifies the call."""
         query = request.query_params
-        if not await self.live.grant(query.get("state", ""), query.get("code")):
-            raise HTTPException(400, "this authorization is not expected, or no more; ask for it again")
+        if not await self.service.redeem(query.get("state", ""), query.get("code")):
+            raise HTTPException(400, "no such authorization is pending; ask for it again")
         return PlainTextResponse("Thank you. You may close this window.")
 
-    async def _message(self, request: Request) -> tuple[str, bytes]:
-        body = await self._body(request)
-        return await self._admission.caller_of(request, body, self.live.take_once), body
+    async def _read_message(self, request: Request) -> tuple[str, bytes]:
+        body = await self._read_body(request)
+        return await self._authentication.caller_of(request, body, self.service.claim_nonce), body
 
-    async def _body(self, request: Request) -> bytes:
-        """Read a JSON body, as long as it is no longer than allowed and arrives in time."""
+    async def _read_body(self, request: Request) -> bytes:
+        """Return a JSON body within the limits of size and time."""
         kind = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
         if kind != _JSON:
             raise HTTPException(415, f"send {_JSON}")
@@ -207,40 +275,39 @@ class Door:
         except TimeoutError:
             raise HTTPException(408, "the request took too long to arrive") from None
         except ClientDisconnect:
-            raise HTTPException(400, "the request was cut off") from None
+            raise HTTPException(400, "the request is incomplete") from None
         return bytes(body)
 
     def _base_url(self, request: Request) -> str:
         if self._settings.url is not None:
             return self._settings.url
-        asked = (str(request.scope["scheme"]), request.headers.get("host"), str(request.scope.get("root_path", "")))
-        if asked not in self._bases:
-            if len(self._bases) >= _MOST_BASES:
-                self._bases.clear()
-            below = request.url.replace(path=asked[2], query="", fragment="")  # also where another app holds this one
-            self._bases[asked] = str(below).rstrip("/")
-        return self._bases[asked]
+        key = (str(request.scope["scheme"]), request.headers.get("host"), str(request.scope.get("root_path", "")))
+        if key not in self._base_urls:
+            if len(self._base_urls) >= _MAX_CACHED_URLS:
+                self._base_urls.clear()
+            base = request.url.replace(path=key[2], query="", fragment="")  # root_path: also inside another app
+            self._base_urls[key] = str(base).rstrip("/")
+        return self._base_urls[key]
 
 
 def is_invocation(scope: Scope) -> bool:
-    """Tell whether a request is for the path that calls come to, which nearly all are."""
+    """Return whether a request is for the path of invocations."""
     is_posted = scope["type"] == "http" and scope["method"] == "POST"
     return is_posted and scope["path"].removeprefix(scope.get("root_path", "")) == INVOKE_PATH
 
 
-def make_app(door: Door) -> Starlette:
-    """Make the ASGI app of a provider."""
-    handlers = {HTTPException: _refused, StoreError: _failing}
-    return Starlette(routes=door.routes(), lifespan=door.lifespan, exception_handlers=handlers)  # pyright: ignore[reportArgumentType] -- starlette types handlers by their widest exception
+def make_app(endpoints: ProviderEndpoints) -> Starlette:
+    """Return the ASGI app of a provider."""
+    handlers = {HTTPException: _http_error, StoreError: _store_error}
+    return Starlette(routes=endpoints.routes(), lifespan=endpoints.lifespan, exception_handlers=handlers)  # pyright: ignore[reportArgumentType] -- starlette types handlers by their widest exception
 
 
-async def _refused(request: Request, error: HTTPException) -> Response:
+async def _http_error(request: Request, error: HTTPException) -> Response:
     return PlainTextResponse(error.detail, error.status_code, error.headers)
 
 
-async def _failing(request: Request, error: StoreError) -> Response:
-    """Accept nothing that cannot be kept."""
-    return PlainTextResponse("the provider cannot keep anything now; try again later", 503)
+async def _store_error(request: Request, error: StoreError) -> Response:
+    return PlainTextResponse("the provider cannot store anything now; try again later", 503)
 
 
 def _read(body: bytes, kind: type[_M]) -> _M:

@@ -1,5 +1,13 @@
-"""A Python function to a tool of a toolset: read once, by the same eyes as `@tool`."""
+"""The tools of a provider: from Python functions, and from the surface of a runtime.
 
+Tools of a runtime are governed calls: they pass through every phase, and the runtime's rules decide. Approvals stay
+with the runtime's own approvers, because the RAP caller must not approve its own call. If the runtime's store is
+durable, a call is named before it is started, so that it is found again after a restart.
+"""
+
+import asyncio
+import re
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -9,27 +17,34 @@ from agenttool.adapters.python.context import Progress
 from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.adapters.rap.wire import ToolDefinition, read, write
 from agenttool.errors import ConfigError, RecordError, ToolFailure
-from agenttool.rap.call import Call
-from agenttool.rap.display import check_script
-from agenttool.rap.outcome import Declined
-from agenttool.records import JsonObject
+from agenttool.ports.offer import OfferedTool
+from agenttool.rap.tool_api import Call, Declined, Image, Result
+from agenttool.records import ContentClass, ContentItem, InvocationId, JsonObject, ToolResult, ToolSurface
+from agenttool.runtime import Runtime
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.signature import FunctionKind, Signature, signature_of
 
-MAX_TOLD = 5
-"""How many misfits of bad arguments are told."""
+MAX_LISTED_ERRORS = 5
+"""How many errors of invalid arguments a message lists."""
+
+_INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
+_MAX_NAME = 128
+_SCRIPT_TERM = re.compile(
+    r'\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|`(?:[^`$]|\$(?!\{)|\$\{\s*args\.\w+\s*\})*`)|args\.(?P<argument>\w+)|\d+)\s*',
+    re.DOTALL,
+)
 
 
 class RapToolOptions(TypedDict, total=False):
-    """What an author may say of a function beyond its signature.
+    """The options of a tool beyond its signature.
 
     Attributes:
-        idempotent: doing it twice is doing it once, so that it is done again after a crash in the middle.
-        read_only: it changes nothing, which is idempotent as well.
-        requires_auth: the name of the OAuth client whose tokens it asks for.
-        display_script: Rhai that gives a text to show the call by, such as `"bed " + args.bed`; it sees `args`.
-        annotations: further ones; name yours like `x-acme-tier`.
-        timeout_s: how long it may take, without what it waits for its user.
+        idempotent: running it twice has the effect of running it once, so it runs again after a crash.
+        read_only: it changes nothing, which implies idempotent.
+        requires_auth: the name of the OAuth client whose tokens it uses.
+        display_script: Rhai that returns the text that shows a call, such as `"bed " + args.bed`.
+        annotations: further ones; use a prefix such as `x-acme-tier`.
+        timeout_s: how long it may run, without the time that it waits for its user.
     """
 
     name: str
@@ -46,12 +61,12 @@ class RapToolOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RapTool:
-    """A tool of a toolset, and the code behind it.
+    """A tool of a toolset, and its code.
 
     Attributes:
-        run: gives what the tool gives back; of a subscription, what can be iterated for its events.
-        is_repeatable: whether it may run again after a crash that left open how far it was.
-        has_own_turns: whether somebody else says how many run at a time.
+        run: returns what the tool returns; for a subscription, the iterator of its events.
+        is_repeatable: whether it may run again after a crash that interrupted it.
+        limits_itself: whether it needs no slot of the provider's concurrency limit.
     """
 
     definition: ToolDefinition
@@ -59,27 +74,28 @@ class RapTool:
     run: Callable[[Call, JsonObject], Awaitable[object]]
     is_repeatable: bool = False
     is_subscription: bool = False
-    has_own_turns: bool = False
+    limits_itself: bool = False
     requires_auth: str | None = None
     timeout_s: float | None = None
 
     def check(self, arguments: JsonObject) -> None:
-        """Hold arguments to the schema.
+        """Validate arguments against the schema.
 
         Raises:
-            ToolFailure: they do not fit; says where and what to do, and never what was there.
+            ToolFailure: they do not fit; the message says where, and never quotes a value.
         """
         if self.checker.accepts(arguments):
             return
-        told = [f"at {each.pointer or '/'!r}: expected {each.expected}" for each in self.checker.misfits(arguments)]
-        raise Declined(f"the arguments do not fit: {'; '.join(told[:MAX_TOLD])}; correct them and call again")
+        errors = [f"at {each.pointer or '/'!r}: expected {each.expected}" for each in self.checker.misfits(arguments)]
+        listed = "; ".join(errors[:MAX_LISTED_ERRORS])
+        raise Declined(f"the arguments do not fit: {listed}; correct them and call again")
 
 
 def declare(function: Callable[..., object], options: RapToolOptions, *, is_subscription: bool = False) -> RapTool:
-    """Work out the tool of a function.
+    """Return the tool of a function.
 
     Raises:
-        ConfigError: its signature cannot be a tool's, it says nothing about itself, or an option is wrong.
+        ConfigError: its signature does not suit a tool, it has no description, or an option is wrong.
     """
     signature = signature_of(function, context_type=Call)
     name = options.get("name", signature.name)
@@ -91,7 +107,7 @@ def declare(function: Callable[..., object], options: RapToolOptions, *, is_subs
     if signature.kind is FunctionKind.GENERATOR:
         raise ConfigError(f"{signature.name}() is a plain generator; write it as `async def` with `yield`")
     definition = _definition(signature, options, name)
-    run = _yielder(function, signature) if is_subscription else _RUNNERS[signature.kind](function, signature)
+    run = _run_events(function, signature) if is_subscription else _RUNNERS[signature.kind](function, signature)
     return RapTool(
         definition=definition,
         checker=compile_schema(definition.input_schema),
@@ -106,7 +122,7 @@ def declare(function: Callable[..., object], options: RapToolOptions, *, is_subs
 def _definition(signature: Signature, options: RapToolOptions, name: str) -> ToolDefinition:
     description = options.get("description") or signature.description
     if not description:
-        raise ConfigError(f"function {name!r} says nothing about itself; give it a docstring or a description")
+        raise ConfigError(f"function {name!r} has no description; give it a docstring or a description")
     hints: JsonObject = {
         "readOnly": options.get("read_only"),
         "destructive": options.get("destructive"),
@@ -124,14 +140,53 @@ def _definition(signature: Signature, options: RapToolOptions, name: str) -> Too
             display_script=options.get("display_script"),
         )
         if isinstance(definition.display_script, str):
-            check_script(definition.display_script, definition.input_schema)
-        if definition.odd_hints:
+            check_display_script(definition.display_script, definition.input_schema)
+        if definition.invalid_hints:
             raise ConfigError(
-                f"{definition.odd_hints[0]!r} of {name!r} is not of its type; correct it, or leave it out"
+                f"{definition.invalid_hints[0]!r} of {name!r} has the wrong type; correct it, or leave it out"
             )
-        return read(write(definition), ToolDefinition)  # as strictly as a runtime will
+        return read(write(definition), ToolDefinition)  # validated as strictly as a runtime will
     except (RecordError, ValueError) as error:
         raise ConfigError(f"{name!r} cannot be a RAP tool: {error}; names have 1 to 128 of A-Z a-z 0-9 _ -") from error
+
+
+def check_display_script(script: str, schema: JsonObject) -> None:
+    """Reject a display script that might not return a text for all valid arguments.
+
+    A runtime shows nothing if a script fails or returns something else. So a script may only join terms with `+`: texts
+    in double quotes, back-quoted texts with `${args.NAME}`, numbers, and `args.NAME`. One of the first two terms must
+    be a text or a required argument of type string.
+
+    Raises:
+        ConfigError: the script has another form.
+    """
+    terms: list[bool] = []
+    position = 0
+    while True:
+        term = _SCRIPT_TERM.match(script, position)
+        if term is None:
+            raise _script_error(f"{script[position:].strip()[:20]!r} is not a term")
+        terms.append(term["text"] is not None or term["argument"] in _required_texts(schema))
+        position = term.end() + 1
+        if position > len(script):
+            break
+        if script[term.end()] != "+":
+            raise _script_error(f"{script[term.end() :].strip()[:20]!r} does not begin with '+'")
+    if not any(terms[:2]):
+        raise _script_error("it may return something that is not a text")
+
+
+def _script_error(reason: str) -> ConfigError:
+    return ConfigError(f"display_script must return a text, and {reason}; write one such as '\"bed \" + args.bed'")
+
+
+def _required_texts(schema: JsonObject) -> frozenset[str]:
+    """Return the arguments that every call has and that are texts."""
+    members, required = schema.get("properties"), schema.get("required")
+    if not isinstance(members, dict) or not isinstance(required, list):
+        return frozenset()
+    texts = {name for name, each in members.items() if isinstance(each, dict) and each.get("type") == "string"}
+    return frozenset(texts.intersection(map(str, required)))
 
 
 def _keywords(signature: Signature, call: Call, arguments: JsonObject) -> dict[str, object]:
@@ -145,14 +200,14 @@ def _keywords(signature: Signature, call: Call, arguments: JsonObject) -> dict[s
 _Run = Callable[[Call, JsonObject], Awaitable[object]]
 
 
-def _awaiter(function: Callable[..., object], signature: Signature) -> _Run:
+def _run_coroutine(function: Callable[..., object], signature: Signature) -> _Run:
     async def run(call: Call, arguments: JsonObject) -> object:
         return await cast("Awaitable[object]", function(**_keywords(signature, call, arguments)))
 
     return run
 
 
-def _threader(function: Callable[..., object], signature: Signature) -> _Run:
+def _run_in_thread(function: Callable[..., object], signature: Signature) -> _Run:
     left_behind = LeftBehind()
 
     async def run(call: Call, arguments: JsonObject) -> object:
@@ -161,8 +216,8 @@ def _threader(function: Callable[..., object], signature: Signature) -> _Run:
     return run
 
 
-def _iterator(function: Callable[..., object], signature: Signature) -> _Run:
-    """Run a generator to its end: progress is told, and the last thing it yields is the result."""
+def _run_generator(function: Callable[..., object], signature: Signature) -> _Run:
+    """Run a generator to its end: it may yield progress, and the last other item is the result."""
 
     async def run(call: Call, arguments: JsonObject) -> object:
         last: object = None
@@ -176,7 +231,7 @@ def _iterator(function: Callable[..., object], signature: Signature) -> _Run:
     return run
 
 
-def _yielder(function: Callable[..., object], signature: Signature) -> _Run:
+def _run_events(function: Callable[..., object], signature: Signature) -> _Run:
     async def run(call: Call, arguments: JsonObject) -> object:
         return function(**_keywords(signature, call, arguments))
 
@@ -184,16 +239,93 @@ def _yielder(function: Callable[..., object], signature: Signature) -> _Run:
 
 
 _RUNNERS: dict[FunctionKind, Callable[[Callable[..., object], Signature], _Run]] = {
-    FunctionKind.COROUTINE: _awaiter,
-    FunctionKind.FUNCTION: _threader,
-    FunctionKind.ASYNC_GENERATOR: _iterator,
+    FunctionKind.COROUTINE: _run_coroutine,
+    FunctionKind.FUNCTION: _run_in_thread,
+    FunctionKind.ASYNC_GENERATOR: _run_generator,
 }
 
 
-def words_for_caller(error: Exception, reference: str) -> str:
-    """Say how a tool failed: in its author's words where they are meant for the caller, and in ours where not."""
+def message_for_caller(error: Exception, reference: str) -> str:
+    """Return the message of a failed tool: the author's own if it is meant for the caller, a general one otherwise."""
     if isinstance(error, ToolFailure | RecordError):
         return str(error)
     if isinstance(error, TimeoutError):
-        return "the tool ran out of time; it may have done part of its work, so look before you try again"
-    return f"the tool failed; try again later, or tell its operator the reference {reference}"
+        return "the tool ran out of time; it may have done part of its work, so check before you try again"
+    return f"the tool failed; try again later, or give its operator the reference {reference}"
+
+
+async def runtime_tools(rt: Runtime) -> list[RapTool]:
+    """Return the tools that a runtime's surface offers, without deferred and excluded ones.
+
+    Raises:
+        ConfigError: there is none, or two tools have the same name in the characters that RAP allows.
+    """
+    surface = await rt.surface(scope="session")
+    offered = [tool for tool in rt.offered(surface) if not tool.is_deferred]
+    shared = {name for name, count in Counter(tool.name for tool in offered).items() if count > 1}
+    tools = [
+        _runtime_tool(rt, surface, tool, tool.qualified_name if tool.name in shared else tool.name) for tool in offered
+    ]
+    duplicates = [name for name, count in Counter(tool.definition.name for tool in tools).items() if count > 1]
+    if duplicates or not tools:
+        fault = f"two tools become {duplicates[0]!r}; rename one" if duplicates else "it offers no tool; declare one"
+        raise ConfigError(f"this runtime cannot be served over RAP: {fault}")
+    return tools
+
+
+def _runtime_tool(rt: Runtime, surface: ToolSurface, tool: OfferedTool, name: str) -> RapTool:
+    async def run(call: Call, arguments: JsonObject) -> object:
+        invocation_id = InvocationId(await call.store_once(rt.new_invocation_id()))
+        try:
+            await rt.start(
+                tool.qualified_name,
+                arguments,
+                surface=surface,
+                native_call_id=call.idempotency_key,
+                actor_ref=None if call.user_id is None else f"rap:{call.user_id}",
+                invocation_id=invocation_id,
+            )
+            result = await rt.wait(invocation_id)
+        except asyncio.CancelledError:
+            if call.is_canceled:
+                await rt.cancel(invocation_id)
+            raise
+        return await _runtime_result(rt, result)
+
+    definition = ToolDefinition(
+        name=_INVALID_NAME_CHAR.sub("_", name)[:_MAX_NAME],
+        description=tool.description,
+        input_schema=tool.input_schema,
+    )
+    return RapTool(
+        definition=definition,
+        checker=compile_schema(tool.input_schema),
+        run=run,
+        is_repeatable=rt.is_durable,
+        limits_itself=True,
+    )
+
+
+async def _runtime_result(rt: Runtime, result: ToolResult | None) -> object:
+    """Return the model-facing content of a result, with its images.
+
+    Raises:
+        ToolFailure: it is an error.
+    """
+    if result is None:
+        raise Declined("the runtime was closed before the call ended")
+    items = result.model_facing_content or result.content or ()
+    if result.is_error:
+        raise Declined("\n".join(item.text for item in items if item.text) or str(result.status))
+    parts = [part for item in items for part in await _parts(rt, item)]
+    if all(isinstance(part, str) for part in parts):
+        return "\n".join(map(str, parts))
+    return Result(parts=parts)
+
+
+async def _parts(rt: Runtime, item: ContentItem) -> list[str | Image]:
+    if item.type is ContentClass.IMAGE and item.ref is not None:
+        data = await rt.payload(item.ref)
+        if data is not None and item.media_type is not None:
+            return [Image(data, item.media_type, item.name or "An image.")]
+    return [item.text] if item.text else []

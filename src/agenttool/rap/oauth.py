@@ -1,4 +1,4 @@
-"""Authorization by OAuth 2 with PKCE: the user grants; we exchange, keep and refresh, and tell nobody a token."""
+"""OAuth 2 with PKCE for tools: tokens are requested, stored and refreshed, and never sent to a runtime."""
 
 import asyncio
 import base64
@@ -12,43 +12,42 @@ from typing import Protocol
 from urllib.parse import urlencode, urlsplit
 from weakref import WeakValueDictionary
 
-from agenttool.adapters.rap.connections import Terms
-from agenttool.adapters.rap.courier import Courier
+from agenttool.adapters.rap.http_client import HttpClient, RequestOptions
 from agenttool.codec import json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError
-from agenttool.rap.keeping import grants
-from agenttool.rap.keeping.store import Store
-from agenttool.rap.outcome import Declined
+from agenttool.rap import tables
+from agenttool.rap.store import ProviderStore
+from agenttool.rap.tool_api import Declined
 from agenttool.records import JsonObject
 
 OAUTH_PATH = "/oauth/"
-EARLY_S = 60.0
-"""A token that ends so soon counts as ended."""
+EXPIRY_MARGIN_S = 60.0
+"""A token that expires within this time counts as expired."""
 
 _log = logging.getLogger(__name__)
 
 _FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-_REFUSED = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED)
-"""What an authorization server answers if a grant does not hold; anything else says nothing about the grant."""
+_REJECTED = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED)
+"""The statuses by which an authorization server rejects a grant; other failures are temporary."""
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Cipher(Protocol):
-    """What makes bytes unreadable for others, and readable again, such as `cryptography.fernet.Fernet(key)`."""
+    """Encrypts and decrypts stored tokens, such as `cryptography.fernet.Fernet(key)`."""
 
     def encrypt(self, data: bytes) -> bytes:
-        """Make bytes unreadable."""
+        """Return the encrypted bytes."""
         ...
 
     def decrypt(self, token: bytes) -> bytes:
-        """Give them back."""
+        """Return the decrypted bytes."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthClient:
-    """This provider as a client of somebody's authorization server; ask for the least scope that will do."""
+    """This provider as a client of an authorization server; request the smallest scope that is enough."""
 
     name: str
     authorize_url: str
@@ -58,7 +57,7 @@ class OAuthClient:
     scopes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse addresses that a code could be read at.
+        """Reject URLs without TLS.
 
         Raises:
             ConfigError: one of them is not `https`.
@@ -69,7 +68,7 @@ class OAuthClient:
             raise ConfigError(f"the URLs of OAuth client {self.name!r} must use https; correct them")
 
     def page_for(self, *, state: str, verifier: str, redirect_uri: str) -> str:
-        """Give the address of the page where the user grants."""
+        """Return the URL of the page where the user grants the authorization."""
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         query = urlencode(
             {
@@ -86,8 +85,8 @@ class OAuthClient:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pending:
-    """An authorization under way: what only we know of it."""
+class PendingAuthorization:
+    """The private data of an authorization that a user has not answered yet."""
 
     client: str
     user_id: str
@@ -95,78 +94,81 @@ class Pending:
     redirect_uri: str
 
     @classmethod
-    def new(cls, client: OAuthClient, user_id: str, redirect_uri: str) -> "Pending":
-        """Begin one."""
+    def new(cls, client: OAuthClient, user_id: str, redirect_uri: str) -> "PendingAuthorization":
+        """Return a new one with a fresh code verifier."""
         return cls(client=client.name, user_id=user_id, verifier=secrets.token_urlsafe(48), redirect_uri=redirect_uri)
 
-    def spelled(self) -> str:
-        """Write it for the store."""
+    def encode(self) -> str:
+        """Return the text for the store."""
         return json_bytes([self.client, self.user_id, self.verifier, self.redirect_uri]).decode()
 
     @classmethod
-    def of(cls, spelled: str) -> "Pending":
-        """Read what `spelled` wrote."""
-        client, user_id, verifier, redirect_uri = (str(each) for each in _list(spelled))
+    def decode(cls, encoded: str) -> "PendingAuthorization":
+        """Return what `encode` wrote."""
+        client, user_id, verifier, redirect_uri = (str(each) for each in _decode_list(encoded))
         return cls(client=client, user_id=user_id, verifier=verifier, redirect_uri=redirect_uri)
 
 
-class Grants:
+class GrantStore:
     """The tokens that users granted."""
 
     def __init__(
-        self, store: Store, courier: Courier, clients: dict[str, OAuthClient], cipher: Cipher | None = None
+        self,
+        store: ProviderStore,
+        http: HttpClient,
+        clients: dict[str, OAuthClient],
+        cipher: Cipher | None = None,
     ) -> None:
-        """Take where tokens are kept, by which cipher, and who exchanges codes."""
+        """Take the store, the HTTP client, the OAuth clients, and the cipher of stored tokens."""
         self._store = store
         self._cipher = cipher
-        self._courier = courier
+        self._http = http
         self.clients = clients
-        self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     async def token(self, client: OAuthClient, user_id: str) -> str | None:
-        """Give a token that holds, refreshed if need be; none if the user has to grant it anew.
+        """Return a valid access token, refreshed if necessary; None if the user must grant it again.
 
-        One call at a time looks: a refresh token that comes twice counts as stolen, and the grant would be lost.
+        Refreshes of one user are serialized: a refresh token that is used twice counts as stolen and ends the grant.
 
         Raises:
-            ToolFailure: it has to be refreshed, and whoever refreshes it is away.
+            ToolFailure: it must be refreshed, and the authorization server is not available.
         """
-        turn = self._turns.setdefault((client.name, user_id), asyncio.Lock())
-        async with turn:
-            tokens = await self._kept(client, user_id)
-            while tokens is not None and _is_over(tokens):
-                tokens = await self._refreshed(client, user_id, tokens)
+        async with self._locks.setdefault((client.name, user_id), asyncio.Lock()):
+            tokens = await self._load(client, user_id)
+            while tokens is not None and _is_expired(tokens):
+                tokens = await self._refresh(client, user_id, tokens)
         return None if tokens is None else _text(tokens, "access_token")
 
-    async def _kept(self, client: OAuthClient, user_id: str) -> JsonObject | None:
-        kept = await self._store.perform(grants.find, client.name, user_id)
-        if kept is None:
+    async def _load(self, client: OAuthClient, user_id: str) -> JsonObject | None:
+        stored = await self._store.run(tables.find_grant, client.name, user_id)
+        if stored is None:
             return None
         try:
-            return parse_object(kept if self._cipher is None else self._cipher.decrypt(kept))
-        except Exception as error:  # noqa: BLE001 -- a cipher has errors of its own; the user grants anew
-            _log.warning("a grant for %r cannot be read any more: %s", client.name, type(error).__name__)
+            return parse_object(stored if self._cipher is None else self._cipher.decrypt(stored))
+        except Exception as error:  # noqa: BLE001 -- a cipher raises its own errors; the user grants again
+            _log.warning("a stored grant for %r cannot be read: %s", client.name, type(error).__name__)
             return None
 
-    async def _refreshed(self, client: OAuthClient, user_id: str, tokens: JsonObject) -> JsonObject | None:
-        """Refresh tokens and give the new ones; none if that was refused, and then the grant is gone.
+    async def _refresh(self, client: OAuthClient, user_id: str, tokens: JsonObject) -> JsonObject | None:
+        """Refresh tokens and return the new ones; None if the grant was rejected, which deletes it.
 
         Raises:
-            ToolFailure: nobody refused it, and it did not work; the grant stays.
+            ToolFailure: the refresh failed for another reason; the grant stays.
         """
         refresh = _text(tokens, "refresh_token")
         form = {"grant_type": "refresh_token", "refresh_token": refresh or ""}
         status = None if refresh is None else await self._exchange(client, user_id, form, tokens)
-        if refresh is None or status in _REFUSED:
-            await self._store.perform(grants.drop, client.name, user_id)
+        if refresh is None or status in _REJECTED:
+            await self._store.run(tables.delete_grant, client.name, user_id)
             return None
         if status != HTTPStatus.OK:
-            _log.warning("a grant for %r could not be refreshed: %s", client.name, status or "nobody answered")
+            _log.warning("a grant for %r could not be refreshed: %s", client.name, status or "no response")
             raise Declined("the authorization cannot be renewed now; call again later")
-        return await self._kept(client, user_id)
+        return await self._load(client, user_id)
 
-    async def redeem(self, pending: Pending, code: str) -> bool:
-        """Exchange a code for tokens and keep them; tell whether that worked."""
+    async def redeem(self, pending: PendingAuthorization, code: str) -> bool:
+        """Exchange a code for tokens and store them; return whether that succeeded."""
         client = self.clients.get(pending.client)
         if client is None:
             return False
@@ -181,34 +183,34 @@ class Grants:
     async def _exchange(
         self, client: OAuthClient, user_id: str, form: dict[str, str], before: JsonObject
     ) -> int | None:
-        """Ask for tokens and keep them; gives 200 if that worked, else what was answered instead, if anything."""
+        """Request tokens and store them; return 200, or the status of the failure, or None without one."""
         form = {**form, "client_id": client.client_id}
         if client.client_secret is not None:
             form["client_secret"] = client.client_secret
-        body, once = urlencode(form).encode(), Terms(only_once=True)  # a code that comes twice counts as stolen
-        reply = await self._courier.post(client.token_url, body, _FORM, max_bytes=100_000, terms=once)
+        body, options = urlencode(form).encode(), RequestOptions(send_once=True)  # a code used twice counts as stolen
+        reply = await self._http.post(client.token_url, body, _FORM, max_bytes=100_000, options=options)
         try:
-            told = parse_object(reply.body) if reply.is_accepted else {}
+            answer = parse_object(reply.body) if reply.is_accepted else {}
         except RecordError:
-            told = {}
-        token, lasts_s = _text(told, "access_token"), told.get("expires_in")
+            answer = {}
+        token, expires_in_s = _text(answer, "access_token"), answer.get("expires_in")
         if token is None:
             return None if reply.is_accepted else reply.status
-        kept: JsonObject = {
+        tokens: JsonObject = {
             "access_token": token,
-            "refresh_token": told.get("refresh_token", before.get("refresh_token")),
+            "refresh_token": answer.get("refresh_token", before.get("refresh_token")),
         }
-        if isinstance(lasts_s, int | float):
-            kept["expires_at"] = time.time() + max(lasts_s, 2 * EARLY_S)  # at least as long as it takes to use it
-        plain = json_bytes(kept)
-        sealed = plain if self._cipher is None else self._cipher.encrypt(plain)
-        await self._store.perform(grants.keep, client.name, user_id, sealed)
+        if isinstance(expires_in_s, int | float):
+            tokens["expires_at"] = time.time() + max(expires_in_s, 2 * EXPIRY_MARGIN_S)  # long enough to use it once
+        plain = json_bytes(tokens)
+        encrypted = plain if self._cipher is None else self._cipher.encrypt(plain)
+        await self._store.run(tables.store_grant, client.name, user_id, encrypted)
         return HTTPStatus.OK
 
 
-def _is_over(tokens: JsonObject) -> bool:
-    ends_at = tokens.get("expires_at")
-    return isinstance(ends_at, int | float) and ends_at <= time.time() + EARLY_S
+def _is_expired(tokens: JsonObject) -> bool:
+    expires_at = tokens.get("expires_at")
+    return isinstance(expires_at, int | float) and expires_at <= time.time() + EXPIRY_MARGIN_S
 
 
 def _text(members: JsonObject, name: str) -> str | None:
@@ -216,6 +218,6 @@ def _text(members: JsonObject, name: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _list(spelled: str) -> list[object]:
-    value = parse_object(f'{{"list":{spelled}}}')["list"]
+def _decode_list(encoded: str) -> list[object]:
+    value = parse_object(f'{{"list":{encoded}}}')["list"]
     return list(value) if isinstance(value, list) else []

@@ -1,6 +1,6 @@
-"""`Provider`: functions in, a RAP tool server out."""
+"""`Provider`: a RAP tool server made from functions."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TypeVar, Unpack, overload
@@ -8,19 +8,22 @@ from typing import TypeVar, Unpack, overload
 from starlette.applications import Starlette
 from starlette.types import Receive, Scope, Send
 
-from agenttool.adapters.rap.credentials import Credential, ShownTo, origin_of
-from agenttool.adapters.rap.forgery import Reach
-from agenttool.adapters.rap.headers import check_headers
-from agenttool.adapters.rap.signed import Signed, Speaker
+from agenttool.adapters.rap.credentials import (
+    Credential,
+    OriginBoundCredential,
+    Signed,
+    SigningSide,
+    check_headers,
+    origin_of,
+)
+from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.errors import ConfigError, RecordError
-from agenttool.rap.app import Door, is_invocation, make_app
-from agenttool.rap.declare import RapToolOptions, declare
-from agenttool.rap.limits import Limits
+from agenttool.rap.app import ProviderEndpoints, is_invocation, make_app
+from agenttool.rap.declare import RapTool, RapToolOptions, declare
 from agenttool.rap.oauth import Cipher, OAuthClient
-from agenttool.rap.outcome import Event
-from agenttool.rap.security import security_page
-from agenttool.rap.settings import CleanUp, Move, Settings
+from agenttool.rap.settings import CleanUp, Limits, Move, ProviderSettings
+from agenttool.rap.tool_api import Event
 from agenttool.runtime import Runtime
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -29,11 +32,11 @@ _MAX_NAME = 128
 
 
 class Provider:
-    """A toolset and its server: decorate functions, then serve it as the ASGI app that it is.
+    """A toolset and its server: decorate functions, then serve it as an ASGI app.
 
-    A call is kept before it is acknowledged, runs in the background, and ends in one result, whatever happens to this
-    process meanwhile. A function that had begun when the process died is not run again, unless it is declared
-    `idempotent` or `read_only`; its caller is told that nobody knows.
+    A call is stored before it is acknowledged, runs in the background, and ends in one result, also if this process
+    crashes. A function that was running at a crash is not run again, unless it is declared `idempotent` or
+    `read_only`; its caller gets an error that says that its outcome is unknown.
     """
 
     def __init__(  # noqa: PLR0913 -- the settings of a provider, each with a default
@@ -52,51 +55,51 @@ class Provider:
         cipher: Cipher | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """Begin with no tools.
+        """Create a provider without tools.
 
         Args:
             name: of the toolset.
             description: of the toolset, for people.
-            store: the file that keeps calls; `NAME.rap.db` in the current folder if left out.
-            url: the base URL under which runtimes reach this server; taken from each request if left out. `Signed`
-                requests must have been signed for it; without one, for the address that is listened at.
+            store: the file that stores calls; by default `NAME.rap.db` in the current folder.
+            url: the base URL under which runtimes reach this server; by default taken from each request. `Signed`
+                requests must be signed for it, or without one for the bound address.
             auth: who may call, such as `Bearer(...)`; leave it out in a trusted network only.
-            sign: what callbacks present to be known, such as `Signed(...)`.
-            sign_to: origins of runtimes that may see it, such as `https://runtime.example`. A signature may be seen by
-                all; anything else needs this, because whoever calls says where callbacks go.
-            allow: private networks and hosts that callbacks may go to; others than public ones are refused.
+            sign: the credential of callbacks, such as `Signed(...)`.
+            sign_to: origins of runtimes that may see that credential, such as `https://runtime.example`. A signature
+                may be seen by all; any other credential needs this, because callers choose the callback URLs.
+            allow: private networks and hosts that callbacks may go to, besides public ones.
             https_only: whether callbacks must go over https.
-            clients: the OAuth clients whose tokens tools may ask for.
-            cipher: by which users' tokens are kept in the file, such as `Fernet(key)` of the package `cryptography`.
+            clients: the OAuth clients whose tokens tools may use.
+            cipher: encrypts users' tokens in the file, such as `Fernet(key)` of the package `cryptography`.
             limits: on requests, calls and messages.
 
         Raises:
-            ConfigError: one of these cannot be.
+            ConfigError: one of these is invalid.
         """
         if not 1 <= len(name) <= _MAX_NAME:
-            raise ConfigError(f"a toolset must be named by 1 to {_MAX_NAME} characters, got {name!r}; name it")
+            raise ConfigError(f"the name of a toolset must have 1 to {_MAX_NAME} characters, got {name!r}; correct it")
         if not (sign is None or sign_to or isinstance(sign, Signed)):
-            raise ConfigError("`sign` would be shown to whoever calls; name the runtimes in `sign_to`, or use `Signed`")
+            raise ConfigError("every caller would see `sign`; name the runtimes in `sign_to`, or use `Signed`")
         try:
             check_headers({} if sign is None else sign.headers("POST", "https://runtime.example/", b""))
         except RecordError as error:
             raise ConfigError(f"`sign` cannot be presented: {error}") from None
         if url is not None:
             origin_of(url)
-        presents = sign.by(Speaker.PROVIDER) if isinstance(sign, Signed) else sign
-        self._settings = Settings(
+        presents = sign.for_sender(SigningSide.PROVIDER) if isinstance(sign, Signed) else sign
+        self._settings = ProviderSettings(
             name=name,
             description=description,
             store=Path(store or f"{name.replace('/', '-')}.rap.db"),
             url=None if url is None else url.rstrip("/"),
-            reach=Reach.of(allow, https_only=https_only),
-            admits=auth.by(Speaker.RUNTIME) if isinstance(auth, Signed) else auth,
-            presents=ShownTo(presents, sign_to) if presents is not None and sign_to else presents,
+            policy=SsrfPolicy.parse(allow, https_only=https_only),
+            admits=auth.for_sender(SigningSide.RUNTIME) if isinstance(auth, Signed) else auth,
+            presents=OriginBoundCredential(presents, sign_to) if presents is not None and sign_to else presents,
             limits=limits or Limits(),
             cipher=cipher,
             clients={client.name: client for client in clients},
         )
-        self._door = Door(self._settings)
+        self._endpoints = ProviderEndpoints(self._settings)
         self._app: Starlette | None = None
 
     @overload
@@ -104,71 +107,71 @@ class Provider:
     @overload
     def tool(self, /, **options: Unpack[RapToolOptions]) -> Callable[[_F], _F]: ...
     def tool(self, function: _F | None = None, /, **options: Unpack[RapToolOptions]) -> _F | Callable[[_F], _F]:
-        """Offer a function: `@provider.tool`, or `@provider.tool(read_only=True)`. The function stays what it was.
+        """Add a function as a tool: `@provider.tool`, or `@provider.tool(read_only=True)`. It is returned unchanged.
 
         Raises:
-            ConfigError: its signature cannot be a tool's, or another tool has its name.
+            ConfigError: its signature does not suit a tool, or another tool has its name.
         """
 
-        def offer(given: _F) -> _F:
-            self._settings.offer(declare(given, options))
+        def add(given: _F) -> _F:
+            self._settings.add_tool(declare(given, options))
             return given
 
-        return offer if function is None else offer(function)
+        return add if function is None else add(function)
 
     @overload
     def subscription(self, function: _F, /) -> _F: ...
     @overload
     def subscription(self, /, **options: Unpack[RapToolOptions]) -> Callable[[_F], _F]: ...
     def subscription(self, function: _F | None = None, /, **options: Unpack[RapToolOptions]) -> _F | Callable[[_F], _F]:
-        """Offer an async generator: the first thing it yields confirms the subscription, each further one is an event.
+        """Add an async generator: its first item confirms the subscription, and each further one is an event.
 
-        After a restart it is called again with the same arguments, and its `call.bookmark` says where it left off.
+        After a restart it is called again with the same arguments, and `call.bookmark` is that of the last event.
 
         Raises:
-            ConfigError: it yields nothing, its signature cannot be a tool's, or another tool has its name.
+            ConfigError: it yields nothing, its signature does not suit a tool, or another tool has its name.
         """
 
-        def offer(given: _F) -> _F:
-            self._settings.offer(declare(given, options, is_subscription=True))
+        def add(given: _F) -> _F:
+            self._settings.add_tool(declare(given, options, is_subscription=True))
             return given
 
-        return offer if function is None else offer(function)
+        return add if function is None else add(function)
 
-    def govern(self, open_runtime: Callable[[], Runtime]) -> None:
-        """Offer the tools of a governed runtime: `provider.govern(lambda: Runtime.open(config="agenttool.toml"))`.
+    def include_runtime(self, open_runtime: Callable[[], Runtime]) -> None:
+        """Add the tools of a runtime: `provider.include_runtime(lambda: Runtime.open(config="agenttool.toml"))`.
 
-        It is opened when the provider begins to run. Each invocation is a governed call: its rules decide, and what
-        they ask is asked of the runtime's own approvers.
+        It is opened when the provider starts. Each invocation is a governed call: the runtime's rules decide, and its
+        own approvers answer what they ask.
         """
-        self._settings.governed.append(open_runtime)
+        self._settings.runtimes.append(open_runtime)
 
     def on_close(self, clean_up: CleanUp) -> CleanUp:
-        """Have a coroutine function called, in the background, with the id of each thread that closes.
+        """Register a coroutine function that is called in the background with the id of each closed thread.
 
-        A closure may come twice, out of order or never, and its id is a stranger's text: never build a path of it.
+        A closure may arrive twice, out of order or never. The id is untrusted text: never build a path from it.
         """
         self._settings.on_close.append(clean_up)
         return clean_up
 
     def on_migrate(self, move: Move) -> Move:
-        """Have a coroutine function called to move a session: when it returns, the destination can serve it.
+        """Register a coroutine function that moves a session; when it returns, the destination can serve it.
 
-        Declaring one is what tells runtimes that this toolset needs migration.
+        With one registered, the manifest says that this toolset needs migration.
         """
         self._settings.on_migrate.append(move)
         return move
 
     async def publish(self, topic: str, value: object, *, associative: bool = False, final: bool = False) -> int:
-        """Send an event to every subscription that was opened on a topic; tell how many there are.
+        """Send an event to every subscription of a topic, and return how many there are.
 
-        Verify first that what you publish comes from where it says. A subscription of which `Limits.max_events` wait
-        already gets no more of them, and ends with an event that says so.
+        Verify first that the data comes from where it claims. A subscription with `Limits.max_events` undelivered
+        events gets an event that ends it instead.
 
         Raises:
-            ToolFailure: the value is nothing that could be sent.
+            ToolFailure: the value cannot be sent.
         """
-        return await self._door.live.publish(topic, Event(value=value, associative=associative, final=final))
+        return await self._endpoints.service.publish(topic, Event(value=value, associative=associative, final=final))
 
     @property
     def name(self) -> str:
@@ -177,60 +180,113 @@ class Provider:
 
     @property
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """What the manifest says of each tool."""
+        """The tools as the manifest defines them."""
         return tuple(tool.definition for tool in self._settings.tools.values())
 
     @property
     def store(self) -> Path:
-        """The file that keeps calls."""
+        """The file that stores calls."""
         return self._settings.store
 
     @property
     def url(self) -> str | None:
-        """The base URL under which runtimes reach this server, if it was told one."""
+        """The configured base URL under which runtimes reach this server."""
         return self._settings.url
 
     @property
-    def is_for_all(self) -> bool:
-        """Whether everybody who reaches this server may call: nobody said who may."""
+    def is_open_to_all(self) -> bool:
+        """Whether every client that reaches this server may call, because no `auth` is set."""
         return self._settings.admits is None
 
     @property
     def security(self) -> str:
-        """What it means for security to call this toolset and each of its tools, as a page of Markdown."""
-        return security_page(self._settings)
+        """A page in Markdown with the security properties of the toolset and each of its tools."""
+        return _security_page(self._settings)
 
-    def keep_in(self, store: str | Path) -> None:
-        """Keep calls in another file; before the provider runs, and not after."""
+    def use_store(self, store: str | Path) -> None:
+        """Store calls in another file; only before the provider runs."""
         self._settings.store = Path(store)
 
     def running(self) -> AbstractAsyncContextManager[None]:
-        """Run the provider without a server of its own, as `async with`: the app takes requests meanwhile.
+        """Run the provider without a server of its own, as `async with`; the app accepts requests meanwhile.
 
         Raises (on entering):
             ConfigError: there is no tool, or the store cannot be used.
         """
-        return self._door.lifespan(self.app)
+        return self._endpoints.lifespan(self.app)
 
     @property
     def app(self) -> Starlette:
-        """The ASGI app; made when it is first asked for, with the tools that there are by then.
+        """The ASGI app; made on first access, with the tools added by then.
 
         Raises:
             ConfigError: there is no tool.
         """
         if self._app is None:
-            if not self._settings.tools and not self._settings.governed:
+            if not self._settings.tools and not self._settings.runtimes:
                 raise ConfigError(
                     f"toolset {self._settings.name!r} has no tool; decorate a function with @provider.tool"
                 )
-            self._app = make_app(self._door)
+            self._app = make_app(self._endpoints)
         return self._app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
         app = self.app
         if is_invocation(scope) and not app.user_middleware:
-            await self._door.take(scope, receive, send)
+            await self._endpoints.serve_invocation(scope, receive, send)
         else:
             await app(scope, receive, send)
+
+
+def _security_page(settings: ProviderSettings) -> str:
+    lines = [f"# Security of the toolset {settings.name}", "", *(f"- {each}" for each in _toolset_lines(settings))]
+    for name, tool in settings.tools.items():
+        description = " ".join(tool.definition.description.split())
+        lines += ["", f"## {name}", "", description, "", *(f"- {each}" for each in _tool_lines(tool, settings))]
+    return "\n".join(lines) + "\n"
+
+
+def _toolset_lines(settings: ProviderSettings) -> Iterator[str]:
+    if settings.admits is None:
+        yield "**Callers:** every client that can reach the server; for trusted networks only."
+    else:
+        yield f"**Callers:** clients with a valid credential ({type(settings.admits).__name__})."
+    yield f"**Callbacks:** posted to the callback URLs of its callers: {_destinations(settings.policy)}."
+    if settings.presents is None:
+        yield "**Authentication of callbacks:** only the secret callback URL."
+    else:
+        yield f"**Authentication of callbacks:** a credential ({type(settings.presents).__name__})."
+    yield f"**Stored data:** arguments, results and subscriptions, in clear, in the file {settings.store.name}."
+    if settings.clients:
+        how = "in clear" if settings.cipher is None else "encrypted"
+        yield f"**Tokens of users:** stored {how} in the same file, for {', '.join(sorted(settings.clients))}."
+    if settings.runtimes:
+        yield "**Runtime tools:** tools of a runtime are offered as well; that runtime's own rules decide each call."
+
+
+def _destinations(policy: SsrfPolicy) -> str:
+    private = [*map(str, policy.networks), *sorted(policy.hosts)]
+    where = f"public addresses, and {', '.join(private)}" if private else "public addresses only"
+    return f"{where}, over https only" if policy.https_only else where
+
+
+def _tool_lines(tool: RapTool, settings: ProviderSettings) -> Iterator[str]:
+    hints = tool.definition.hints
+    if hints.get("readOnly") is True:
+        yield "**Effects:** reads only."
+    elif hints.get("destructive") is False:
+        yield "**Effects:** changes data, and destroys none."
+    else:
+        yield "**Effects:** may change and destroy data; no annotation says otherwise."
+    if tool.is_repeatable:
+        yield "**After a crash:** may run again; repeating it is harmless."
+    else:
+        yield "**After a crash:** does not run again; its caller gets an error that says that the outcome is unknown."
+    if tool.requires_auth is not None:
+        page = settings.clients[tool.requires_auth].authorize_url
+        yield f"**Acts as the user:** asks for an authorization at {page}, and uses the token."
+    if tool.is_subscription:
+        yield "**Subscription:** sends events until it is canceled; each may reach the model."
+    if tool.definition.display_script is not None:
+        yield "**Display script:** clients may run a script to show calls; run it in a sandbox only."

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from agenttool.adapters.rap.discovery import Standing
+from agenttool.adapters.rap.discovery import SourceStatus
 from agenttool.codec import json_bytes, read_own, to_json
 from agenttool.errors import RecordError, StoreError
 from agenttool.pipeline.surface_options import SurfaceContext
@@ -122,14 +122,14 @@ async def _rap_status(runtime: Runtime) -> JsonObject:
     withheld = rap.withheld
     return {
         "unsettled": unsettled,
-        "sources": [_source(each, withheld[each.source]) for each in rap.standings],
+        "sources": [_source(each, withheld[each.source]) for each in rap.statuses],
         "subscriptions": subscriptions,
         "views": views,
         "faults": [*rap.faults],
     }
 
 
-def _source(standing: Standing, withheld: tuple[str, ...]) -> JsonObject:
+def _source(standing: SourceStatus, withheld: tuple[str, ...]) -> JsonObject:
     return {
         "name": standing.source,
         "state": standing.state.value,

@@ -8,9 +8,9 @@ import pytest
 
 from agenttool import Runtime
 from agenttool.adapters.rap import execute
-from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.policy.rules import Rule
 from agenttool.records import Behavior, RuleSource
 
@@ -47,7 +47,7 @@ class ToolServer:
         self.on_invoke = None
         self.url = ""
         self.arrived = asyncio.Event()
-        self.courier = Courier(Reach.of(HERE))
+        self.courier = HttpClient(SsrfPolicy.parse(HERE))
 
     async def __call__(self, scope, receive, send):
         body = b""

@@ -8,10 +8,11 @@ from functools import partial
 
 import pytest
 
-from agenttool.adapters.rap import callbacks, listen, paces, session
-from agenttool.adapters.rap.addresses import DAY_NS, Addresses, Flawed
-from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap import callbacks, listener, source
+from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls, InvalidCallbackUrl
+from agenttool.adapters.rap.http_client import HttpClient
+from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.ports.limits import RateLimit
 
 NOW_NS = 1_800_000_000_000_000_000
 CALL = f"inv_{NOW_NS // 1_000_000:012x}{7:020x}"
@@ -98,12 +99,12 @@ async def test_a_forged_callback_url_leads_nowhere(running, tool_server, started
 
 @pytest.mark.requirement("RAP-007", "RAP-008")
 def test_a_callback_url_is_for_one_call_and_expires():
-    addresses = Addresses("http://h/rap/callbacks", b"s" * 32, lifetime_ns=DAY_NS)
+    addresses = CallbackUrls("http://h/rap/callbacks", b"s" * 32, lifetime_ns=DAY_NS)
     token = addresses.url(CALL, "t").rpartition("/")[2]
-    assert addresses.read(token, NOW_NS) == CALL
-    assert addresses.read(token, NOW_NS + DAY_NS + 10**6) is Flawed.EXPIRED
-    assert (addresses.is_of(token, "t"), addresses.is_of(token, "u")) == (True, False)
-    assert Addresses("http://h", b"t" * 32).read(token, NOW_NS) is Flawed.FORGED
+    assert addresses.verify(token, NOW_NS) == CALL
+    assert addresses.verify(token, NOW_NS + DAY_NS + 10**6) is InvalidCallbackUrl.EXPIRED
+    assert (addresses.belongs_to_thread(token, "t"), addresses.belongs_to_thread(token, "u")) == (True, False)
+    assert CallbackUrls("http://h", b"t" * 32).verify(token, NOW_NS) is InvalidCallbackUrl.FORGED
     assert addresses.url(CALL, "t") == addresses.url(CALL, "t") != addresses.url(CALL[:-1] + "8", "t")
 
 
@@ -154,7 +155,7 @@ async def test_a_malformed_message_is_refused(running, tool_server, started, fau
 
 @pytest.mark.requirement("RAP-410", "RAP-411")
 async def test_requests_that_are_no_callbacks_are_refused(running, tool_server, started, monkeypatch):
-    monkeypatch.setitem(listen.CallbackApp.__init__.__kwdefaults__, "max_body", 1000)
+    monkeypatch.setitem(listener.CallbackApp.__init__.__kwdefaults__, "max_body", 1000)
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await started(rt, server)
@@ -168,12 +169,12 @@ async def test_requests_that_are_no_callbacks_are_refused(running, tool_server, 
 
 @pytest.mark.requirement("RAP-100", "RAP-342")
 async def test_a_flood_of_callbacks_is_asked_to_come_again(running, tool_server, started, monkeypatch):
-    monkeypatch.setattr(callbacks, "MOST_AT_ONCE", 0)
+    monkeypatch.setattr(callbacks, "MAX_CONCURRENT", 0)
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         assert await server.settle(invocation) == 503
-        monkeypatch.setattr(callbacks, "MOST_AT_ONCE", 1)
+        monkeypatch.setattr(callbacks, "MAX_CONCURRENT", 1)
         assert await server.settle(invocation) == 200
 
 
@@ -181,8 +182,7 @@ async def test_a_flood_of_callbacks_is_asked_to_come_again(running, tool_server,
 async def test_a_call_that_is_heard_of_too_often_is_sent_back_but_for_its_result(
     running, tool_server, started, monkeypatch, caplog
 ):
-    monkeypatch.setattr(paces, "BURST", 5)
-    monkeypatch.setattr(paces, "PER_SECOND", 0)
+    monkeypatch.setattr(callbacks, "CALLBACK_RATE", RateLimit(per_second=0.001, burst=5))
     server = tool_server()
     async with running(server) as rt:
         call, invocation = await started(rt, server)
@@ -207,7 +207,7 @@ async def test_messages_of_one_thread_are_taken_in_one_at_a_time(running, tool_s
         await rt.in_thread("apart").start("read_probe", {"bed": 1}, surface=await rt.surface())
         apart = await server.invoked(3)
         inside, most, gate = {}, {}, asyncio.Event()
-        take = rt.rap.callbacks.__class__._take
+        take = rt.rap.callbacks.__class__._process
 
         async def watched(self, call, message, *rest):
             thread = message.group_id
@@ -221,7 +221,7 @@ async def test_messages_of_one_thread_are_taken_in_one_at_a_time(running, tool_s
             finally:
                 inside[thread] -= 1
 
-        monkeypatch.setattr(rt.rap.callbacks.__class__, "_take", watched)
+        monkeypatch.setattr(rt.rap.callbacks.__class__, "_process", watched)
         assert await asyncio.gather(*map(server.settle, (one, two, apart))) == [200, 200, 200]
         assert set(most.values()) == {1}
 
@@ -285,7 +285,7 @@ async def test_a_deployment_may_stop_waiting(running, tool_server):
 @pytest.mark.parametrize("within_s", [None, 60.0])
 async def test_nobody_waits_longer_than_a_result_could_come_in(running, tool_server, monkeypatch, within_s):
     server = tool_server()
-    monkeypatch.setattr(session, "Addresses", partial(Addresses, lifetime_ns=10**9))
+    monkeypatch.setattr(source, "CallbackUrls", partial(CallbackUrls, lifetime_ns=10**9))
     async with running(server, within_s=within_s) as rt, asyncio.timeout(60):
         surface = await rt.surface()
         result = await rt.call("read_probe", {"bed": 1}, surface=surface)
@@ -299,7 +299,7 @@ async def test_nobody_waits_longer_than_a_result_could_come_in(running, tool_ser
 
 async def test_a_call_that_was_approved_after_its_callback_url_expired_is_not_sent(running, tool_server, monkeypatch):
     server = tool_server()
-    monkeypatch.setattr(session, "Addresses", partial(Addresses, lifetime_ns=0))
+    monkeypatch.setattr(source, "CallbackUrls", partial(CallbackUrls, lifetime_ns=0))
     async with running(server) as rt:
         result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
         assert (result.error.error_code, server.invocations) == ("expired", [])
@@ -313,8 +313,8 @@ async def test_results_find_their_calls_after_a_restart(running, tool_server, st
         call, invocation = await started(rt, server)
     async with running(server, options=store) as rt:
         token = invocation["callback_url"].rpartition("/")[2]
-        server.courier = Courier(Reach.of(["127.0.0.0/8"]))
-        moved = rt.rap.callbacks.addresses.base + "/" + token
+        server.courier = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
+        moved = rt.rap.callbacks.urls.base + "/" + token
         assert await server.post(invocation, "tool_result", text="after all", url=moved) == 200
         assert (await rt.wait(call.invocation_id)).content[0].text == "after all"
 

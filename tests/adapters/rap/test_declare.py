@@ -86,8 +86,8 @@ async def test_a_name_that_two_toolsets_use_is_offered_by_neither(running, tool_
         names = set((await rt.surface()).tool_refs)
         assert names == {"tool_rap.cancel_subscription", "tool_s0.water", "tool_s1.open_valve"}
         assert [each.partition(": ")[2] for each in rt.rap.faults] == [
-            "'read_probe', for 's1' has that name, too, so nobody offers it; rename one of them",
-            "'read_probe', for 's0' has that name, too, so nobody offers it; rename one of them",
+            "'read_probe', because 's1' has that name, too, so no source offers it; rename one of them",
+            "'read_probe', because 's0' has that name, too, so no source offers it; rename one of them",
         ]
         result = await rt.call("read_probe", {"bed": 1}, surface=await rt.surface())
         assert result.error.error_class.value == "blocked_tool"

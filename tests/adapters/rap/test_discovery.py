@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from agenttool import Runtime
-from agenttool.adapters.rap import discovery, offers
+from agenttool.adapters.rap import discovery, source
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.errors import StoreError
 from agenttool.pipeline import prompts, recovery
@@ -23,7 +23,7 @@ WELL_KNOWN = "/.well-known/rap-toolset"
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(discovery, "FIRST_DELAY_S", 0.01)
-    monkeypatch.setattr(discovery, "LONGEST_DELAY_S", 0.02)
+    monkeypatch.setattr(discovery, "MAX_DELAY_S", 0.02)
     monkeypatch.setattr(prompts, "TELL_AGAIN_EVERY_S", 0.02)
 
 
@@ -36,7 +36,7 @@ async def until(true):
 
 async def there(rt, place=0):
     """Wait until a server has said what it offers."""
-    await until(lambda: rt.rap.standings[place].is_ready)
+    await until(lambda: rt.rap.statuses[place].is_ready)
 
 
 def asked(server):
@@ -82,11 +82,11 @@ async def test_a_call_of_a_tool_whose_server_has_not_said_what_it_offers_says_wh
     away, monkeypatch, status, code, told
 ):
     monkeypatch.setattr(discovery, "FIRST_DELAY_S", 40.0)
-    monkeypatch.setattr(discovery, "LONGEST_DELAY_S", 40.0)
+    monkeypatch.setattr(discovery, "MAX_DELAY_S", 40.0)
     async with away(status=status) as (rt, server):
         surface = await rt.surface()
         result = await rt.call("s0.read_probe", {"bed": 1}, surface=surface)
-        error, again_ns = result.error, rt.rap.standings[0].next_try_at_ns
+        error, again_ns = result.error, rt.rap.statuses[0].next_try_at_ns
         assert (error.error_class, error.error_code, error.next_action) == ("unknown_tool", code, "wait_for_provider")
         assert f"'s0' {told}" in error.message
         assert again_ns is not None
@@ -121,7 +121,7 @@ async def test_a_server_that_has_said_what_it_offers_is_not_asked_again(away):
         server.manifest["tools"] = []
         await asyncio.sleep(0.1)
         assert asked(server) == [WELL_KNOWN] * 3
-        assert rt.rap.standings[0].next_try_at_ns is None
+        assert rt.rap.statuses[0].next_try_at_ns is None
 
 
 async def test_nobody_is_asked_any_more_once_the_runtime_is_closed(away):
@@ -135,8 +135,8 @@ async def test_nobody_is_asked_any_more_once_the_runtime_is_closed(away):
 @pytest.mark.parametrize("status", [404, 401])
 async def test_a_server_that_refuses_is_asked_seldom_and_not_called_pending(away, status):
     async with away(times=2, status=status) as (rt, _):
-        assert rt.rap.standings[0].state is ProviderState.UNAVAILABLE
-        assert ("check its url" if status == 404 else "check what is shown to it") in rt.rap.faults[0]
+        assert rt.rap.statuses[0].state is ProviderState.UNAVAILABLE
+        assert ("check its url" if status == 404 else "check its credential") in rt.rap.faults[0]
         assert (await rt.search("probe", surface=await rt.surface())).pending_providers == ()
         await there(rt)
         assert "tool_s0.read_probe" in (await rt.surface()).tool_refs
@@ -144,10 +144,10 @@ async def test_a_server_that_refuses_is_asked_seldom_and_not_called_pending(away
 
 def test_the_longer_it_takes_the_less_often_a_server_is_asked(monkeypatch):
     monkeypatch.setattr(discovery, "FIRST_DELAY_S", 1.0)
-    monkeypatch.setattr(discovery, "LONGEST_DELAY_S", 60.0)
+    monkeypatch.setattr(discovery, "MAX_DELAY_S", 60.0)
 
     def delay(state, tries):
-        return discovery._delay(discovery.Standing(source="s", state=state, since_ns=0, tries=tries))
+        return discovery._delay(discovery.SourceStatus(source="s", state=state, since_ns=0, tries=tries))
 
     for tries, longest in ((1, 1), (2, 2), (4, 8), (7, 60), (10_000, 60)):
         assert longest / 2 <= delay(ProviderState.CONNECTING, tries) <= longest
@@ -157,18 +157,18 @@ def test_the_longer_it_takes_the_less_often_a_server_is_asked(monkeypatch):
 async def test_how_a_server_is_awaited_can_be_seen_and_is_logged_less_and_less(away, caplog):
     with caplog.at_level(logging.WARNING, "agenttool.rap"):
         async with away(times=9) as (rt, _):
-            (standing,) = rt.rap.standings
+            (standing,) = rt.rap.statuses
             assert standing.state is ProviderState.CONNECTING
             assert "503" in standing.fault
             began = standing.since_ns
-            await until(lambda: rt.rap.standings[0].tries == 4)
-            (standing,) = rt.rap.standings
+            await until(lambda: rt.rap.statuses[0].tries == 4)
+            (standing,) = rt.rap.statuses
             assert standing.since_ns == began < standing.next_try_at_ns
             await there(rt)
-            assert rt.rap.standings[0].since_ns > began
+            assert rt.rap.statuses[0].since_ns > began
     told = [each.getMessage() for each in caplog.records if "manifest" in each.getMessage()]
-    assert [each.rpartition("asked ")[2] for each in told[1:]] == ["2 times)", "4 times)", "8 times)"]
-    assert "says what it offers now, asked 10 times" in caplog.text
+    assert [each.rpartition("(")[2] for each in told[1:]] == ["2 tries)", "4 tries)", "8 tries)"]
+    assert "is ready after 10 tries" in caplog.text
 
 
 @pytest.mark.requirement("RAP-154", "RAP-155")
@@ -176,7 +176,7 @@ async def test_a_late_manifest_is_valid_as_a_whole_or_offers_nothing(away):
     async with away(times=2) as (rt, server):
         good = server.manifest["tools"]
         server.manifest["tools"] = [*good, {"name": "bad", "description": "d", "inputSchema": True}]
-        await until(lambda: rt.rap.standings[0].state is ProviderState.UNAVAILABLE)
+        await until(lambda: rt.rap.statuses[0].state is ProviderState.UNAVAILABLE)
         assert "tool_s0.read_probe" not in (await rt.surface()).tool_refs
         assert "none of its tools is offered" in rt.rap.faults[0]
         server.manifest["tools"] = good
@@ -268,7 +268,7 @@ async def test_a_server_that_posts_a_result_is_asked_at_once_though_its_turn_is_
 
 async def test_signs_of_life_do_not_make_a_runtime_hammer_on_a_server(taken_up, monkeypatch):
     monkeypatch.setattr(discovery, "FIRST_DELAY_S", 1000.0)
-    monkeypatch.setattr(discovery, "LONGEST_DELAY_S", 1000.0)
+    monkeypatch.setattr(discovery, "MAX_DELAY_S", 1000.0)
     choice = {"prompt": "Open it?", "choices": ["Yes", "No"], "default": 1}
     async with taken_up() as (_, server, _, invocation):
         before = len(asked(server))
@@ -300,23 +300,23 @@ async def test_a_subscription_and_its_events_need_not_wait_for_their_server(take
 
 
 async def test_a_server_that_comes_late_with_many_tools_holds_up_nobody(away, monkeypatch):
-    monkeypatch.setattr(offers, "_AT_A_TIME", 10)
+    monkeypatch.setattr(source, "_DECLARED_AT_A_TIME", 10)
     async with away(times=2) as (rt, server):
         [tool] = server.manifest["tools"]
         server.manifest["tools"] = [{**tool, "name": f"probe_{each}"} for each in range(100)]
-        declare, seen, turns = rt.rap._offers.take, [], 0
+        declare, seen, turns = rt.rap._registry.declare_tool, [], 0
 
         def counted(made):
             seen.append(turns)
             declare(made)
 
-        rt.rap._offers.take = counted
+        rt.rap._registry.declare_tool = counted
         async with asyncio.timeout(60):
             while len(seen) < 100:
                 turns += 1
                 await asyncio.sleep(0)
         assert max(map(seen.count, seen)) <= 10
-        await until(lambda: not rt.rap._hearing.locked())
+        await until(lambda: not rt.rap._update_lock.locked())
         assert len([each for each in (await rt.surface()).tool_refs if each.startswith("tool_s0.")]) == 100
 
 
@@ -334,8 +334,8 @@ async def test_a_server_that_takes_its_time_holds_up_no_opening_and_is_heard_lat
     slow, quick = Slow(), tool_server("quick", tools=("look",))
     async with running(slow, quick) as rt:
         await there(rt, 1)
-        assert rt.rap.standings[0].state is ProviderState.CONNECTING
-        assert "does not say what it offers within 0.05 s" in rt.rap.standings[0].fault
+        assert rt.rap.statuses[0].state is ProviderState.CONNECTING
+        assert "sent no manifest within 0.05 s" in rt.rap.statuses[0].fault
         slow.goes_on.set()
         await there(rt)
         assert "tool_s0.read_probe" in (await rt.surface()).tool_refs

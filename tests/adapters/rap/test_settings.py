@@ -5,8 +5,7 @@ import json
 import pytest
 
 from agenttool.adapters.rap.credentials import Bearer
-from agenttool.adapters.rap.settings import RapSource
-from agenttool.adapters.rap.written import read_source
+from agenttool.adapters.rap.settings import RapSource, read_source
 from agenttool.errors import ConfigError
 from agenttool.rap import Provider
 

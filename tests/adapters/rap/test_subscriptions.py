@@ -165,7 +165,7 @@ async def test_a_thread_has_so_many_subscriptions_and_no_more(running, tool_serv
         assert await event(server, invocation) == 410
         result = await rt.result(call.invocation_id)
         assert result.is_error
-        assert "the subscription was not kept" in result.error.message
+        assert "the subscription was not opened" in result.error.message
         assert "Watching" not in result.content[0].text  # nobody watches, whatever the tool says
 
 
@@ -201,7 +201,7 @@ async def test_the_subscriptions_of_a_closed_thread_are_gone(running, tool_serve
 async def test_more_events_than_anybody_deals_with_are_sent_back(
     running, tool_server, started, tmp_path, monkeypatch, associative
 ):
-    monkeypatch.setattr(subscriptions, "MOST_EVENTS", 2)
+    monkeypatch.setattr(subscriptions, "MAX_WAITING_EVENTS", 2)
     server, place = tool_server(), {"store": f"sqlite:{tmp_path}/state.db"}
     async with running(server, options=place) as rt:
         _, invocation = await subscribed(rt, server, started)
@@ -215,7 +215,7 @@ async def test_more_events_than_anybody_deals_with_are_sent_back(
 
 
 async def test_an_event_that_is_too_long_is_refused_and_costs_nothing_else(running, tool_server, started, monkeypatch):
-    monkeypatch.setattr(callbacks, "LONGEST_EVENT", 5)
+    monkeypatch.setattr(callbacks, "MAX_EVENT_CHARS", 5)
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await subscribed(rt, server, started)
@@ -227,7 +227,7 @@ async def test_an_event_that_is_too_long_is_refused_and_costs_nothing_else(runni
 async def test_whoever_follows_gets_all_events_however_few_are_read_at_a_time(
     running, tool_server, started, monkeypatch
 ):
-    monkeypatch.setattr(subscriptions, "_AT_A_TIME", 2)
+    monkeypatch.setattr(subscriptions, "_PAGE_SIZE", 2)
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await subscribed(rt, server, started)

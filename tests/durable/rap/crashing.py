@@ -61,5 +61,5 @@ def make(folder: Path) -> Provider:
 
 def live(folder: str, port: str) -> None:
     """Serve until killed."""
-    outbox.FIRST_DELAY_S, outbox.LONGEST_DELAY_S = 0.005, 0.05
+    outbox.FIRST_DELAY_S, outbox.MAX_DELAY_S = 0.005, 0.05
     uvicorn.Server(uvicorn.Config(make(Path(folder)), port=int(port), log_config=None, lifespan="on")).run()

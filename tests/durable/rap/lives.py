@@ -10,7 +10,7 @@ import signal
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 
-from agenttool.adapters.rap import connections
+from agenttool.adapters.rap import http_client
 
 
 def main(program, *words):
@@ -19,7 +19,7 @@ def main(program, *words):
     spec.loader.exec_module(module)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     sys.stdout.reconfigure(write_through=False)  # a line at a time, also if unbuffered: two processes write here
-    connections.tls()
+    http_client.tls_context()
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

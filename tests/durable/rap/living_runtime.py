@@ -8,8 +8,8 @@ import asyncio
 from contextlib import suppress
 
 from agenttool import RapSource, Runtime
-from agenttool.adapters.rap import courier, discovery, execute
-from agenttool.adapters.rap.listen import Listener
+from agenttool.adapters.rap import discovery, execute, http_client
+from agenttool.adapters.rap.listener import Listener
 from agenttool.errors import StoreError
 from agenttool.pipeline import prompts, recovery
 from agenttool.policy.rules import Rule
@@ -27,11 +27,11 @@ def opened(folder, server_url, callback_url):
 
 def hurry():
     """Be impatient, so that hundreds of faults take no time."""
-    execute.FIRST_DELAY_S, execute.LONGEST_DELAY_S = 0.01, 0.05
-    discovery.FIRST_DELAY_S, discovery.LONGEST_DELAY_S = 0.02, 0.1
+    execute.FIRST_DELAY_S, execute.MAX_DELAY_S = 0.01, 0.05
+    discovery.FIRST_DELAY_S, discovery.MAX_DELAY_S = 0.02, 0.1
     recovery.POLL_S, recovery.RECOVER_EVERY_S = 0.02, 0.1
     prompts.TELL_AGAIN_EVERY_S = 0.1
-    courier.Courier.__init__.__kwdefaults__["timeout_s"] = 2.0
+    http_client.HttpClient.__init__.__kwdefaults__["timeout_s"] = 2.0
 
 
 async def answer(rt):

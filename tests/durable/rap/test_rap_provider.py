@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.forgery import Reach
+from agenttool.adapters.rap.http_client import HttpClient
+from agenttool.adapters.rap.ssrf import SsrfPolicy
 
 EVENTS = 6
 ROUNDS = int(os.environ.get("AGENTTOOL_RAP_ROUNDS", "100"))
@@ -28,7 +28,7 @@ class Runtime:
     def __init__(self, base, chance):
         self.base = base
         self.chance = chance
-        self.courier = Courier(Reach.of(["127.0.0.1"]), timeout_s=3)
+        self.courier = HttpClient(SsrfPolicy.parse(["127.0.0.1"]), timeout_s=3)
         self.taken = {}
         self.results = defaultdict(list)
         self.asked = []

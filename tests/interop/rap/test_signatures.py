@@ -4,8 +4,7 @@ import subprocess
 
 import pytest
 
-from agenttool.adapters.rap.credentials import CredentialRequest
-from agenttool.adapters.rap.signed import SIGNATURE_HEADER, Signed, Speaker
+from agenttool.adapters.rap.credentials import SIGNATURE_HEADER, CredentialRequest, Signed, SigningSide
 
 WORD = "a-secret-that-both-sides-have"
 BODY = '{"operation": "read_probe", "arguments": {"crop": "Öl"}}'.encode()
@@ -26,20 +25,20 @@ def in_node(node, node_programs):
 
 @pytest.mark.parametrize("url", URLS)
 def test_we_take_what_node_signs(in_node, url):
-    header = in_node("sign", Speaker.RUNTIME, url)
+    header = in_node("sign", SigningSide.RUNTIME, url)
     asked = CredentialRequest(method="POST", url=url, headers={SIGNATURE_HEADER.lower(): header}, body=BODY)
     assert Signed(WORD).caller_of(asked) == "signed"
-    assert Signed(WORD, speaker=Speaker.PROVIDER).caller_of(asked) is None
+    assert Signed(WORD, sender=SigningSide.PROVIDER).caller_of(asked) is None
 
 
 @pytest.mark.parametrize("url", URLS)
 def test_node_takes_what_we_sign(in_node, url):
-    header = Signed(WORD).by(Speaker.PROVIDER).headers("POST", url, BODY)[SIGNATURE_HEADER]
-    assert in_node("check", Speaker.PROVIDER, url, header) == "true"
+    header = Signed(WORD).for_sender(SigningSide.PROVIDER).headers("POST", url, BODY)[SIGNATURE_HEADER]
+    assert in_node("check", SigningSide.PROVIDER, url, header) == "true"
 
 
 def test_node_refuses_what_we_signed_for_others(in_node):
     header = Signed(WORD).headers("POST", URLS[0], BODY)[SIGNATURE_HEADER]
-    assert in_node("check", Speaker.PROVIDER, URLS[0], header) == "false"
-    assert in_node("check", Speaker.RUNTIME, "https://other.example/rap/invoke?k=1", header) == "false"
-    assert in_node("check", Speaker.RUNTIME, URLS[0], header, body=b"{}") == "false"
+    assert in_node("check", SigningSide.PROVIDER, URLS[0], header) == "false"
+    assert in_node("check", SigningSide.RUNTIME, "https://other.example/rap/invoke?k=1", header) == "false"
+    assert in_node("check", SigningSide.RUNTIME, URLS[0], header, body=b"{}") == "false"

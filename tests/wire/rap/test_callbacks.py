@@ -13,10 +13,10 @@ from agenttool.adapters.rap.wire import (
     ToolResultMessage,
     UserChoice,
     ViewUpdate,
+    display_diff,
+    display_image,
+    display_text,
     read_callback,
-    shown_diff,
-    shown_image,
-    shown_text,
     write,
 )
 from agenttool.errors import RecordError
@@ -54,9 +54,9 @@ EXAMPLES = [
             call_id="m-4",
             content=(TextItem(text="Leaf photo"), ImageItem(data=PIXEL, media_type="image/jpeg")),
             display_as=(
-                shown_image(PIXEL, "image/jpeg"),
-                shown_diff("beds/12.toml", "--- a\n+++ b"),
-                shown_text("photo of bed 12"),
+                display_image(PIXEL, "image/jpeg"),
+                display_diff("beds/12.toml", "--- a\n+++ b"),
+                display_text("photo of bed 12"),
             ),
         ),
     ),
@@ -184,7 +184,7 @@ def test_an_unknown_segment_is_kept_for_readers_to_skip():
     message = read_callback(
         result(text="t", display_as=[{"type": "chart", "rows": 3}, {"type": "text", "content": "s"}])
     )
-    assert message.display_as == (Segment(type="chart"), shown_text("s"))
+    assert message.display_as == (Segment(type="chart"), display_text("s"))
     assert [segment.is_known for segment in message.display_as] == [False, True]
 
 

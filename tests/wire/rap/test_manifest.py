@@ -99,7 +99,7 @@ def test_one_fault_makes_the_whole_manifest_invalid_and_is_told_where(data, poin
 )
 def test_a_hint_that_makes_no_sense_costs_nothing_but_itself(members, odd):
     manifest = read_manifest(with_tool(**members))
-    assert (len(manifest.tools), manifest.tools[1].odd_hints) == (2, odd)
+    assert (len(manifest.tools), manifest.tools[1].invalid_hints) == (2, odd)
 
 
 @pytest.mark.requirement("RAP-152")

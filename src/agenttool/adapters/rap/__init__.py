@@ -1,1 +1,1 @@
-"""The Reactive Agent Protocol (RAP), as both of its sides need it."""
+"""The Reactive Agent Protocol (RAP): the client side, and what the provider side shares with it."""

@@ -1,7 +1,7 @@
-"""Callbacks from tools: checked, matched to the one call they may be about, and taken in one at a time per thread.
+"""The handling of callbacks from tools: each is verified, matched to one pending call, and processed in thread order.
 
-Whatever is not for a call that waits is logged and dropped. Replies follow one rule: 4xx means that trying again is of
-no use, 5xx that it is our fault for the moment, and 200 also stands for what we had already or want no more.
+A callback that matches no pending call is logged and dropped. The status of the reply guides the sender: 4xx means that
+a retry is useless, 5xx means that a retry may succeed, and 200 also covers repeated and late messages.
 """
 
 import asyncio
@@ -11,24 +11,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from agenttool.adapters.rap.addresses import Addresses, Flawed
-from agenttool.adapters.rap.bodies import Bodies
+from agenttool.adapters.rap.callback_urls import CallbackUrls, InvalidCallbackUrl
 from agenttool.adapters.rap.declare import source_name_in
-from agenttool.adapters.rap.forgery import Reach, check_url
-from agenttool.adapters.rap.paces import Pace, Paces
-from agenttool.adapters.rap.settings import MOST_SUBSCRIPTIONS, RapSource
-from agenttool.adapters.rap.shown import why_not_shown
+from agenttool.adapters.rap.limiter import BodyBudget, RateLimiter
+from agenttool.adapters.rap.settings import DEFAULT_MAX_SUBSCRIPTIONS, RapSource
+from agenttool.adapters.rap.ssrf import SsrfPolicy, auth_url_error, check_url
 from agenttool.adapters.rap.subscriptions import (
     CANCEL_SUBSCRIPTION,
-    LONGEST_EVENT,
-    Opened,
-    Received,
+    MAX_EVENT_CHARS,
+    EventOutcome,
+    SubscribeOutcome,
     Subscription,
-    Subscriptions,
+    SubscriptionStore,
 )
-from agenttool.adapters.rap.threads import Threads
-from agenttool.adapters.rap.translate import ERROR
-from agenttool.adapters.rap.views import View, Views
+from agenttool.adapters.rap.threads import ThreadRegistry, View, ViewStore
+from agenttool.adapters.rap.translate import ERROR_PREFIX
 from agenttool.adapters.rap.wire import (
     Callback,
     OAuth,
@@ -41,106 +38,114 @@ from agenttool.adapters.rap.wire import (
 )
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.deferred import PendingCall, Prompt, PromptKind, PromptOutcome, ResultReceiver
+from agenttool.ports.limits import RateLimit
 from agenttool.ports.stores import AnswerStatus
 from agenttool.records import InvocationId, ToolId
 
 log = logging.getLogger("agenttool.rap")
 
-TAKEN, BAD, UNKNOWN, GONE, TOO_LARGE, WRONG_TYPE, TOO_MANY, BUSY = 200, 400, 404, 410, 413, 415, 429, 503
-_DIGITS = 12
-MOST_AT_ONCE = 1000
-"""So many callbacks are dealt with at a time; a tool that comes on top of that is asked to come again."""
+ACCEPTED, BAD, UNKNOWN, GONE, TOO_LARGE, WRONG_TYPE, TOO_MANY, BUSY = 200, 400, 404, 410, 413, 415, 429, 503
+_DIGEST_LENGTH = 12
+MAX_CONCURRENT = 1000
+"""How many callbacks are processed at a time; further ones are answered with 503."""
+
+CALLBACK_RATE = RateLimit(per_second=50, burst=500)
+"""How often a call may send callbacks other than its result."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a tool is told."""
+class CallbackReply:
+    """The HTTP status and message for the sender of a callback."""
 
     status: int
     message: str = ""
 
 
-_OK = Outcome(TAKEN)
-_TOO_OFTEN = Outcome(BUSY, "callbacks for this call come too often; come again later")
-# Nobody is asked on behalf of a server that this deployment does not name: where it may lead a person is not known.
-_UNKNOWN_HERE = Outcome(BUSY, "the server of this call is not among those that are known here now; come again")
+_OK = CallbackReply(ACCEPTED)
+_RATE_LIMITED = CallbackReply(BUSY, "callbacks for this call come too often; retry later")
+# A server that this deployment does not configure may not prompt a person: its SSRF and display rules are unknown.
+_UNKNOWN_SOURCE = CallbackReply(BUSY, "the server of this call is not configured here now; retry later")
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Callbacks:
-    """The endpoint behind every callback URL of a runtime."""
+class CallbackHandler:
+    """Processes the messages to every callback URL of a runtime."""
 
-    addresses: Addresses
+    urls: CallbackUrls
     door: ResultReceiver
-    threads: Threads
-    views: Views
-    subscriptions: Subscriptions
-    source_of: Callable[[ToolId], tuple[RapSource, Reach] | None]
+    threads: ThreadRegistry
+    views: ViewStore
+    subscriptions: SubscriptionStore
+    source_of: Callable[[ToolId], tuple[RapSource, SsrfPolicy] | None]
     now_ns: Callable[[], int]
     unique: Callable[[], str]
     withdraw: Callable[[InvocationId, str], None]
-    saw: Callable[[ToolId], None]
+    on_activity: Callable[[ToolId], None]
+    bodies: BodyBudget = field(default_factory=BodyBudget)
     _locks: "WeakValueDictionary[str, asyncio.Lock]" = field(default_factory=WeakValueDictionary["str", "asyncio.Lock"])
-    bodies: Bodies = field(default_factory=Bodies)
-    _at_once: int = 0
-    _paces: Paces = field(default_factory=Paces)
+    _concurrent: int = 0
+    _rates: RateLimiter = field(default_factory=lambda: RateLimiter(CALLBACK_RATE))
 
     async def receive(
         self, token: str, content_type: str | None, body: bytes, idempotency_key: str | None = None
-    ) -> Outcome:
-        """Take one message in, and say what to tell its sender.
+    ) -> CallbackReply:
+        """Process one message, and return the reply to its sender.
 
-        Two messages with the same idempotency key are two tries to deliver one, also where equal messages are two.
+        Messages with the same idempotency key are attempts to deliver one message; others are separate messages.
         """
-        call = self.call_of(token)
-        if isinstance(call, Outcome):
+        call = self.verify_token(token)
+        if isinstance(call, CallbackReply):
             return call
         message = _read(content_type, body)
-        if self._is_too_often(call, message):
-            return _TOO_OFTEN
-        if isinstance(message, Outcome):
-            log.warning("a callback for %s was refused: %s", call, message.message)
+        if self._exceeds_rate(call, message):
+            return _RATE_LIMITED
+        if isinstance(message, CallbackReply):
+            log.warning("a callback for %s was rejected: %s", call, message.message)
             return message
-        if not self.addresses.is_of(token, message.group_id):
-            return _dropped(call, "names a thread that is not its call's")
+        if not self.urls.belongs_to_thread(token, message.group_id):
+            return _dropped(call, "it names a thread other than its call's")
         delivery = None if idempotency_key is None else _digest(idempotency_key)
-        return await self._in_turn(call, message, body, delivery)
+        return await self._process_locked(call, message, body, delivery)
 
-    def call_of(self, token: str) -> InvocationId | Outcome:
-        """Tell which call a URL is for, before anything is read that was sent there; or what to tell its sender."""
-        call = self.addresses.read(token, self.now_ns())
-        if not isinstance(call, Flawed):
+    def verify_token(self, token: str) -> InvocationId | CallbackReply:
+        """Return the call of a callback URL, or the reply to the sender; called before the body is read."""
+        call = self.urls.verify(token, self.now_ns())
+        if not isinstance(call, InvalidCallbackUrl):
             return call
-        log.warning("a callback came to a URL that is %s", call.value)
-        return Outcome(GONE if call is Flawed.EXPIRED else UNKNOWN, "no such callback URL")
+        log.warning("a callback was sent to a URL that is %s", call.value)
+        return CallbackReply(GONE if call is InvalidCallbackUrl.EXPIRED else UNKNOWN, "no such callback URL")
 
-    def turn_of(self, thread_id: str) -> asyncio.Lock:
-        """Give what whoever changes something about a thread holds meanwhile."""
+    def thread_lock(self, thread_id: str) -> asyncio.Lock:
+        """Return the lock that serializes changes to a thread."""
         return self._locks.setdefault(thread_id, asyncio.Lock())
 
-    def _is_too_often(self, call: InvocationId, message: Callback | Outcome) -> bool:
-        """Tell whether too much comes about a call; its result is heard anyway."""
+    def _exceeds_rate(self, call: InvocationId, message: Callback | CallbackReply) -> bool:
+        """Return whether a call sends too many callbacks; its result is always accepted."""
         if isinstance(message, ToolResultMessage):
             return False
-        pace = self._paces.pace_of(call)
-        if pace is Pace.LEFT:
-            log.warning("callbacks for %s come too often; they are sent back for a while", call)
-        return pace is not Pace.KEPT
+        decision = self._rates.take(call)
+        if decision.is_first_rejection:
+            log.warning("callbacks for %s come too often; they are answered with 503 for a while", call)
+        return decision.wait_s > 0
 
-    async def _in_turn(self, call: InvocationId, message: Callback, body: bytes, delivery: str | None) -> Outcome:
-        if self._at_once >= MOST_AT_ONCE:
-            return Outcome(BUSY, "too many callbacks at once; come again")
-        self._at_once += 1
+    async def _process_locked(
+        self, call: InvocationId, message: Callback, body: bytes, delivery: str | None
+    ) -> CallbackReply:
+        if self._concurrent >= MAX_CONCURRENT:
+            return CallbackReply(BUSY, "too many callbacks at once; retry later")
+        self._concurrent += 1
         try:
-            async with self.turn_of(message.group_id):
-                return await self._take(call, message, body, delivery)
+            async with self.thread_lock(message.group_id):
+                return await self._process(call, message, body, delivery)
         except StoreError as error:
-            log.error("a callback for %s could not be kept: %s", call, error)  # noqa: TRY400 -- the words are enough
-            return Outcome(BUSY, "it could not be kept; come again")
+            log.error("a callback for %s could not be stored: %s", call, error)  # noqa: TRY400 -- no traceback needed
+            return CallbackReply(BUSY, "the message could not be stored; retry later")
         finally:
-            self._at_once -= 1
+            self._concurrent -= 1
 
-    def _take(self, call: InvocationId, message: Callback, body: bytes, delivery: str | None) -> Awaitable[Outcome]:
+    def _process(
+        self, call: InvocationId, message: Callback, body: bytes, delivery: str | None
+    ) -> Awaitable[CallbackReply]:
         match message:
             case ToolResultMessage():
                 return self._result(call, message, body)
@@ -153,28 +158,28 @@ class Callbacks:
             case ViewUpdate():
                 return self._view(call, message, delivery)
 
-    async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> Outcome:
-        """Settle a call, if it waits; a subscription counts only if this is what settles it."""
+    async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> CallbackReply:
+        """Settle a pending call; a subscription is valid only if this message settles the call."""
         if message.id != call:
-            return _dropped(call, "names another call")
+            return _dropped(call, "it names another call")
         awaited = await self.door.awaited(call)
         if awaited is None:
             return _late(call)
-        self.saw(awaited.tool_id)
+        self.on_activity(awaited.tool_id)
         opened = await self._subscribe(awaited) if message.subscription else None
-        told = body if opened is not Opened.ONE_TOO_MANY else write(_not_kept(message))
-        taken = await self.door.deliver_result(call, told)
+        is_over_limit = opened is SubscribeOutcome.LIMIT_REACHED
+        taken = await self.door.deliver_result(call, write(_subscription_rejected(message)) if is_over_limit else body)
         if taken is AnswerStatus.ACCEPTED:
-            if opened is Opened.ONE_TOO_MANY:
-                log.warning("%s would be one subscription too many for its thread; it is canceled", call)
+            if is_over_limit:
+                log.warning("%s exceeds the subscription limit of its thread; it is canceled", call)
                 self.withdraw(call, message.group_id)
             return _OK
-        if opened is Opened.NEW:
+        if opened is SubscribeOutcome.NEW:
             await self.subscriptions.end(message.group_id, call)
         return _late(call)
 
-    async def _subscribe(self, awaited: PendingCall) -> Opened:
-        """Remember a subscription, also of a server that only another process knows, unless it is one too many."""
+    async def _subscribe(self, awaited: PendingCall) -> SubscribeOutcome:
+        """Store a subscription, also of a server that only another process of the store configures."""
         found, thread = self.source_of(awaited.tool_id), awaited.thread
         subscription = Subscription(
             thread=thread,
@@ -184,130 +189,135 @@ class Callbacks:
             arguments=awaited.call_input,
             opened_at_ns=self.now_ns(),
         )
-        most = MOST_SUBSCRIPTIONS if found is None else found[0].max_subscriptions
-        return await self.subscriptions.open(subscription, most)
+        limit = DEFAULT_MAX_SUBSCRIPTIONS if found is None else found[0].max_subscriptions
+        return await self.subscriptions.open(subscription, limit)
 
-    async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> Outcome:
+    async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> CallbackReply:
         if message.tool_call_id != call:
-            return _dropped(call, "names another call")
-        if len(message.text) > LONGEST_EVENT:
-            log.warning("an event of %s was dropped: it is too long", call)
-            return Outcome(TOO_LARGE, f"the text of an event has at most {LONGEST_EVENT} characters; send less")
-        received = Received.UNKNOWN
+            return _dropped(call, "it names another call")
+        if len(message.text) > MAX_EVENT_CHARS:
+            log.warning("an event of %s was rejected: its text is too long", call)
+            return CallbackReply(TOO_LARGE, f"the text of an event has at most {MAX_EVENT_CHARS} characters; send less")
+        outcome = EventOutcome.UNKNOWN
         if await self.threads.find(message.group_id) is not None:
-            received = await self.subscriptions.receive(message, f"evt_{self.unique()}", delivery)
-        if received is Received.KEPT:
+            outcome = await self.subscriptions.receive(message, f"evt_{self.unique()}", delivery)
+        if outcome is EventOutcome.STORED:
             return _OK
-        if received is Received.TOO_MANY:
-            log.warning("an event of %s was sent back: too many of its thread wait to be dealt with", call)
-            return Outcome(BUSY, "too many events of this thread wait; come again")
+        if outcome is EventOutcome.LIMIT_REACHED:
+            log.warning("an event of %s was rejected: too many events of its thread wait", call)
+            return CallbackReply(BUSY, "too many events of this thread wait; retry later")
         log.info("an event of %s was dropped: it has no open subscription", call)
-        return Outcome(GONE, "no such subscription")
+        return CallbackReply(GONE, "no such subscription")
 
-    async def _authorization(self, call: InvocationId, message: OAuth, delivery: str | None) -> Outcome:
-        awaited, flaw = await self._asking(call, message)
+    async def _authorization(self, call: InvocationId, message: OAuth, delivery: str | None) -> CallbackReply:
+        awaited, reply = await self._find_awaited(call, message)
         if awaited is None:
-            return flaw
+            return reply
         found = self.source_of(awaited.tool_id)
         if found is None:
-            return _UNKNOWN_HERE
-        flawed = why_not_shown(message.auth_url, allows_http=found[0].shows_http_urls)
-        if flawed is not None:
-            log.warning("%s asked to send a person where nobody is sent: %s", call, flawed)
-            return Outcome(BAD, flawed)
-        told = f"{awaited.name} needs an authorization; open the page, and it goes on by itself"
-        asked = {"kind": PromptKind.AUTHORIZATION, "message": told, "url": message.auth_url}
-        return await self._put(awaited, delivery, found[0].max_prompts, asked)
+            return _UNKNOWN_SOURCE
+        error = auth_url_error(message.auth_url, allows_http=found[0].shows_http_urls)
+        if error is not None:
+            log.warning("%s sent an authorization URL that is not shown: %s", call, error)
+            return CallbackReply(BAD, error)
+        text = f"{awaited.name} needs an authorization; open the page, and the call continues by itself"
+        fields = {"kind": PromptKind.AUTHORIZATION, "message": text, "url": message.auth_url}
+        return await self._prompt(awaited, delivery, found[0].max_prompts, fields)
 
-    async def _choice(self, call: InvocationId, message: UserChoice, delivery: str | None) -> Outcome:
-        awaited, flaw = await self._asking(call, message)
+    async def _choice(self, call: InvocationId, message: UserChoice, delivery: str | None) -> CallbackReply:
+        awaited, reply = await self._find_awaited(call, message)
         if awaited is None:
-            return flaw
+            return reply
         found = self.source_of(awaited.tool_id)
         if found is None:
-            return _UNKNOWN_HERE
+            return _UNKNOWN_SOURCE
         try:
             check_url(message.response_url, found[1])
         except RecordError as error:
-            log.warning("%s wants its choice sent where it may not go: %s", call, error)
-            return Outcome(BAD, f"response_url: {error}")
-        asked = {
+            log.warning("%s sent a response_url that may not be contacted: %s", call, error)
+            return CallbackReply(BAD, f"response_url: {error}")
+        fields = {
             "kind": PromptKind.CHOICE,
             "message": message.prompt,
             "choices": message.choices,
             "default": message.default,
             "reply_to": {"id": message.id, "response_url": message.response_url},
         }
-        return await self._put(awaited, delivery, found[0].max_prompts, asked)
+        return await self._prompt(awaited, delivery, found[0].max_prompts, fields)
 
-    async def _asking(self, call: InvocationId, message: OAuth | UserChoice) -> tuple[PendingCall | None, Outcome]:
+    async def _find_awaited(
+        self, call: InvocationId, message: OAuth | UserChoice
+    ) -> tuple[PendingCall | None, CallbackReply]:
         if message.id != call:
-            return None, _dropped(call, "names another call")
+            return None, _dropped(call, "it names another call")
         awaited = await self.door.awaited(call)
-        if awaited is not None:
-            self.saw(awaited.tool_id)
-        return awaited, _late(call)
+        if awaited is None:
+            return None, _late(call)
+        self.on_activity(awaited.tool_id)
+        return awaited, _OK
 
-    async def _put(self, awaited: PendingCall, delivery: str | None, most: int, asked: Mapping[str, object]) -> Outcome:
-        """Put a prompt up; its name is that of the delivery, so that the same prompt is put up once."""
+    async def _prompt(
+        self, awaited: PendingCall, delivery: str | None, limit: int, fields: Mapping[str, object]
+    ) -> CallbackReply:
+        """Show a prompt; its id contains the delivery, so that a repeated delivery shows it once."""
         unique = awaited.invocation_id.partition("_")[2]
         prompt = Prompt(
-            prompt_id=f"prm_{unique}-{delivery or self.unique()[-_DIGITS:]}",
+            prompt_id=f"prm_{unique}-{delivery or self.unique()[-_DIGEST_LENGTH:]}",
             invocation_id=awaited.invocation_id,
             tool_id=awaited.tool_id,
             tool_name=awaited.name,
             thread_id=awaited.thread.thread_id,
             asked_at_ns=self.now_ns(),
-            **asked,  # pyright: ignore[reportArgumentType] -- the fields in which the two kinds differ
+            **fields,  # pyright: ignore[reportArgumentType] -- the fields in which the two kinds differ
         )
-        match await self.door.ask(prompt, most):
+        match await self.door.ask(prompt, limit):
             case PromptOutcome.PUT_UP:
                 return _OK
             case PromptOutcome.NOT_AWAITED:
                 return _late(awaited.invocation_id)
             case PromptOutcome.TOO_MANY:
-                log.warning("%s has put %d prompts up, and may put up no more", awaited.invocation_id, most)
-                return Outcome(TOO_MANY, f"a call may ask {most} times, and this one has; send its result")
+                log.warning("%s has reached its limit of %d prompts", awaited.invocation_id, limit)
+                return CallbackReply(TOO_MANY, f"a call may ask {limit} times, and this one has; send its result")
 
-    async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> Outcome:
+    async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> CallbackReply:
         if await self.threads.find(message.group_id) is None:
-            return _dropped(call, "is about a thread that is closed")
+            return _dropped(call, "its thread is closed")
         view = View(thread_id=message.group_id, view_type=message.view_type, content=message.content)
-        own = None if delivery is None else _digest(f"{call}/{delivery}")  # those of two servers may be alike
+        own = None if delivery is None else _digest(f"{call}/{delivery}")  # two servers may use equal keys
         if await self.views.update(view, own):
             return _OK
-        log.warning("a view of %s was dropped: it is too large, or its thread has too many", call)
-        return Outcome(TOO_LARGE, "the view is too large, or there are too many; clear one first")
+        log.warning("a view of %s was rejected: it is too large, or its thread has too many", call)
+        return CallbackReply(TOO_LARGE, "the view is too large, or there are too many; clear one first")
 
 
-def _digest(words: str) -> str:
-    return hashlib.sha256(words.encode()).hexdigest()[:_DIGITS]
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-def _read(content_type: str | None, body: bytes) -> Callback | Outcome:
+def _read(content_type: str | None, body: bytes) -> Callback | CallbackReply:
     if content_type is not None and content_type.partition(";")[0].strip().lower() != "application/json":
-        return Outcome(WRONG_TYPE, "a callback is application/json")
+        return CallbackReply(WRONG_TYPE, "a callback is application/json")
     try:
         return read_callback(body)
     except RecordError as error:
-        return Outcome(BAD, str(error))
+        return CallbackReply(BAD, str(error))
 
 
-def _not_kept(message: ToolResultMessage) -> ToolResultMessage:
-    """Put the truth in place of what a tool says whose subscription is canceled as soon as it is open."""
-    told = (
-        f"{ERROR}the subscription was not kept, and its tool is told to end it: this thread has as many as it may have;"
-        f" end one by {CANCEL_SUBSCRIPTION}, and call again"
+def _subscription_rejected(message: ToolResultMessage) -> ToolResultMessage:
+    """Return the error result that replaces the confirmation of a subscription beyond the limit."""
+    text = (
+        f"{ERROR_PREFIX}the subscription was not opened, and its tool is asked to end it: this thread has reached its"
+        f" limit; end one with {CANCEL_SUBSCRIPTION}, and call again"
     )
-    return ToolResultMessage(group_id=message.group_id, id=message.id, call_id=message.call_id, text=told)
+    return ToolResultMessage(group_id=message.group_id, id=message.id, call_id=message.call_id, text=text)
 
 
-def _dropped(call: InvocationId, why: str) -> Outcome:
-    log.warning("a callback for %s was dropped: it %s", call, why)
-    return Outcome(UNKNOWN, "nobody waits for this here")
+def _dropped(call: InvocationId, reason: str) -> CallbackReply:
+    log.warning("a callback for %s was dropped: %s", call, reason)
+    return CallbackReply(UNKNOWN, "no call waits for this message")
 
 
-def _late(call: InvocationId) -> Outcome:
-    """Drop what comes after the end, and say that it is well: nobody has to send it again."""
-    log.info("a callback for %s was dropped: the call does not wait any more", call)
+def _late(call: InvocationId) -> CallbackReply:
+    """Drop a message that comes after the end of its call; the reply is 200, so that it is not sent again."""
+    log.info("a callback for %s was dropped: the call no longer waits", call)
     return _OK

@@ -1,30 +1,61 @@
-"""Who is speaking: credentials that one side presents and the other checks, the same for both directions."""
+"""Credentials that one side presents and the other verifies: bearer tokens and signatures, in both directions.
+
+A signature covers these lines: `rap-signature-2`, the sender (`runtime` or `provider`), the origin of the receiver, the
+time in seconds, a nonce, the method, the path with its query, and the SHA-256 of the body. The header carries them:
+
+    X-RAP-Signature: v=2,from=runtime,to=https://gh.example,t=1790000000,n=32 hex digits,s=64 hex digits
+"""
 
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Mapping
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
-from agenttool.errors import ConfigError
+from agenttool.errors import ConfigError, RecordError
+from agenttool.records import ClosedEnum
 
-SHORTEST = 16
-"""A secret with fewer characters can be guessed."""
+MIN_SECRET_LENGTH = 16
+"""A shorter secret can be guessed."""
 
+SIGNATURE_HEADER = "X-RAP-Signature"
+_SIGNATURE = re.compile(
+    r"v=2,from=(runtime|provider),to=([!-+\--~]{1,300}),t=(\d{1,12}),n=([0-9a-f]{32}),s=([0-9a-f]{64})"
+)
+_SIGNATURE_V1 = re.compile(r"t=\d+,n=[0-9a-f]+,v1=.*", re.DOTALL)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _PORTS = {"http": 80, "https": 443}
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\x20-\x7e\t]*")
+_RESERVED_HEADERS = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""The headers that set the destination, the framing or the connection of a request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialRequest:
-    """What a credential is checked on.
+    """The request that a credential is verified on.
 
     Attributes:
-        url: where it came to, as the one knows who was asked; never as the request itself says. None if that is not
-            known either.
-        headers: their names are in lower case.
+        url: where the request arrived, as the server knows it, never as the request claims; None if it does not know.
+        headers: by lower-case name.
     """
 
     method: str
@@ -34,55 +65,57 @@ class CredentialRequest:
 
 
 class Credential(Protocol):
-    """A way to say who is speaking."""
+    """A way to authenticate the sender of a request."""
 
     def caller_of(self, request: CredentialRequest) -> str | None:
-        """Give a name for whoever speaks, always the same for the same one; none for a stranger."""
+        """Return a stable name of the sender; None if it is unknown."""
         ...
 
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """Give what to send along to be known."""
+        """Return the headers that authenticate a request."""
         ...
 
 
 @runtime_checkable
-class TakenOnce(Protocol):
-    """A credential that admits each request once; whoever keeps its words knows a replay after a restart, too."""
+class SingleUseCredential(Protocol):
+    """A credential that admits each request once; storing its nonces detects replays after a restart, too."""
 
-    def once(self, request: CredentialRequest) -> tuple[str, float]:
-        """Give a word that no other request has, and the moment after which the request is too old anyway."""
+    def nonce_of(self, request: CredentialRequest) -> tuple[str, float]:
+        """Return the unique nonce of a request, and the time after which the request is too old anyway."""
         ...
 
 
 @runtime_checkable
-class SaysWhy(Protocol):
-    """A credential that can tell a caller what was wrong with a request that it did not admit."""
+class ExplainedCredential(Protocol):
+    """A credential that can explain to a caller why a request was rejected."""
 
     challenge: str
-    """What is expected instead, as the name of an authentication scheme."""
+    """The expected authentication scheme."""
 
-    def why_not(self, request: CredentialRequest) -> str:
-        """Say why a request was not admitted, in words that help nobody to make one that is."""
+    def rejection_reason(self, request: CredentialRequest) -> str:
+        """Return why a request was rejected, without anything that helps to forge one."""
         ...
 
 
 class Bearer:
-    """A shared token for each caller: `Bearer({"token…": "runtime-a"})`, or the tokens alone."""
+    """A shared token for each caller: `Bearer({"token…": "runtime-a"})`, or a token alone."""
 
     def __init__(self, tokens: Mapping[str, str] | str) -> None:
-        """Take the tokens and whose they are; one's own, the first, is what `headers` presents.
+        """Take the tokens and their callers; `headers` presents the first one.
 
         Raises:
-            ConfigError: there is none, or one is short enough to be guessed.
+            ConfigError: there is no token, or one is too short.
         """
         named = {tokens: "caller"} if isinstance(tokens, str) else dict(tokens)
-        if not named or any(len(token) < SHORTEST or not _TOKEN.fullmatch(token) for token in named):
-            raise ConfigError(f"a bearer token must have {SHORTEST} plain characters or more; make a longer one")
+        if not named or any(len(token) < MIN_SECRET_LENGTH or not _TOKEN.fullmatch(token) for token in named):
+            raise ConfigError(
+                f"a bearer token must have {MIN_SECRET_LENGTH} plain characters or more; make a longer one"
+            )
         self._own = next(iter(named))
         self._callers = {_digest(token): caller for token, caller in named.items()}
 
     def caller_of(self, request: CredentialRequest) -> str | None:
-        """Give the caller whose token was presented; digests are compared, so that time tells nothing."""
+        """Return the caller of the presented token, comparing digests in constant time."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
@@ -93,42 +126,169 @@ class Bearer:
         return found
 
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """Present one's own token."""
+        """Return the header that presents the first token."""
         return {"Authorization": f"Bearer {self._own}"}
 
 
-class ShownTo:
-    """A credential that is shown to some origins only: whoever names a URL must not be handed a token for it."""
+class SigningSide(ClosedEnum):
+    """Which side sends a signed request."""
 
-    def __init__(self, credential: Credential, origins: Iterable[str]) -> None:
-        """Take what to show, and the URLs of those who may see it.
+    RUNTIME = "runtime"
+    PROVIDER = "provider"
+
+
+class _SignatureFields(NamedTuple):
+    """The signed fields of a header, before verification."""
+
+    sender: str
+    to: str
+    time: str
+    nonce: str
+
+
+class Signed:
+    """A shared secret that is never sent. Each request is signed for one receiver, for a limited time, and used once.
+
+    One secret may serve several servers and both directions: other receivers reject what was signed for one of them.
+    """
+
+    challenge = "RAP-Signature"
+
+    def __init__(
+        self,
+        secret: str,
+        *,
+        window_s: int = 300,
+        clock: Callable[[], float] = time.time,
+        sender: SigningSide = SigningSide.RUNTIME,
+    ) -> None:
+        """Take the secret, the tolerated difference of two clocks, and which side sends the requests.
 
         Raises:
-            ConfigError: one of them is no http or https URL.
+            ConfigError: the secret is too short.
+        """
+        if len(secret) < MIN_SECRET_LENGTH:
+            raise ConfigError(f"a signing secret must have {MIN_SECRET_LENGTH} characters or more; make a longer one")
+        self._secret = secret
+        self._window_s = window_s
+        self._clock = clock
+        self._sender = sender
+        self._seen: set[str] = set()
+        self._seen_at: deque[tuple[float, str]] = deque()
+
+    def for_sender(self, sender: SigningSide) -> "Signed":
+        """Return the same credential for requests of the given side."""
+        return Signed(self._secret, window_s=self._window_s, clock=self._clock, sender=sender)
+
+    def caller_of(self, request: CredentialRequest) -> str | None:
+        """Return a caller if the signature is valid, addressed to this server, recent, and not a replay."""
+        if self._error(request) is not None:
+            return None
+        return "signed" if self._is_new(_parse_signature(request)[0].nonce, self._clock()) else None
+
+    def rejection_reason(self, request: CredentialRequest) -> str:
+        """Return what is wrong with a signature; signed fields are named only if the signature itself is valid."""
+        return self._error(request) or "this request was received before; sign each request separately"
+
+    def nonce_of(self, request: CredentialRequest) -> tuple[str, float]:
+        """Return the nonce of an admitted request, and the time at which its signature expires."""
+        fields, _ = _parse_signature(request)
+        return fields.nonce, int(fields.time) + self._window_s
+
+    def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
+        """Return the header that signs a request for the server of its URL."""
+        fields = _SignatureFields(
+            self._sender.value, format_origin(url), str(int(self._clock())), secrets.token_hex(16)
+        )
+        sender, to, moment, nonce = fields
+        signature = self._sign(fields, method, url, body)
+        return {SIGNATURE_HEADER: f"v=2,from={sender},to={to},t={moment},n={nonce},s={signature}"}
+
+    def _error(self, request: CredentialRequest) -> str | None:
+        """Return why a request is invalid, apart from replays."""
+        malformed = _header_error(request.headers.get(SIGNATURE_HEADER.lower()))
+        if malformed is not None:
+            return malformed
+        if request.url is None:
+            return "this server does not know its own address; its operator must configure it"
+        fields, signature = _parse_signature(request)
+        if not hmac.compare_digest(self._sign(fields, request.method, request.url, request.body), signature):
+            return "the signature is wrong: the secret, method, path or body differs from what was signed"
+        return self._fields_error(fields, request.url)
+
+    def _fields_error(self, fields: _SignatureFields, url: str) -> str | None:
+        """Return why a request with a valid signature is not for this server now."""
+        if fields.sender != self._sender.value:
+            return f"the request is signed by a {fields.sender}, and this server accepts only a {self._sender.value}"
+        if fields.to != format_origin(url):
+            return f"the request is signed for {fields.to}, and this server has another address"
+        if abs(self._clock() - int(fields.time)) > self._window_s:
+            return f"the request was signed more than {self._window_s} seconds from now; synchronize the clocks"
+        return None
+
+    def _sign(self, fields: _SignatureFields, method: str, url: str, body: bytes) -> str:
+        parts = urlsplit(url)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        lines = ("rap-signature-2", *fields, method.upper(), target, hashlib.sha256(body).hexdigest())
+        return hmac.new(self._secret.encode(), "\n".join(lines).encode(), hashlib.sha256).hexdigest()
+
+    def _is_new(self, nonce: str, now: float) -> bool:
+        while self._seen_at and self._seen_at[0][0] < now - 2 * self._window_s:
+            self._seen.discard(self._seen_at.popleft()[1])
+        if nonce in self._seen:
+            return False
+        self._seen.add(nonce)
+        self._seen_at.append((now, nonce))
+        return True
+
+
+def _header_error(header: str | None) -> str | None:
+    """Return how a header differs from the form of a signature."""
+    if header is None:
+        return f"the request is not signed; send {SIGNATURE_HEADER}"
+    if _SIGNATURE_V1.fullmatch(header):
+        return "signatures of version 1 name neither sender nor receiver and are no longer accepted; use version 2"
+    return None if _SIGNATURE.fullmatch(header) else f"{SIGNATURE_HEADER} is not a signature of version 2"
+
+
+def _parse_signature(request: CredentialRequest) -> tuple[_SignatureFields, str]:
+    """Return the fields and the signature of a well-formed header."""
+    [(sender, to, moment, nonce, signature)] = _SIGNATURE.findall(request.headers[SIGNATURE_HEADER.lower()])
+    return _SignatureFields(sender, to, moment, nonce), signature
+
+
+class OriginBoundCredential:
+    """A credential that is presented to some origins only, because the other side chooses the URLs."""
+
+    def __init__(self, credential: Credential, origins: Iterable[str]) -> None:
+        """Take the credential, and the URLs of the servers that may see it.
+
+        Raises:
+            ConfigError: one of them is not an http or https URL.
         """
         self.inner = credential
         self._origins = frozenset(origin_of(each) for each in origins)
 
     def caller_of(self, request: CredentialRequest) -> str | None:
-        """Ask the credential."""
+        """Return the caller that the inner credential finds."""
         return self.inner.caller_of(request)
 
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """Present it where it may be seen, and nothing elsewhere."""
+        """Return the inner headers for an allowed origin, and none for any other."""
         return self.inner.headers(method, url, body) if origin_of(url) in self._origins else {}
 
 
-def is_taken_once(credential: Credential | None) -> bool:
-    """Tell whether what a credential presents with a request is good for once, so that it must not go out twice."""
-    shown = credential.inner if isinstance(credential, ShownTo) else credential
-    return isinstance(shown, TakenOnce)
+def is_single_use(credential: Credential | None) -> bool:
+    """Return whether the headers of a credential are valid once, so that a request must not be sent twice."""
+    inner = credential.inner if isinstance(credential, OriginBoundCredential) else credential
+    return isinstance(inner, SingleUseCredential)
 
 
 def origin_of(url: str) -> tuple[str, str, int]:
-    """Give the part of a URL that says who is spoken to, and how: its scheme, host and port.
+    """Return the scheme, host and port of a URL.
 
     Raises:
-        ConfigError: it is no http or https URL.
+        ConfigError: it is not an http or https URL.
     """
     try:
         parts = urlsplit(url)
@@ -140,15 +300,32 @@ def origin_of(url: str) -> tuple[str, str, int]:
     return parts.scheme, (parts.hostname or "").removesuffix("."), port
 
 
-def spelled_origin(url: str) -> str:
-    """Write the origin of a URL down, the same for all URLs of that origin: `https://gh.example`, with no usual port.
+def format_origin(url: str) -> str:
+    """Return the canonical text of a URL's origin, such as `https://gh.example`, without a default port.
 
     Raises:
-        ConfigError: it is no http or https URL.
+        ConfigError: it is not an http or https URL.
     """
     scheme, host, port = origin_of(url)
     named = f"[{host}]" if ":" in host else host
     return f"{scheme}://{named}" if port == _PORTS[scheme] else f"{scheme}://{named}:{port}"
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Reject headers that would change the destination or the framing of a request.
+
+    Raises:
+        RecordError: names the header, but never its value, which may be a secret.
+    """
+    seen: set[str] = set()
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise RecordError(f"the header {name!r} cannot be sent; use printable characters only")
+        if name.lower() in _RESERVED_HEADERS:
+            raise RecordError(f"the header {name!r} is set by the client and cannot be given; leave it out")
+        if name.lower() in seen:
+            raise RecordError(f"the header {name!r} is given twice; leave one out")
+        seen.add(name.lower())
 
 
 def _digest(token: str) -> bytes:

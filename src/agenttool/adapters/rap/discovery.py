@@ -1,41 +1,77 @@
-"""Asking servers what they offer: once at the beginning, and those that do not say, again until they do."""
+"""Discovery of the tools of each server: once at the start, and again for servers that did not answer."""
 
 import asyncio
+import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from agenttool.adapters.rap.courier import Courier
-from agenttool.adapters.rap.declare import Toolset, discover
+from agenttool.adapters.rap.declare import Toolset
+from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.settings import RapSource
-from agenttool.errors import StoreError
+from agenttool.adapters.rap.wire import read_manifest
+from agenttool.errors import RecordError, StoreError
 from agenttool.ports.surfacing import ProviderState
 
 log = logging.getLogger("agenttool.rap")
 
+WELL_KNOWN = "/.well-known/rap-toolset"
+_UNAUTHORIZED = (401, 403)
+
 FIRST_ANSWER_S = 5.0
-"""How long a runtime that opens waits for servers to say what they offer."""
+"""How long a runtime that opens waits for the manifests of its servers."""
 
 FIRST_DELAY_S = 1.0
-LONGEST_DELAY_S = 60.0
-"""How soon a server that is away is asked again at first, and how seldom at last, as is one that answers nonsense."""
+MAX_DELAY_S = 60.0
+"""The first and the longest delay before a server that does not answer is tried again; an invalid manifest always has
+the longest."""
 
-_MOST_DOUBLED = 16
+_MAX_DOUBLINGS = 16
+
+
+async def discover(source: RapSource, client: HttpClient) -> Toolset:
+    """Return the manifest of a server; anything wrong with it makes all of its tools unavailable."""
+    url = source.base + WELL_KNOWN
+    reply = await client.get(url, source.headers("GET", url))
+    if not reply.is_accepted:
+        reason = reply.fault or f"it answered {reply.status}"
+        advice = "check its url" if reply.status not in _UNAUTHORIZED else "check its credential; its log says why"
+        fault = f"cannot load the manifest of {source.name!r}: {reason}; {advice}; it is tried again automatically"
+        return Toolset(source=source, fault=fault, is_away=reply.is_retryable)
+    digest = f"sha256:{hashlib.sha256(reply.body).hexdigest()}"
+    if source.pin not in (None, digest):
+        fault = f"the manifest of {source.name!r} differs from the pinned one; review it, and pin {digest}"
+        return Toolset(source=source, fault=fault)
+    try:
+        manifest = read_manifest(reply.body)
+    except RecordError as error:
+        fault = f"the manifest of {source.name!r} is not valid, so none of its tools is offered: {error}"
+        return Toolset(source=source, fault=fault)
+    if source.credential is not None and not source.may_present_to(manifest.endpoint):
+        log.warning(
+            "calls of %r go to another origin, which does not get the credential; add it to presents_to if it may",
+            source.name,
+        )
+    for tool in manifest.tools:
+        if tool.invalid_hints:
+            named = ", ".join(map(repr, tool.invalid_hints))
+            log.warning("invalid hints of %r of %r are ignored: %s", tool.name, source.name, named)
+    return Toolset(source=source, manifest=manifest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How far a server is from offering its tools.
+class SourceStatus:
+    """The state of a server's discovery.
 
     Attributes:
         source: the name of the server.
-        state: `connecting` as long as nobody answers, `unavailable` if what it answers cannot be used.
-        since_ns: since when it is awaited; of one that is ready, when it said what it offers.
-        tries: how often it was asked.
-        fault: why nothing of it is offered; names no address and no secret.
-        next_try_at_ns: when it is asked again.
+        state: `connecting` while it does not answer, `unavailable` if its manifest cannot be used.
+        since_ns: since when it has been unavailable; of a ready server, when its manifest was loaded.
+        tries: how often its manifest was requested.
+        fault: why none of its tools is offered; contains no address and no secret.
+        next_try_at_ns: when it is tried again.
     """
 
     source: str
@@ -47,117 +83,115 @@ class Standing:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has said what it offers; then it is not asked again, for that holds as long as the runtime."""
+        """Whether its manifest is loaded; it is then valid for as long as the runtime is open."""
         return self.state is ProviderState.READY
 
 
 class Discovery:
-    """What each server of a runtime said that it offers, as far as it was heard."""
+    """The manifests of a runtime's servers, as far as they are loaded."""
 
     def __init__(
-        self, sources: Iterable[RapSource], couriers: Mapping[str, Courier], now_ns: Callable[[], int]
+        self, sources: Iterable[RapSource], clients: Mapping[str, HttpClient], now_ns: Callable[[], int]
     ) -> None:
-        """Take whom to ask, who carries the question, and the time."""
+        """Take the servers, the HTTP client of each, and the clock."""
         self._sources = tuple(sources)
-        self._couriers = couriers
+        self._clients = clients
         self._now_ns = now_ns
         self._toolsets: dict[str, Toolset] = {}
-        self._standings: dict[str, Standing] = {}
-        self._asking: list[asyncio.Task[None]] = []
-        self._signs: dict[str, asyncio.Event] = {each.name: asyncio.Event() for each in self._sources}
+        self._statuses: dict[str, SourceStatus] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._activity: dict[str, asyncio.Event] = {each.name: asyncio.Event() for each in self._sources}
 
     @property
     def toolsets(self) -> tuple[Toolset, ...]:
-        """What was heard last of each server, in the order in which they are named."""
+        """The latest manifest of each server, in configured order."""
         return tuple(self._toolsets[each.name] for each in self._sources)
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
-        """How far each server is."""
-        return tuple(self._standings[each.name] for each in self._sources)
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """The status of each server, in configured order."""
+        return tuple(self._statuses[each.name] for each in self._sources)
 
-    async def begin(self) -> None:
-        """Ask every server once, all at the same time; one that takes its time is waited for in the background."""
-        await asyncio.gather(*map(self._ask_first, self._sources))
+    async def discover_all(self) -> None:
+        """Request every manifest once, concurrently; a server that takes too long counts as away."""
+        await asyncio.gather(*map(self._discover_first, self._sources))
 
-    def go_on(self, heard: Callable[[], Awaitable[None]]) -> None:
-        """Ask those again that did not say, in the background; each that is further than before is `heard` of."""
+    def start_retries(self, on_change: Callable[[], Awaitable[None]]) -> None:
+        """Try servers that are not ready again in the background; `on_change` is called when a state changes."""
         for source in self._sources:
-            if not self._standings[source.name].is_ready:
-                asking = self._until_it_says(source, self._planned(source), heard)
-                self._asking.append(asyncio.create_task(asking))  # noqa: TID251 -- `stop` is its parent
+            if not self._statuses[source.name].is_ready:
+                retries = self._retry(source, self._schedule(source), on_change)
+                self._tasks.append(asyncio.create_task(retries))  # noqa: TID251 -- `stop` is its parent
 
-    def saw(self, name: str) -> None:
-        """Hear that a server gave a sign of life; one that was away is asked soon."""
-        standing = self._standings.get(name)
-        if standing is not None and standing.state is ProviderState.CONNECTING:
-            self._signs[name].set()
+    def note_activity(self, name: str) -> None:
+        """Note that a server sent a callback; if it was away, it is tried soon."""
+        status = self._statuses.get(name)
+        if status is not None and status.state is ProviderState.CONNECTING:
+            self._activity[name].set()
 
     async def stop(self) -> None:
-        """Ask nobody any more."""
-        asking, self._asking = self._asking, []
-        for task in asking:
+        """Stop the retries."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
             task.cancel()
-        if asking:
-            await asyncio.wait(asking)
+        if tasks:
+            await asyncio.wait(tasks)
 
-    async def _until_it_says(self, source: RapSource, delay_s: float, heard: Callable[[], Awaitable[None]]) -> None:
-        while not (before := self._standings[source.name]).is_ready:
-            await self._rest(self._signs[source.name], delay_s)
-            await self._ask(source)
-            delay_s = self._planned(source)
-            if self._standings[source.name].state is not before.state:
-                await _told(heard)
+    async def _retry(self, source: RapSource, delay_s: float, on_change: Callable[[], Awaitable[None]]) -> None:
+        while not (before := self._statuses[source.name]).is_ready:
+            await self._sleep(self._activity[source.name], delay_s)
+            await self._discover(source)
+            delay_s = self._schedule(source)
+            if self._statuses[source.name].state is not before.state:
+                await _notify(on_change)
 
-    def _planned(self, source: RapSource) -> float:
-        """Say for how long to leave a server alone, and note when it is asked again, for others to know."""
-        standing = self._standings[source.name]
-        delay_s = _delay(standing)
-        if not standing.is_ready:
+    def _schedule(self, source: RapSource) -> float:
+        """Return the delay before the next try, and record its time in the status."""
+        status = self._statuses[source.name]
+        delay_s = _delay(status)
+        if not status.is_ready:
             next_ns = self._now_ns() + round(delay_s * 1e9)
-            self._standings[source.name] = replace(standing, next_try_at_ns=next_ns)
+            self._statuses[source.name] = replace(status, next_try_at_ns=next_ns)
         return delay_s
 
-    async def _rest(self, sign: asyncio.Event, delay_s: float) -> None:
-        """Leave a server alone for so long, or until it gives a sign; however many it gives, for a moment at least."""
+    async def _sleep(self, activity: asyncio.Event, delay_s: float) -> None:
+        """Sleep for the delay, or until the server shows activity, but at least for the first delay."""
         least_s = min(delay_s, FIRST_DELAY_S)
         await asyncio.sleep(least_s)
         with suppress(TimeoutError):
             async with asyncio.timeout(delay_s - least_s):
-                await sign.wait()
-        sign.clear()
+                await activity.wait()
+        activity.clear()
 
-    async def _ask_first(self, source: RapSource) -> None:
+    async def _discover_first(self, source: RapSource) -> None:
         try:
             async with asyncio.timeout(FIRST_ANSWER_S):
-                await self._ask(source)
+                await self._discover(source)
         except TimeoutError:
-            fault = (
-                f"the server {source.name!r} does not say what it offers within {FIRST_ANSWER_S:g} s; it is asked again"
-            )
-            self._take(source, Toolset(source=source, fault=fault, is_away=True))
+            fault = f"the server {source.name!r} sent no manifest within {FIRST_ANSWER_S:g} s; it is tried again"
+            self._update(source, Toolset(source=source, fault=fault, is_away=True))
 
-    async def _ask(self, source: RapSource) -> None:
-        self._take(source, await discover(source, self._couriers[source.name]))
+    async def _discover(self, source: RapSource) -> None:
+        self._update(source, await discover(source, self._clients[source.name]))
 
-    def _take(self, source: RapSource, found: Toolset) -> None:
-        before = self._standings.get(source.name)
-        standing = Standing(source=source.name, state=_state(found), since_ns=self._now_ns(), fault=found.fault)
+    def _update(self, source: RapSource, found: Toolset) -> None:
+        before = self._statuses.get(source.name)
+        status = SourceStatus(source=source.name, state=_state(found), since_ns=self._now_ns(), fault=found.fault)
         if before is not None:
-            since_ns = before.since_ns if before.is_ready is standing.is_ready else standing.since_ns
-            standing = replace(standing, since_ns=since_ns, tries=before.tries + 1)
-            _log(before, standing)
-        self._toolsets[source.name], self._standings[source.name] = found, standing
+            since_ns = before.since_ns if before.is_ready is status.is_ready else status.since_ns
+            status = replace(status, since_ns=since_ns, tries=before.tries + 1)
+            _log(before, status)
+        self._toolsets[source.name], self._statuses[source.name] = found, status
 
 
-async def _told(heard: Callable[[], Awaitable[None]]) -> None:
-    """Let others hear of it, as often as it takes: a disk that fails now may be back soon."""
+async def _notify(on_change: Callable[[], Awaitable[None]]) -> None:
+    """Call `on_change` until the store accepts the change."""
     while True:
         try:
-            return await heard()
+            return await on_change()
         except StoreError as error:
-            log.error("what a server offers cannot be written down: %s", error)  # noqa: TRY400 -- the words are enough
-            await asyncio.sleep(LONGEST_DELAY_S)
+            log.error("a change of the offered tools cannot be stored: %s", error)  # noqa: TRY400 -- no traceback needed
+            await asyncio.sleep(MAX_DELAY_S)
 
 
 def _state(found: Toolset) -> ProviderState:
@@ -166,20 +200,20 @@ def _state(found: Toolset) -> ProviderState:
     return ProviderState.CONNECTING if found.is_away else ProviderState.UNAVAILABLE
 
 
-def _delay(standing: Standing) -> float:
-    """Say how long to leave a server alone; never all at the same time, should many runtimes wait for it."""
-    longest = LONGEST_DELAY_S
-    if standing.state is ProviderState.CONNECTING:
-        longest = min(FIRST_DELAY_S * 2 ** min(standing.tries - 1, _MOST_DOUBLED), longest)
-    return random.uniform(longest / 2, longest)  # noqa: S311 -- nobody gains by guessing it
+def _delay(status: SourceStatus) -> float:
+    """Return a delay with jitter, so that many runtimes do not try one server at the same time."""
+    longest = MAX_DELAY_S
+    if status.state is ProviderState.CONNECTING:
+        longest = min(FIRST_DELAY_S * 2 ** min(status.tries - 1, _MAX_DOUBLINGS), longest)
+    return random.uniform(longest / 2, longest)  # noqa: S311 -- jitter, not a secret
 
 
-def _log(before: Standing, standing: Standing) -> None:
-    """Tell that the waiting is over, and as long as it is not, less and less: at the second try, the fourth, and so on.
+def _log(before: SourceStatus, status: SourceStatus) -> None:
+    """Log that a server became ready, or still is not: at the second try, the fourth, the eighth, and so on.
 
-    What is wrong in another way than before is told by whoever hears of it.
+    A change of state is logged by the caller of `on_change`.
     """
-    if standing.is_ready:
-        log.warning("the server %r says what it offers now, asked %d times", standing.source, standing.tries)
-    elif standing.state is before.state and (standing.fault != before.fault or standing.tries.bit_count() == 1):
-        log.warning("%s (asked %d times)", standing.fault, standing.tries)
+    if status.is_ready:
+        log.warning("the server %r is ready after %d tries", status.source, status.tries)
+    elif status.state is before.state and (status.fault != before.fault or status.tries.bit_count() == 1):
+        log.warning("%s (%d tries)", status.fault, status.tries)

@@ -1,103 +1,122 @@
-"""Handing a call to its server: one message, the same each time it is tried, and no outcome on that connection."""
+"""One call of a RAP tool: the invocation, the deferred result, and notices to servers.
+
+An invocation is one message, byte-identical at each attempt. The response only acknowledges it; the result arrives as
+a callback.
+"""
 
 import asyncio
+import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
+from typing import cast
 
-from agenttool.adapters.rap.addresses import Addresses
-from agenttool.adapters.rap.connections import Terms
-from agenttool.adapters.rap.courier import Courier, Reply
-from agenttool.adapters.rap.credentials import is_taken_once
+from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
+from agenttool.adapters.rap.credentials import is_single_use
+from agenttool.adapters.rap.http_client import HttpClient, HttpReply, RequestOptions
 from agenttool.adapters.rap.settings import RapSource
-from agenttool.adapters.rap.threads import Threads
-from agenttool.adapters.rap.wire import Invocation, Manifest, write
+from agenttool.adapters.rap.threads import ThreadRegistry
+from agenttool.adapters.rap.translate import output_of
+from agenttool.adapters.rap.wire import (
+    CancelToolCall,
+    Invocation,
+    Manifest,
+    Message,
+    Selection,
+    ToolResultMessage,
+    read_callback,
+    write,
+)
 from agenttool.errors import RecordError, StoreError, ToolFailure
-from agenttool.ports.deferred import DEFERRED
+from agenttool.ports.deferred import DEFERRED, Prompt, ReplyOutcome, Thread
 from agenttool.ports.executor import Job
-from agenttool.records import ErrorClass, JsonObject, RetryGuidance, ToolError
+from agenttool.records import ErrorClass, InvocationId, JsonObject, RetryGuidance, ToolError
+
+log = logging.getLogger("agenttool.rap")
 
 FIRST_DELAY_S = 0.5
-LONGEST_DELAY_S = 30.0
-_MOST_DOUBLED = 16
+MAX_DELAY_S = 30.0
+_MAX_DOUBLINGS = 16
+_SELECTION_ATTEMPTS = 3
+_SELECTION_DELAY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RapExecutor:
-    """Runs one tool of a server, which is to hand the work over."""
+    """Sends the invocations of one tool to its server."""
 
     source: RapSource
     manifest: Manifest
     operation: str
-    courier: Courier
-    addresses: Addresses
-    threads: Threads
+    client: HttpClient
+    urls: CallbackUrls
+    threads: ThreadRegistry
     now_ns: Callable[[], int]
 
     def start(self, job: Job) -> Coroutine[object, object, object]:
-        """Give the work of one dispatch."""
+        """Return the work of one dispatch."""
         return self._dispatch(job)
 
     async def _dispatch(self, job: Job) -> object:
-        """Send the invocation until it is acknowledged, refused, or tried often enough.
+        """Send the invocation until it is acknowledged, rejected, or the attempts are used up.
 
         Raises:
-            ToolFailure: execution_failed if it was refused, dependency_unavailable if nobody took it.
+            ToolFailure: execution_failed if it was rejected, dependency_unavailable if it was not acknowledged.
         """
         thread = job.thread
-        if self.now_ns() >= self.addresses.expires_at_ns(job.invocation_id):
-            told = "nothing was sent: the call was made so long ago that its callback URL has expired; call again"
-            raise _failure(ErrorClass.EXECUTION_FAILED, told, safe=True, code="expired")
+        if self.now_ns() >= self.urls.expires_at_ns(job.invocation_id):
+            message = "nothing was sent: the call is so old that its callback URL has expired; call again"
+            raise _failure(ErrorClass.EXECUTION_FAILED, message, safe=True, code="expired")
         try:
             await self.threads.open(thread)
         except StoreError as error:
             raise _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, f"nothing was sent: {error}", safe=True) from error
-        message = Invocation(
+        invocation = Invocation(
             operation=self.operation,
             arguments=job.call_input,
             id=job.invocation_id,
             call_id=job.native_call_id,
-            callback_url=self.addresses.url(job.invocation_id, thread.thread_id),
+            callback_url=self.urls.url(job.invocation_id, thread.thread_id),
             group_id=thread.thread_id,
             thread_ancestors=thread.ancestors or None,
             user_id=job.actor_ref if self.source.shares_user else None,
         )
         try:
-            body = write(message)
+            body = write(invocation)
         except RecordError as error:
             raise _failure(ErrorClass.EXECUTION_FAILED, f"nothing was sent: {error}", safe=True) from error
-        job.add_native_ids("rap", self._ids(message))
+        job.add_native_ids("rap", self._ids(invocation))
         return await self._send(body)
 
     async def _send(self, body: bytes) -> object:
-        url, tried = self.manifest.endpoint, 0
-        terms = Terms(only_once=is_taken_once(self.source.credential))  # the next try is signed anew
+        url, attempts = self.manifest.endpoint, 0
+        options = RequestOptions(send_once=is_single_use(self.source.credential))  # each attempt has its own signature
         while True:
-            reply = await self.courier.post(url, body, self.source.headers("POST", url, body), terms=terms)
-            tried += 1
-            if self._is_taken(reply):
+            reply = await self.client.post(url, body, self.source.headers("POST", url, body), options=options)
+            attempts += 1
+            if self._is_acknowledged(reply):
                 return DEFERRED
-            if not reply.is_worth_retrying:
-                raise self._refused(reply, tried)
-            if tried >= self.source.attempts:
-                raise self._unreachable(reply, tried)
-            await asyncio.sleep(random.uniform(0, _delay(tried)))  # noqa: S311 -- so that not all try again at once
+            if not reply.is_retryable:
+                raise self._rejected(reply, attempts)
+            if attempts >= self.source.attempts:
+                raise self._unreachable(reply, attempts)
+            await asyncio.sleep(random.uniform(0, _delay(attempts)))  # noqa: S311 -- jitter, not a secret
 
-    def _is_taken(self, reply: Reply) -> bool:
-        is_2xx = reply.status is not None and 200 <= reply.status < 300  # noqa: PLR2004 -- HTTP's own lines
+    def _is_acknowledged(self, reply: HttpReply) -> bool:
+        is_2xx = reply.status is not None and 200 <= reply.status < 300  # noqa: PLR2004 -- HTTP status class
         return reply.is_accepted or (is_2xx and self.source.takes_any_2xx)
 
-    def _refused(self, reply: Reply, tried: int) -> ToolFailure:
-        """Tell a refusal; what was tried before it, and not answered, may have been taken all the same."""
-        told = reply.fault or f"it answered {reply.status}, and only 200 takes a call on"
-        message = f"the server {self.source.name!r} did not take the call: {told}"
-        if tried > 1:
-            message += f"; that was try {tried}, and one before it may have been taken"
-        return _failure(ErrorClass.EXECUTION_FAILED, message, safe=tried == 1, code="not_accepted")
+    def _rejected(self, reply: HttpReply, attempts: int) -> ToolFailure:
+        """Return the failure of a rejected call; an earlier attempt without a response may have been accepted."""
+        reason = reply.fault or f"it answered {reply.status}, and only 200 acknowledges a call"
+        message = f"the server {self.source.name!r} did not accept the call: {reason}"
+        if attempts > 1:
+            message += f"; that was attempt {attempts}, and an earlier one may have been accepted"
+        return _failure(ErrorClass.EXECUTION_FAILED, message, safe=attempts == 1, code="not_accepted")
 
-    def _unreachable(self, reply: Reply, tried: int) -> ToolFailure:
-        told = reply.fault or f"it answered {reply.status}"
-        message = f"the server {self.source.name!r} did not take the call, tried {tried} times: {told}"
+    def _unreachable(self, reply: HttpReply, attempts: int) -> ToolFailure:
+        reason = reply.fault or f"it answered {reply.status}"
+        message = f"the server {self.source.name!r} did not accept the call in {attempts} attempts: {reason}"
         return _failure(ErrorClass.DEPENDENCY_UNAVAILABLE, message, safe=False, code="not_acknowledged")
 
     def _ids(self, message: Invocation) -> JsonObject:
@@ -115,11 +134,119 @@ class RapExecutor:
         return {name: value for name, value in known.items() if value is not None}
 
 
-def _delay(tried: int) -> float:
-    return min(FIRST_DELAY_S * 2 ** min(tried - 1, _MOST_DOUBLED), LONGEST_DELAY_S)
+def _delay(attempts: int) -> float:
+    return min(FIRST_DELAY_S * 2 ** min(attempts - 1, _MAX_DOUBLINGS), MAX_DELAY_S)
 
 
 def _failure(error_class: ErrorClass, message: str, *, safe: bool, code: str | None = None) -> ToolFailure:
     return ToolFailure(
         ToolError(error_class=error_class, error_code=code, message=message, retry=RetryGuidance(safe=safe))
     )
+
+
+class NoticeSender:
+    """Posts notices to every server, once and in the background; nothing depends on their arrival."""
+
+    def __init__(self) -> None:
+        """Start without servers."""
+        self._servers: list[tuple[RapSource, HttpClient]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def add(self, source: RapSource, client: HttpClient) -> None:
+        """Send notices to this server, too."""
+        self._servers.append((source, client))
+
+    def send(self, path: str, message: Message) -> None:
+        """Post a notice to that path of every server, and return at once."""
+        body = write(message)
+        for source, client in self._servers:
+            task = asyncio.create_task(_post_notice(source, client, path, body))  # noqa: TID251 -- `close` is its parent
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Wait one second for pending notices, and cancel the rest."""
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=1.0)
+            _cancel(late)
+
+
+async def _post_notice(source: RapSource, client: HttpClient, path: str, body: bytes) -> None:
+    url = source.base + path
+    reply = await client.post(url, body, source.headers("POST", url, body))
+    if not reply.is_accepted:
+        log.info("the server %r did not accept the notice %s: %s", source.name, path, reply.fault or reply.status)
+
+
+def _cancel(tasks: Iterable["asyncio.Task[None]"]) -> None:
+    for task in tasks:
+        task.cancel()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RapDeferredResult:
+    """The deferred results of one tool: their deadline, their decoding, and replies to the tool's questions."""
+
+    source: RapSource
+    client: HttpClient
+    notices: NoticeSender
+    urls: CallbackUrls
+
+    def until_ns(self, invocation_id: InvocationId, started_ns: int) -> int | None:
+        """Return the deadline of a result: the end of its callback URL, or the source's own limit."""
+        expires_at_ns = self.urls.expires_at_ns(invocation_id)
+        within_s = self.source.within_s
+        return expires_at_ns if within_s is None else min(expires_at_ns, started_ns + round(within_s * 1e9))
+
+    def why_over(self, invocation_id: InvocationId, now_ns: int) -> str | None:
+        """Return a message if the callback URL has expired."""
+        if now_ns < self.urls.expires_at_ns(invocation_id):
+            return None
+        days = self.urls.lifetime_ns / DAY_NS
+        return (
+            f"no result came before the callback URL of this call expired, after {days:.3g} days;"
+            " check the tool's effects, and call again"
+        )
+
+    def read(self, body: bytes) -> object:
+        """Return the output of a stored result, which was validated when it arrived.
+
+        Raises:
+            ToolFailure: another version stored it, and this one cannot read it.
+        """
+        try:
+            message = read_callback(body)
+        except RecordError as error:
+            raise _unreadable(str(error)) from error
+        if not isinstance(message, ToolResultMessage):
+            raise _unreadable("it is not a result")
+        return output_of(message)
+
+    def withdraw(self, invocation_id: InvocationId, thread: Thread) -> None:
+        """Notify every server that a call is canceled."""
+        notice = CancelToolCall(thread_id=thread.thread_id, tool_call_id=invocation_id)
+        self.notices.send("/cancel_tool_call", notice)
+
+    async def reply(self, prompt: Prompt, selected: int) -> ReplyOutcome:
+        """Post a choice to the `response_url` of its prompt."""
+        where = cast("JsonObject", prompt.reply_to)
+        body = write(Selection(id=str(where["id"]), selected=selected))
+        url, attempts = str(where["response_url"]), 1
+        reply = await self._post(url, body)
+        while not reply.is_accepted and reply.is_retryable and attempts < _SELECTION_ATTEMPTS:
+            await asyncio.sleep(_SELECTION_DELAY_S)
+            reply = await self._post(url, body)
+            attempts += 1
+        if reply.is_accepted:
+            return ReplyOutcome.HEARD
+        log.warning("the choice of %s was not accepted: %s", prompt.prompt_id, reply.fault or reply.status)
+        return ReplyOutcome.AWAY if reply.is_retryable else ReplyOutcome.REFUSED
+
+    async def _post(self, url: str, body: bytes) -> HttpReply:
+        options = RequestOptions(send_once=is_single_use(self.source.credential))
+        return await self.client.post(url, body, self.source.headers("POST", url, body), options=options)
+
+
+def _unreadable(reason: str) -> ToolFailure:
+    message = f"the stored result cannot be read: {reason}"
+    return ToolFailure(ToolError(error_class=ErrorClass.RESULT_MAPPING_FAILED, message=message))

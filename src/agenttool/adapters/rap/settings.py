@@ -1,18 +1,38 @@
-"""A RAP tool server as a deployment names it; nothing here touches the network, so that it costs nothing to import."""
+"""The configuration of a RAP tool server; importing it loads no network code."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from agenttool.adapters.rap.credentials import Credential, origin_of
-from agenttool.adapters.rap.headers import check_headers
+from agenttool.adapters.rap.credentials import Bearer, Credential, Signed, check_headers, origin_of
 from agenttool.errors import ConfigError, RecordError
+from agenttool.records import JsonObject
 
 _PIN = re.compile(r"sha256:[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
-MOST_SUBSCRIPTIONS = 100
-"""How many subscriptions one thread may have open, unless its source says otherwise."""
+DEFAULT_MAX_SUBSCRIPTIONS = 100
+"""The subscriptions that one thread may have open, unless its source sets another limit."""
+
+_MEMBER_TYPES: dict[str, tuple[type, ...]] = {
+    "url": (str,),
+    "pin": (str,),
+    "token_env": (str,),
+    "secret_env": (str,),
+    "allow": (list,),
+    "presents_to": (list,),
+    "within_s": (int, float),
+    "attempts": (int,),
+    "trusts_annotations": (bool,),
+    "shares_user": (bool,),
+    "takes_any_2xx": (bool,),
+    "shows_http_urls": (bool,),
+    "max_subscriptions": (int,),
+    "max_prompts": (int,),
+}
+
+_CREDENTIALS: dict[str, Callable[[str], Credential]] = {"token_env": Bearer, "secret_env": Signed}
+"""The settings that name an environment variable with a secret, and the credential made from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,20 +41,20 @@ class RapSource:
 
     Attributes:
         name: the namespace of its tools.
-        url: its base URL; the manifest is looked for below it.
-        pin: the digest that its manifest must have, as `sha256:…`; none takes any manifest that is valid.
-        credential: what is shown to the server to be known, such as `Bearer("…")`; never written down anywhere.
-        presents_to: origins that the credential is shown to besides the one of `url`, such as `https://run.example`;
-            where else a manifest or a question of the server leads, nothing is shown.
-        allow: private networks, addresses and hosts that its URLs may lead to; public ones may be contacted anyway.
-        within_s: for how long an answer is waited for; none for as long as it takes.
-        attempts: how often an invocation is tried that nobody answered, or that the server failed on.
-        trusts_annotations: whether its word is taken for it that a tool only reads, or may be repeated.
-        shares_user: whether it is told who asks; only with the users' consent.
+        url: its base URL; the manifest is below it.
+        pin: the required digest of its manifest, as `sha256:…`; None accepts any valid manifest.
+        credential: what requests present to the server, such as `Bearer("…")`; never stored or logged.
+        presents_to: origins besides that of `url` that may see the credential, such as `https://run.example`. Other
+            origins that a manifest or a question names see nothing.
+        allow: private networks, addresses and hosts that its URLs may lead to, besides public ones.
+        within_s: how long a call waits for its result; None for no limit.
+        attempts: how often an invocation is sent that gets no response or a server error.
+        trusts_annotations: whether its word is accepted that a tool only reads, or may be repeated.
+        shares_user: whether it receives the user's id; only with the users' consent.
         takes_any_2xx: whether replies such as 202 count as an acknowledgement; the protocol says 200.
         shows_http_urls: whether a person may be sent to an authorization page without TLS, on this machine only.
-        max_subscriptions: how many one thread may have open.
-        max_prompts: how often one call may put something to a person; only its latest prompt is ever open.
+        max_subscriptions: how many subscriptions one thread may have open.
+        max_prompts: how many prompts one call may show; only its latest prompt is ever open.
     """
 
     name: str
@@ -49,14 +69,14 @@ class RapSource:
     shares_user: bool = False
     takes_any_2xx: bool = False
     shows_http_urls: bool = False
-    max_subscriptions: int = MOST_SUBSCRIPTIONS
+    max_subscriptions: int = DEFAULT_MAX_SUBSCRIPTIONS
     max_prompts: int = 50
 
     def __post_init__(self) -> None:
-        """Refuse what can only be a slip.
+        """Reject invalid values.
 
         Raises:
-            ConfigError: says which.
+            ConfigError: says which value is invalid.
         """
         if not _NAME.fullmatch(self.name):
             raise ConfigError(f"a source is named with letters, digits, '_' and '-', got {self.name!r}; rename it")
@@ -80,15 +100,47 @@ class RapSource:
 
     @property
     def base(self) -> str:
-        """The base URL without slashes at its end, to append paths to."""
+        """The base URL without trailing slashes, to append paths to."""
         return self.url.rstrip("/")
 
     def headers(self, method: str, url: str, body: bytes = b"") -> Mapping[str, str]:
-        """Give what to send along with one request; nothing to those whom the credential is not meant for."""
-        if self.credential is None or not self.is_known_at(url):
+        """Return the credential's headers for one request; none for an origin that may not see it."""
+        if self.credential is None or not self.may_present_to(url):
             return {}
         return self.credential.headers(method, url, body)
 
-    def is_known_at(self, url: str) -> bool:
-        """Tell whether whoever is behind a URL may see the credential."""
+    def may_present_to(self, url: str) -> bool:
+        """Return whether the server of a URL may see the credential."""
         return origin_of(url) in map(origin_of, (self.url, *self.presents_to))
+
+
+def read_source(name: str, members: JsonObject, variable: Callable[[str], str | None]) -> RapSource:
+    """Return the source of a settings table; secrets come from the environment variables that it names.
+
+    Raises:
+        ConfigError: a member is unknown, or has the wrong type or value.
+    """
+    for member, value in members.items():
+        if member not in _MEMBER_TYPES:
+            raise ConfigError(f"a rap source has no {member!r}; use one of {', '.join(_MEMBER_TYPES)}")
+        if type(value) not in _MEMBER_TYPES[member]:
+            kind = _MEMBER_TYPES[member][0].__name__
+            raise ConfigError(f"{member} must be of the type {kind}, got {value!r}; correct it")
+    if "url" not in members:
+        raise ConfigError('a rap source needs a url; write url = "https://…"')
+    given = {key: tuple(map(str, value)) if isinstance(value, list) else value for key, value in members.items()}
+    for each in _CREDENTIALS:
+        given.pop(each, None)
+    return RapSource(name=name, credential=_credential(members, variable), **given)  # pyright: ignore[reportArgumentType] -- each type was checked above
+
+
+def _credential(members: JsonObject, variable: Callable[[str], str | None]) -> Credential | None:
+    named = [(member, str(members[member])) for member in _CREDENTIALS if member in members]
+    if len(named) > 1:
+        raise ConfigError("token_env and secret_env exclude each other; remove one of them")
+    for member, name in named:
+        secret = variable(name)
+        if secret is None:
+            raise ConfigError(f"{member} names {name!r}, which is not set; set it, or remove {member}")
+        return _CREDENTIALS[member](secret)
+    return None

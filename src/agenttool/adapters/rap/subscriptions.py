@@ -1,15 +1,42 @@
-"""Subscriptions: which are open, and the events that came of them, kept until somebody has dealt with them."""
+"""Subscriptions: the open ones, the events that wait to be handled, and the tool that cancels a subscription."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import suppress
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from agenttool.adapters.rap.wire import SubscriptionEvent
 from agenttool.codec import read_own, write_own
+from agenttool.errors import ToolFailure
 from agenttool.ports.deferred import Thread
+from agenttool.ports.executor import Job
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import ClosedEnum, JsonObject, Part, replace
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import (
+    ClosedEnum,
+    ErrorClass,
+    ExecutionKind,
+    ExecutionProfile,
+    ExecutionProfileId,
+    InputContract,
+    InterfaceId,
+    InvocationId,
+    JsonObject,
+    Lifecycle,
+    Part,
+    PermissionProfile,
+    PermissionProfileId,
+    RetryGuidance,
+    RiskLevel,
+    ToolDeclaration,
+    ToolError,
+    ToolId,
+    ToolInterface,
+    ToolKind,
+    WriteEffect,
+    replace,
+)
 
 RECEIVE_EVENT = "receive_event__injected"
 """The reserved name under which an event enters a conversation; no tool may have it, and no model may call it."""
@@ -18,27 +45,38 @@ CANCEL_SUBSCRIPTION = "cancel_subscription"
 RESERVED = frozenset({RECEIVE_EVENT, CANCEL_SUBSCRIPTION})
 
 _OPEN, _EVENTS, _BY_THREAD = "rap.subscription", "rap.event", "rap.event.thread"
-MOST_EVENTS = 1000
-LONGEST_EVENT = 1_000_000
-"""So many events of one thread wait to be dealt with; a tool that has more of them is asked to come again, and one
-that has a longer text to tell is refused."""
+MAX_WAITING_EVENTS = 1000
+"""How many events of one thread may wait; a tool that sends more is asked to retry later."""
 
-_AT_A_TIME = 20
-"""So many events are read in one go by whoever follows them: each may be long."""
+MAX_EVENT_CHARS = 1_000_000
+"""The longest text of one event; a longer one is rejected."""
 
-_MOST_COUNTED = 10_000
-"""For so many threads it is known how many events wait; it only saves time."""
+_PAGE_SIZE = 20
+"""How many events are loaded at a time, because each may be long."""
 
-_LOOK_EVERY_S = 0.5
-_REMEMBERED = 32
-"""So many deliveries of a subscription are known again; a tool that sends more than these at once is a poor one."""
+_MAX_COUNTED_THREADS = 10_000
+"""For how many threads the number of waiting events is cached."""
+
+_POLL_S = 0.5
+_MAX_DELIVERIES = 32
+"""How many deliveries of a subscription are recorded to detect repetitions."""
+
+_CANCEL_ID = ToolId(f"tool_rap.{CANCEL_SUBSCRIPTION}")
+_CANCEL_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "tool_call_id": {"type": "string", "description": "The id of the call that opened the subscription."}
+    },
+    "required": ["tool_call_id"],
+    "additionalProperties": False,
+}
 
 
 class Subscription(Part, frozen=True, kw_only=True):
-    """A call that opened a stream of events, as it was made.
+    """An open subscription, with the call that opened it.
 
     Attributes:
-        handled: the latest deliveries, by which a second try of one is known; equal events are two events otherwise.
+        handled: the latest deliveries, to detect repetitions; without a delivery, equal events are two events.
     """
 
     thread: Thread
@@ -50,17 +88,17 @@ class Subscription(Part, frozen=True, kw_only=True):
     handled: tuple[str, ...] = ()
 
 
-class Injected(Part, frozen=True, kw_only=True):
-    """An event, as the call of a reserved tool and its result: that is how it enters a conversation.
+class InjectedEvent(Part, frozen=True, kw_only=True):
+    """An event as it enters a conversation: the call of a reserved tool, and its result.
 
     Attributes:
-        event_id: fresh for every event, and in the order in which they came.
+        event_id: unique, and in the order of arrival.
         thread: where it belongs: the subscriber's own thread, or a new child of it.
-        is_inline: it belongs into the subscriber's own history.
+        is_inline: whether it belongs into the subscriber's own history.
         name: the reserved name of the call.
-        arguments: those of the call: which subscription this comes from.
-        text: the result of the call; a stranger's words.
-        is_final: nothing comes after it.
+        arguments: of the call; they name the subscription.
+        text: the result of the call; untrusted.
+        is_final: whether it is the last event.
     """
 
     event_id: str
@@ -77,133 +115,133 @@ class Injected(Part, frozen=True, kw_only=True):
         return self.thread.thread_id if self.is_inline else self.thread.ancestors[-1]
 
 
-class Opened(ClosedEnum):
-    """What became of a subscription that a tool says it has opened; one from before was told of twice."""
+class SubscribeOutcome(ClosedEnum):
+    """What became of a request to open a subscription."""
 
     NEW = "new"
-    BEFORE = "before"
-    ONE_TOO_MANY = "one_too_many"
+    EXISTING = "existing"
+    LIMIT_REACHED = "limit_reached"
 
 
-class Received(ClosedEnum):
+class EventOutcome(ClosedEnum):
     """What became of an event."""
 
-    KEPT = "kept"
+    STORED = "stored"
     UNKNOWN = "unknown"
-    TOO_MANY = "too_many"
+    LIMIT_REACHED = "limit_reached"
 
 
-class Subscriptions:
-    """The open subscriptions of a store, and the events that wait for whoever hosts the conversations."""
+class SubscriptionStore:
+    """The open subscriptions of a store, and the events that wait for the host of the conversations."""
 
     def __init__(self, shelf: DocumentStore) -> None:
-        """Take where they are kept."""
+        """Take the store."""
         self._shelf = shelf
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._waiting: dict[str, int] = {}
 
-    async def open(self, subscription: Subscription, most: int) -> Opened:
-        """Remember a subscription, unless its thread has so many others already."""
+    async def open(self, subscription: Subscription, limit: int) -> SubscribeOutcome:
+        """Store a subscription, unless its thread has `limit` others already."""
         thread_id, tool_call_id = subscription.thread.thread_id, subscription.tool_call_id
         if await self.find(thread_id, tool_call_id) is not None:
-            return Opened.BEFORE
-        if len(await self.of(thread_id, most)) >= most:
-            return Opened.ONE_TOO_MANY
+            return SubscribeOutcome.EXISTING
+        if len(await self.of(thread_id, limit)) >= limit:
+            return SubscribeOutcome.LIMIT_REACHED
         is_new = await self._shelf.swap(
             _OPEN, _key(thread_id, tool_call_id), before=None, after=write_own(subscription)
         )
-        return Opened.NEW if is_new else Opened.BEFORE
+        return SubscribeOutcome.NEW if is_new else SubscribeOutcome.EXISTING
 
     async def find(self, thread_id: str, tool_call_id: str) -> Subscription | None:
-        """Give an open subscription of a thread."""
+        """Return an open subscription of a thread."""
         body = await self._shelf.get(_OPEN, _key(thread_id, tool_call_id))
         return None if body is None else read_own(body, Subscription)
 
     async def end(self, thread_id: str, tool_call_id: str) -> bool:
-        """Forget a subscription; tell whether it was there, of which only one may be told."""
+        """Delete a subscription; return whether this call deleted it."""
         key = _key(thread_id, tool_call_id)
         body = await self._shelf.get(_OPEN, key)
         return body is not None and await self._shelf.swap(_OPEN, key, before=body, after=None)
 
     async def of(self, thread_id: str | None = None, limit: int = 1000) -> tuple[Subscription, ...]:
-        """List the open subscriptions of one thread, or of all."""
+        """Return the open subscriptions of one thread, or of all."""
         prefix = "" if thread_id is None else f"{quote(thread_id, safe='')}/"
         found = await self._shelf.page(_OPEN, prefix=prefix, limit=limit)
         return tuple(read_own(body, Subscription) for _, body in found)
 
     async def close_thread(self, thread_id: str) -> None:
-        """Forget every subscription of a thread; events that came before are still to be dealt with."""
+        """Delete every subscription of a thread; events that arrived before stay until they are handled."""
         while found := await self.of(thread_id):
             for each in found:
                 await self.end(thread_id, each.tool_call_id)
 
-    async def receive(self, message: SubscriptionEvent, event_id: str, delivery: str | None = None) -> Received:
-        """Keep an event, and end its subscription if it is the last one, in one step.
+    async def receive(self, message: SubscriptionEvent, event_id: str, delivery: str | None = None) -> EventOutcome:
+        """Store an event, and end its subscription if it is the final one, in one step.
 
         Args:
-            message: the event as it came.
-            event_id: the name it is kept by.
-            delivery: the same for every try of one message, and for no other; without one, each try is an event.
+            message: the event.
+            event_id: the id under which it is stored.
+            delivery: identifies the message across retries; without one, each attempt is a separate event.
         """
-        place = _key(message.group_id, message.tool_call_id)
-        while (body := await self._shelf.get(_OPEN, place)) is not None:
+        key = _key(message.group_id, message.tool_call_id)
+        while (body := await self._shelf.get(_OPEN, key)) is not None:
             subscription = read_own(body, Subscription)
             if delivery in subscription.handled:
-                return Received.KEPT
-            waiting = await self._waiting_in(message.group_id)
-            if waiting >= MOST_EVENTS:
-                return Received.TOO_MANY
+                return EventOutcome.STORED
+            waiting = await self._count_waiting(message.group_id)
+            if waiting >= MAX_WAITING_EVENTS:
+                return EventOutcome.LIMIT_REACHED
             event = write_own(_injected(subscription, message, event_id))
-            after = None if message.final else write_own(_having_handled(subscription, delivery))
+            after = None if message.final else write_own(_with_delivery(subscription, delivery))
             beside = {(_EVENTS, event_id): event, (_BY_THREAD, _key(message.group_id, event_id)): b"1"}
-            if await self._shelf.swap(_OPEN, place, before=body, after=after, beside=beside):
+            if await self._shelf.swap(_OPEN, key, before=body, after=after, beside=beside):
                 self._waiting[message.group_id] = waiting + 1
-                self._news.set()
-                return Received.KEPT
-        return Received.UNKNOWN
+                self._arrived.set()
+                return EventOutcome.STORED
+        return EventOutcome.UNKNOWN
 
-    async def _waiting_in(self, thread_id: str) -> int:
-        """Tell how many events of a thread wait; looked up anew where another process may have dealt with some."""
-        known = self._waiting.get(thread_id, MOST_EVENTS)
-        if known >= MOST_EVENTS:
-            if len(self._waiting) >= _MOST_COUNTED:
+    async def _count_waiting(self, thread_id: str) -> int:
+        """Return how many events of a thread wait; at the limit count again, because other processes handle some."""
+        known = self._waiting.get(thread_id, MAX_WAITING_EVENTS)
+        if known >= MAX_WAITING_EVENTS:
+            if len(self._waiting) >= _MAX_COUNTED_THREADS:
                 self._waiting.clear()
-            known = len(await self._shelf.keys(_BY_THREAD, prefix=_key(thread_id, ""), limit=MOST_EVENTS))
+            known = len(await self._shelf.keys(_BY_THREAD, prefix=_key(thread_id, ""), limit=MAX_WAITING_EVENTS))
         return known
 
-    async def events(self, after: str = "", limit: int = 1000) -> tuple[Injected, ...]:
-        """Give events that nobody has dealt with, in the order in which they came."""
+    async def events(self, after: str = "", limit: int = 1000) -> tuple[InjectedEvent, ...]:
+        """Return unhandled events in the order of arrival."""
         found = await self._shelf.page(_EVENTS, after=after, limit=limit)
-        return tuple(read_own(body, Injected) for _, body in found)
+        return tuple(read_own(body, InjectedEvent) for _, body in found)
 
     async def done(self, event_id: str) -> None:
-        """Forget an event that somebody has dealt with."""
+        """Delete an event that was handled."""
         body = await self._shelf.get(_EVENTS, event_id)
         if body is None:
             return
-        thread_id = read_own(body, Injected).subscriber
+        thread_id = read_own(body, InjectedEvent).subscriber
         await self._shelf.put(_BY_THREAD, _key(thread_id, event_id), None)
         await self._shelf.put(_EVENTS, event_id, None)
         if self._waiting.get(thread_id):
             self._waiting[thread_id] -= 1
 
-    async def follow(self, after: str = "") -> AsyncIterator[Injected]:
-        """Give events as they come, in whichever process they came, for ever; each stays until it is `done`."""
+    async def follow(self, after: str = "") -> AsyncIterator[InjectedEvent]:
+        """Yield events as they arrive in any process, without end; each stays stored until it is `done`."""
         while True:
-            self._news.clear()
-            while found := await self.events(after, _AT_A_TIME):
+            self._arrived.clear()
+            while found := await self.events(after, _PAGE_SIZE):
                 for event in found:
                     after = event.event_id
                     yield event
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK_EVERY_S):
-                    await self._news.wait()
+                async with asyncio.timeout(_POLL_S):
+                    await self._arrived.wait()
 
 
-def _injected(subscription: Subscription, message: SubscriptionEvent, event_id: str) -> Injected:
+def _injected(subscription: Subscription, message: SubscriptionEvent, event_id: str) -> InjectedEvent:
     own = subscription.thread
     child = Thread(thread_id=f"{own.thread_id}/{event_id}", ancestors=(*own.ancestors, own.thread_id))
-    return Injected(
+    return InjectedEvent(
         event_id=event_id,
         thread=own if message.associative else child,
         is_inline=message.associative,
@@ -217,11 +255,71 @@ def _injected(subscription: Subscription, message: SubscriptionEvent, event_id: 
     )
 
 
-def _having_handled(subscription: Subscription, delivery: str | None) -> Subscription:
+def _with_delivery(subscription: Subscription, delivery: str | None) -> Subscription:
     if delivery is None:
         return subscription
-    return replace(subscription, handled=(*subscription.handled, delivery)[-_REMEMBERED:])
+    return replace(subscription, handled=(*subscription.handled, delivery)[-_MAX_DELIVERIES:])
 
 
 def _key(thread_id: str, tool_call_id: str) -> str:
     return f"{quote(thread_id, safe='')}/{quote(tool_call_id, safe='')}"
+
+
+@dataclass(frozen=True, slots=True)
+class _CancelExecutor:
+    """Ends a subscription of the calling thread, and notifies every server."""
+
+    subscriptions: SubscriptionStore
+    withdraw: Callable[[InvocationId, str], None]
+
+    def start(self, job: Job) -> Coroutine[object, object, object]:
+        """Return the work of one call."""
+        return self._cancel(job)
+
+    async def _cancel(self, job: Job) -> object:
+        tool_call_id = str(job.call_input["tool_call_id"])
+        if not await self.subscriptions.end(job.thread.thread_id, tool_call_id):
+            message = f"this thread has no open subscription {tool_call_id!r}; a thread cancels only its own"
+            retry = RetryGuidance(safe=True, arguments_must_change=True)
+            raise ToolFailure(
+                ToolError(
+                    error_class=ErrorClass.EXECUTION_FAILED, error_code="unknown_id", message=message, retry=retry
+                )
+            )
+        self.withdraw(InvocationId(tool_call_id), job.thread.thread_id)
+        return f"The subscription {tool_call_id} is canceled."
+
+
+def cancel_subscription_tool(
+    subscriptions: SubscriptionStore, withdraw: Callable[[InvocationId, str], None]
+) -> DeclaredTool:
+    """Declare the built-in tool by which a model ends a subscription of its own thread."""
+    return DeclaredTool(
+        declaration=ToolDeclaration(
+            tool_id=_CANCEL_ID,
+            namespace="rap",
+            name=CANCEL_SUBSCRIPTION,
+            description="End a subscription that was opened in this conversation, so that no more of its events come.",
+            lifecycle=Lifecycle.AVAILABLE,
+            tool_kind=ToolKind.NATIVE_TOOL,
+            input_contract=InputContract(model_input_schema=_CANCEL_SCHEMA, runtime_input_schema=_CANCEL_SCHEMA),
+        ),
+        interface=ToolInterface(
+            interface_id=InterfaceId(f"interface:{_CANCEL_ID}"),
+            tool_id=_CANCEL_ID,
+            is_read_only=False,
+            is_destructive=False,
+            is_concurrency_safe=True,
+            is_open_world=True,
+        ),
+        execution_profile=ExecutionProfile(
+            execution_profile_id=ExecutionProfileId(f"execution:{_CANCEL_ID}"),
+            execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
+        ),
+        permission_profile=PermissionProfile(
+            permission_profile_id=PermissionProfileId(f"permission:{_CANCEL_ID}"),
+            risk_level=RiskLevel.LOW,
+            write_effects=(WriteEffect.REMOTE_MUTATION,),
+        ),
+        executor=_CancelExecutor(subscriptions, withdraw),
+    )

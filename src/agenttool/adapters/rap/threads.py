@@ -1,49 +1,173 @@
-"""Which threads there are: callbacks count only for those that a call was made in and that are not closed."""
+"""The threads that calls were made in, and the views that clients show of them."""
 
-from agenttool.codec import read_own, write_own
+import asyncio
+from collections.abc import AsyncIterator
+from urllib.parse import quote, unquote
+
+from agenttool.codec import json_bytes, parse_object, read_own, write_own
 from agenttool.ports.deferred import Thread
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import Part
+from agenttool.records import JsonObject, Part
 
-_SHELF = "rap.thread"
-_MOST = 10_000
-"""So many open threads are remembered without looking; it only saves time."""
+_THREADS, _VIEWS, _DELIVERIES = "rap.thread", "rap.view", "rap.view.handled"
+_MAX_CACHED = 10_000
+"""How many open threads are cached in memory."""
+
+_MAX_LISTED = 1000
+MAX_VIEWS = 100
+MAX_VIEW_BYTES = 1_000_000
+MAX_VIEW_TYPE = 200
+"""The limits of one thread's views: their number, the size of one, and the length of its type."""
+
+_MAX_DELIVERIES = 256
+"""How many deliveries to a thread are recorded, so that a late repetition does not undo a newer view."""
+
+_MAX_QUEUED = 1000
+"""How many updates wait for a client that does not read; then the oldest is dropped, because later ones replace it."""
 
 
-class KnownThread(Part, frozen=True, kw_only=True):
+class ThreadRecord(Part, frozen=True, kw_only=True):
     """A thread that calls were made in."""
 
     thread: Thread
     is_closed: bool = False
 
 
-class Threads:
-    """The threads of a store, across processes."""
+class ThreadRegistry:
+    """The threads of a store, across processes. Callbacks count only for threads that are open."""
 
     def __init__(self, shelf: DocumentStore) -> None:
-        """Take where they are kept."""
+        """Take the store."""
         self._shelf = shelf
         self._open: dict[str, Thread] = {}
 
     async def open(self, thread: Thread) -> None:
-        """Remember a thread that a call is made in; a closed one is open again."""
+        """Record a thread as open, also one that was closed."""
         if self._open.get(thread.thread_id) == thread:
             return
-        await self._shelf.put(_SHELF, thread.thread_id, write_own(KnownThread(thread=thread)))
-        if len(self._open) > _MOST:
+        await self._shelf.put(_THREADS, thread.thread_id, write_own(ThreadRecord(thread=thread)))
+        if len(self._open) > _MAX_CACHED:
             self._open.clear()
         self._open[thread.thread_id] = thread
 
     async def find(self, thread_id: str) -> Thread | None:
-        """Give an open thread; none if it is closed, or nobody knows it."""
-        body = await self._shelf.get(_SHELF, thread_id)
-        known = None if body is None else read_own(body, KnownThread)
+        """Return an open thread; None if it is closed or unknown."""
+        body = await self._shelf.get(_THREADS, thread_id)
+        known = None if body is None else read_own(body, ThreadRecord)
         return None if known is None or known.is_closed else known.thread
 
     async def close(self, thread_id: str) -> None:
-        """Remember that a thread is closed."""
+        """Record a thread as closed."""
         self._open.pop(thread_id, None)
-        body = await self._shelf.get(_SHELF, thread_id)
+        body = await self._shelf.get(_THREADS, thread_id)
         if body is not None:
-            known = read_own(body, KnownThread)
-            await self._shelf.put(_SHELF, thread_id, write_own(KnownThread(thread=known.thread, is_closed=True)))
+            known = read_own(body, ThreadRecord)
+            await self._shelf.put(_THREADS, thread_id, write_own(ThreadRecord(thread=known.thread, is_closed=True)))
+
+
+class View(Part, frozen=True, kw_only=True):
+    """One view of one thread. Its content is untrusted: clients must sanitize it. Empty content clears the view."""
+
+    thread_id: str
+    view_type: str
+    content: JsonObject
+
+
+class ViewStore:
+    """The latest content of each view of each thread; models never see it."""
+
+    def __init__(self, shelf: DocumentStore) -> None:
+        """Take the store."""
+        self._shelf = shelf
+        self._clients: dict[str, set[asyncio.Queue[View]]] = {}
+
+    async def update(self, view: View, delivery: str | None = None) -> bool:
+        """Store a view in place of the previous one and notify the clients of its thread; False if a limit is hit.
+
+        Args:
+            view: the new view.
+            delivery: identifies the update; a repeated delivery changes nothing.
+        """
+        body = json_bytes(view.content)
+        if len(body) > MAX_VIEW_BYTES or len(view.view_type) > MAX_VIEW_TYPE or not await self._has_room(view):
+            return False
+        if await self._put(view, body, delivery):
+            self._notify(view)
+        return True
+
+    async def _has_room(self, view: View) -> bool:
+        if not view.content or await self._shelf.get(_VIEWS, _view_key(view)) is not None:
+            return True
+        return len(await self._shelf.keys(_VIEWS, prefix=_prefix(view.thread_id), limit=MAX_VIEWS)) < MAX_VIEWS
+
+    async def _put(self, view: View, body: bytes, delivery: str | None) -> bool:
+        """Store a view and its delivery in one step; False if the delivery was recorded before."""
+        if delivery is None:
+            await self._shelf.put(_VIEWS, _view_key(view), body if view.content else None)
+            return True
+        while True:
+            before = await self._shelf.get(_DELIVERIES, view.thread_id)
+            recorded = () if before is None else tuple(before.decode().split())
+            if delivery in recorded:
+                return False
+            if not view.content:
+                await self._shelf.put(_VIEWS, _view_key(view), None)  # safe to repeat until the swap succeeds
+            after = " ".join((*recorded, delivery)[-_MAX_DELIVERIES:]).encode()
+            beside = {(_VIEWS, _view_key(view)): body} if view.content else None
+            if await self._shelf.swap(_DELIVERIES, view.thread_id, before=before, after=after, beside=beside):
+                return True
+
+    def _notify(self, view: View) -> None:
+        for client in self._clients.get(view.thread_id, ()):
+            if client.full():
+                client.get_nowait()
+            client.put_nowait(view)
+
+    async def close_thread(self, thread_id: str) -> None:
+        """Delete the views of a thread, and send its clients empty ones."""
+        while found := await self.of(thread_id):
+            for each in found:
+                await self._shelf.put(_VIEWS, _view_key(each), None)
+                self._notify(View(thread_id=thread_id, view_type=each.view_type, content={}))
+        await self._shelf.put(_DELIVERIES, thread_id, None)
+
+    async def of(self, thread_id: str | None = None, limit: int = _MAX_LISTED) -> tuple[View, ...]:
+        """Return the current views of one thread, or of all."""
+        prefix = "" if thread_id is None else _prefix(thread_id)
+        found: list[View] = []
+        for key, body in await self._shelf.page(_VIEWS, prefix=prefix, limit=limit):
+            thread_of, kind = _parse_key(key)
+            found.append(View(thread_id=thread_of, view_type=kind, content=parse_object(body)))
+        return tuple(found)
+
+    async def names(self, limit: int = _MAX_LISTED) -> tuple[tuple[str, str], ...]:
+        """Return the thread and type of each current view, without its content."""
+        return tuple(map(_parse_key, await self._shelf.keys(_VIEWS, limit=limit)))
+
+    async def follow(self, thread_id: str) -> AsyncIterator[View]:
+        """Yield the current views of a thread, and then each update, without end."""
+        client: asyncio.Queue[View] = asyncio.Queue(_MAX_QUEUED)
+        clients = self._clients.setdefault(thread_id, set())
+        clients.add(client)
+        try:
+            for view in await self.of(thread_id):
+                yield view
+            while True:
+                yield await client.get()
+        finally:
+            clients.discard(client)
+            if not clients:
+                self._clients.pop(thread_id, None)
+
+
+def _view_key(view: View) -> str:
+    return _prefix(view.thread_id) + quote(view.view_type, safe="")
+
+
+def _parse_key(key: str) -> tuple[str, str]:
+    thread_id, _, kind = key.partition("/")
+    return unquote(thread_id), unquote(kind)
+
+
+def _prefix(thread_id: str) -> str:
+    return f"{quote(thread_id, safe='')}/"

@@ -1,4 +1,4 @@
-"""A tool's result message to native output: what the model gets, and what people are shown, kept apart."""
+"""The conversion of a result message to native output: content for the model, and display for people."""
 
 import binascii
 from typing import cast
@@ -7,33 +7,33 @@ from agenttool.adapters.rap.wire import ImageItem, Segment, TextItem, ToolResult
 from agenttool.ports.output import Media, NativeError, NativeOutput
 from agenttool.records import UNSET, ContentItem, Json, UnsetType, text_item
 
-ERROR = "Error: "
-"""How the text of a failure begins: the protocol has no other sign."""
+ERROR_PREFIX = "Error: "
+"""How the text of a failed call begins; the protocol has no other sign of failure."""
 
 
 def output_of(message: ToolResultMessage) -> object:
-    """Give what the model gets, complete whatever is displayed: `content`, and only without one the `text`."""
+    """Return the native output of a result: its `content`, or its `text` if it has no content."""
     text = _text_of(message)
-    is_error = text.startswith(ERROR)
-    shown = message.display_as or ()
+    is_error = text.startswith(ERROR_PREFIX)
+    segments = message.display_as or ()
     return NativeOutput(
         value=text if not message.content else UNSET,
         content=None if not message.content else tuple(map(_item, message.content)),
         is_error=is_error,
-        error=NativeError(message=text.removeprefix(ERROR)) if is_error else None,
-        ui_facing_summary=summary_of(shown),
-        ui_facing_rendering=_rendering(shown),
+        error=NativeError(message=text.removeprefix(ERROR_PREFIX)) if is_error else None,
+        ui_facing_summary=summary_of(segments),
+        ui_facing_rendering=_rendering(segments),
     )
 
 
 def summary_of(segments: tuple[Segment, ...]) -> str | None:
-    """Give the short text for people, which is the last of its kind; none if there is none."""
+    """Return the last text segment, which is the short text for people; None if there is none."""
     texts = [segment.content for segment in segments if segment.type == "text" and isinstance(segment.content, str)]
     return texts[-1] if texts else None
 
 
 def _rendering(segments: tuple[Segment, ...]) -> Json | UnsetType:
-    """Give the segments that can be rendered, the richest first; those of an unknown type are skipped."""
+    """Return the segments of known types, the richest first."""
     known: list[Json] = [
         {"type": segment.type, "content": cast("Json", segment.content)} for segment in segments if segment.is_known
     ]

@@ -22,9 +22,9 @@ from agenttool.rap import (
     OAuthClient,
     Provider,
     Result,
-    shown_diff,
-    shown_image,
-    shown_text,
+    display_diff,
+    display_image,
+    display_text,
 )
 
 BEDS = 40
@@ -76,7 +76,7 @@ def photograph(bed: int) -> Result:
     """Take a photo of one bed."""
     patch = "--- beds.toml\n+++ beds.toml\n@@ -1 +1 @@\n-photos = 0\n+photos = 1\n"
     image = Image(base64.b64decode(PIXEL), "image/png", f"Photo of bed {existing(bed)}, 1x1 PNG.")
-    display = [shown_image(PIXEL, "image/png"), shown_diff("beds.toml", patch), shown_text(f"photo of bed {bed}")]
+    display = [display_image(PIXEL, "image/png"), display_diff("beds.toml", patch), display_text(f"photo of bed {bed}")]
     return Result(parts=[image], display_as=display)
 
 

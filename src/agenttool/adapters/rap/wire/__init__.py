@@ -1,33 +1,37 @@
-"""Every message of the Reactive Agent Protocol: strict when read, clean when written, the same for both sides."""
+"""Every message of the Reactive Agent Protocol, validated when it is read and when it is made, for both sides."""
 
-from agenttool.adapters.rap.wire.callbacks import (
-    LONGEST_PROMPT,
-    MOST_CHOICES,
+from agenttool.adapters.rap.wire.codec import Message, read, write
+from agenttool.adapters.rap.wire.messages import (
+    MAX_CHOICES,
+    MAX_PROMPT_CHARS,
     Callback,
+    CancelToolCall,
+    CloseThread,
+    ContentItem,
+    ImageItem,
+    Invocation,
+    Manifest,
+    Migrate,
     OAuth,
+    ReturnAddress,
+    Segment,
+    Selection,
     SubscriptionEvent,
+    TextItem,
+    ToolDefinition,
     ToolResultMessage,
     UserChoice,
     ViewUpdate,
+    display_diff,
+    display_image,
+    display_text,
     read_callback,
+    read_manifest,
 )
-from agenttool.adapters.rap.wire.content import (
-    ContentItem,
-    ImageItem,
-    Segment,
-    TextItem,
-    shown_diff,
-    shown_image,
-    shown_text,
-)
-from agenttool.adapters.rap.wire.invocation import Invocation, ReturnAddress
-from agenttool.adapters.rap.wire.manifest import Manifest, ToolDefinition, read_manifest
-from agenttool.adapters.rap.wire.message import Message, read, write
-from agenttool.adapters.rap.wire.notices import CancelToolCall, CloseThread, Migrate, Selection
 
 __all__ = [
-    "LONGEST_PROMPT",
-    "MOST_CHOICES",
+    "MAX_CHOICES",
+    "MAX_PROMPT_CHARS",
     "Callback",
     "CancelToolCall",
     "CloseThread",
@@ -47,11 +51,11 @@ __all__ = [
     "ToolResultMessage",
     "UserChoice",
     "ViewUpdate",
+    "display_diff",
+    "display_image",
+    "display_text",
     "read",
     "read_callback",
     "read_manifest",
-    "shown_diff",
-    "shown_image",
-    "shown_text",
     "write",
 ]

@@ -1,0 +1,448 @@
+"""The HTTP client of RAP: guarded against SSRF, limited in time, size and concurrency, and without redirects.
+
+Responses are parsed by `httptools`, which also parses the requests that this package serves. A general client library
+costs ten times as much for one message, and would need redirects, retries and compression disabled one by one.
+"""
+
+import asyncio
+import ipaddress
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import NamedTuple, cast
+from urllib.parse import urlsplit
+
+import certifi
+import httptools
+
+from agenttool.adapters.rap.credentials import check_headers
+from agenttool.adapters.rap.limiter import ConcurrencyLimiter, ConcurrencyLimits, RequestKey
+from agenttool.adapters.rap.ssrf import Resolver, SsrfPolicy, check_url, is_address, resolve
+from agenttool.errors import RecordError
+
+ACCEPTED = 200
+MAX_OVERHEAD_BYTES = 65_536
+"""The bytes that a response may have besides its body: its head and the framing of its chunks."""
+
+MAX_IDLE_CONNECTIONS = 100
+_IDLE_S = 15.0
+_FIRST_FINAL_STATUS = 200
+_DEFAULT_CONCURRENCY = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpReply:
+    """The outcome of a request: a status, or why there is none.
+
+    Attributes:
+        status: of the response; None if there was no response or no request.
+        body: of the response, as far as it was read.
+        fault: why there is no status, without any address.
+        is_refused: whether the request may not be made at all, now or later.
+    """
+
+    status: int | None = None
+    body: bytes = b""
+    fault: str | None = None
+    is_refused: bool = False
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether the other side accepted the message, which only status 200 means."""
+        return self.status == ACCEPTED
+
+    @property
+    def is_retryable(self) -> bool:
+        """Whether the same request may succeed later: there was no response, or a status of 500 or above."""
+        return not self.is_refused and (self.status is None or self.status >= 500)  # noqa: PLR2004 -- HTTP status class
+
+
+class RequestOptions(NamedTuple):
+    """How one request is made.
+
+    Attributes:
+        caller: on whose behalf, for the limits on requests and lookups; if empty, the destination's address counts.
+        is_preemptible: whether it may be ended early when others wait, because the sender will retry.
+        send_once: whether it must not be sent again even if a reused connection turns out to be closed.
+    """
+
+    caller: str = ""
+    is_preemptible: bool = False
+    send_once: bool = False
+
+
+DEFAULT_OPTIONS = RequestOptions()
+
+
+class _Request(NamedTuple):
+    method: str
+    headers: Mapping[str, str]
+    body: bytes | None
+    max_bytes: int
+
+
+class HttpClient:
+    """Sends requests over pooled connections. A failure is a reply, not an exception."""
+
+    def __init__(self, policy: SsrfPolicy, *, timeout_s: float = 15.0, limits: ConcurrencyLimits | None = None) -> None:
+        """Take the SSRF policy, and either the limits on concurrent requests or only the timeout of one."""
+        self._policy = policy
+        self._resolver = Resolver()
+        self._pool = ConnectionPool(policy, self._resolver, limits or _default_limits(timeout_s), idle_s=_IDLE_S)
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str] | None = None,
+        *,
+        max_bytes: int = 4096,
+        options: RequestOptions = DEFAULT_OPTIONS,
+    ) -> HttpReply:
+        """Post a message to exactly that URL, as JSON unless the headers say otherwise."""
+        request = _Request("POST", {"Content-Type": "application/json", **(headers or {})}, body, max_bytes)
+        return await self._send(url, request, options)
+
+    async def get(
+        self,
+        url: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        max_bytes: int = 4_000_000,
+        options: RequestOptions = DEFAULT_OPTIONS,
+    ) -> HttpReply:
+        """Get a JSON document of at most `max_bytes`."""
+        request = _Request("GET", {"Accept": "application/json", **(headers or {})}, None, max_bytes)
+        return await self._send(url, request, options)
+
+    async def check_target(self, url: str, caller: str = "") -> None:
+        """Reject a URL that may not be contacted, without contacting it; a name that does not resolve now may pass.
+
+        Raises:
+            RecordError: it may not be contacted.
+        """
+        check_url(url, self._policy)
+        host = urlsplit(url).hostname or ""
+        if is_address(host):
+            return
+        with suppress(OSError, UnicodeError):
+            await resolve(host, self._policy, self._resolver, caller)
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        await self._pool.close()
+
+    async def _send(self, url: str, request: _Request, options: RequestOptions) -> HttpReply:
+        try:
+            check_url(url, self._policy)
+            return await self._exchange(url, request, options)
+        except RecordError as error:
+            return HttpReply(fault=str(error), is_refused=True)
+        except TimeoutError as error:
+            return HttpReply(fault=str(error) or "its host name was not resolved in time")
+        except (OSError, UnicodeError) as error:
+            return HttpReply(fault=f"the connection failed: {type(error).__name__}")
+
+    async def _exchange(self, url: str, request: _Request, options: RequestOptions) -> HttpReply:
+        parts = urlsplit(url)
+        is_tls = parts.scheme == "https"
+        endpoint = HttpEndpoint(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        message = encode_request(request.method, parts.netloc, target, request.headers, request.body)
+        status, read = await self._pool.exchange(endpoint, message, request.max_bytes, options)
+        if request.method == "GET" and len(read) > request.max_bytes:
+            return HttpReply(fault=f"the response has more than {request.max_bytes} bytes", is_refused=True)
+        return HttpReply(status=status, body=read[: request.max_bytes])
+
+
+def _default_limits(timeout_s: float) -> ConcurrencyLimits:
+    """Return limits that serve requests in order, and let none wait longer than it may take."""
+    most = _DEFAULT_CONCURRENCY
+    return ConcurrencyLimits(total=most, per_owner=most, per_key=most, timeout_s=timeout_s, queue_timeout_s=timeout_s)
+
+
+class HttpEndpoint(NamedTuple):
+    """Where a connection leads."""
+
+    host: str
+    port: int
+    is_tls: bool
+
+
+class RawResponse(NamedTuple):
+    """A response; a body that is too long is cut a little behind the wanted length."""
+
+    status: int
+    body: bytes
+
+
+def encode_request(method: str, host: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
+    """Return the bytes of a request.
+
+    Raises:
+        RecordError: a header would change the framing or the destination of the request.
+    """
+    check_headers(headers)
+    lines = [f"{method} {target} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in headers.items())]
+    if body is not None:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join((*lines, "", "")).encode("ascii") + (body or b"")
+
+
+class ConnectionPool:
+    """Connections to other hosts, each used by one request at a time, and idle ones that are reused for a while."""
+
+    def __init__(self, policy: SsrfPolicy, resolver: Resolver, limits: ConcurrencyLimits, *, idle_s: float) -> None:
+        """Take where connections may lead, the limits on them, and how long one may stay idle."""
+        self._policy = policy
+        self._resolver = resolver
+        self._limiter = ConcurrencyLimiter(limits)
+        self._idle_s = idle_s
+        self._idle: list[tuple[HttpEndpoint, HttpConnection, float]] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def exchange(
+        self, endpoint: HttpEndpoint, request: bytes, max_bytes: int, options: RequestOptions = DEFAULT_OPTIONS
+    ) -> RawResponse:
+        """Send a request once the limiter permits it, and return the response with up to `max_bytes` of its body.
+
+        Raises:
+            RecordError: the endpoint may not be contacted.
+            OSError: it cannot be reached, the connection failed, or the response is not HTTP.
+            UnicodeError: its host name is not valid.
+        """
+        address, addresses = self._idle_address(endpoint), None
+        if address is None:
+            addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
+            address = addresses[0]
+        owner = ("caller", options.caller) if options.caller else ("network", _network_of(address))
+        async with self._limiter.limit(RequestKey(owner, address, endpoint, options.is_preemptible)):
+            reused = self._take_idle(endpoint)
+            if reused is not None:
+                try:
+                    return await self._use(reused, endpoint, request, max_bytes)
+                except ConnectionError:  # the other side closed it at the same time
+                    if reused.has_received or options.send_once:
+                        raise
+            addresses = addresses or await resolve(endpoint.host, self._policy, self._resolver, options.caller)
+            return await self._use(await _connect(endpoint, addresses), endpoint, request, max_bytes)
+
+    async def _use(
+        self, connection: "HttpConnection", endpoint: HttpEndpoint, request: bytes, max_bytes: int
+    ) -> RawResponse:
+        try:
+            response = await connection.exchange(request, max_bytes)
+        except BaseException:  # also if the request was canceled after its response came
+            connection.close()
+            raise
+        if connection.is_open:
+            self._add_idle(endpoint, connection)
+        return response
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._idle:
+            self._idle.pop()[1].close()
+
+    def _idle_address(self, endpoint: HttpEndpoint) -> str | None:
+        """Return the address of an idle connection to an endpoint."""
+        return next((each.address for at, each, _ in self._idle if at == endpoint and each.is_open), None)
+
+    def _take_idle(self, endpoint: HttpEndpoint) -> "HttpConnection | None":
+        """Remove and return the open connection that became idle last."""
+        for position in reversed(range(len(self._idle))):
+            if self._idle[position][0] == endpoint:
+                connection = self._idle.pop(position)[1]
+                if connection.is_open:
+                    return connection
+        return None
+
+    def _add_idle(self, endpoint: HttpEndpoint, connection: "HttpConnection") -> None:
+        loop = asyncio.get_running_loop()
+        self._idle.append((endpoint, connection, loop.time()))
+        if len(self._idle) > MAX_IDLE_CONNECTIONS:
+            self._idle.pop(0)[1].close()
+        if self._timer is None:
+            self._timer = loop.call_later(self._idle_s, self._close_expired, loop)
+
+    def _close_expired(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close connections that were idle for too long; the oldest are first in the list."""
+        while self._idle and self._idle[0][2] <= loop.time() - self._idle_s:
+            self._idle.pop(0)[1].close()
+        self._timer = None
+        if self._idle:
+            self._timer = loop.call_later(self._idle_s, self._close_expired, loop)
+
+
+async def _connect(endpoint: HttpEndpoint, addresses: list[str]) -> "HttpConnection":
+    """Connect to the first checked address that accepts; TLS still verifies the host name of the URL."""
+    for address in addresses[:-1]:
+        with suppress(OSError):
+            return await _connect_to(endpoint, address)
+    return await _connect_to(endpoint, addresses[-1])
+
+
+async def _connect_to(endpoint: HttpEndpoint, address: str) -> "HttpConnection":
+    name, context = (endpoint.host, tls_context()) if endpoint.is_tls else (None, None)
+    connect = asyncio.get_running_loop().create_connection
+    _, connection = await connect(HttpConnection, address, endpoint.port, ssl=context, server_hostname=name)
+    return connection
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """Return the TLS context; cached, because loading the certificates takes a tenth of a second."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+@lru_cache(maxsize=4096)
+def _network_of(address: str) -> str:
+    """Return an IPv4 address itself, or the /64 network of an IPv6 address: one host may have all of it."""
+    known = ipaddress.ip_address(address.partition("%")[0])
+    return str(known) if known.version == 4 else str(ipaddress.ip_network((known, 64), strict=False))  # noqa: PLR2004 -- the IP version
+
+
+class HttpConnection(asyncio.Protocol):
+    """One connection, with one exchange at a time. Any error closes it, so that no response is mistaken for another."""
+
+    def __init__(self) -> None:
+        """Start unconnected; the event loop connects it."""
+        self._transport: asyncio.Transport | None = None
+        self._reader = _ResponseReader()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether another exchange may start."""
+        return self._transport is not None and self._reader.response is None and not self._transport.is_closing()
+
+    @property
+    def has_received(self) -> bool:
+        """Whether any byte came for the last request, so that the other side has surely seen it."""
+        return self._reader.received > 0
+
+    @property
+    def address(self) -> str | None:
+        """The address that it leads to."""
+        peer = None if self._transport is None else self._transport.get_extra_info("peername")
+        return None if peer is None else str(peer[0])
+
+    async def exchange(self, request: bytes, max_bytes: int) -> RawResponse:
+        """Send a request and return its response, with up to `max_bytes` of the body.
+
+        Raises:
+            ConnectionError: the connection failed, or the response is not HTTP.
+        """
+        if self._transport is None or not self.is_open:
+            raise ConnectionError("the connection is closed")
+        reader = self._reader
+        response = reader.start(max_bytes)
+        try:
+            self._transport.write(request)
+            return await response
+        finally:
+            reader.response = None
+            if not reader.is_reusable or self._transport.get_write_buffer_size():
+                self.close()
+
+    def close(self) -> None:
+        """Close it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Store the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes of a response; bytes between two exchanges close the connection."""
+        if self._reader.response is None:
+            self.close()
+        else:
+            self._reader.feed(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the current response, if any."""
+        self._reader.end(exc)
+
+
+class _ResponseReader:
+    """Parses one response after the other; `httptools` calls the methods that start with `on`.
+
+    Attributes:
+        response: completed once, when the response is complete, exceeds its limit, or fails.
+        is_reusable: whether another response may follow this one.
+        received: the number of bytes received for it.
+    """
+
+    def __init__(self) -> None:
+        self.response: asyncio.Future[RawResponse] | None = None
+        self.is_reusable = False
+        self._parser = httptools.HttpResponseParser(self)
+        self._body = bytearray()
+        self._max_bytes = self.received = self._status = 0
+        self._has_length = False
+
+    def start(self, max_bytes: int) -> "asyncio.Future[RawResponse]":
+        """Prepare for the next response."""
+        self.response = asyncio.get_running_loop().create_future()
+        self.is_reusable = self._has_length = False
+        self._body.clear()
+        self._max_bytes, self.received, self._status = max_bytes, 0, 0
+        return self.response
+
+    def feed(self, data: bytes) -> None:
+        self.received += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._fail("the response is not valid HTTP")
+        if self.received - len(self._body) > MAX_OVERHEAD_BYTES:
+            self._fail("the head of the response is too long")
+
+    def end(self, error: Exception | None) -> None:
+        """End at the close of the connection; a response without a length ends there."""
+        if error is None and self._status >= _FIRST_FINAL_STATUS and not self._has_length:
+            self._complete()
+        else:
+            self._fail("the connection was closed before the end of the response")
+
+    def on_message_begin(self) -> None:
+        self.is_reusable = False  # more than one response came
+        self._has_length = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._has_length = self._has_length or name.lower() in (b"content-length", b"transfer-encoding")
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+
+    def on_body(self, data: bytes) -> None:
+        if len(self._body) <= self._max_bytes:
+            self._body += data
+            if len(self._body) > self._max_bytes:
+                self._complete()
+
+    def on_message_complete(self) -> None:
+        if self._status >= _FIRST_FINAL_STATUS and self._is_awaited:  # 1xx responses precede the final one
+            self.is_reusable = self._parser.should_keep_alive()
+            self._complete()
+
+    @property
+    def _is_awaited(self) -> bool:
+        return self.response is not None and not self.response.done()
+
+    def _complete(self) -> None:
+        if self.response is not None and not self.response.done():
+            self.response.set_result(RawResponse(self._status, bytes(self._body)))
+
+    def _fail(self, reason: str) -> None:
+        self.is_reusable = False
+        if self.response is not None and not self.response.done():
+            self.response.set_exception(ConnectionError(reason))

@@ -1,0 +1,363 @@
+"""Receiving callbacks over HTTP: an ASGI application, and a small server for a runtime that has none."""
+
+import asyncio
+import json
+import logging
+import re
+import socket
+from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
+from contextlib import contextmanager, suppress
+from math import inf
+from typing import TypeAlias, cast
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, is_served
+from agenttool.adapters.rap.callbacks import BUSY, CallbackHandler, CallbackReply
+from agenttool.ports.stores import DocumentStore
+from agenttool.records import JsonObject
+
+MAX_BODY_BYTES = 20_000_000
+BODY_TIMEOUT_S = 30.0
+"""Within this time the whole body of a callback must arrive."""
+
+HEAD_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 40.0
+"""Within these times the head of a request, and the whole request, must arrive."""
+
+GRACE_S = 5.0
+"""How long a server that stops waits for the rest of a request."""
+
+MAX_OVERHEAD_BYTES = 65_536
+"""The bytes that a request may have besides its body: its head, the framing of its chunks, and its trailers."""
+
+MAX_CONNECTIONS = 500
+"""Beyond this number a connection with an incomplete request is closed, or else an idle one."""
+
+TAKEOVER_POLL_S = 0.5
+"""How often a standby listener tries to bind its port."""
+
+log = logging.getLogger("agenttool.rap")
+
+_CHALLENGE = re.compile(r"[0-9a-f]{32}")
+_PROBE_TIMEOUT_S = 2.0
+_PORT_SHELF, _LOOPBACK = "rap_listener", "127.0.0.1"
+_METHOD_NOT_ALLOWED, _TOO_LARGE, _TIMEOUT = 405, 413, 408
+_HTTP_1_1 = "1.1"
+_INCOMPLETE = CallbackReply(400, "there is no message, or the connection closed before its end")
+
+Scope: TypeAlias = MutableMapping[str, object]
+Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, object]]]
+Send: TypeAlias = Callable[[MutableMapping[str, object]], Awaitable[None]]
+App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class CallbackApp:
+    """The ASGI application for callbacks; the last segment of the path is the token of the callback URL."""
+
+    def __init__(
+        self, callbacks: CallbackHandler, *, max_body: int = MAX_BODY_BYTES, urls: CallbackUrls | None = None
+    ) -> None:
+        """Take the handler, the largest body, and the callback URLs of this address if the handler's are others."""
+        self._callbacks = callbacks
+        self._max_body = max_body
+        self._urls = urls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request: a callback, or the challenge of another process of the store."""
+        if scope["type"] == "http":
+            token = str(scope["path"]).rpartition("/")[2]
+            if scope["method"] == "GET" and _CHALLENGE.fullmatch(token):
+                await _respond(send, 200, {"proof": (self._urls or self._callbacks.urls).proof(token)})
+                return
+            reply = await self._answer(scope, receive, token)
+            await _respond(send, reply.status, {"error": reply.message} if reply.message else {"ok": True})
+
+    async def _answer(self, scope: Scope, receive: Receive, token: str) -> CallbackReply:
+        if scope["method"] != "POST":
+            return CallbackReply(_METHOD_NOT_ALLOWED, "callbacks are posted")
+        call = self._callbacks.verify_token(token)
+        if isinstance(call, CallbackReply):
+            return call  # the body of an unverified sender is not read
+        with self._callbacks.bodies.reserve() as fits:
+            body = await self._read(receive, fits)
+            if isinstance(body, CallbackReply):
+                return body
+            kind, key = _header(scope, b"content-type"), _header(scope, b"idempotency-key")
+            return await self._callbacks.receive(token, kind, body, key)
+
+    async def _read(self, receive: Receive, fits: Callable[[int], bool]) -> bytes | CallbackReply:
+        """Return the body of a request, or the reply that rejects it."""
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                body = await read_body(receive, self._max_body, fits)
+        except TimeoutError:
+            return CallbackReply(_TIMEOUT, "the message took too long")
+        except BlockingIOError:
+            return CallbackReply(BUSY, "too many long messages arrive at once; retry later")
+        if body is None:
+            return CallbackReply(_TOO_LARGE, f"a message has at most {self._max_body} bytes")
+        return body or _INCOMPLETE
+
+
+async def read_body(receive: Receive, max_bytes: int, fits: Callable[[int], bool] = lambda _: True) -> bytes | None:
+    """Return the body of a request; None if it is longer than `max_bytes`, and empty if the client disconnects.
+
+    Raises:
+        BlockingIOError: the memory budget has no room for the rest of it now.
+    """
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b""
+        piece = message.get("body", b"")
+        body += piece if isinstance(piece, bytes) else b""
+        if len(body) > max_bytes:
+            return None
+        if not fits(len(body)):
+            raise BlockingIOError
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+def _header(scope: Scope, name: bytes) -> str | None:
+    headers = cast("Iterable[tuple[bytes, bytes]]", scope["headers"])
+    return next((value.decode("latin-1") for key, value in headers if key.lower() == name), None)
+
+
+async def _respond(send: Send, status: int, document: JsonObject) -> None:
+    body = json.dumps(document).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class TimedHttpProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with limits on the time, the overhead and the number of incomplete requests.
+
+    Attributes:
+        is_request_pending: whether a request, or the rest of one, is awaited.
+    """
+
+    _previous_cycle: RequestResponseCycle | None = None
+    _timer: asyncio.TimerHandle | None = None
+    is_request_pending = True
+    _overhead = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] -- the library's own signature
+        """Start the timeout; above the connection limit, close the connection that waited longest."""
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(HEAD_TIMEOUT_S, self._check_head)
+        if len(self.connections) > MAX_CONNECTIONS:
+            others = (
+                each for each in self.connections - {self} if isinstance(each, TimedHttpProtocol) and each.is_idle
+            )
+            min(others, key=TimedHttpProtocol.deadline, default=self).abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no response would be lost if the connection were closed."""
+        return self.is_request_pending or self.cycle.response_complete
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes, and stop the timeout once the request is complete."""
+        if not self.is_request_pending and self.cycle.response_complete:
+            self.is_request_pending, self._previous_cycle = True, self.cycle
+        self._overhead += len(data)
+        super().data_received(data)
+        if self._overhead > MAX_OVERHEAD_BYTES:  # also of a request that is answered already, or is queued
+            self.abort()
+        elif self.is_request_pending and self.cycle is not self._previous_cycle and not self.cycle.more_body:
+            self.is_request_pending = False
+            self._stop_timer()
+        elif self.is_request_pending and self._timer is None:
+            self._timer = self.loop.call_later(HEAD_TIMEOUT_S, self._check_head)
+
+    def on_headers_complete(self) -> None:
+        """Reject requests that proxies and servers may read differently; an exception here becomes a 400.
+
+        Raises:
+            ValueError: there is not exactly one host, or a transfer coding other than chunked.
+        """
+        is_http_1_1 = self.parser is not None and self.parser.get_http_version() == _HTTP_1_1
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        codings = [value.strip().lower() for name, value in self.headers if name == b"transfer-encoding"]
+        if hosts > 1 or (is_http_1_1 and not hosts):
+            raise ValueError("a request must name its host once")
+        if codings and not (is_http_1_1 and codings == [b"chunked"]):
+            raise ValueError("a transfer coding must be chunked")
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Exclude the body from the overhead, because it has a limit of its own."""
+        self._overhead -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Reset the overhead."""
+        self._overhead = 0
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the timeout."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _check_head(self) -> None:
+        """Close the connection if the head is incomplete; otherwise allow the rest of the time for the body."""
+        self._timer = None
+        if self.cycle is self._previous_cycle:
+            self.abort()
+        else:
+            self._timer = self.loop.call_later(REQUEST_TIMEOUT_S - HEAD_TIMEOUT_S, self.abort)
+
+    def deadline(self) -> float:
+        """Return until when a request is awaited; infinite for a connection whose request was answered."""
+        return inf if self._timer is None else self._timer.when()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._stop_timer()
+        self.transport.abort()
+
+
+def abort_incomplete_requests(connections: Iterable[object]) -> None:
+    """Close the connections that have not sent a complete request; the others get their response."""
+    for each in tuple(connections):
+        if isinstance(each, TimedHttpProtocol) and each.is_request_pending:
+            each.abort()
+
+
+class _EmbeddedServer(uvicorn.Server):
+    """A server that leaves signals to the program that it is part of."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+
+class Listener:
+    """Serves an ASGI application on this machine, for a runtime that is not part of a server."""
+
+    def __init__(self, app: App, address: tuple[str, int]) -> None:
+        """Take the application, and the address to bind; port 0 is any free port."""
+        config = uvicorn.Config(
+            app, log_level="warning", access_log=False, lifespan="off", ws="none", http=TimedHttpProtocol
+        )
+        self._server = _EmbeddedServer(config)
+        self._socket = socket.create_server(address, backlog=2048)
+        # A response is written in two pieces; without this the second waits up to 40 ms for an acknowledgement.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that it listens on."""
+        return int(self._socket.getsockname()[1])
+
+    @property
+    def url(self) -> str:
+        """The URL that it listens on."""
+        return f"http://{self._socket.getsockname()[0]}:{self.port}"
+
+    def start(self) -> None:
+        """Start to serve in a task of its own."""
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]))  # noqa: TID251 -- `stop` waits
+
+    async def stop(self) -> None:
+        """Finish the current requests and stop."""
+        self._server.should_exit = True
+        loop = asyncio.get_running_loop()
+        loop.call_later(GRACE_S, abort_incomplete_requests, self._server.server_state.connections)
+        if self._task is not None:
+            with suppress(asyncio.CancelledError):
+                await self._task
+        self._socket.close()
+
+
+class StandbyListener:
+    """Waits while another process of the store listens on a port, and listens there once that process is gone."""
+
+    def __init__(self, app: App, port: int) -> None:
+        """Take the application and the port."""
+        self.port = port
+        self.url = f"http://{_LOOPBACK}:{port}"
+        self._app = app
+        self._listener: Listener | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start to poll the port in a task of its own."""
+        self._task = asyncio.create_task(self._poll())  # noqa: TID251 -- `stop` waits
+
+    async def stop(self) -> None:
+        """Stop polling and listening."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        if self._listener is not None:
+            await self._listener.stop()
+
+    async def _poll(self) -> None:
+        while self._listener is None:
+            await asyncio.sleep(TAKEOVER_POLL_S)
+            with suppress(OSError):  # the other process is still there, or another standby was first
+                self._listener = Listener(self._app, (_LOOPBACK, self.port))
+                self._listener.start()
+
+
+async def open_listener(
+    app: CallbackApp, shelf: DocumentStore, secret: bytes
+) -> tuple[Listener | StandbyListener, str | None]:
+    """Return a listener on the port of this store, and a fault if another program has that port.
+
+    A tool that works for days posts to the address that it got at the start (RAP-025), and a call that is sent again
+    after a crash must be byte-identical. So a store has one port. If another process of the store listens there, it
+    receives the callbacks of all processes until this one replaces it.
+    """
+    stored = await shelf.get(_PORT_SHELF, "port")
+    if stored is None:
+        listener = Listener(app, (_LOOPBACK, 0))
+        stored = str(listener.port).encode()
+        if await shelf.swap(_PORT_SHELF, "port", before=None, after=stored):
+            return listener, None
+        await listener.stop()
+        stored = await shelf.get(_PORT_SHELF, "port") or stored
+    port = int(stored)
+    with suppress(OSError):
+        return Listener(app, (_LOOPBACK, port)), None
+    if await is_served(CallbackUrls(f"http://{_LOOPBACK}:{port}{PATH}", secret), _PROBE_TIMEOUT_S):
+        return StandbyListener(app, port), None
+    fault = _PORT_IN_USE.format(port=port)
+    log.error(fault)
+    return Listener(app, (_LOOPBACK, 0)), fault
+
+
+async def open_previous_listener(callbacks: CallbackHandler, shelf: DocumentStore, secret: bytes) -> Listener | None:
+    """Listen also on the port that the store used before it had an address; None if there is none or it is in use."""
+    stored = await shelf.get(_PORT_SHELF, "port")
+    if stored is None:
+        return None
+    urls = CallbackUrls(f"http://{_LOOPBACK}:{int(stored)}{PATH}", secret)
+    try:
+        listener = Listener(CallbackApp(callbacks, urls=urls), (_LOOPBACK, int(stored)))
+    except OSError:
+        return None
+    listener.start()
+    return listener
+
+
+_PORT_IN_USE = (
+    "port {port} is in use by another program, and the results of earlier calls of this store are posted there: this"
+    " process does not receive them, and that program can read and answer them; stop it and start again, or cancel"
+    " those calls"
+)

@@ -1,0 +1,331 @@
+"""The RAP client of one runtime: it connects to the servers, declares their tools, and receives their callbacks."""
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, claim_address, find_claimed, load_secret
+from agenttool.adapters.rap.callbacks import CallbackHandler
+from agenttool.adapters.rap.declare import Toolset, declare, source_name_in, withhold_clashes
+from agenttool.adapters.rap.discovery import Discovery, SourceStatus
+from agenttool.adapters.rap.execute import NoticeSender, RapDeferredResult, RapExecutor
+from agenttool.adapters.rap.http_client import HttpClient
+from agenttool.adapters.rap.listener import (
+    CallbackApp,
+    Listener,
+    StandbyListener,
+    open_listener,
+    open_previous_listener,
+)
+from agenttool.adapters.rap.settings import RapSource
+from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.rap.subscriptions import SubscriptionStore, cancel_subscription_tool
+from agenttool.adapters.rap.threads import ThreadRegistry, ViewStore
+from agenttool.adapters.rap.wire import CancelToolCall, CloseThread, Manifest, Migrate, ToolDefinition, write
+from agenttool.errors import ConfigError
+from agenttool.ports.source import Host
+from agenttool.ports.tool import DeclaredTool
+from agenttool.records import InvocationId, Lifecycle, ToolId
+
+log = logging.getLogger("agenttool.rap")
+
+MIGRATION_TIMEOUT_S = 600.0
+_DECLARED_AT_A_TIME = 50
+"""How many tools are declared before the event loop runs other work."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RapToolRegistry:
+    """Declares the tools of all servers in the runtime, and again when one is withheld or released."""
+
+    declare_tool: Callable[[DeclaredTool], None]
+    clients: Mapping[str, HttpClient]
+    notices: NoticeSender
+    urls: CallbackUrls
+    threads: ThreadRegistry
+    now_ns: Callable[[], int]
+    _declared: dict[ToolId, Lifecycle] = field(default_factory=dict[ToolId, Lifecycle])
+
+    async def update(self, toolsets: Iterable[Toolset]) -> tuple[str, ...]:
+        """Declare new and changed tools; return why the runtime rejected any.
+
+        The event loop runs other work in between, because a server may have very many tools.
+        """
+        faults: list[str] = []
+        for count, fault in enumerate(chain.from_iterable(map(self._declare_all, toolsets)), 1):
+            if fault is not None:
+                faults.append(fault)
+            if not count % _DECLARED_AT_A_TIME:
+                await asyncio.sleep(0)
+        return tuple(faults)
+
+    @property
+    def offered(self) -> Mapping[str, str]:
+        """The names that are offered, and by which source."""
+        available = (tool_id for tool_id, lifecycle in self._declared.items() if lifecycle is Lifecycle.AVAILABLE)
+        return {tool_id.rpartition(".")[2]: source_name_in(tool_id) for tool_id in available}
+
+    def knows(self, tool_id: ToolId) -> bool:
+        """Return whether a tool is declared, offered or not."""
+        return tool_id in self._declared
+
+    def _declare_all(self, toolset: Toolset) -> Iterator[str | None]:
+        """Yield for each tool None, or why the runtime rejected it."""
+        if toolset.manifest is None:
+            return
+        for tool in toolset.tools:
+            declared = self._make(toolset, toolset.manifest, tool)
+            tool_id, lifecycle = declared.declaration.tool_id, declared.declaration.lifecycle
+            fault = None
+            if self._declared.get(tool_id) is not lifecycle:
+                try:
+                    self.declare_tool(declared)
+                    self._declared[tool_id] = lifecycle
+                except ConfigError as error:
+                    fault = f"{tool.name!r} of {toolset.source.name!r} cannot be offered: {error}"
+            yield fault
+
+    def _make(self, toolset: Toolset, manifest: Manifest, tool: ToolDefinition) -> DeclaredTool:
+        source = toolset.source
+        client = self.clients[source.name]
+        executor = RapExecutor(
+            source=source,
+            manifest=manifest,
+            operation=tool.name,
+            client=client,
+            urls=self.urls,
+            threads=self.threads,
+            now_ns=self.now_ns,
+        )
+        deferred = RapDeferredResult(source=source, client=client, notices=self.notices, urls=self.urls)
+        return declare(toolset, manifest, tool, executor, deferred)
+
+
+class RapClient:
+    """The RAP servers of one runtime, with their tools, threads, subscriptions and views.
+
+    A server that does not answer is tried again until it does. A loaded manifest is valid for as long as the runtime
+    is open.
+
+    Attributes:
+        threads: the threads that calls were made in.
+        subscriptions: the open subscriptions and their events.
+        views: what clients show.
+        callbacks: the handler of messages from tools.
+        moved_from: the previous callback address of the store, if it was another; earlier calls still use it.
+    """
+
+    moved_from: str | None = None
+
+    def __init__(self, sources: Iterable[RapSource], host: Host, urls: CallbackUrls) -> None:
+        """Assemble the parts; use `open` instead."""
+        self._sources = tuple(sources)
+        self._clients = {each.name: HttpClient(_policy_of(each)) for each in self._sources}
+        self._by_name = {each.name: (each, _policy_of(each)) for each in self._sources}
+        self._host = host
+        self._discovery = Discovery(self._sources, self._clients, host.now_ns)
+        self._update_lock = asyncio.Lock()
+        self._notices = NoticeSender()
+        for each in self._sources:
+            self._notices.add(each, self._clients[each.name])
+        self._listener_faults: tuple[str, ...] = ()
+        self._registry_faults: tuple[str, ...] = ()
+        self._logged: frozenset[str] = frozenset()
+        self.threads = ThreadRegistry(host.shelf)
+        self.subscriptions = SubscriptionStore(host.shelf)
+        self.views = ViewStore(host.shelf)
+        self.callbacks = CallbackHandler(
+            urls=urls,
+            door=host.door,
+            threads=self.threads,
+            views=self.views,
+            subscriptions=self.subscriptions,
+            source_of=self._source_of,
+            now_ns=host.now_ns,
+            unique=host.unique,
+            withdraw=self._withdraw,
+            on_activity=lambda tool_id: self._discovery.note_activity(source_name_in(tool_id)),
+        )
+        self._registry = RapToolRegistry(
+            declare_tool=host.declare,
+            clients=self._clients,
+            notices=self._notices,
+            urls=self.callbacks.urls,
+            threads=self.threads,
+            now_ns=host.now_ns,
+        )
+        self._listener: Listener | StandbyListener | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        sources: Iterable[RapSource],
+        host: Host,
+        callback_url: str | None = None,
+        *,
+        serves: bool = False,
+    ) -> "RapClient":
+        """Load the manifests of all servers, and start to receive callbacks.
+
+        Args:
+            sources: the servers.
+            host: the runtime.
+            callback_url: where callbacks arrive, if a server carries `app` there. Without it, this listens on a port
+                of its own on this machine, the same one after a restart if possible. If earlier calls of the store
+                used such a port, this listens there as well, unless another program does.
+            serves: whether this process serves `callback_url`. Otherwise, an address that another process of the store
+                serves takes precedence.
+
+        Raises:
+            ConfigError: another process of the store receives callbacks at another address.
+        """
+        secret = await load_secret(host.shelf, host.secret())
+        own = CallbackUrls((callback_url or "") + PATH, secret)
+        moved_from = await claim_address(host.shelf, own) if serves else None
+        other = None if serves else await find_claimed(host.shelf, own)
+        rap = cls(sources, host, other or own)
+        rap.moved_from = None if moved_from is None else moved_from.removesuffix(PATH)
+        if other is None and callback_url is None:
+            await rap._listen(secret)
+        else:
+            rap._listener = await open_previous_listener(rap.callbacks, host.shelf, secret)
+        rap._warn_about_http()
+        host.declare(cancel_subscription_tool(rap.subscriptions, rap._withdraw))
+        await rap._discovery.discover_all()
+        await rap._update()
+        return rap
+
+    def knows(self, tool_id: ToolId) -> bool:
+        """Return whether a tool is of one of these servers, also while its manifest is not loaded."""
+        return self._source_of(tool_id) is not None
+
+    async def _listen(self, secret: bytes) -> None:
+        self._listener, fault = await open_listener(self.app, self._host.shelf, secret)
+        self._listener_faults = () if fault is None else (fault,)
+        self.callbacks.urls = self._registry.urls = CallbackUrls(self._listener.url + PATH, secret)
+        self._listener.start()
+
+    def _warn_about_http(self) -> None:
+        for each in self._sources:
+            if each.url.startswith("http://") and not each.allow:
+                log.warning(
+                    "requests to the server %r are sent without TLS, readable on the network; use https", each.name
+                )
+
+    @property
+    def app(self) -> CallbackApp:
+        """The ASGI application that receives callbacks, below any path."""
+        return CallbackApp(self.callbacks)
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """The current faults: why tools are not offered, or why callbacks of earlier calls are lost."""
+        faults = (each.fault for each in self._toolsets() if each.fault is not None)
+        return (*self._listener_faults, *faults, *self._registry_faults)
+
+    @property
+    def withheld(self) -> Mapping[str, tuple[str, ...]]:
+        """The tools of each server that are not offered because of their names."""
+        return {each.source.name: tuple(sorted(each.withheld)) for each in self._toolsets()}
+
+    @property
+    def statuses(self) -> tuple[SourceStatus, ...]:
+        """The discovery status of each server."""
+        return self._discovery.statuses
+
+    def asked_again_in(self, source: str) -> float | None:
+        """Return in how many seconds a server is tried again; None if it is ready or unknown."""
+        times = (each.next_try_at_ns for each in self.statuses if each.source == source)
+        at_ns = next(times, None)
+        return None if at_ns is None else float(max(1, math.ceil((at_ns - self._host.now_ns()) / 1e9)))
+
+    def awaits(self, tool_id: ToolId) -> str | None:
+        """Return the server that calls of a tool wait for, because it does not offer the tool now; None if it does."""
+        return None if self._registry.knows(tool_id) else source_name_in(tool_id)
+
+    def start_retries(self) -> None:
+        """Try servers that are not ready again in the background, until they are or this is closed."""
+        self._discovery.start_retries(self._update)
+
+    async def _update(self) -> None:
+        """Declare the loaded tools in the runtime, log new faults, and report the state of each server."""
+        async with self._update_lock:
+            self._registry_faults = await self._registry.update(self._toolsets())
+            for fault in self.faults:
+                if fault not in self._logged:
+                    log.error(fault)
+            self._logged = frozenset(self.faults)
+            await self._host.hear({each.source: each.state for each in self.statuses})
+
+    def _toolsets(self) -> tuple[Toolset, ...]:
+        return withhold_clashes(self._discovery.toolsets, self._registry.offered)
+
+    def _source_of(self, tool_id: ToolId) -> tuple[RapSource, SsrfPolicy] | None:
+        """Return the server of a tool, also while its manifest is not loaded, because its calls may wait."""
+        return self._by_name.get(source_name_in(tool_id))
+
+    async def close_thread(self, thread_id: str) -> None:
+        """Close a thread: further callbacks for it are dropped, and every server is notified.
+
+        Its subscriptions and views are deleted; events that arrived before stay until they are handled.
+        """
+        async with self.callbacks.thread_lock(thread_id):
+            await self.threads.close(thread_id)
+            await self.subscriptions.close_thread(thread_id)
+            await self.views.close_thread(thread_id)
+        self._notices.send("/close_thread", CloseThread(thread_id=thread_id))
+
+    async def migrate(self, session_id: str, destinations: Mapping[str, str]) -> tuple[str, ...]:
+        """Ask servers that hold state of a session to move it to their counterparts, and wait until all have.
+
+        The session must have no running calls. The caller moves its own data only if there is no fault.
+
+        Args:
+            session_id: the root thread.
+            destinations: the base URL of each server's counterpart, by the name of its source.
+
+        Returns:
+            The faults; empty if all servers moved the session.
+        """
+        toolsets = self._discovery.toolsets
+        flagged = [each for each in toolsets if each.manifest is not None and each.manifest.needs_migration]
+        missing = [each.source.name for each in flagged if each.source.name not in destinations]
+        if missing:
+            return tuple(f"{name!r} stores state and has no destination; name one" for name in missing)
+        moves = (self._migrate(each.source, session_id, destinations[each.source.name]) for each in flagged)
+        return tuple(fault for fault in await asyncio.gather(*moves) if fault is not None)
+
+    async def _migrate(self, source: RapSource, session_id: str, destination: str) -> str | None:
+        client = HttpClient(_policy_of(source), timeout_s=MIGRATION_TIMEOUT_S)
+        try:
+            body = write(Migrate(session_id=session_id, destination_url=destination))
+            url = source.base + "/migrate"
+            reply = await client.post(url, body, source.headers("POST", url, body))
+        finally:
+            await client.close()
+        return None if reply.is_accepted else f"{source.name!r} did not migrate: {reply.fault or reply.status}"
+
+    async def stop_listening(self) -> None:
+        """Stop the retries and the listener; senders of callbacks retry later."""
+        await self._discovery.stop()
+        if self._listener is not None:
+            await self._listener.stop()
+            self._listener = None
+
+    async def close(self) -> None:
+        """Stop listening, wait briefly for pending notices, and close the connections."""
+        await self.stop_listening()
+        await self._notices.close()
+        for client in self._clients.values():
+            await client.close()
+
+    def _withdraw(self, invocation_id: InvocationId, thread_id: str) -> None:
+        self._notices.send("/cancel_tool_call", CancelToolCall(thread_id=thread_id, tool_call_id=invocation_id))
+
+
+def _policy_of(source: RapSource) -> SsrfPolicy:
+    """Return the SSRF policy of a server; one that is found over TLS must stay on TLS."""
+    return SsrfPolicy.parse(source.allow, https_only=source.url.startswith("https://"))

@@ -1,0 +1,263 @@
+"""A black-box check of a provider in any language: does it do what runtimes rely on?
+
+The check runs no tool. It sends unknown operations, arguments that fit no schema, and notices about unknown threads and
+calls.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from urllib.parse import parse_qs
+
+from agenttool.adapters.rap.credentials import Credential, origin_of
+from agenttool.adapters.rap.http_client import HttpClient, HttpReply
+from agenttool.adapters.rap.listener import Listener, Receive, Scope, Send, read_body
+from agenttool.adapters.rap.ssrf import SsrfPolicy
+from agenttool.adapters.rap.wire import Callback, Manifest, ToolResultMessage, read_callback, read_manifest
+from agenttool.codec import json_bytes
+from agenttool.errors import ConfigError, RecordError
+from agenttool.rap.declare import check_display_script
+from agenttool.records import JsonObject
+
+RESULT_TIMEOUT_S = 10.0
+"""How long an error result that needs no work may take."""
+
+_REPEAT_DELAY_S = 0.5
+_BAD, _WRONG_TYPE = 400, 415
+_UNAUTHORIZED = (401, 403)
+_MAX_QUOTED = 200
+_MAX_BODY_BYTES = 1_000_000
+_LOOPBACK = "127.0.0.1"
+_ECHO_RULES = ("RAP-003", "RAP-006", "RAP-070", "RAP-071", "RAP-084")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckFinding:
+    """One expectation, and whether the provider met it.
+
+    Attributes:
+        rules: the requirement ids of the protocol.
+        is_met: None if it could not be checked.
+        detail: what was observed instead, or why it was not checked.
+    """
+
+    rules: tuple[str, ...]
+    expectation: str
+    is_met: bool | None
+    detail: str = ""
+
+
+class CallbackInbox:
+    """A server on this machine that collects callbacks by the name in the query of their URL."""
+
+    def __init__(self) -> None:
+        """Bind a free port."""
+        self._received: dict[str, list[Callback | str]] = {}
+        self._arrived = asyncio.Event()
+        self._listener = Listener(self, (_LOOPBACK, 0))
+
+    @property
+    def url(self) -> str:
+        """The URL that it listens on."""
+        return self._listener.url
+
+    def open(self) -> None:
+        """Start to receive messages."""
+        self._listener.start()
+
+    async def close(self) -> None:
+        """Stop."""
+        await self._listener.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Receive one message."""
+        body = await read_body(receive, _MAX_BODY_BYTES) or b""
+        query = scope["query_string"]
+        [name] = parse_qs(query.decode() if isinstance(query, bytes) else "").get("check", [""])
+        try:
+            message: Callback | str = read_callback(body)
+        except RecordError as error:
+            message = str(error)
+        self._received.setdefault(name, []).append(message)
+        self._arrived.set()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    def messages(self, name: str) -> tuple[Callback | str, ...]:
+        """Return the messages for a name; an invalid one as the text of its error."""
+        return tuple(self._received.get(name, ()))
+
+    async def first(self, name: str, timeout_s: float) -> Callback | str | None:
+        """Wait for the first message for a name; None if there is none in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not self.messages(name):
+                    self._arrived.clear()
+                    await self._arrived.wait()
+        return next(iter(self.messages(name)), None)
+
+
+@asynccontextmanager
+async def open_check(url: str, credential: Credential | None = None) -> AsyncGenerator["ProviderCheck"]:
+    """Open a check of the provider at a base URL; its callbacks are received on this machine.
+
+    Raises:
+        ConfigError: it is not a URL.
+    """
+    try:
+        host = origin_of(url)[1]
+    except ConfigError:
+        host = ""
+    if not host:
+        raise ConfigError(f"a provider is named by its base URL, such as 'https://gh.example', got {url!r}; correct it")
+    client, inbox = HttpClient(SsrfPolicy.parse([host])), CallbackInbox()
+    inbox.open()
+    try:
+        yield ProviderCheck(url.rstrip("/"), credential, client, inbox)
+    finally:
+        await inbox.close()
+        await client.close()
+
+
+class ProviderCheck:
+    """The check of one provider."""
+
+    def __init__(self, base: str, credential: Credential | None, client: HttpClient, inbox: CallbackInbox) -> None:
+        """Take the base URL, the credential to present, the HTTP client, and the inbox of callbacks."""
+        self._base = base
+        self._credential = credential
+        self._client = client
+        self._inbox = inbox
+        self._thread = f"check-{secrets.token_hex(6)}"
+
+    async def findings(self) -> list[CheckFinding]:
+        """Run all checks; without a valid manifest only the first."""
+        manifest, findings = await self._check_manifest()
+        if manifest is None:
+            return findings
+        findings += self._check_scripts(manifest)
+        findings += await self._check_errors(manifest)
+        findings += await self._check_rejections(manifest)
+        return findings + await self._check_notices()
+
+    async def _check_manifest(self) -> tuple[Manifest | None, list[CheckFinding]]:
+        url, expectation = f"{self._base}/.well-known/rap-toolset", "serves a manifest that is valid as a whole"
+        rules = ("RAP-140", "RAP-146", "RAP-147", "RAP-148", "RAP-149", "RAP-151")
+        reply = await self._client.get(url, self._headers("GET", url))
+        try:
+            manifest, detail = (read_manifest(reply.body), "") if reply.is_accepted else (None, _describe(reply))
+        except RecordError as error:
+            manifest, detail = None, str(error)
+        is_met = None if _is_inconclusive(reply) else manifest is not None
+        return manifest, [CheckFinding(rules=rules, expectation=expectation, is_met=is_met, detail=detail)]
+
+    def _check_scripts(self, manifest: Manifest) -> list[CheckFinding]:
+        """Check that display scripts surely return a text; a script of another form is not run, so not checked."""
+        findings: list[CheckFinding] = []
+        for tool in manifest.tools:
+            if isinstance(tool.display_script, str):
+                is_met, detail = True, ""
+                try:
+                    check_display_script(tool.display_script, tool.input_schema)
+                except ConfigError as error:
+                    is_met, detail = None, str(error)
+                expectation = f"shows calls of {tool.name!r} by a text"
+                findings.append(CheckFinding(rules=("RAP-166",), expectation=expectation, is_met=is_met, detail=detail))
+        return findings
+
+    async def _check_errors(self, manifest: Manifest) -> list[CheckFinding]:
+        unknown = self._invocation("no_such_operation", {}, call_id="")
+        invalid = self._invocation(manifest.tools[0].name, [], call_id="echo me")
+        findings = [
+            await self._check_error_result(
+                manifest, unknown, ("RAP-040", "RAP-045", "RAP-047"), "an unknown operation"
+            ),
+            await self._check_error_result(
+                manifest, invalid, ("RAP-040", "RAP-046", "RAP-047"), "arguments that are not an object"
+            ),
+        ]
+        repeated = await self._post(manifest.endpoint, json_bytes(unknown))
+        await asyncio.sleep(_REPEAT_DELAY_S)
+        count = len(self._inbox.messages(str(unknown["id"])))
+        is_met = (repeated.is_accepted and count == 1) if findings[0].is_met else None
+        detail = "" if is_met else f"{_describe(repeated)}, and {count} results came"
+        expectation = "runs a repeated call once"
+        return [*findings, CheckFinding(rules=("RAP-402",), expectation=expectation, is_met=is_met, detail=detail)]
+
+    async def _check_error_result(
+        self, manifest: Manifest, invocation: JsonObject, rules: tuple[str, ...], subject: str
+    ) -> CheckFinding:
+        """Expect an acknowledgement, and then an error result that echoes the ids of the call."""
+        expectation = f"acknowledges {subject}, and sends an error result"
+        reply = await self._post(manifest.endpoint, json_bytes(invocation))
+        if not reply.is_accepted:
+            detail = f"{_describe(reply)}; if it posts to public addresses only, let it allow 127.0.0.1 for this"
+            return CheckFinding(rules=rules, expectation=expectation, is_met=None, detail=detail)
+        result = await self._inbox.first(str(invocation["id"]), RESULT_TIMEOUT_S)
+        errors = ["no result came"] if result is None else _result_errors(result, invocation)
+        return CheckFinding(
+            rules=(*rules, *_ECHO_RULES), expectation=expectation, is_met=not errors, detail="; ".join(errors)
+        )
+
+    async def _check_rejections(self, manifest: Manifest) -> list[CheckFinding]:
+        async def rejects(body: bytes, kind: str, status: int, subject: str, rule: str) -> CheckFinding:
+            reply = await self._post(manifest.endpoint, body, kind)
+            is_met = None if _is_inconclusive(reply) else reply.status == status
+            detail = "" if is_met else _describe(reply)
+            return CheckFinding(rules=(rule,), expectation=f"rejects {subject}", is_met=is_met, detail=detail)
+
+        no_address = json_bytes({"operation": "x", "arguments": {}})
+        form = json_bytes(self._invocation("no_such_operation", {}))
+        return [
+            await rejects(b"[]", "application/json", _BAD, "a body that is not an object", "RAP-343"),
+            await rejects(no_address, "application/json", _BAD, "a call without a callback URL", "RAP-407"),
+            await rejects(form, "text/plain", _WRONG_TYPE, "a body that is not labeled as JSON", "RAP-411"),
+        ]
+
+    async def _check_notices(self) -> list[CheckFinding]:
+        findings: list[CheckFinding] = []
+        for path, rule in (("/cancel_tool_call", "RAP-286"), ("/close_thread", "RAP-303")):
+            notice: JsonObject = {"thread_id": f"{self._thread}/../..", "tool_call_id": "unknown"}
+            reply = await self._post(self._base + path, json_bytes(notice))
+            is_met = None if _is_inconclusive(reply) else reply.is_accepted
+            expectation = f"accepts {path} for an unknown thread"
+            detail = "" if is_met else _describe(reply)
+            findings.append(CheckFinding(rules=(rule,), expectation=expectation, is_met=is_met, detail=detail))
+        return findings
+
+    def _invocation(self, operation: str, arguments: JsonObject | list[object], **members: str) -> JsonObject:
+        name = f"check-{secrets.token_hex(6)}"
+        callback_url = f"{self._inbox.url}/{secrets.token_urlsafe(16)}?check={name}"
+        required = {"operation": operation, "arguments": arguments, "id": name, "group_id": self._thread}
+        return {**required, "callback_url": callback_url, **members}  # pyright: ignore[reportReturnType] -- one of the arguments is invalid on purpose
+
+    async def _post(self, url: str, body: bytes, kind: str = "application/json") -> HttpReply:
+        return await self._client.post(url, body, {**self._headers("POST", url, body), "Content-Type": kind})
+
+    def _headers(self, method: str, url: str, body: bytes = b"") -> dict[str, str]:
+        return {} if self._credential is None else dict(self._credential.headers(method, url, body))
+
+
+def _result_errors(result: object, invocation: JsonObject) -> list[str]:
+    if not isinstance(result, ToolResultMessage):
+        return [f"the callback is not a valid result: {result}"]
+    errors = [
+        f"{name} came back as {getattr(result, name)!r}"
+        for name in ("id", "group_id", "call_id")
+        if getattr(result, name) != invocation[name]
+    ]
+    text = result.text if result.text is not None else ""
+    return errors if text.startswith("Error: ") else [*errors, "its text does not begin with 'Error: '"]
+
+
+def _is_inconclusive(reply: HttpReply) -> bool:
+    """Return whether a reply shows nothing about the provider: there is none, or the credential was rejected."""
+    return reply.status is None or reply.status in _UNAUTHORIZED
+
+
+def _describe(reply: HttpReply) -> str:
+    """Return what the provider answered, with its own text if it rejected the credential."""
+    text = " ".join(reply.body.decode(errors="replace").split())[:_MAX_QUOTED] if reply.status in _UNAUTHORIZED else ""
+    return reply.fault or f"it answered {reply.status}{f': {text}' if text else ''}"

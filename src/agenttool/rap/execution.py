@@ -1,0 +1,216 @@
+"""The execution of accepted calls in the background: each is validated, run, and settled with exactly one result."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, nullcontext
+from typing import cast
+
+from agenttool.adapters.rap.http_client import HttpClient
+from agenttool.adapters.rap.limiter import ConcurrencyLimiter, ConcurrencySlot, Quota
+from agenttool.adapters.rap.wire import Invocation, read, write
+from agenttool.errors import RecordError, ToolFailure
+from agenttool.rap import tables
+from agenttool.rap.background import BackgroundTasks, error_location
+from agenttool.rap.declare import RapTool, message_for_caller
+from agenttool.rap.outbox import Outbox, ViewSender
+from agenttool.rap.store import ProviderStore
+from agenttool.rap.subscriptions import LIFETIME_S, EventSender
+from agenttool.rap.tables import CallState, MessageKind, StoredCall
+from agenttool.rap.tool_api import (
+    Call,
+    CallServices,
+    Declined,
+    Subscribed,
+    confirmation_message,
+    error_message,
+    result_message,
+    text_of,
+)
+from agenttool.records import JsonObject
+
+CANCELED = "the call was canceled on request; what was done before that remains"
+UNKNOWN = "the tool's server was restarted while the tool ran; it may or may not have done its work, so check first"
+
+_log = logging.getLogger(__name__)
+
+
+class CallRun:
+    """One call that is being executed."""
+
+    def __init__(self, stored: StoredCall, invocation: Invocation | None) -> None:
+        """Take the stored call, and its invocation if it was decoded already."""
+        self.stored = stored
+        self.invocation = invocation
+        self.call: Call | None = None
+        self.slot: ConcurrencySlot | None = None
+        self.timeout: asyncio.Timeout | None = None
+        self.is_canceled = stored.is_canceled
+        self.has_started = False
+        self.is_over = False
+        self.task: asyncio.Task[None] | None = None
+
+    def cancel(self) -> None:
+        """Cancel the work once; a result that is being stored is not interrupted."""
+        if self.call is not None:
+            self.call.is_canceled = True
+        if self.task is not None and self.has_started and not (self.is_canceled or self.is_over):
+            self.task.cancel()
+        self.is_canceled = True
+
+
+class CallRunner:
+    """Executes the calls of this process."""
+
+    def __init__(  # noqa: PLR0913 -- the parts of the provider that execution needs
+        self,
+        store: ProviderStore,
+        client: HttpClient,
+        outbox: Outbox,
+        events: EventSender,
+        views: ViewSender,
+        tools: Mapping[str, RapTool],
+        *,
+        quota: Quota,
+        limiter: ConcurrencyLimiter,
+        tasks: BackgroundTasks,
+    ) -> None:
+        """Take the tools, and what their execution needs."""
+        self._store = store
+        self._client = client
+        self._outbox = outbox
+        self._events = events
+        self._views = views
+        self._tools = tools
+        self._quota = quota
+        self._limiter = limiter
+        self._tasks = tasks
+        self._running: dict[int, CallRun] = {}
+
+    def start(self, stored: StoredCall, services: CallServices, invocation: Invocation | None = None) -> None:
+        """Start a new call, or recover one of an earlier process as far as that is safe."""
+        run = self._running[stored.number] = CallRun(stored, invocation)  # at once, so that a cancellation finds it
+        self._quota.acquire(stored.number, stored.caller)
+        run.task = self._tasks.start(self._execute(run, services))
+
+    def cancel(self, call: int) -> None:
+        """Cancel a call, if it is running."""
+        run = self._running.get(call)
+        if run is not None:
+            run.cancel()
+
+    @asynccontextmanager
+    async def paused(self, call: Call) -> AsyncGenerator[None]:
+        """Release a call's slot and stop its timeout while it waits for its user."""
+        run = self._running[call.number]
+        loop = asyncio.get_running_loop()
+        ends_at = None if run.timeout is None else run.timeout.when()
+        left_s = None if ends_at is None else ends_at - loop.time()
+        if run.timeout is not None:
+            run.timeout.reschedule(None)
+        if run.slot is not None:
+            run.slot.leave()
+        is_canceled = False
+        try:
+            yield
+        except asyncio.CancelledError:
+            is_canceled = True
+            raise
+        finally:
+            if run.slot is not None and not is_canceled:  # a canceled call needs no slot to end
+                await run.slot.enter()
+            if run.timeout is not None and left_s is not None:
+                run.timeout.reschedule(loop.time() + left_s)
+
+    async def _execute(self, run: CallRun, services: CallServices) -> None:
+        """Execute a call and settle it; only the shutdown of this process leaves it unsettled."""
+        stored, run.has_started = run.stored, True
+        try:
+            body = await self._attempt(run, services)
+        except asyncio.CancelledError:
+            if not run.is_canceled:
+                raise
+            await self._events.cancel(stored.number)
+            body = error_message(stored, CANCELED)
+        except Exception as error:  # noqa: BLE001 -- whatever a tool raises becomes its result
+            body = error_message(stored, _failure_message(stored, error))
+        finally:
+            run.is_over = True
+            del self._running[stored.number]
+            self._quota.release(stored.number, stored.caller)
+        if body is not None:
+            last = [] if run.call is None else self._views.clearing(run.call)
+            messages = [(MessageKind.RESULT, body), *last]
+            self._outbox.send(await self._store.run_until_stored(tables.settle_call, stored.number, messages))
+
+    async def _attempt(self, run: CallRun, services: CallServices) -> bytes | None:
+        """Run the tool and return the result to send; None for a subscription, which sent its confirmation.
+
+        Raises:
+            ToolFailure: the call is invalid, or its tool declined it.
+        """
+        stored = run.stored
+        if run.is_canceled:
+            raise asyncio.CancelledError
+        await self._client.check_target(stored.callback_url, stored.caller)  # before any work is done
+        invocation = run.invocation or read(stored.body, Invocation)
+        run.invocation = None  # the call may take days, and its arguments are stored
+        tool = self._find_tool(invocation)
+        if stored.state is CallState.STARTED and not tool.is_repeatable:
+            raise Declined(UNKNOWN)
+        run.call = Call(stored, services, ancestors=invocation.thread_ancestors or (), user_id=invocation.user_id)
+        value = await self._run_tool(run, run.call, tool, invocation.arguments)
+        if tool.is_subscription:
+            await self._events.run_generator(run.call, cast("AsyncGenerator[object]", value))
+        elif isinstance(value, Subscribed):
+            await self._subscribe(run.call, value)
+        else:
+            return write(result_message(stored, value))
+        return None
+
+    def _find_tool(self, invocation: Invocation) -> RapTool:
+        tool = self._tools.get(invocation.operation)
+        if tool is None:
+            raise Declined(f"there is no operation {invocation.operation!r}; use one of {', '.join(self._tools)}")
+        tool.check(invocation.arguments)
+        return tool
+
+    async def _run_tool(self, run: CallRun, call: Call, tool: RapTool, arguments: JsonObject) -> object:
+        """Run a tool once it has a slot; first record that it may act, unless it may be repeated."""
+        async with nullcontext() if tool.limits_itself else self._limiter.slot(run.stored.caller) as run.slot:
+            must_record = run.stored.state is CallState.ACCEPTED and not tool.is_repeatable
+            if must_record and not await self._store.run(tables.mark_started, call.number):
+                raise Declined(CANCELED)
+            async with asyncio.timeout(tool.timeout_s) as run.timeout:
+                value = await tool.run(call, arguments)
+                if tool.is_subscription:
+                    await self._confirm(call, cast("AsyncGenerator[object]", value))
+            return value
+
+    async def _confirm(self, call: Call, events: "AsyncGenerator[object]") -> None:
+        """Send the first item of a generator as its confirmation, unless it was confirmed before a restart."""
+        is_confirmed = call.stored.state is CallState.SUBSCRIBED
+        if is_confirmed:
+            call.bookmark = await self._store.run(tables.bookmark_of, call.number)
+        try:
+            text = text_of(await anext(events))
+        except StopAsyncIteration:
+            raise Declined("there is nothing to subscribe to") from None
+        if not is_confirmed:
+            await self._subscribe(call, Subscribed(topic="", text=text))
+
+    async def _subscribe(self, call: Call, opened: Subscribed) -> None:
+        expires_at = time.time_ns() + int((opened.lasts_s or LIFETIME_S) * 1e9)
+        confirmation = confirmation_message(call.stored, opened.text)
+        message = await self._store.run_until_stored(
+            tables.open_subscription, call.number, confirmation, opened.topic or None, expires_at
+        )
+        self._outbox.send(message)
+
+
+def _failure_message(stored: StoredCall, error: Exception) -> str:
+    reference = stored.key[:12]
+    if not isinstance(error, ToolFailure | RecordError):
+        _log.warning("call %d (reference %s) failed: %s", stored.number, reference, error_location(error))
+    return message_for_caller(error, reference)

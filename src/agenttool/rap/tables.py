@@ -1,0 +1,547 @@
+"""The operations on a provider's tables: calls, messages, subscriptions, questions, grants and nonces.
+
+Each takes the connection of the current transaction. The states of a call:
+
+    accepted ──► started ──► settled
+       │           │ ▲          ▲
+       │           ▼ │          │
+       │         asking ────────┤
+       │                        │
+       └──► subscribed ─────────┘
+
+A `started` call may have acted. An `asking` call waits for its user and has not acted on the answer, so its function
+may run again up to the question after a crash. A `subscribed` call has sent its result, and events follow.
+"""
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from agenttool.codec import json_bytes
+
+_VALUE_NAME = "call {}"
+
+
+class CallState(StrEnum):
+    """The state of a call."""
+
+    ACCEPTED = "accepted"
+    STARTED = "started"
+    ASKING = "asking"
+    SUBSCRIBED = "subscribed"
+    SETTLED = "settled"
+
+
+class MessageKind(StrEnum):
+    """What a message is about."""
+
+    RESULT = "result"
+    EVENT = "event"
+    QUESTION = "question"
+    VIEW = "view"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewCall:
+    """An invocation as it arrived, and its caller.
+
+    Attributes:
+        ancestors: the threads above its own; those of a stored call are in its body.
+    """
+
+    caller: str
+    thread: str
+    id: str
+    call_id: str | None
+    callback_url: str
+    base_url: str
+    body: bytes
+    ancestors: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The identity of an invocation; its id alone is not unique across threads and runtimes."""
+        return hashlib.sha256(json_bytes([self.callback_url, self.thread, self.id])).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCall(NewCall):
+    """An accepted call."""
+
+    number: int
+    state: CallState = CallState.ACCEPTED
+    is_canceled: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutgoingMessage:
+    """The next message of a call, and where it goes."""
+
+    number: int
+    call: int
+    caller: str
+    kind: MessageKind
+    url: str
+    body: bytes
+    queued_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriber:
+    """The call that an event is for."""
+
+    call: int
+    thread: str
+    id: str
+
+
+def insert_call(connection: sqlite3.Connection, call: NewCall) -> StoredCall | None:
+    """Store a call; None if it is stored already, because it was sent again."""
+    row = connection.execute(
+        "INSERT INTO calls (key, caller, thread, id, call_id, callback_url, base_url, body, state, changed_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING number",
+        (
+            call.key,
+            call.caller,
+            call.thread,
+            call.id,
+            call.call_id,
+            call.callback_url,
+            call.base_url,
+            call.body,
+            CallState.ACCEPTED,
+            time.time_ns(),
+        ),
+    ).fetchone()
+    if row is None:
+        return None
+    for thread in call.ancestors:
+        connection.execute("INSERT OR IGNORE INTO ancestors VALUES (?, ?)", (thread, row[0]))
+    return StoredCall(
+        number=row[0],
+        caller=call.caller,
+        thread=call.thread,
+        id=call.id,
+        call_id=call.call_id,
+        callback_url=call.callback_url,
+        base_url=call.base_url,
+        body=call.body,
+    )
+
+
+def insert_settled_call(connection: sqlite3.Connection, call: NewCall, result: bytes) -> OutgoingMessage | None:
+    """Store a call together with its error result; None if it is stored already."""
+    stored = insert_call(connection, replace(call, body=b""))  # no work needs the body
+    return None if stored is None else settle_call(connection, stored.number, [(MessageKind.RESULT, result)])
+
+
+def mark_started(connection: sqlite3.Connection, call: int) -> bool:
+    """Record that a call may act from now on; False if it was canceled."""
+    updated = connection.execute(
+        "UPDATE calls SET state = 'started' WHERE number = ? AND is_canceled = 0"
+        " AND state IN ('accepted', 'started', 'asking') RETURNING number",
+        (call,),
+    )
+    return updated.fetchone() is not None
+
+
+def store_value_once(connection: sqlite3.Connection, call: int, value: str) -> str:
+    """Store a value of a call until it is settled; return the value that was stored first."""
+    name = _VALUE_NAME.format(call)
+    connection.execute("INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, value))
+    return connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()[0]
+
+
+def settle_call(
+    connection: sqlite3.Connection, call: int, last: list[tuple[MessageKind, bytes]]
+) -> OutgoingMessage | None:
+    """Settle a call with its last messages, unless it is settled; return its next message to send."""
+    if _end_pending(connection, call, CallState.SETTLED):
+        for kind, body in last:
+            append_message(connection, call, kind, body)
+    return next_message(connection, call)
+
+
+def open_subscription(
+    connection: sqlite3.Connection, call: int, confirmation: bytes, topic: str | None, expires_at: int
+) -> OutgoingMessage | None:
+    """Record that a call opened a subscription, with its confirmation; None if the call is settled."""
+    if not _end_pending(connection, call, CallState.SUBSCRIBED):
+        return None
+    connection.execute(
+        "INSERT INTO subscriptions (call, topic, expires_at) VALUES (?, ?, ?)", (call, topic, expires_at)
+    )
+    append_message(connection, call, MessageKind.RESULT, confirmation)
+    return next_message(connection, call)
+
+
+def _end_pending(connection: sqlite3.Connection, call: int, state: CallState) -> bool:
+    """Move a call out of the states in which a result is pending; False if it is not in one."""
+    connection.execute("DELETE FROM questions WHERE call = ?", (call,))
+    connection.execute("DELETE FROM facts WHERE name = ?", (_VALUE_NAME.format(call),))
+    updated = connection.execute(
+        "UPDATE calls SET state = ?, changed_at = ? WHERE number = ? AND state IN ('accepted', 'started', 'asking')"
+        " RETURNING number",
+        (state, time.time_ns(), call),
+    )
+    return updated.fetchone() is not None
+
+
+def cancel_call(connection: sqlite3.Connection, caller: str, thread: str, call_id: str) -> list[int]:
+    """Mark a caller's call as canceled, and return its number; empty for calls of other callers."""
+    rows = connection.execute(
+        "UPDATE calls SET is_canceled = 1"
+        " WHERE thread = ? AND id = ? AND caller = ? AND state <> 'settled' RETURNING number",
+        (thread, call_id, caller),
+    )
+    return _end_subscriptions(connection, rows)
+
+
+def close_thread(connection: sqlite3.Connection, caller: str, thread: str) -> list[int]:
+    """Cancel the questions and subscriptions of a thread, and return their calls; running work continues."""
+    rows = connection.execute(
+        "UPDATE calls SET is_canceled = 1"
+        " WHERE thread = ? AND caller = ? AND state IN ('asking', 'subscribed') RETURNING number",
+        (thread, caller),
+    )
+    return _end_subscriptions(connection, rows)
+
+
+def _end_subscriptions(connection: sqlite3.Connection, rows: sqlite3.Cursor) -> list[int]:
+    """End the subscriptions among canceled calls, and return all calls; the runner stops the others."""
+    calls = [number for (number,) in rows.fetchall()]
+    for call in calls:
+        cancel_subscription(connection, call)
+    return calls
+
+
+def is_owned_by_other(connection: sqlite3.Connection, caller: str, thread: str) -> bool:
+    """Return whether a thread belongs to another caller, who made the first call in it or below it."""
+    row = connection.execute(
+        "SELECT caller FROM calls WHERE number = (SELECT min(number) FROM"
+        " (SELECT number FROM calls WHERE thread = ?1 UNION ALL SELECT call FROM ancestors WHERE thread = ?1))",
+        (thread,),
+    ).fetchone()
+    return row is not None and row[0] != caller
+
+
+def unsettled_calls(connection: sqlite3.Connection) -> list[StoredCall]:
+    """Return the calls that are not settled, in order of arrival."""
+    return list(_read_unsettled(connection))
+
+
+def _read_unsettled(connection: sqlite3.Connection) -> Iterator[StoredCall]:
+    rows = connection.execute(
+        "SELECT number, caller, thread, id, call_id, callback_url, base_url, body, state, is_canceled"
+        " FROM calls WHERE state <> 'settled' ORDER BY number"
+    )
+    for number, caller, thread, call, call_id, callback_url, base_url, body, state, is_canceled in rows:
+        yield StoredCall(
+            number=number,
+            caller=caller,
+            thread=thread,
+            id=call,
+            call_id=call_id,
+            callback_url=callback_url,
+            base_url=base_url,
+            body=body,
+            state=CallState(state),
+            is_canceled=bool(is_canceled),
+        )
+
+
+def delete_settled_calls(connection: sqlite3.Connection, before: int) -> int:
+    """Delete calls that were settled before a time; until then a repeated invocation is recognized."""
+    deleted = connection.execute(
+        "DELETE FROM calls WHERE state = 'settled' AND changed_at < ?"
+        " AND NOT EXISTS (SELECT 1 FROM messages WHERE call = calls.number) RETURNING number",
+        (before,),
+    ).fetchall()
+    connection.executemany("DELETE FROM ancestors WHERE call = ?", deleted)
+    return len(deleted)
+
+
+def append_message(connection: sqlite3.Connection, call: int, kind: MessageKind, body: bytes) -> int:
+    """Add a message behind the others of its call, and return its number."""
+    row = connection.execute(
+        "INSERT INTO messages (call, kind, body, put_at) VALUES (?, ?, ?, ?) RETURNING number",
+        (call, kind, body, time.time_ns()),
+    ).fetchone()
+    return row[0]
+
+
+def append_and_peek(
+    connection: sqlite3.Connection, call: int, kind: MessageKind, body: bytes
+) -> OutgoingMessage | None:
+    """Add a message, and return the call's next message to send."""
+    append_message(connection, call, kind, body)
+    return next_message(connection, call)
+
+
+def next_message(connection: sqlite3.Connection, call: int) -> OutgoingMessage | None:
+    """Return the oldest message of a call."""
+    row = connection.execute(
+        "SELECT messages.number, caller, kind, callback_url, messages.body, put_at"
+        " FROM messages JOIN calls ON calls.number = call WHERE call = ? ORDER BY messages.number LIMIT 1",
+        (call,),
+    ).fetchone()
+    if row is None:
+        return None
+    number, caller, kind, url, body, queued_at = row
+    return OutgoingMessage(
+        number=number, call=call, caller=caller, kind=MessageKind(kind), url=url, body=body, queued_at=queued_at
+    )
+
+
+def next_messages(connection: sqlite3.Connection) -> list[OutgoingMessage]:
+    """Return the next message of every call that has one."""
+    calls = connection.execute("SELECT DISTINCT call FROM messages").fetchall()
+    found = [next_message(connection, call) for (call,) in calls]
+    return [message for message in found if message is not None]
+
+
+def delete_message(connection: sqlite3.Connection, message: OutgoingMessage) -> OutgoingMessage | None:
+    """Delete a message that needs no further delivery, and return the next one of its call."""
+    connection.execute("DELETE FROM messages WHERE number = ?", (message.number,))
+    following = next_message(connection, message.call)
+    if following is None:
+        _clear_secrets(connection, message.call)
+    return following
+
+
+def _clear_secrets(connection: sqlite3.Connection, call: int) -> None:
+    """Clear the body and URLs of a settled call without messages; the rest identifies a repetition."""
+    connection.execute(
+        "UPDATE calls SET body = NULL, callback_url = NULL, base_url = NULL WHERE number = ?1 AND state = 'settled'"
+        " AND NOT EXISTS (SELECT 1 FROM messages WHERE call = ?1)",
+        (call,),
+    )
+
+
+def _count_messages(connection: sqlite3.Connection, call: int, limit: int) -> int:
+    """Return how many messages of a call wait, counting up to a limit."""
+    rows = connection.execute("SELECT count(*) FROM (SELECT 1 FROM messages WHERE call = ? LIMIT ?)", (call, limit))
+    return rows.fetchone()[0]
+
+
+def publish_event(
+    connection: sqlite3.Connection,
+    topic: str,
+    body_for: Callable[[Subscriber], bytes],
+    last_for: Callable[[Subscriber], bytes],
+    *,
+    final: bool,
+    limit: int,
+) -> tuple[list[OutgoingMessage], list[OutgoingMessage]]:
+    """Store one event for every subscriber of a topic; one with `limit` waiting messages gets a final event instead.
+
+    Returns:
+        The next messages of subscribers that got the event, and of those whose subscription ended.
+    """
+    sent: list[OutgoingMessage] = []
+    ended: list[OutgoingMessage] = []
+    for each in _subscribers_of(connection, topic):
+        is_behind = _count_messages(connection, each.call, limit) >= limit
+        body = last_for(each) if is_behind else body_for(each)
+        message = append_event(connection, each.call, body, None, final=final or is_behind)
+        if message is not None:
+            (ended if is_behind else sent).append(message)
+    return sent, ended
+
+
+def _subscribers_of(connection: sqlite3.Connection, topic: str) -> list[Subscriber]:
+    rows = connection.execute(
+        "SELECT call, thread, id FROM subscriptions JOIN calls ON calls.number = call"
+        " WHERE topic = ? AND is_canceled = 0 ORDER BY call",
+        (topic,),
+    )
+    return [Subscriber(call=call, thread=thread, id=call_id) for call, thread, call_id in rows]
+
+
+def append_event(
+    connection: sqlite3.Connection, call: int, body: bytes, bookmark: str | None, *, final: bool
+) -> OutgoingMessage | None:
+    """Store one event and its bookmark; None if the subscription has ended, so that nothing follows a final event."""
+    is_active = connection.execute(
+        "UPDATE subscriptions SET bookmark = coalesce(?, bookmark)"
+        " WHERE call = (SELECT number FROM calls WHERE number = ? AND is_canceled = 0) RETURNING call",
+        (bookmark, call),
+    ).fetchone()
+    if is_active is None:
+        return None
+    append_message(connection, call, MessageKind.EVENT, body)
+    if final:
+        _end_subscription(connection, call)
+    return next_message(connection, call)
+
+
+def bookmark_of(connection: sqlite3.Connection, call: int) -> str | None:
+    """Return the bookmark of a subscription's last event."""
+    row = connection.execute("SELECT bookmark FROM subscriptions WHERE call = ?", (call,)).fetchone()
+    return None if row is None else row[0]
+
+
+def cancel_subscription(connection: sqlite3.Connection, call: int) -> None:
+    """End a subscription at once, and delete its unsent events."""
+    connection.execute("DELETE FROM messages WHERE call = ? AND kind = ?", (call, MessageKind.EVENT))
+    _end_subscription(connection, call)
+
+
+def expired_subscriptions(connection: sqlite3.Connection, now: int) -> list[Subscriber]:
+    """Return the subscriptions that have expired."""
+    rows = connection.execute(
+        "SELECT call, thread, id FROM subscriptions JOIN calls ON calls.number = call WHERE expires_at <= ?", (now,)
+    )
+    return [Subscriber(call=call, thread=thread, id=call_id) for call, thread, call_id in rows]
+
+
+def _end_subscription(connection: sqlite3.Connection, call: int) -> None:
+    connection.execute("DELETE FROM subscriptions WHERE call = ?", (call,))
+    connection.execute(
+        "UPDATE calls SET state = 'settled', changed_at = ? WHERE number = ? AND state = 'subscribed'",
+        (time.time_ns(), call),
+    )
+    _clear_secrets(connection, call)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewQuestion:
+    """A question of a tool to its user.
+
+    Attributes:
+        index: of the question within its call. A function that runs again after a crash asks in the same order.
+        token: the digest of the token that an answer must present.
+        secret: private data of the question, such as a code verifier.
+        choices: how many there are; 0 for an authorization.
+    """
+
+    index: int
+    token: str
+    secret: str | None
+    choices: int
+    expires_at: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionState:
+    """The state of a question.
+
+    Attributes:
+        answer: as JSON; None while it is open.
+        is_last: whether it is the last question of its call, so that the work continues from it.
+        expires_at: until when the answer is awaited.
+    """
+
+    answer: str | None
+    is_last: bool
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenQuestion:
+    """An open question, found by the token of its answer."""
+
+    call: int
+    index: int
+    id: str
+    secret: str | None
+    choices: int
+
+
+def ask_question(connection: sqlite3.Connection, call: int, question: NewQuestion) -> QuestionState:
+    """Store a question and its message, unless it was asked before; the call is `asking` until it is started again."""
+    known = find_question(connection, call, question.index)
+    if known is not None:
+        if known.answer is None:
+            _mark_asking(connection, call)
+        return known
+    connection.execute(
+        "INSERT INTO questions (call, place, token, secret, choices, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
+        (call, question.index, question.token, question.secret, question.choices, question.expires_at),
+    )
+    append_message(connection, call, MessageKind.QUESTION, question.body)
+    _mark_asking(connection, call)
+    return QuestionState(answer=None, is_last=True, expires_at=question.expires_at)
+
+
+def find_question(connection: sqlite3.Connection, call: int, index: int) -> QuestionState | None:
+    """Return a question that was asked before."""
+    row = connection.execute(
+        "SELECT answer, expires_at, place = (SELECT max(place) FROM questions WHERE call = ?1)"
+        " FROM questions WHERE call = ?1 AND place = ?2",
+        (call, index),
+    ).fetchone()
+    return None if row is None else QuestionState(answer=row[0], is_last=bool(row[2]), expires_at=row[1])
+
+
+def find_open_question(connection: sqlite3.Connection, token: str, now: int) -> OpenQuestion | None:
+    """Return the question of a token; None if it is answered, expired or unknown."""
+    row = connection.execute(
+        "SELECT call, place, id, secret, choices FROM questions JOIN calls ON calls.number = call"
+        " WHERE token = ? AND answer IS NULL AND expires_at > ? AND is_canceled = 0",
+        (token, now),
+    ).fetchone()
+    if row is None:
+        return None
+    call, index, call_id, secret, choices = row
+    return OpenQuestion(call=call, index=index, id=call_id, secret=secret, choices=choices)
+
+
+def store_answer(connection: sqlite3.Connection, call: int, index: int, answer: str) -> bool:
+    """Store an answer; False if there is one already."""
+    row = connection.execute(
+        "UPDATE questions SET answer = ?, secret = NULL WHERE call = ? AND place = ? AND answer IS NULL RETURNING call",
+        (answer, call, index),
+    )
+    return row.fetchone() is not None
+
+
+def answer_all_questions(connection: sqlite3.Connection, call: int, answer: str) -> list[int]:
+    """Store one answer to all open questions of a call, and return their indexes."""
+    rows = connection.execute(
+        "UPDATE questions SET answer = ?, secret = NULL WHERE call = ? AND answer IS NULL RETURNING place",
+        (answer, call),
+    )
+    return [index for (index,) in rows.fetchall()]
+
+
+def _mark_asking(connection: sqlite3.Connection, call: int) -> None:
+    connection.execute(
+        "UPDATE calls SET state = 'asking' WHERE number = ? AND state IN ('accepted', 'started')", (call,)
+    )
+
+
+def store_grant(connection: sqlite3.Connection, client: str, user_id: str, tokens: bytes) -> None:
+    """Store a user's tokens in place of the previous ones."""
+    connection.execute(
+        "INSERT INTO grants VALUES (?, ?, ?) ON CONFLICT (client, user_id) DO UPDATE SET tokens = excluded.tokens",
+        (client, user_id, tokens),
+    )
+
+
+def find_grant(connection: sqlite3.Connection, client: str, user_id: str) -> bytes | None:
+    """Return a user's tokens; None if there are none."""
+    row = connection.execute("SELECT tokens FROM grants WHERE client = ? AND user_id = ?", (client, user_id)).fetchone()
+    return None if row is None else row[0]
+
+
+def delete_grant(connection: sqlite3.Connection, client: str, user_id: str) -> None:
+    """Delete a user's tokens."""
+    connection.execute("DELETE FROM grants WHERE client = ? AND user_id = ?", (client, user_id))
+
+
+def claim_nonce(connection: sqlite3.Connection, nonce: str, expires_at: int) -> bool:
+    """Store the nonce of a request; False if it is stored already."""
+    row = connection.execute(
+        "INSERT INTO once VALUES (?, ?) ON CONFLICT (word) DO NOTHING RETURNING word", (nonce, expires_at)
+    ).fetchone()
+    return row is not None
+
+
+def delete_expired_nonces(connection: sqlite3.Connection, now: int) -> None:
+    """Delete nonces whose requests are too old to be admitted."""
+    connection.execute("DELETE FROM once WHERE until < ?", (now,))

@@ -1,0 +1,42 @@
+"""Whoever waits together shares a commit, and nobody's failure is another's."""
+
+import asyncio
+import sqlite3
+
+import pytest
+
+from agenttool.rap.store import ProviderStore
+
+
+def note(connection, name):
+    connection.execute("INSERT INTO facts VALUES (?, 'x')", (name,))
+    return name
+
+
+def note_and_fail(connection, name):
+    note(connection, name)
+    raise ValueError(name)
+
+
+def names(connection):
+    return [name for (name,) in connection.execute("SELECT name FROM facts WHERE value = 'x' ORDER BY name")]
+
+
+async def test_what_fails_is_undone_and_told_and_the_others_are_kept(tmp_path):
+    store = ProviderStore(tmp_path / "rap.db")
+    work = [(note, "a"), (note_and_fail, "b"), (note, "c"), (note, "a"), (note, "d")]
+    told = await asyncio.gather(*(store.run(do, name) for do, name in work), return_exceptions=True)
+    assert [told[0], told[2], told[4]] == ["a", "c", "d"]
+    assert [type(told[1]), type(told[3])] == [ValueError, sqlite3.IntegrityError]
+    await store.close()
+    again = ProviderStore(tmp_path / "rap.db")
+    assert await again.run(names) == ["a", "c", "d"]
+    await again.close()
+
+
+async def test_a_failure_alone_leaves_nothing_behind(tmp_path):
+    store = ProviderStore(tmp_path / "rap.db")
+    with pytest.raises(ValueError, match="b"):
+        await store.run(note_and_fail, "b")
+    assert await store.run(names) == []
+    await store.close()
