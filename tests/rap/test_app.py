@@ -190,7 +190,7 @@ async def test_a_signature_may_be_seen_by_all(ringing, serving):
         assert SIGNATURE_HEADER.lower() in client.inbox.headers[0]
 
 
-def test_a_token_that_whoever_calls_would_see_is_refused(make):
+def test_a_token_that_every_caller_would_see_is_rejected(make):
     with pytest.raises(ConfigError, match="sign_to"):
         make(sign=Bearer(TOKEN))
     with pytest.raises(ConfigError, match="origin"):
@@ -198,7 +198,7 @@ def test_a_token_that_whoever_calls_would_see_is_refused(make):
 
 
 @pytest.mark.requirement("RAP-048", "RAP-056", "RAP-342")
-async def test_calls_beyond_the_rate_are_told_when_to_come_back(ringing, serving):
+async def test_calls_beyond_the_rate_get_an_error_with_a_retry_time(ringing, serving):
     async with serving(ringing(limits=Limits(calls=RateLimit(per_second=0.01, burst=2)))) as client:
         assert [await client.invoke("ring", id=f"tc-{each}") for each in range(3)] == [200] * 3
         await client.result(3)
@@ -262,7 +262,7 @@ async def test_calls_that_come_at_the_same_instant_are_counted_all_the_same(make
 
 
 @pytest.mark.parametrize("operation", ["ring", 5])
-async def test_calls_whose_results_nobody_takes_are_under_way_until_somebody_does(ringing, serving, operation):
+async def test_calls_with_undelivered_results_count_as_open(ringing, serving, operation):
     async with serving(ringing(limits=Limits(max_open_per_caller=2))) as client:
         client.inbox.statuses = [503] * 1000
         statuses = []
@@ -300,7 +300,7 @@ async def test_secrets_are_neither_logged_nor_readable_by_others(ringing, servin
 
 @pytest.mark.requirement("RAP-411")
 @pytest.mark.parametrize("header", [("Origin", "https://evil.example"), ("Sec-Fetch-Site", "cross-site")])
-async def test_a_web_page_cannot_call_what_trusts_everybody_on_this_machine(make, serving, header):
+async def test_a_web_page_cannot_call_a_provider_without_authentication(make, serving, header):
     provider, ran = make(), []
 
     @provider.tool
@@ -315,7 +315,7 @@ async def test_a_web_page_cannot_call_what_trusts_everybody_on_this_machine(make
     assert not ran
 
 
-async def test_of_a_call_that_is_refused_nothing_large_is_kept(make, serving, tmp_path):
+async def test_the_body_of_a_rejected_call_is_not_stored(make, serving, tmp_path):
     provider = make()
 
     @provider.tool
@@ -451,7 +451,7 @@ async def test_a_callback_is_no_call_though_one_secret_signs_both(bell, serving,
         assert await said(client, body, shown) == (401, told)
 
 
-async def test_a_server_behind_a_proxy_goes_by_the_url_that_it_is_told(bell, serving):
+async def test_a_server_behind_a_proxy_uses_its_configured_url(bell, serving):
     """The proxy ends TLS, takes a path off, and passes on under a name of its own: none of it is signed."""
     async with serving(bell(auth=Signed(LONG_TOKEN), url="https://gh.example/rap")) as client:
         body = json.dumps(client.invocation("ring")).encode()

@@ -41,7 +41,7 @@ async def test_one_piece_that_fails_takes_no_other_down(caplog):
     assert "secret" not in caplog.text
 
 
-async def test_work_that_does_not_let_itself_be_stopped_is_waited_for_and_told_of(caplog, monkeypatch):
+async def test_a_task_that_ignores_cancellation_is_awaited_and_logged(caplog, monkeypatch):
     monkeypatch.setattr("agenttool.rap.background.STOP_TIMEOUT_S", 0.01)
     canceled = []
 

@@ -124,7 +124,7 @@ async def test_what_is_broken_is_found(serve_app, broken, count, named):
         assert found["shows calls of 'ring' by a text"] is None
 
 
-async def test_of_a_server_that_nobody_answers_for_nothing_is_said():
+async def test_an_unreachable_server_yields_no_findings():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     async with open_check(f"http://127.0.0.1:{port}") as look:
@@ -151,7 +151,7 @@ async def test_of_a_server_that_does_not_let_us_in_nothing_is_said_but_why(make,
 
 
 @pytest.mark.parametrize("url", ["gh.example", "ftp://gh.example", "http://", "http://[x"])
-async def test_what_is_no_url_is_told_so(url):
+async def test_an_invalid_url_is_rejected(url):
     with pytest.raises(ConfigError, match="base URL"):
         async with open_check(url):
             pass

@@ -65,9 +65,7 @@ def listing(make):
 
 
 @pytest.mark.requirement("RAP-167", "RAP-220", "RAP-221", "RAP-226", "RAP-229", "RAP-230", "RAP-086")
-async def test_a_user_grants_and_the_call_goes_on_with_a_token_that_nobody_else_sees(
-    listing, serving, serve_app, caplog
-):
+async def test_a_granted_token_reaches_only_the_tool(listing, serving, serve_app, caplog):
     caplog.set_level("DEBUG", logger="agenttool")
     authority = Authority()
     async with serve_app(authority) as url:
@@ -129,7 +127,7 @@ async def test_a_refused_or_failed_authorization_is_an_error(listing, serving, s
 
 
 @pytest.mark.requirement("RAP-228")
-async def test_an_authorization_that_nobody_gives_ends_in_an_error(listing, serving, serve_app):
+async def test_an_unanswered_authorization_ends_in_an_error(listing, serving, serve_app):
     async with serve_app(Authority()) as url:
         provider, used = listing(url, limit_s=0.1)
         async with serving(provider) as client:
@@ -164,9 +162,7 @@ async def granted(client):
     await client.result()
 
 
-async def test_a_token_at_its_end_is_refreshed_and_asked_for_anew_when_it_cannot_be(
-    listing, serving, serve_app, monkeypatch
-):
+async def test_an_expired_token_is_refreshed_or_requested_again(listing, serving, serve_app, monkeypatch):
     authority = Authority()
     async with serve_app(authority) as url:
         provider, used = listing(url)
@@ -226,7 +222,7 @@ async def test_calls_that_need_a_token_at_its_end_at_the_same_time_refresh_it_on
 
 @pytest.mark.requirement("RAP-232")
 @pytest.mark.parametrize("status", [503, 429, 404])
-async def test_an_authority_that_fails_for_a_while_costs_nobody_the_grant(
+async def test_a_temporary_failure_of_the_authorization_server_does_not_end_the_grant(
     listing, serving, serve_app, monkeypatch, status
 ):
     authority = Authority()
@@ -298,7 +294,7 @@ class Mirror:
 
 
 @pytest.mark.requirement("RAP-232")
-async def test_tokens_are_kept_by_the_cipher_that_the_deployment_gives(listing, serving, serve_app, tmp_path):
+async def test_tokens_are_encrypted_with_the_configured_cipher(listing, serving, serve_app, tmp_path):
     async with serve_app(Authority()) as url:
         provider, used = listing(url, cipher=Mirror())
         async with serving(provider) as client:
@@ -317,7 +313,7 @@ async def test_tokens_are_kept_by_the_cipher_that_the_deployment_gives(listing, 
     assert (used, used_again) == (["at-1"], ["at-1"])
 
 
-async def test_a_grant_that_the_cipher_cannot_read_is_asked_for_anew(listing, serving, serve_app):
+async def test_a_grant_that_the_cipher_cannot_read_is_requested_again(listing, serving, serve_app):
     async with serve_app(Authority()) as url:
         provider, _ = listing(url)
         async with serving(provider) as client:

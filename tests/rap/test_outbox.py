@@ -35,9 +35,7 @@ async def test_a_result_is_tried_until_it_is_taken_and_each_try_has_the_same_key
 
 
 @pytest.mark.requirement("RAP-110")
-async def test_a_runtime_that_was_down_gets_its_results_when_it_is_back_and_holds_up_nobody(
-    ringing, serving, free_port
-):
+async def test_a_runtime_that_was_down_gets_its_results_later_and_delays_no_other(ringing, serving, free_port):
     async with serving(ringing) as client:
         port = free_port()
         await client.invoke("ring", id="a", callback_url=f"http://127.0.0.1:{port}/in")
@@ -106,7 +104,7 @@ GREEDY, HONEST = "greedy-token-of-sixteen", "honest-token-of-sixteen"
 @pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.requirement("RAP-110")
-async def test_hundreds_of_deliveries_that_stall_hold_up_nobody_else(make, serving, known):
+async def test_hundreds_of_stalled_deliveries_delay_no_other_caller(make, serving, known):
     limits = Limits(max_deliveries=32, max_deliveries_per_caller=16, delivery_s=600)
     provider = make(limits=limits, **({"auth": Bearer({GREEDY: "greedy", HONEST: "honest"})} if known else {}))
 

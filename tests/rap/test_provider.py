@@ -170,7 +170,7 @@ async def test_a_call_that_cannot_be_is_accepted_and_answered_by_an_error(greenh
 
 
 @pytest.mark.requirement("RAP-057", "RAP-085")
-async def test_a_crash_is_told_without_internals_and_the_server_goes_on(greenhouse, serving, caplog):
+async def test_a_failure_is_reported_without_internals_and_the_server_continues(greenhouse, serving, caplog):
     async with serving(greenhouse) as client:
         await client.invoke("explode", id="a")
         told = (await client.result())["text"]
@@ -422,7 +422,7 @@ def parts(page):
 
 
 @pytest.mark.requirement("RAP-344")
-def test_what_each_tool_may_do_is_told_and_the_worst_if_nothing_is_said():
+def test_the_security_page_states_effects_and_assumes_the_worst():
     _, tools = parts(secured_greenhouse(clients=[METER]).security)
     assert list(tools) == ["read_probe", "burn", "water", "watch"]
     assert "reads only" in tools["read_probe"]
@@ -445,7 +445,7 @@ def test_what_each_tool_may_do_is_told_and_the_worst_if_nothing_is_said():
         ({"clients": [METER]}, ("stored in clear in the same file, for meter",)),
     ],
 )
-def test_what_holds_for_the_toolset_is_told_and_no_secret_with_it(options, told):
+def test_the_security_page_describes_the_toolset_without_secrets(options, told):
     head, _ = parts(secured_greenhouse(**options).security)
     assert all(each in head for each in told)
     assert "t" * 40 not in head

@@ -31,7 +31,7 @@ def valves(make):
 
 
 @pytest.mark.requirement("RAP-240", "RAP-241", "RAP-246", "RAP-252")
-async def test_a_choice_is_put_to_the_user_and_the_call_goes_on_with_it(valves, serving):
+async def test_a_choice_is_shown_to_the_user_and_the_call_continues_with_it(valves, serving):
     provider, opened = valves()
     async with serving(provider) as client:
         assert await client.invoke("open_valve", {"name": "main"}, call_id="m-1") == 200
@@ -85,7 +85,7 @@ async def test_what_is_no_selection_at_all_leaves_the_question_open(valves, serv
         assert (await client.result())["text"] == "main: Open it"
 
 
-async def test_a_second_or_guessed_selection_changes_nothing_and_tells_nothing(valves, serving):
+async def test_a_second_or_guessed_selection_changes_and_reveals_nothing(valves, serving):
     provider, opened = valves()
     async with serving(provider) as client:
         await client.invoke("open_valve", {"name": "main"})
@@ -101,7 +101,7 @@ async def test_a_second_or_guessed_selection_changes_nothing_and_tells_nothing(v
 
 
 @pytest.mark.requirement("RAP-248")
-async def test_a_question_that_nobody_answers_ends_in_an_error(valves, serving):
+async def test_an_unanswered_question_ends_in_an_error(valves, serving):
     provider, opened = valves(limit_s=0.1)
     async with serving(provider) as client:
         await client.invoke("open_valve", {"name": "main"})
@@ -194,7 +194,7 @@ async def test_an_answer_that_came_before_its_tool_was_back_is_not_lost(valves, 
 
 @pytest.mark.requirement("RAP-251")
 @pytest.mark.parametrize("labels", [[], [""], ["  ", "no"], ["yes", "yes"], ["y\u202ees", "no"], ["a\nb", "no"]])
-async def test_labels_that_nobody_could_tell_apart_are_not_put_to_anybody(make, serving, labels):
+async def test_indistinguishable_labels_are_rejected(make, serving, labels):
     provider = make()
 
     @provider.tool

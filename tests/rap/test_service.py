@@ -242,7 +242,7 @@ def disk(monkeypatch):
 
 
 @pytest.mark.requirement("RAP-051", "RAP-286", "RAP-303")
-async def test_what_a_full_disk_did_not_take_is_kept_and_delivered_once_it_has_room(make, serving, disk, caplog):
+async def test_a_result_that_a_full_disk_rejected_is_stored_and_delivered_later(make, serving, disk, caplog):
     provider, gate, done = make(), asyncio.Event(), []
 
     @provider.tool
@@ -271,7 +271,7 @@ async def test_what_a_full_disk_did_not_take_is_kept_and_delivered_once_it_has_r
 
 @pytest.mark.requirement("RAP-307")
 @pytest.mark.parametrize("place", ["in it", "below it"])
-async def test_nobody_closes_or_moves_a_thread_of_another_caller(make, serving, place):
+async def test_a_caller_cannot_close_or_move_a_thread_of_another(make, serving, place):
     provider = make(auth=Bearer({"token-of-runtime-a": "a", "token-of-runtime-b": "b"}))
     done = []
 
@@ -306,7 +306,7 @@ async def test_nobody_closes_or_moves_a_thread_of_another_caller(make, serving, 
     assert done == ["thread-1"]
 
 
-async def test_a_call_below_more_threads_than_there_can_be_is_told_so(make, serving):
+async def test_a_call_with_too_many_thread_ancestors_gets_an_error(make, serving):
     provider, _, _ = working(make)
     async with serving(provider) as client:
         assert await client.invoke("work", thread_ancestors=[f"t{each}" for each in range(101)]) == 200

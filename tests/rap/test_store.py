@@ -22,7 +22,7 @@ def names(connection):
     return [name for (name,) in connection.execute("SELECT name FROM facts WHERE value = 'x' ORDER BY name")]
 
 
-async def test_what_fails_is_undone_and_told_and_the_others_are_kept(tmp_path):
+async def test_a_failing_operation_is_rolled_back_and_the_others_are_committed(tmp_path):
     store = ProviderStore(tmp_path / "rap.db")
     work = [(note, "a"), (note_and_fail, "b"), (note, "c"), (note, "a"), (note, "d")]
     told = await asyncio.gather(*(store.run(do, name) for do, name in work), return_exceptions=True)

@@ -81,7 +81,7 @@ async def test_a_subscription_that_cannot_be_is_an_error_and_none(beds, serving)
     assert "subscription" not in result
 
 
-async def test_what_is_published_reaches_everybody_on_the_topic_and_nobody_else(beds, serving):
+async def test_a_published_event_reaches_exactly_the_subscribers_of_its_topic(beds, serving):
     provider, _, _ = beds()
     async with serving(provider) as client:
         for number, bed in ((1, 3), (2, 3), (3, 4)):
@@ -155,7 +155,7 @@ async def test_a_runtime_that_does_not_know_it_any_more_ends_it(beds, serving, s
 
 
 @pytest.mark.requirement("RAP-009", "RAP-180", "RAP-204")
-async def test_subscriptions_outlive_their_server_and_go_on_from_their_bookmark(beds, serving):
+async def test_subscriptions_survive_a_restart_and_continue_from_their_bookmark(beds, serving):
     provider, feed, _ = beds()
     feed.put_nowait(Event(value="one", bookmark="page-1"))
     async with serving(provider) as client:
@@ -180,7 +180,7 @@ async def test_subscriptions_outlive_their_server_and_go_on_from_their_bookmark(
 
 @pytest.mark.requirement("RAP-201")
 @pytest.mark.parametrize("path", ["/publish", "/events", "/publish/t", "/subscriptions"])
-async def test_nobody_outside_of_the_program_can_publish(make, serving, path):
+async def test_events_cannot_be_published_over_http(make, serving, path):
     provider = make()
 
     @provider.tool
@@ -234,7 +234,7 @@ async def test_events_are_paced(make, serving):
         assert loop.time() - start >= 19 / 50 * 0.9
 
 
-async def test_a_generator_waits_while_its_runtime_takes_nothing_and_goes_on_when_it_does(make, serving, monkeypatch):
+async def test_a_generator_waits_while_its_runtime_accepts_nothing(make, serving, monkeypatch):
     monkeypatch.setattr(subscriptions, "BACKPRESSURE_S", 0.2)
     monkeypatch.setattr(subscriptions, "POLL_S", 0.01)
     provider, made = make(limits=Limits(events_per_second=200)), []
@@ -259,7 +259,7 @@ async def test_a_generator_waits_while_its_runtime_takes_nothing_and_goes_on_whe
         await client.inbox.wait(held + 3, "subscription_event")
 
 
-async def test_a_subscription_whose_events_nobody_takes_ends_and_its_runtime_is_told(make, serving, serve_app, inbox):
+async def test_a_subscription_with_too_many_undelivered_events_ends_with_a_final_event(make, serving, serve_app, inbox):
     provider = make(limits=Limits(events_per_second=1000, max_events=3))
 
     @provider.tool

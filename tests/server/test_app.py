@@ -99,7 +99,7 @@ def test_a_server_that_starts_after_the_runtime_is_found_by_itself(tmp_path, fre
                 provider.kill()
 
 
-def test_a_port_that_is_taken_is_told(tmp_path):
+def test_a_port_in_use_is_reported(tmp_path):
     with serving(tmp_path) as (_, url):
         port = url.rpartition(":")[2]
         program = [sys.executable, "-m", "agenttool", "serve", "--port", port]
@@ -108,13 +108,13 @@ def test_a_port_that_is_taken_is_told(tmp_path):
         assert "use another --port" in done.stderr
 
 
-def test_what_waits_is_kept_on_disk_even_where_nobody_said_where(tmp_path):
+def test_waiting_calls_are_stored_on_disk_by_default(tmp_path):
     with serving(tmp_path) as (_, url):
         assert ask(url + "/healthz") == (200, b"ok")
         assert (tmp_path / "agenttool.db").exists()
 
 
-def test_settings_that_name_a_store_are_heard(tmp_path):
+def test_the_store_of_the_settings_is_used(tmp_path):
     (tmp_path / "agenttool.toml").write_text('[store]\nurl = "sqlite:own.db"\n')
     with serving(tmp_path) as (_, url):
         assert ask(url + "/healthz") == (200, b"ok")

@@ -107,7 +107,7 @@ def test_a_role_sees_on_its_surface_what_it_may_use(http):
         ),
     ],
 )
-def test_a_request_that_cannot_be_answered_is_told_what_is_wrong_and_where(http, path, body, status, pointer, told):
+def test_an_invalid_request_gets_a_problem_with_a_pointer(http, path, body, status, pointer, told):
     answer = http.post(path, json=body)
     problem = answer.json()
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
@@ -122,7 +122,7 @@ def test_a_request_that_cannot_be_answered_is_told_what_is_wrong_and_where(http,
         ("GET", "/v1/nothing", 404, "no route for the path '/v1/nothing'; correct the path"),
     ],
 )
-def test_a_path_or_method_that_is_not_there_is_told_as_a_problem_too(http, method, path, status, told):
+def test_an_unknown_path_or_method_is_reported_as_a_problem(http, method, path, status, told):
     answer = http.request(method, path)
     assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json")
     assert (answer.json()["status"], answer.json()["detail"]) == (status, told)
@@ -141,12 +141,12 @@ def test_a_path_or_method_that_is_not_there_is_told_as_a_problem_too(http, metho
         (b'{"query": "' + b"x" * 1_000_000 + b'"}', {"content-type": "application/json"}, 413),
     ],
 )
-def test_rubbish_is_refused_and_the_server_goes_on(http, content, headers, status):
+def test_invalid_requests_are_rejected_and_the_server_continues(http, content, headers, status):
     assert http.post("/v1/search", content=content, headers=headers).status_code == status
     assert http.post("/v1/search", json={"query": "letter"}).json()["matches"]
 
 
-def test_a_surface_is_told_as_it_was_made_and_leads_to_the_one_in_its_place(http):
+def test_a_surface_is_immutable_and_links_to_its_replacement(http):
     made = http.post("/v1/surfaces", json={"scope": "session"})
     assert "link" not in http.get(made.headers["location"]).headers
     for gates in (["beta"], []):  # two changes: the newest is named, whichever came between
@@ -159,7 +159,7 @@ def test_a_surface_is_told_as_it_was_made_and_leads_to_the_one_in_its_place(http
         assert newest.url.path != made.headers["location"]
 
 
-def test_unknown_formats_and_surfaces_are_told(http):
+def test_unknown_formats_and_surfaces_are_reported(http):
     surface_id = http.post("/v1/surfaces", json={}).json()["surface_id"]
     unknown = http.get(f"/v1/surfaces/{surface_id}", params={"format": "morse"})
     assert unknown.status_code == HTTPStatus.BAD_REQUEST
@@ -194,7 +194,7 @@ def test_a_program_on_another_machine_may_not_ask():
         assert client.get("/healthz").status_code == HTTPStatus.OK
 
 
-def test_a_store_that_fails_is_told_as_our_fault_and_not_as_that_of_whoever_asks(http, monkeypatch):
+def test_a_store_failure_is_a_server_error(http, monkeypatch):
     async def fail(**_):
         raise StoreError("the disk is gone")
 
@@ -214,7 +214,7 @@ def _health(client, wanted):
 
 
 @pytest.mark.slow
-def test_a_store_that_cannot_be_written_is_told_until_it_can(tmp_path):
+def test_a_store_fault_is_reported_until_it_is_resolved(tmp_path):
     app = make_app(lambda: Runtime.open(store=f"sqlite:{tmp_path}/calls.db", tools=[send]))
     with (
         TestClient(app, base_url="http://127.0.0.1:8642", client=("127.0.0.1", 50_000)) as client,

@@ -72,7 +72,7 @@ async def test_what_comes_as_nginx_passes_requests_on_by_itself_is_not_from_here
     ("method", "path"), [("GET", "/status"), ("GET", "/"), ("POST", "/v1/search"), ("POST", "/v1/surfaces")]
 )
 @pytest.mark.parametrize("shown", [None, "Bearer wrong-token-of-a-length", f"Basic {WORD}", WORD])
-def test_without_the_token_nothing_is_told_and_with_it_programs_here_are(asking, method, path, shown):
+def test_a_token_is_required_if_configured(asking, method, path, shown):
     headers = {} if shown is None else {"Authorization": shown}
     refused = asking.request(method, path, headers=headers, json={})
     assert refused.status_code == HTTPStatus.UNAUTHORIZED

@@ -3,7 +3,6 @@
 import asyncio
 import fcntl
 import logging
-import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, Concatenate, ParamSpec, TypeVar, cast
 
 from agenttool.errors import ConfigError, StoreError
-from agenttool.stores.sqlite.connect import connect, sync_folder
+from agenttool.stores.sqlite.connect import create_private_file, open_connection
 
 FIRST_RETRY_S, MAX_RETRY_S = 0.1, 5.0
 
@@ -229,9 +228,7 @@ def _open_file(path: Path) -> tuple[sqlite3.Connection, IO[bytes]]:
         ConfigError: it cannot be used, or another process uses it.
     """
     try:
-        with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            sync_folder(path)
+        create_private_file(path)
         lock = _lock_file(path)
     except OSError as error:
         raise ConfigError(f"cannot open the store {str(path)!r}: {error.strerror}; create its folder first") from error
@@ -256,7 +253,7 @@ def _lock_file(path: Path) -> IO[bytes]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    connection = connect(path)
+    connection = open_connection(path)
     try:
         _migrate(connection, path)
     except BaseException:

@@ -77,7 +77,7 @@ async def test_one_that_starts_is_waited_for():
 
 
 @pytest.mark.parametrize("stranger", ["silent", "another store"])
-async def test_a_stranger_at_an_address_of_before_is_nobody_to_wait_for(monkeypatch, stranger):
+async def test_a_foreign_program_at_the_previous_address_is_ignored(monkeypatch, stranger):
     async with serving() as served:
         monkeypatch.setattr(callback_urls, "STARTUP_TIMEOUT_S", 0.2)
         shelf = MemoryDocuments()

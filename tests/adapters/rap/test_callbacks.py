@@ -179,7 +179,7 @@ async def test_a_flood_of_callbacks_is_asked_to_come_again(running, tool_server,
 
 
 @pytest.mark.requirement("RAP-100", "RAP-342")
-async def test_a_call_that_is_heard_of_too_often_is_sent_back_but_for_its_result(
+async def test_callbacks_beyond_the_rate_are_rejected_except_the_result(
     running, tool_server, started, monkeypatch, caplog
 ):
     monkeypatch.setattr(callbacks, "CALLBACK_RATE", RateLimit(per_second=0.001, burst=5))
@@ -283,7 +283,7 @@ async def test_a_deployment_may_stop_waiting(running, tool_server):
 
 @pytest.mark.requirement("RAP-007", "RAP-127")
 @pytest.mark.parametrize("within_s", [None, 60.0])
-async def test_nobody_waits_longer_than_a_result_could_come_in(running, tool_server, monkeypatch, within_s):
+async def test_a_call_ends_when_its_callback_url_expires(running, tool_server, monkeypatch, within_s):
     server = tool_server()
     monkeypatch.setattr(source, "CallbackUrls", partial(CallbackUrls, lifetime_ns=10**9))
     async with running(server, within_s=within_s) as rt, asyncio.timeout(60):
@@ -320,7 +320,7 @@ async def test_results_find_their_calls_after_a_restart(running, tool_server, st
 
 
 @pytest.mark.requirement("RAP-125")
-async def test_a_result_that_cannot_be_kept_is_asked_for_again_and_kept_once(running, tool_server, started, tmp_path):
+async def test_a_result_that_cannot_be_stored_is_retried_and_stored_once(running, tool_server, started, tmp_path):
     server = tool_server()
     async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
         call, invocation = await started(rt, server)

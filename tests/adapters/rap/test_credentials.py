@@ -53,7 +53,7 @@ def test_a_request_is_admitted_where_it_was_signed_for_and_once():
         ({"url": None}, "does not know its own address"),
     ],
 )
-def test_a_request_that_is_not_the_one_that_was_signed_is_refused_and_told_why(change, why):
+def test_a_request_that_differs_from_the_signed_one_is_rejected_with_a_reason(change, why):
     asked = request(**{"headers": signed().headers("POST", URL, b"{}"), **change})
     assert signed().caller_of(asked) is None
     assert why in signed().rejection_reason(asked)
@@ -88,13 +88,13 @@ def test_a_request_out_of_its_time_is_refused(late):
         ("", "not a signature of version 2"),
     ],
 )
-def test_what_is_no_signature_of_today_is_told_so(header, why):
+def test_an_outdated_signature_is_rejected_with_a_reason(header, why):
     asked = request({} if header is None else {SIGNATURE_HEADER: header})
     assert signed().caller_of(asked) is None
     assert why in signed().rejection_reason(asked)
 
 
-def test_whoever_does_not_know_the_secret_is_not_told_what_else_is_wrong():
+def test_a_caller_without_the_secret_learns_no_further_reason():
     asked = request(
         Signed("another-secret-of-length", sender=SigningSide.PROVIDER).headers("POST", "https://x.example", b"")
     )

@@ -57,7 +57,7 @@ BROKEN = {
 @pytest.mark.requirement("RAP-154")
 @pytest.mark.requirement("RAP-155")
 @pytest.mark.parametrize("fault", BROKEN)
-async def test_a_manifest_with_one_fault_offers_nothing_and_the_fault_is_told(running, tool_server, fault):
+async def test_a_manifest_with_one_fault_offers_nothing_and_reports_the_fault(running, tool_server, fault):
     bad, good = tool_server(name="bad"), tool_server(tools=["open_valve"])
     bad.manifest.update(BROKEN[fault])
     async with running(bad, good) as rt:
@@ -96,7 +96,7 @@ async def test_a_name_that_two_toolsets_use_is_offered_by_neither(running, tool_
 @pytest.mark.requirement("RAP-419")
 @pytest.mark.requirement("RAP-189")
 @pytest.mark.requirement("RAP-190")
-async def test_reserved_names_belong_to_nobody_else(running, tool_server):
+async def test_reserved_names_are_not_offered(running, tool_server):
     server = tool_server(tools=["read_probe", "receive_event__injected", "cancel_subscription"])
     async with running(server) as rt:
         surface = await rt.surface()
@@ -174,7 +174,7 @@ async def test_arguments_are_held_to_the_draft_that_a_schema_names(running, tool
 
 
 @pytest.mark.requirement("RAP-150")
-async def test_names_are_told_apart_by_case(running, tool_server):
+async def test_names_are_case_sensitive(running, tool_server):
     server = tool_server(tools=["probe", "Probe"])
     async with running(server) as rt:
         assert {"tool_s0.probe", "tool_s0.Probe"} <= set((await rt.surface()).tool_refs)

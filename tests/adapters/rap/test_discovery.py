@@ -105,7 +105,7 @@ async def test_who_may_not_know_of_every_tool_hears_nothing_of_servers_that_are_
         assert (await rt.call("s0.read_probe", {}, surface=surface)).error.error_code == "unknown_tool"
 
 
-async def test_a_call_that_is_repeated_on_the_old_surface_is_told_of_the_current_one(away):
+async def test_a_call_on_an_old_surface_names_the_current_one(away):
     async with away() as (rt, _):
         surface = await rt.surface()
         await there(rt)
@@ -124,7 +124,7 @@ async def test_a_server_that_has_said_what_it_offers_is_not_asked_again(away):
         assert rt.rap.statuses[0].next_try_at_ns is None
 
 
-async def test_nobody_is_asked_any_more_once_the_runtime_is_closed(away):
+async def test_retries_stop_when_the_runtime_closes(away):
     async with away(times=1000) as (_, server):
         await server.until(lambda: len(asked(server)) > 3)
     before = len(asked(server))
@@ -185,7 +185,7 @@ async def test_a_late_manifest_is_valid_as_a_whole_or_offers_nothing(away):
         assert rt.rap.faults == ()
 
 
-async def test_news_that_cannot_be_written_down_are_told_when_they_can_be(away, monkeypatch):
+async def test_a_change_that_cannot_be_stored_is_retried(away, monkeypatch):
     async with away() as (rt, _):
         really, failed = rt.declare, []
 
@@ -299,7 +299,7 @@ async def test_a_subscription_and_its_events_need_not_wait_for_their_server(take
         assert [each.text for each in await rt.rap.subscriptions.events()] == ["one", "two"]
 
 
-async def test_a_server_that_comes_late_with_many_tools_holds_up_nobody(away, monkeypatch):
+async def test_a_late_server_with_many_tools_does_not_block_the_event_loop(away, monkeypatch):
     monkeypatch.setattr(source, "_DECLARED_AT_A_TIME", 10)
     async with away(times=2) as (rt, server):
         [tool] = server.manifest["tools"]
@@ -321,7 +321,7 @@ async def test_a_server_that_comes_late_with_many_tools_holds_up_nobody(away, mo
 
 
 @pytest.mark.requirement("RAP-123")
-async def test_a_server_that_takes_its_time_holds_up_no_opening_and_is_heard_later(running, tool_server, monkeypatch):
+async def test_a_slow_server_does_not_delay_opening_and_is_discovered_later(running, tool_server, monkeypatch):
     monkeypatch.setattr(discovery, "FIRST_ANSWER_S", 0.05)
 
     class Slow(tool_server):

@@ -50,7 +50,7 @@ async def test_an_invocation_has_all_eight_fields(running, tool_server):
 
 
 @pytest.mark.requirement("RAP-037")
-async def test_nobody_is_told_who_asks_unless_that_was_agreed(running, tool_server):
+async def test_the_user_id_is_sent_only_with_shares_user(running, tool_server):
     server = tool_server()
     async with running(server) as rt:
         await rt.start("read_probe", {"bed": 1}, surface=await rt.surface(), actor_ref="gardener-5")
@@ -117,7 +117,7 @@ async def test_a_dispatch_that_never_succeeds_is_an_error_result(running, tool_s
 
 @pytest.mark.requirement("RAP-031", "RAP-402")
 @pytest.mark.parametrize("status", [400, 401, 429])
-async def test_a_refusal_after_a_try_of_which_nobody_knows_is_told_as_doubtful(running, tool_server, status):
+async def test_a_rejection_after_an_unacknowledged_attempt_is_reported_as_uncertain(running, tool_server, status):
     server = tool_server()
     server.statuses["/invoke"] = [500, status]
     async with running(server) as rt:
@@ -152,7 +152,7 @@ class Forgetful:
 
 
 @pytest.mark.requirement("RAP-032", "RAP-098")
-async def test_what_was_signed_for_once_is_signed_anew_where_a_kept_connection_was_closed(running, tool_server):
+async def test_a_signed_request_is_signed_again_after_a_closed_idle_connection(running, tool_server):
     """Or else whoever took the request, and could not say so, would take the second one for a replay, and refuse it."""
     door, server = Forgetful(), tool_server()
     async with await asyncio.start_server(door, "127.0.0.1", 0) as listening:
@@ -167,7 +167,7 @@ async def test_what_was_signed_for_once_is_signed_anew_where_a_kept_connection_w
 
 
 @pytest.mark.requirement("RAP-035")
-async def test_the_journal_tells_what_was_sent_where(running, tool_server, started):
+async def test_the_journal_records_what_was_sent_where(running, tool_server, started):
     server = tool_server()
     async with running(server, options={"thread": "t"}) as rt:
         call, invocation = await started(rt, server)
@@ -178,7 +178,7 @@ async def test_the_journal_tells_what_was_sent_where(running, tool_server, start
 
 
 @pytest.mark.requirement("RAP-341")
-async def test_a_server_is_shown_who_speaks_and_nobody_else_hears_it(running, tool_server, started):
+async def test_a_credential_is_presented_to_its_server_only(running, tool_server, started):
     server = tool_server()
     async with running(server, credential=Bearer("a-token-of-sixteen")) as rt:
         await started(rt, server)
@@ -276,7 +276,7 @@ async def test_an_authorization_is_shown_and_forgotten_with_the_call(running, to
 @pytest.mark.parametrize(
     "url", ["http://id.example.test/a", "ftp://id.example.test/a", "javascript:1", "http://127.0.0.1/a"]
 )
-async def test_nobody_is_sent_to_a_page_without_tls(running, tool_server, started, url):
+async def test_an_authorization_page_needs_tls(running, tool_server, started, url):
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await started(rt, server)
@@ -286,7 +286,7 @@ async def test_nobody_is_sent_to_a_page_without_tls(running, tool_server, starte
 
 
 @pytest.mark.requirement("RAP-224")
-async def test_that_an_authorization_is_under_way_is_told_as_progress(running, tool_server, started):
+async def test_a_pending_authorization_is_reported_as_progress(running, tool_server, started):
     server = tool_server()
     async with running(server) as rt:
         call, invocation = await started(rt, server)
@@ -306,7 +306,7 @@ async def test_while_developing_a_page_of_this_machine_may_be_shown(running, too
 
 
 @pytest.mark.requirement("RAP-415")
-async def test_nobody_is_asked_for_a_call_that_does_not_wait(running, tool_server, started):
+async def test_no_prompt_is_shown_for_a_call_that_does_not_wait(running, tool_server, started):
     server = tool_server()
     async with running(server) as rt:
         call, invocation = await started(rt, server)
@@ -333,9 +333,7 @@ async def test_a_second_prompt_takes_the_place_of_the_first(running, tool_server
 
 
 @pytest.mark.requirement("RAP-100")
-async def test_a_call_may_ask_only_so_often_and_what_is_too_much_is_refused_and_told(
-    running, tool_server, started, tmp_path, caplog
-):
+async def test_a_call_beyond_its_prompt_limit_is_rejected_and_logged(running, tool_server, started, tmp_path, caplog):
     server, store = tool_server(), {"store": f"sqlite:{tmp_path}/state.db"}
     async with running(server, max_prompts=3, options=store) as rt:
         call, invocation = await started(rt, server)
@@ -358,7 +356,7 @@ async def test_a_call_may_ask_only_so_often_and_what_is_too_much_is_refused_and_
 
 
 @pytest.mark.parametrize("members", [{"prompt": "x" * 10_001}, {"choices": ["y"] * 101}, {"choices": ["y" * 10_001]}])
-async def test_what_nobody_would_read_is_not_asked(running, tool_server, started, members):
+async def test_an_overlong_question_is_rejected(running, tool_server, started, members):
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await started(rt, server)
@@ -367,7 +365,7 @@ async def test_what_nobody_would_read_is_not_asked(running, tool_server, started
 
 
 @pytest.mark.requirement("RAP-098", "RAP-250")
-async def test_a_second_try_to_put_a_prompt_asks_nobody_again(running, tool_server, started):
+async def test_a_repeated_prompt_is_shown_once(running, tool_server, started):
     server = tool_server()
     async with running(server) as rt:
         _, invocation = await started(rt, server)
@@ -429,7 +427,7 @@ async def test_a_choice_is_not_sent_where_it_may_not_go(running, tool_server, st
         assert await rt.prompts() == ()
 
 
-async def test_a_choice_that_is_refused_is_told_so_and_not_sent_again(running, tool_server, started, monkeypatch):
+async def test_a_rejected_choice_is_reported_and_not_sent_again(running, tool_server, started, monkeypatch):
     monkeypatch.setattr(prompts, "TELL_AGAIN_EVERY_S", 0.01)
     server = tool_server()
     server.statuses["/picked"] = [410]
@@ -444,7 +442,7 @@ async def test_a_choice_that_is_refused_is_told_so_and_not_sent_again(running, t
 
 
 @pytest.mark.requirement("RAP-280", "RAP-281", "RAP-282", "RAP-283", "RAP-284")
-async def test_every_server_is_told_once_of_a_canceled_call_and_nobody_waits(running, tool_server, started):
+async def test_every_server_gets_one_notice_of_a_canceled_call(running, tool_server, started):
     server, broken, other = tool_server(), tool_server(tools=["water"]), tool_server(tools=["prune"])
     broken.statuses["/cancel_tool_call"] = [500]
     async with running(server, broken, other) as rt:
@@ -489,7 +487,7 @@ async def test_a_choice_is_put_up_though_its_server_does_not_say_what_it_offers(
         assert (await rt.choose(prompt.prompt_id, 0)).is_taken
 
 
-async def test_a_subscription_is_kept_though_its_server_does_not_say_what_it_offers(restarted):
+async def test_a_subscription_is_stored_while_its_server_is_not_discovered(restarted):
     async with restarted() as (rt, server, invocation):
         assert await server.settle(invocation, "watching", subscription=True) == 200
         assert len(await rt.rap.subscriptions.of(invocation["group_id"], 9)) == 1

@@ -100,7 +100,7 @@ def test_a_redirect_is_not_followed():
     assert (reply.status, len(requests)) == (307, 1)
 
 
-def test_whoever_never_answers_costs_a_bounded_wait():
+def test_an_unresponsive_server_times_out():
     reply, _ = carried(None, timeout_s=0.2)
     assert (reply.status, reply.fault, reply.is_retryable) == (None, "no answer within 0.2 seconds", True)
 
@@ -326,14 +326,14 @@ class Fickle:
         writer.close()
 
 
-async def test_what_goes_out_on_a_kept_connection_that_closes_is_sent_anew_on_another(courier):
+async def test_a_request_on_a_closed_idle_connection_is_sent_on_a_new_one(courier):
     async with hosted(Fickle()) as (host,), courier() as carrying:
         replies = [await carrying.get(f"{host.url}{each}") for each in range(3)]
         assert [each.status for each in replies] == [200] * 3
         assert host.got == ["/0", "/1", "/1", "/2", "/2"]
 
 
-async def test_what_must_not_be_sent_twice_is_not_sent_anew(courier):
+async def test_a_single_use_request_is_not_sent_twice(courier):
     async with hosted(Fickle()) as (host,), courier() as carrying:
         options = RequestOptions(send_once=True)
         replies = [await carrying.get(f"{host.url}{each}", options=options) for each in range(2)]
@@ -341,7 +341,7 @@ async def test_what_must_not_be_sent_twice_is_not_sent_anew(courier):
         assert host.got == ["/0", "/1"]
 
 
-async def test_what_fails_on_a_new_connection_is_not_sent_anew(courier):
+async def test_a_failure_on_a_new_connection_is_not_retried(courier):
     got = []
 
     async def closes(reader, writer):
@@ -451,7 +451,7 @@ async def test_what_is_no_answer_fails_and_is_not_waited_for(answer):
         assert not connection.is_open
 
 
-async def test_what_nobody_asked_for_ends_the_connection():
+async def test_unexpected_bytes_close_the_connection():
     loop = asyncio.get_running_loop()
     heard = loop.create_future()
 

@@ -64,7 +64,7 @@ async def test_a_turn_lasts_from_when_it_is_had():
     assert told == ["had", "no answer within 0.05 seconds"] * 3
 
 
-async def test_nobody_waits_longer_for_a_turn_than_allowed():
+async def test_waiting_for_a_permit_times_out():
     shared, told = ConcurrencyLimiter(shares(most=1, wait_s=0.02)), []
     stalled = asyncio.ensure_future(stall(shared, errand(yields=False), told))
     await settled()
@@ -76,7 +76,7 @@ async def test_nobody_waits_longer_for_a_turn_than_allowed():
         assert not shared._waiting
 
 
-async def test_a_turn_that_stalls_is_taken_back_for_whoever_has_none():
+async def test_a_permit_without_an_answer_is_revoked_for_an_owner_with_none():
     shared, told = ConcurrencyLimiter(shares()), []
     stalled = [asyncio.ensure_future(stall(shared, errand(place=each), told)) for each in range(20)]
     await settled()
@@ -131,7 +131,7 @@ async def test_what_stalled_is_tried_one_at_a_time_until_it_answers(monkeypatch)
         await asyncio.gather(*tasks)
 
 
-async def test_the_next_turn_goes_to_whoever_has_the_fewest():
+async def test_the_next_permit_goes_to_the_owner_with_the_fewest():
     shared, order, gates = ConcurrencyLimiter(shares(most=4, each=3, alike=3)), [], {}
 
     async def take(owner, number):

@@ -85,7 +85,7 @@ async def test_two_that_listen_for_the_first_time_at_once_have_one_address(app):
 
 @pytest.mark.requirement("RAP-025")
 @pytest.mark.parametrize("stranger", ["silent", "another store", "a relay"])
-async def test_a_stranger_where_callbacks_were_received_is_told_of(app, caplog, monkeypatch, stranger):
+async def test_a_foreign_program_on_the_port_of_the_store_is_a_fault(app, caplog, monkeypatch, stranger):
     monkeypatch.setattr(listener, "_PROBE_TIMEOUT_S", 0.2)
     shelf = MemoryDocuments()
     first, _ = await listening(app, shelf)
@@ -334,7 +334,7 @@ TRAILER = b"T: " + b"x" * 1000 + b"\r\n"
     ],
     ids=["trailers", "trailers of what is answered", "a head behind another request", "one long header"],
 )
-async def test_what_stands_around_a_body_without_end_is_not_kept(begun, drop):
+async def test_endless_overhead_around_a_body_is_not_buffered(begun, drop):
     async with echo_server() as connect:
         reader, writer = await connect()
         writer.write(begun)

@@ -19,7 +19,7 @@ ALL = [Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, tools
 
 
 @pytest.mark.requirement("RAP-300", "RAP-301", "RAP-302")
-async def test_every_server_is_told_of_a_closed_thread_used_or_not(running, tool_server):
+async def test_every_server_gets_the_notice_of_a_closed_thread(running, tool_server):
     used, unused, broken = tool_server(), tool_server(tools=["water"]), tool_server(tools=["prune"])
     broken.statuses["/close_thread"] = [500]
     async with running(used, unused, broken) as rt:
@@ -31,7 +31,7 @@ async def test_every_server_is_told_of_a_closed_thread_used_or_not(running, tool
 
 
 @pytest.mark.requirement("RAP-321", "RAP-325")
-async def test_only_servers_with_state_migrate_and_a_failure_is_told(running, tool_server):
+async def test_only_servers_with_state_migrate_and_a_failure_is_returned(running, tool_server):
     keeps, plain = tool_server(needsMigration=True), tool_server(tools=["water"])
     async with running(keeps, plain) as rt:
         assert await rt.rap.migrate("plot-9", {}) == ("'s0' stores state and has no destination; name one",)
@@ -67,7 +67,7 @@ async def test_a_session_that_rests_moves_and_its_next_calls_go_to_the_new_serve
 
 
 @pytest.mark.requirement("RAP-122")
-async def test_a_runtime_whose_state_cannot_be_read_says_so_and_asks_nobody(running, tool_server, tmp_path):
+async def test_a_runtime_whose_store_cannot_be_read_fails_without_requests(running, tool_server, tmp_path):
     (tmp_path / "state.db").write_bytes(b"SQLite format 3\0" + b"scrambled" * 1000)
     server = tool_server()
     with pytest.raises((ConfigError, StoreError), match=r"state\.db"):
@@ -100,7 +100,7 @@ async def test_a_manifest_that_is_not_the_pinned_one_offers_nothing(running, too
 
 
 @pytest.mark.requirement("RAP-010")
-async def test_a_server_without_tls_that_nobody_vouches_for_is_told_of(caplog):
+async def test_a_server_without_tls_is_logged(caplog):
     async with Runtime.open(sources=[RapSource(name="gh", url="http://127.0.0.1:9")]):
         assert "requests to the server 'gh' are sent without TLS" in caplog.text
 
@@ -225,7 +225,7 @@ async def test_a_server_that_comes_later_takes_no_name_from_one_that_offers_it(a
         assert [(each["name"], each["withheld"]) for each in told["sources"]] == [("s0", ["read_probe"]), ("s1", [])]
 
 
-async def test_a_name_that_nobody_offers_stays_so_whoever_comes_later(away, tool_server):
+async def test_a_withheld_name_stays_withheld_when_another_server_answers(away, tool_server):
     one, other = tool_server(tools=["read_probe", "water"]), tool_server(tools=["read_probe"])
     async with away(one, other) as (rt, _):
         await there(rt)

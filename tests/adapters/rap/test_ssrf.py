@@ -113,7 +113,7 @@ def test_a_host_may_be_named_with_a_digit_at_its_end(host):
     check_url(f"http://{host}:8080/", SsrfPolicy.parse([host]))
 
 
-def test_plain_http_can_be_kept_to_what_is_allowed():
+def test_plain_http_can_be_limited_to_allowed_hosts():
     reach = SsrfPolicy.parse(["127.0.0.1", "runtime.internal"], https_only=True)
     for url in ("https://example.test/", "http://127.0.0.1/", "http://runtime.internal/"):
         check_url(url, reach)
@@ -300,7 +300,7 @@ def test_a_plain_page_with_tls_is_shown(url):
 
 @pytest.mark.requirement("RAP-414")
 @pytest.mark.parametrize("what", UNSAFE)
-def test_nobody_is_sent_where_a_url_may_mislead(what):
+def test_a_misleading_authorization_url_is_rejected(what):
     told = auth_url_error(UNSAFE[what], allows_http=True)
     assert told is not None
     assert not UNSAFE[what] or UNSAFE[what] not in told

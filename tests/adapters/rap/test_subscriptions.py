@@ -58,7 +58,7 @@ async def test_equal_events_are_two_events_and_stay_until_dealt_with(running, to
 
 
 @pytest.mark.requirement("RAP-124")
-async def test_an_event_stays_for_whoever_comes_after_a_host_that_failed(running, tool_server, started, tmp_path):
+async def test_an_event_stays_until_a_host_has_handled_it(running, tool_server, started, tmp_path):
     server = tool_server()
     async with running(server, options={"store": f"sqlite:{tmp_path}/state.db"}) as rt:
         _, invocation = await subscribed(rt, server, started)
@@ -198,9 +198,7 @@ async def test_the_subscriptions_of_a_closed_thread_are_gone(running, tool_serve
 
 
 @pytest.mark.parametrize("associative", [True, False])
-async def test_more_events_than_anybody_deals_with_are_sent_back(
-    running, tool_server, started, tmp_path, monkeypatch, associative
-):
+async def test_events_beyond_the_limit_are_rejected(running, tool_server, started, tmp_path, monkeypatch, associative):
     monkeypatch.setattr(subscriptions, "MAX_WAITING_EVENTS", 2)
     server, place = tool_server(), {"store": f"sqlite:{tmp_path}/state.db"}
     async with running(server, options=place) as rt:
@@ -224,9 +222,7 @@ async def test_an_event_that_is_too_long_is_refused_and_costs_nothing_else(runni
         assert [each.text for each in await rt.rap.subscriptions.events()] == ["12345"]
 
 
-async def test_whoever_follows_gets_all_events_however_few_are_read_at_a_time(
-    running, tool_server, started, monkeypatch
-):
+async def test_follow_yields_all_events_with_any_page_size(running, tool_server, started, monkeypatch):
     monkeypatch.setattr(subscriptions, "_PAGE_SIZE", 2)
     server = tool_server()
     async with running(server) as rt:

@@ -19,7 +19,7 @@ PHOTO = [
 
 @pytest.mark.requirement("RAP-077", "RAP-078")
 @pytest.mark.parametrize("media", [(), ("image",)])
-async def test_a_model_that_cannot_see_is_told_of_images_in_words(running, tool_server, media):
+async def test_a_model_without_vision_gets_image_descriptions(running, tool_server, media):
     server = tool_server()
     model = ModelCapabilities(media=frozenset(media))
     async with running(server, options={"circumstances": Circumstances(model=model)}) as rt:

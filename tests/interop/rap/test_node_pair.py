@@ -137,7 +137,7 @@ def test_a_selection_that_is_no_index_declines_the_work(pair, selected):
     assert text_of(runtime.wait_for(event="result", id="v")).startswith("Error: the selection")
 
 
-def test_a_question_that_nobody_answers_ends_in_an_error(pair):
+def test_an_unanswered_question_ends_in_an_error(pair):
     _, runtime = pair(["--patience", "50"])
     runtime.do("invoke", thread="s", id="v", tool="open_valve", arguments={"minutes": 9}, consent=True)
     assert text_of(runtime.wait_for(event="result", id="v")).startswith("Error: nobody answered")
@@ -164,7 +164,7 @@ def test_a_page_with_tls_is_shown_without_the_development_switch(pair, follow):
     runtime.exactly(1, event="oauth")
 
 
-def test_a_page_without_tls_is_shown_to_nobody(pair):
+def test_a_page_without_tls_is_not_shown(pair):
     _, runtime = pair(["--patience", "50"])
     runtime.do("invoke", thread="s", id="m", tool="read_mail")
     assert text_of(runtime.wait_for(event="result", id="m")).startswith("Error: nobody authorized")
@@ -172,7 +172,7 @@ def test_a_page_without_tls_is_shown_to_nobody(pair):
     assert runtime.told(event="oauth") == []
 
 
-def test_a_view_is_kept_as_it_came_and_cleared(pair):
+def test_a_view_is_stored_unchanged_and_cleared(pair):
     _, runtime = pair()
     runtime.do("invoke", thread="s", id="p1", tool="paint", arguments={"patch": PATCH})
     runtime.wait_for(event="result", id="p1")
@@ -267,7 +267,7 @@ def test_tools_of_two_servers_that_share_a_name_are_offered_by_neither(pair, nod
 
 
 @pytest.mark.parametrize("stop", ["close_stdin", "terminate"])
-def test_both_programs_end_when_they_are_left_or_told_to(pair, stop):
+def test_both_programs_end_when_they_are_disconnected_or_terminated(pair, stop):
     for program in pair():
         getattr(program, stop)()
         assert program.returncode == 0

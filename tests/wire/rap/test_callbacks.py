@@ -122,7 +122,7 @@ def test_a_callback_reads_as_what_it_is_and_writes_back_the_same(members, messag
 
 @pytest.mark.requirement("RAP-408")
 @pytest.mark.parametrize(("members", "message"), EXAMPLES, ids=lambda each: getattr(each, "id", None))
-def test_members_that_nobody_knows_are_ignored_and_null_is_absence(members, message):
+def test_unknown_members_are_ignored_and_null_is_absence(members, message):
     optional = {"call_id"} if members["type"] in ("tool_result", "oauth", "user_choice") else set()
     padded = {**dict.fromkeys(optional), **members, "x-news": {"deep": [1]}}
     assert read_callback(spelled(**padded)) == message
@@ -174,13 +174,13 @@ REFUSED = [
 
 @pytest.mark.requirement("RAP-072", "RAP-241")
 @pytest.mark.parametrize(("data", "pointer"), REFUSED)
-def test_a_malformed_callback_is_refused_and_told_where(data, pointer):
+def test_a_malformed_callback_is_rejected_with_a_pointer(data, pointer):
     with pytest.raises(RecordError) as refusal:
         read_callback(data)
     assert refusal.value.pointer == pointer
 
 
-def test_an_unknown_segment_is_kept_for_readers_to_skip():
+def test_an_unknown_segment_is_preserved():
     message = read_callback(
         result(text="t", display_as=[{"type": "chart", "rows": 3}, {"type": "text", "content": "s"}])
     )

@@ -80,7 +80,7 @@ def test_what_is_optional_may_be_absent_or_null():
         (with_tool(inputSchema={"$ref": "https://evil.example.test/s.json"}), "/tools/1/inputSchema"),
     ],
 )
-def test_one_fault_makes_the_whole_manifest_invalid_and_is_told_where(data, pointer):
+def test_one_fault_makes_the_whole_manifest_invalid_with_a_pointer(data, pointer):
     with pytest.raises(RecordError) as refusal:
         read_manifest(data)
     assert refusal.value.pointer == pointer

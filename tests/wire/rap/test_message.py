@@ -31,7 +31,7 @@ def test_what_stands_in_a_text_is_no_part_of_a_message(text):
 
 
 @pytest.mark.parametrize("number", [b"1e999", b"1" * 5000, b"1" * 900])
-def test_a_number_that_is_out_of_range_does_no_harm_in_a_member_that_nobody_reads(number):
+def test_a_number_out_of_range_in_an_unknown_member_is_ignored(number):
     assert read(_CALL + b'"odd":' + number + b"}", Invocation).id == "1"
 
 

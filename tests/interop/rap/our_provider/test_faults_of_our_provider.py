@@ -188,7 +188,7 @@ def test_a_notice_about_anything_is_answered_alike(served, path, thread):
 
 @pytest.mark.requirement("RAP-290", "RAP-307")
 @pytest.mark.parametrize("path", ["invoke", "cancel_tool_call", "close_thread", "migrate"])
-def test_whoever_lacks_the_token_is_turned_away(served, path):
+def test_a_caller_without_the_token_is_rejected(served, path):
     provider, runtime = served(BEARER=BEARER)
     runtime.do("raw", url=f"{provider.url}/{path}", body={}, headers={"Authorization": "Bearer no"})
     assert runtime.wait_for(event="raw")["status"] == 401

@@ -75,16 +75,14 @@ async def test_an_invocation_says_where_it_comes_from_and_no_more_than_it_may(go
 
 
 @pytest.mark.requirement("RAP-054")
-async def test_a_source_that_may_know_the_user_is_told(governed):
+async def test_a_source_with_shares_user_gets_the_user_id(governed):
     async with governed(shares_user=True) as (provider, runtime):
         await result_of(runtime, "list_beds", actor_ref="gardener")
         assert (await asyncio.to_thread(provider.wait_for, event="accepted"))["user_id"] == "gardener"
 
 
 @pytest.mark.requirement("RAP-145", "RAP-156", "RAP-300", "RAP-301")
-async def test_two_toolsets_with_the_same_names_offer_none_of_them_and_both_are_told_of_closures(
-    governed, node_provider
-):
+async def test_two_toolsets_with_the_same_names_offer_none_and_both_get_closures(governed, node_provider):
     other = node_provider()
     async with governed(beside=[other.url, "http://127.0.0.1:9"]) as (provider, runtime):
         assert (await result_of(runtime, "echo", {"text": "x"})).error is not None
@@ -95,14 +93,14 @@ async def test_two_toolsets_with_the_same_names_offer_none_of_them_and_both_are_
 
 
 @pytest.mark.requirement("RAP-123", "RAP-154")
-async def test_a_server_that_is_down_takes_nobody_else_s_tools_away(governed):
+async def test_a_server_that_is_down_costs_only_its_own_tools(governed):
     async with governed(beside=["http://127.0.0.1:9"]) as (_, runtime):
         assert len(runtime.rap.faults) == 1
         assert text_of(await result_of(runtime, "echo", {"text": "x"})) == "x"
 
 
 @pytest.mark.requirement("RAP-073", "RAP-079")
-async def test_content_and_its_display_are_kept_apart(governed):
+async def test_content_and_display_are_separate(governed):
     async with governed() as (_, runtime):
         result = await result_of(runtime, "photograph", {"bed": 3})
         assert result.error is None
@@ -201,7 +199,7 @@ async def test_an_authorization_is_given_or_denied_on_a_page(governed, follow, l
 
 
 @pytest.mark.requirement("RAP-414")
-async def test_a_page_without_tls_is_shown_to_nobody(governed):
+async def test_a_page_without_tls_is_not_shown(governed):
     async with governed("--patience", "300") as (provider, runtime):
         result = await result_of(runtime, "read_mail")
         assert "nobody authorized" in result.error.message
@@ -210,7 +208,7 @@ async def test_a_page_without_tls_is_shown_to_nobody(governed):
 
 
 @pytest.mark.requirement("RAP-260", "RAP-263", "RAP-269")
-async def test_a_view_is_kept_as_it_came_and_cleared(governed):
+async def test_a_view_is_stored_unchanged_and_cleared(governed):
     async with governed() as (_, runtime):
         await result_of(runtime, "paint", {"patch": PATCH})
         (view,) = await runtime.rap.views.of("s")
@@ -232,7 +230,7 @@ async def test_a_cancelled_call_ends_at_once_and_its_late_result_is_taken_and_dr
 
 
 @pytest.mark.requirement("RAP-027", "RAP-300", "RAP-200")
-async def test_a_closed_thread_is_told_and_hears_no_more(governed):
+async def test_a_closed_thread_sends_a_notice_and_accepts_no_callbacks(governed):
     async with governed() as (provider, runtime):
         child = runtime.in_thread("s/a")
         await result_of(child, "remember", {"name": "x", "value": "1"})
