@@ -1,4 +1,4 @@
-"""Append one fact, in order; a status that may not follow is refused."""
+"""Appends facts to the log, in order, and rejects impossible statuses."""
 
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +11,7 @@ from agenttool.records import InvocationId, InvocationStatus, ToolId
 
 
 class Noted(Protocol):
-    """A call as the journal sees it."""
+    """What the journal needs of a call."""
 
     invocation_id: InvocationId
     tool_id: ToolId
@@ -20,7 +20,7 @@ class Noted(Protocol):
 
 
 class Journal:
-    """The pen. Whoever waits for news is woken after each fact."""
+    """The writer of facts. It wakes listeners after each fact."""
 
     def __init__(self, *, clock: Clock, log: EventLog) -> None:
         """Take the clock and the log to write to."""
@@ -30,12 +30,12 @@ class Journal:
         self._readers: list[Callable[[], None]] = []
         self._waiting: list[Callable[[], None]] = []
         self.is_closed = False
-        """Whether nothing will be noted any more."""
+        """Whether no more facts will be appended."""
 
     def note(self, call: Noted, step: Step, data: FactData = None, moment: int = 0) -> int:
-        """Note that a call took a step, now or at a moment that has just passed; give the moment.
+        """Append that a call took a step, now or at a time that has just passed; return the time.
 
-        A status that may not follow the present one is a bug of ours, and stops the call rather than bend the truth.
+        A status that may not follow the present one is a bug and stops the call.
         """
         if call.status not in step.after:
             raise AssertionError(f"a call may not take the step {step.name!r} when it is {call.status!r}")
@@ -49,7 +49,7 @@ class Journal:
         return moment
 
     def note_apart(self, step: Step, data: FactData = None) -> int:
-        """Note a fact that is about no call, such as a declaration."""
+        """Append a fact that belongs to no call, such as a declaration."""
         moment = self._now()
         self._append(Fact(step, moment, 0, None, None, data))
         if self._readers:
@@ -57,10 +57,10 @@ class Journal:
         return moment
 
     def listen(self, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call `wake` when there is something new to read, until the function given back is called."""
+        """Call `wake` when there are new facts; return the function that stops this."""
         self._waiting.append(wake)
         if self.log.durable:
-            # What is not on disk cannot be read, and what is there may have been written by another process.
+            # Facts that are not on disk cannot be read, and other processes write facts, too.
             stop = cast("DurableLog", self.log).listen(wake)
         else:
             self._readers.append(wake)
@@ -73,7 +73,7 @@ class Journal:
         return leave
 
     def close(self) -> None:
-        """Let nobody wait for news any more."""
+        """Wake all listeners for the last time."""
         self.is_closed = True
         for wake in tuple(self._waiting):
             wake()

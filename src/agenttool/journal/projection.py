@@ -1,4 +1,4 @@
-"""Facts to records: the call as it stands, and everything that happened to it."""
+"""Projection of facts into records: the invocation as it stands, its events, and its other records."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
@@ -26,7 +26,7 @@ SOURCE = "agenttool"
 
 
 def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
-    """Fold the facts of one call into its envelope; none if nothing is known of it."""
+    """Return the invocation that the facts of one call project to; none without facts."""
     if not facts:
         return None
     fields: dict[str, object] = {"invocation_id": facts[0].invocation_id, "tool_id": facts[-1].tool_id}
@@ -41,7 +41,7 @@ def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
     )
     status = moves[-1].status if moves else InvocationStatus.PLANNED
     started_at = cast("Timestamp | None", fields.pop("started_at", None)) or _moment_of(EventType.STARTED, facts)
-    told_at = timestamp(facts[0].at_ns)
+    first_at = timestamp(facts[0].at_ns)
     _fill_inputs(fields, has_started=started_at is not None)
     if isinstance(scheduler := fields.get("scheduler"), SchedulingFacts):
         fields["scheduler"] = replace(scheduler, state=_STATES.get(status, SchedulerState.YIELDED))
@@ -49,7 +49,7 @@ def invocation_of(facts: Sequence[Fact]) -> ToolInvocation | None:
         **fields,  # pyright: ignore[reportArgumentType] -- each evidence fills fields of the record
         status=status,
         status_transitions=moves,
-        created_at=min(told_at, started_at or told_at),  # a plain call is told when it has ended
+        created_at=min(first_at, started_at or first_at),  # a plain call is written when it has ended
         started_at=started_at,
         ended_at=moves[-1].at if status.is_terminal else None,
     )
@@ -63,11 +63,11 @@ _STATES = {
     InvocationStatus.POST_HOOKS_RUNNING: SchedulerState.COMPLETED,
     InvocationStatus.CANCELED: SchedulerState.DISCARDED,
 }
-"""Where a call that was given its turn stands in the queue, by its status; all else has left it with a result."""
+"""The scheduler state of a call by its status; with any other status it has left the queue with a result."""
 
 
 def _fill_inputs(fields: dict[str, object], *, has_started: bool) -> None:
-    """Tell an input that nobody changed as the one before it, each as a value of its own (AT-INV-03)."""
+    """Set an unchanged input to a copy of the one before it (AT-INV-03)."""
     if "permission_input" in fields or "hook_refs" in fields:
         fields.setdefault("observable_input", _own(fields.get("model_input", UNSET)))
     if has_started:
@@ -79,14 +79,14 @@ def _own(value: object) -> object:
 
 
 def records_of(facts: Iterable[Fact]) -> Iterator[Record]:
-    """Give the records that facts stand for, in order; events and the invocation itself are not among them."""
+    """Yield the records of facts, in order, without events and the invocation itself."""
     for fact in facts:
         if fact.data is not None and not isinstance(fact.data, dict):
             yield from fact.data.records(fact)
 
 
 def events_of(fact: Fact, *, position: int) -> Iterator[ToolEvent]:
-    """Tell a fact, at its position in the log, as the events it stands for; the same ids every time."""
+    """Yield the events of a fact at its position in the log, with the same ids every time."""
     sequence = fact.sequence
     for event, status in fact.step.transitions:
         if event is None:
@@ -102,18 +102,18 @@ def events_of(fact: Fact, *, position: int) -> Iterator[ToolEvent]:
             time=timestamp(fact.at_ns),
             invocation_id=fact.invocation_id,
             tool_id=fact.tool_id,
-            data={**about, **_told(fact, event)},
+            data={**about, **_members(fact, event)},
         )
 
 
-def _told(fact: Fact, event: EventType) -> JsonObject:
+def _members(fact: Fact, event: EventType) -> JsonObject:
     if fact.data is None:
         return {}
     return fact.data if isinstance(fact.data, dict) else fact.data.members(event)
 
 
 def _unique(fact: Fact, sequence: int, position: int) -> str:
-    """Name an event by its call and its place there."""
+    """Return the unique part of an event id: its call and its place there."""
     if fact.invocation_id is None:
         return f"{fact.at_ns:020d}-{position}"
     return f"{fact.invocation_id.partition('_')[2]}-{sequence:04d}"
@@ -121,12 +121,12 @@ def _unique(fact: Fact, sequence: int, position: int) -> str:
 
 def _moment_of(event: EventType, facts: Sequence[Fact]) -> Timestamp | None:
     return next(
-        (timestamp(fact.at_ns) for fact in facts if any(told == event for told, _ in fact.step.transitions)), None
+        (timestamp(fact.at_ns) for fact in facts if any(each == event for each, _ in fact.step.transitions)), None
     )
 
 
 def _merge(fields: dict[str, object], added: Mapping[str, object]) -> None:
-    """Fill in fields; a list grows by what it does not have yet."""
+    """Set fields; a tuple is extended by what it does not have yet."""
     for name, value in added.items():
         known = fields.get(name)
         if isinstance(known, tuple) and isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Reading the log: from any point, for ever, or for the result of one call."""
+"""Reads events from the log, once or continuously, and the result of a call."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -14,9 +14,9 @@ READ_AHEAD = 256
 
 
 async def follow(journal: Journal, after: int) -> AsyncGenerator[tuple[int, ToolEvent]]:
-    """Give events from a position on, or below 0 those to come, each with the position to come back to.
+    """Yield events after a position, or new ones if it is negative, each with the position to continue from.
 
-    It goes on until the journal is closed; what is there by then is told.
+    It ends when the journal is closed and all events were yielded.
     """
     after = journal.log.last if after < 0 else after
     news = asyncio.Event()
@@ -32,24 +32,24 @@ async def follow(journal: Journal, after: int) -> AsyncGenerator[tuple[int, Tool
                 return
             await news.wait()
     except StoreError:
-        if not journal.is_closed:  # else the file was closed before all of it was told; whoever comes back reads on
+        if not journal.is_closed:  # else the file was closed before all events were read; the caller continues later
             raise
     finally:
         stop()
 
 
 def read_events(log: EventLog, after: int) -> Iterator[tuple[int, ToolEvent]]:
-    """Give the events that are there now.
+    """Yield the events that are there now.
 
-    Only the last event of a fact gives its position: whoever stops before comes back to the whole fact.
+    Only the last event of a fact has its position: a caller that stops earlier reads the whole fact again.
     """
     while facts := log.read(after, READ_AHEAD):
         for position, fact in facts:
-            told = list(events_of(fact, position=position))
-            yield from ((position if event is told[-1] else position - 1, event) for event in told)
+            events = list(events_of(fact, position=position))
+            yield from ((position if event is events[-1] else position - 1, event) for event in events)
         after = facts[-1][0]
 
 
 def result_in(facts: Sequence[Fact]) -> ToolResult | None:
-    """Find the result among the facts of one call."""
+    """Return the result among the facts of one call; none if there is none."""
     return next((record for record in records_of(facts) if isinstance(record, ToolResult)), None)

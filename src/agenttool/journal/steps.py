@@ -1,6 +1,6 @@
 """The steps a call can take, from top to bottom.
 
-A plain call is admitted, judged and started in one breath, so it takes two of them: launched and ended.
+A plain call is admitted, judged and started without a wait, so it has two of them: launched and ended.
 """
 
 from agenttool.ports.facts import Step
@@ -25,7 +25,7 @@ ANSWERED = Step("answered", (E.PERMISSION_DECIDED, S.APPROVED))
 REFUSED = Step("refused", (E.PERMISSION_REQUESTED, None), (E.PERMISSION_DECIDED, None))
 ANSWERED_NO = Step("answered_no", (E.PERMISSION_DECIDED, None))
 ANSWER_GIVEN = Step("answer_given", (None, None))
-"""Somebody answered a question, in whichever process; of no call, for it is not theirs."""
+"""An approver answered a question, in any process; the fact belongs to no call."""
 
 QUEUED = Step("queued", (E.QUEUED, S.QUEUED))
 STARTED = Step("started", (E.QUEUED, S.QUEUED), (E.STARTED, S.RUNNING))
@@ -74,14 +74,14 @@ ENDED = {
         S.VALIDATION_FAILED,
     )
 }
-"""The eight ends: the result is made, delivered, and the one terminal event is told (G-11, G-50)."""
+"""The eight ends: the result is made and delivered, and the one terminal event is written (G-11, G-50)."""
 
 RELEASED = {end: Step(f"released_{end.value}", *step.transitions[1:]) for end, step in ENDED.items()}
-"""The same ends without their beginning: of a result that was made before, and had to wait for its turn to leave."""
+"""The same ends without the result event: for a result that was made before and waited for its batch."""
 
 BATCH_PLANNED = Step("batch_planned", (None, None))
 COMPLETED = Step("completed", *LAUNCHED.transitions, *ENDED[S.SUCCEEDED].transitions)
-"""All of a plain call whose tool never waited: nobody could have looked at it in between."""
+"""All of a plain call whose tool never waited: no state in between was visible."""
 
 DECLARED = Step("declared", (E.DECLARED, None))
 SURFACE_CREATED = Step("surface_created", (E.SURFACE_CREATED, None))
@@ -97,4 +97,4 @@ STEPS = {
         *RELEASED.values(),
     )
 }
-"""Every step by the name under which a store keeps it."""
+"""Every step by the name under which a store writes it."""

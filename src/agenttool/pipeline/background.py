@@ -1,4 +1,4 @@
-"""The part of the public face for calls that nobody stands by: start one, look after it, bring its answer."""
+"""Calls without a waiting caller: start one, wait for its result, and deliver deferred results."""
 
 import asyncio
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ from agenttool.ports.facts import Fact
 from agenttool.ports.stores import AnswerStatus
 from agenttool.records import INVOCATION, InvocationId, JsonObject, ToolId, ToolInvocation, ToolResult, ToolSurface
 
-LOOK_EVERY_S, LOOK_AT_LEAST_EVERY_S = 0.1, 2.0
-"""How soon somebody who waits hears of an end in another process: the longer it takes, the less often they look."""
+POLL_S, MAX_POLL_S = 0.1, 2.0
+"""How often `wait` polls for the end of a call in another process; the interval grows."""
 
 
 _DIGITS = 32
 
 
 class BackgroundCalls:
-    """Calls that go on without a caller; a `Runtime` is one of these, and more."""
+    """The methods of `Runtime` for calls without a waiting caller."""
 
     _core: Core
     _surfaces: SurfaceStore
@@ -64,13 +64,13 @@ class BackgroundCalls:
 
     @property
     def thread(self) -> Thread:
-        """The conversation that calls are made in."""
+        """The conversation of the calls."""
         return self._core.thread
 
     def in_thread(self, thread_id: str, *, under: Thread | None = None) -> Self:
-        """Give this runtime for calls in another conversation, a child of its own one unless it says under which.
+        """Return this runtime for calls in another conversation, by default a child of its own one.
 
-        The rules are those of now; a rule that is remembered later holds for runtimes that are made after it.
+        It has the rules of this moment; a rule that is remembered later applies to runtimes that are made after it.
         """
         parent = under or self._core.thread
         thread = Thread(thread_id=thread_id, ancestors=(*parent.ancestors, parent.thread_id))
@@ -80,11 +80,11 @@ class BackgroundCalls:
 
     @property
     def is_durable(self) -> bool:
-        """Whether another process can go on with the calls of this one."""
+        """Whether another process can recover the calls of this one."""
         return self._core.durable
 
     def new_invocation_id(self) -> InvocationId:
-        """Give a name for a call that is going to be started."""
+        """Return an id for a call that is going to be started."""
         return INVOCATION.compose(self._core.ids.unique())
 
     async def start(
@@ -97,13 +97,13 @@ class BackgroundCalls:
         actor_ref: str | None = None,
         invocation_id: InvocationId | None = None,
     ) -> ToolInvocation:
-        """Start a call and give it as it stands once it has ended, or waits for somebody: nobody has to stand by.
+        """Start a call and return its invocation once it has ended or waits for an answer.
 
-        Its result is there by `result`, or by `wait`, as soon as it has one, in whichever process that is. Whoever
-        names the call, by `new_invocation_id`, may start it again after a crash: one that is known is not started.
+        `result` and `wait` return its result, in whichever process it ends. With an id from `new_invocation_id` the
+        call can be started again after a crash: a known call is not started twice.
 
         Raises:
-            ConfigError: the name is none that `new_invocation_id` gives.
+            ConfigError: the id is not one of `new_invocation_id`.
         """
         known = None if invocation_id is None else invocation_of(self._core.journal.log.facts_of(invocation_id))
         if known is not None:
@@ -119,12 +119,12 @@ class BackgroundCalls:
         await call.rests
         invocation = invocation_of(_story_of(call))
         if invocation is None:
-            raise AssertionError("a call that was started has been told of")
+            raise AssertionError("a call that was started has facts")
         return invocation
 
     async def wait(self, invocation_id: InvocationId, within_s: float | None = None) -> ToolResult | None:
-        """Wait for the result of a call, in whichever process it ends; none if it has not ended within that time."""
-        core, ended, pause_s = self._core, asyncio.Event(), LOOK_EVERY_S
+        """Wait for the result of a call, in whichever process it ends; none if it does not end within that time."""
+        core, ended, pause_s = self._core, asyncio.Event(), POLL_S
         core.closing.append(ended)
         with suppress(TimeoutError):
             try:
@@ -134,66 +134,66 @@ class BackgroundCalls:
                         with suppress(TimeoutError):
                             async with asyncio.timeout(pause_s):
                                 await ended.wait()
-                        pause_s = min(1.1 * pause_s, LOOK_AT_LEAST_EVERY_S)
+                        pause_s = min(1.1 * pause_s, MAX_POLL_S)
                     return result
             finally:
                 core.closing.remove(ended)
         return None
 
     async def _kept_result(self, invocation_id: InvocationId) -> ToolResult | None:
-        """Give the result of a call once it is kept, and no sooner."""
+        """Return the result of a call once it is stored durably."""
         log = self._core.journal.log
         if log.durable and result_in(log.facts_of(invocation_id)) is not None:
-            with suppress(StoreError):  # a disk that fails now may be back by the next look
+            with suppress(StoreError):  # the disk may work again at the next poll
                 await log.settle()
         return result_in(log.stored_facts_of(invocation_id))
 
     async def waiting(self, *, after: InvocationId | None = None, limit: int = 1000) -> tuple[PendingCall, ...]:
-        """List the calls that wait for an answer which comes later, of every process, the oldest first."""
+        """Return the calls of every process that wait for a deferred result, the oldest first."""
         return () if self._deferred is None else await self._deferred.waiting(after=after, limit=limit)
 
     async def unsettled(self, *, limit: int = 1000) -> tuple[PendingCall, ...]:
-        """List the calls whose answer has come and is kept, and that have not ended: their tool is not there yet.
+        """Return the calls that have a stored result and have not ended, because no process has their tool.
 
-        They end by themselves when it is, in whichever process that is.
+        They end as soon as a process declares it.
         """
         return () if self._deferred is None else await self._deferred.unsettled(limit)
 
     async def awaited(self, invocation_id: InvocationId) -> PendingCall | None:
-        """Give a call that waits for such an answer; none if it does not."""
+        """Return a call that waits for a deferred result; none if it does not."""
         return None if self._deferred is None else await self._deferred.pending(invocation_id)
 
     async def deliver_result(self, invocation_id: InvocationId, body: bytes) -> AnswerStatus:
-        """Bring the answer of a call, in its tool's own words: kept when this returns; the first one stands.
+        """Store the result of a deferred call, in the format of its tool; the first one stands.
 
         Raises:
-            StoreError: it could not be kept; bring it again.
+            StoreError: it could not be stored; deliver it again.
         """
         return AnswerStatus.UNKNOWN if self._deferred is None else await self._deferred.deliver(invocation_id, body)
 
     async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:
-        """Put something to a person that a waiting call needs, unless it has asked so many times already."""
+        """Show the prompt of a waiting call, unless it had so many prompts already."""
         return PromptOutcome.NOT_AWAITED if self._prompts is None else await self._prompts.ask(prompt, most)
 
     async def prompts(self, *, limit: int = 1000) -> tuple[Prompt, ...]:
-        """List what waiting calls need from a person, of every process."""
+        """Return the open prompts of waiting calls of every process."""
         return () if self._prompts is None else await self._prompts.pending(limit)
 
     async def choose(self, prompt_id: str, selected: int | None) -> Chosen:
-        """Answer a prompt by the number of a choice, from 0; none turns away, which is the default. The first counts.
+        """Answer a prompt by the number of a choice, from 0; none declines. The first answer stands.
 
         Raises:
-            ConfigError: this runtime keeps no prompts.
+            ConfigError: this runtime stores no prompts.
         """
         if self._prompts is None:
-            raise ConfigError("this runtime keeps no prompts; open it with a store")
+            raise ConfigError("this runtime stores no prompts; open it with a store")
         return await self._prompts.choose(prompt_id, selected)
 
 
 def _story_of(call: Call) -> Sequence[Fact]:
-    """Give all facts of a call that has come to rest: from memory, if it waits.
+    """Return all facts of a call that has ended or waits: from memory, if it waits.
 
-    To read what was written just now, from among all that was written with it, takes longer than the call did.
+    To read back what was written just now takes longer than the call did.
     """
     story, call.story = call.story, None
     if story is None or call.status is None or call.status.is_terminal:

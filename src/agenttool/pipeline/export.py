@@ -1,4 +1,4 @@
-"""Everything that is on record, as records."""
+"""The export of the journal as records."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -23,21 +23,21 @@ READ_AHEAD = 256
 
 
 def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurface]) -> Iterator[Record]:
-    """Give declarations with their profiles, surfaces, calls and all that became of them, each once.
+    """Yield declarations with their profiles, surfaces, and calls with all their records, each once.
 
     Args:
-        core: what holds the tools and the log.
+        core: has the log.
         entries: the tools.
-        surfaces: those that can be called on; older ones are in the log.
+        surfaces: the present ones; older ones are in the log.
     """
     for entry in entries:
         yield _digested(entry.tool.declaration)
         yield complete_interface(entry.tool.interface)
         yield entry.tool.execution_profile
         yield entry.tool.permission_profile
-    told: set[SurfaceId | InvocationId] = set()
+    seen: set[SurfaceId | InvocationId] = set()
     for surface in surfaces:
-        told.add(surface.surface_id)
+        seen.add(surface.surface_id)
         yield surface
     log = core.journal.log
     apart: list[Record] = []
@@ -46,19 +46,19 @@ def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurf
         for position, fact in facts:
             yield from events_of(fact, position=position)
             if fact.invocation_id is None:
-                yield from _apart(fact, told, apart)
-            elif fact.invocation_id not in told:
-                told.add(fact.invocation_id)
+                yield from _apart(fact, seen, apart)
+            elif fact.invocation_id not in seen:
+                seen.add(fact.invocation_id)
                 yield from _all_of(core, fact.invocation_id)
         after = facts[-1][0]
 
 
-def _apart(fact: Fact, told: set[SurfaceId | InvocationId], apart: list[Record]) -> Iterator[Record]:
-    """Give the records of a fact about no call: a surface by its id, anything else unless it was told before."""
+def _apart(fact: Fact, seen: set[SurfaceId | InvocationId], apart: list[Record]) -> Iterator[Record]:
+    """Yield the records of a fact that belongs to no call, each once."""
     for record in records_of((fact,)):
         if isinstance(record, ToolSurface):
-            if record.surface_id not in told:
-                told.add(record.surface_id)
+            if record.surface_id not in seen:
+                seen.add(record.surface_id)
                 yield record
         elif record not in apart:
             apart.append(record)
@@ -66,7 +66,7 @@ def _apart(fact: Fact, told: set[SurfaceId | InvocationId], apart: list[Record])
 
 
 def _all_of(core: Core, invocation_id: InvocationId) -> Iterator[Record]:
-    whole = core.journal.log.stored_facts_of(invocation_id)  # no more than what events can be read of
+    whole = core.journal.log.stored_facts_of(invocation_id)  # no more than the events that can be read
     call = invocation_of(whole)
     if call is not None:
         yield call
@@ -74,7 +74,7 @@ def _all_of(core: Core, invocation_id: InvocationId) -> Iterator[Record]:
 
 
 def _digested(declaration: ToolDeclaration) -> ToolDeclaration:
-    """Add the digest of a declaration; one with a number beyond 2^53 has no canonical spelling, and so none."""
+    """Return a declaration with its digest; one with a number beyond 2^53 has no canonical form, and so none."""
     with suppress(RecordError):
         return replace(declaration, digest=record_digest(declaration))
     return replace(declaration, digest=None)

@@ -1,4 +1,4 @@
-"""The part of the public face for those who look: calls, results, stored bytes, the log and everything on record."""
+"""Read access to the journal: calls, results, stored bytes, events, and the export of all records."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -15,22 +15,22 @@ from agenttool.records import InvocationId, Record, Ref, ToolEvent, ToolInvocati
 
 
 class JournalView:
-    """What is on record, and nothing that changes it; a `Runtime` is one of these, and more."""
+    """The methods of `Runtime` that read the journal."""
 
     _core: Core
     _catalog: Catalog
     _surfaces: SurfaceStore
 
     async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
-        """Give a call as it stands; none if it is not known."""
+        """Return a call as it stands; none if it is unknown."""
         return invocation_of(self._core.journal.log.facts_of(invocation_id))
 
     async def result(self, invocation_id: InvocationId) -> ToolResult | None:
-        """Give the result of a call that has ended, in whichever process; none if it has not, or is not kept yet."""
+        """Return the stored result of a call, in whichever process it ended; none if there is none yet."""
         return result_in(self._core.journal.log.stored_facts_of(invocation_id))
 
     async def payload(self, payload: str | Ref, start: int = 0, length: int | None = None) -> bytes | None:
-        """Give stored bytes by their digest, id or ref, or a range of them; none if they are not there (any more).
+        """Return stored bytes by their digest, id or ref, or a range of them; none if they are not there (any more).
 
         Raises:
             StoreError: they cannot be read, or are not the ones that were stored.
@@ -41,7 +41,7 @@ class JournalView:
     async def events(self, after: int = 0) -> AsyncIterator[tuple[int, ToolEvent]]:
         """Follow the log from any point, until the runtime is closed; -1 is the end.
 
-        Each event comes with the position to come back to.
+        Each event has the position to continue from.
 
         Raises:
             ConfigError: it is no position.
@@ -53,7 +53,7 @@ class JournalView:
                 yield position, event
 
     async def export(self) -> AsyncIterator[Record]:
-        """Give every record: declarations with their profiles, surfaces, calls and all that became of them."""
+        """Yield every record: declarations with their profiles, surfaces, and calls with all their records."""
         surfaces = [each.record for each in self._surfaces]
         for record in records_in(self._core, tuple(self._catalog), surfaces):
             yield record

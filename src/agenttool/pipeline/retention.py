@@ -1,4 +1,4 @@
-"""What is kept for how long: stored bytes and the oldest facts go when they are old enough."""
+"""Retention: deletes old payloads and facts."""
 
 from datetime import timedelta
 from typing import NamedTuple, cast
@@ -9,17 +9,17 @@ from agenttool.ports.stores import DurableLog
 
 
 class RetentionResult(NamedTuple):
-    """What went: how many payloads, and up to which position of the log there are no facts any more."""
+    """The number of deleted payloads, and the position up to which facts were deleted."""
 
     payloads: int
     facts_up_to: int
 
 
 async def retain(core: Core, *, payloads: timedelta | None, journal: timedelta | None) -> RetentionResult:
-    """Keep stored bytes and facts for so long, and let go of what is older; nothing goes that nobody gave a time for.
+    """Delete payloads and facts that are older than the given times; without a time nothing is deleted.
 
-    A result whose bytes have gone still says how many they were, their digest, and why they were stored. Facts go from
-    the oldest on, up to the first of a call that has not ended, and the chain goes on from an anchor.
+    A result whose bytes are deleted still has their size, their digest, and the reason why they were stored. Facts are
+    deleted from the oldest on, up to the first of an open call, and the chain continues from an anchor.
 
     Raises:
         ConfigError: it is no length of time.
@@ -38,5 +38,5 @@ def _nanoseconds(what: str, given: timedelta | None) -> int | None:
     if given is None:
         return None
     if not isinstance(cast("object", given), timedelta) or given < timedelta(0):
-        raise ConfigError(f"{what} are kept for a length of time, got {given!r}; give a timedelta from 0 on")
+        raise ConfigError(f"{what} must be a length of time, got {given!r}; pass a timedelta of 0 or more")
     return round(given.total_seconds() * 1e9)

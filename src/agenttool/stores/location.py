@@ -12,7 +12,7 @@ from agenttool.stores.memory import MemoryDocuments, MemoryLog, MemoryOpenCalls,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreParts:
-    """Everything that one place keeps."""
+    """The stores at one location."""
 
     log: EventLog
     payloads: PayloadStore
@@ -22,10 +22,10 @@ class StoreParts:
 
 
 def store_path(place: str) -> Path | None:
-    """Give the file that a place names; none for memory.
+    """Return the file of a store URL; none for memory.
 
     Raises:
-        ConfigError: it is no place for a store.
+        ConfigError: it is no store URL.
     """
     kind, _, path = str(place).partition(":")
     if kind == "memory" and not path:
@@ -37,17 +37,17 @@ def store_path(place: str) -> Path | None:
 
 
 def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = None) -> StoreParts:
-    """Open a store, or make it; `payloads` is a folder or an object store's URL, and else a folder beside the file.
+    """Open or create a store; `payloads` is a folder or the URL of an object store, by default a folder beside it.
 
     Raises:
-        ConfigError: it is no place for a store, or cannot be used.
+        ConfigError: it is no store URL, or cannot be used.
     """
     file = store_path(place)
     if file is None:
         return StoreParts(
             log=MemoryLog(), payloads=MemoryPayloads(), open_calls=MemoryOpenCalls(), shelf=MemoryDocuments()
         )
-    # Loaded only when a file is asked for: they cost more to import than all the rest of a runtime in memory.
+    # Imported only for a file: they cost more to import than all the rest of a runtime in memory.
     from agenttool.stores.files.payloads import ObjectPayloads  # noqa: PLC0415 -- see above
     from agenttool.stores.sqlite.store import SqliteStore  # noqa: PLC0415 -- see above
 

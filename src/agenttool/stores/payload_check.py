@@ -1,4 +1,4 @@
-"""Whether the bytes that the log speaks of are still the ones it speaks of."""
+"""Checks that stored payloads still have the digests in the log."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Protocol
@@ -11,16 +11,16 @@ from agenttool.records import Digest, Record, ResultPersistence
 PORTION = 500
 
 
-class Facts(Protocol):
-    """A log as far as it is read here."""
+class FactReader(Protocol):
+    """What is needed of a log."""
 
     def read(self, after: int, limit: int) -> Sequence[tuple[int, Fact]]:
-        """Give facts with their positions, oldest first."""
+        """Return facts with their positions, oldest first."""
         ...
 
 
-async def verify_payloads(log: Facts, payloads: PayloadStore) -> AsyncIterator[JournalFlaw]:
-    """Read every payload that the log refers to, and tell those that were changed; one that has expired is no flaw."""
+async def verify_payloads(log: FactReader, payloads: PayloadStore) -> AsyncIterator[JournalFlaw]:
+    """Read every payload that the log refers to, and yield those that were changed; an expired one is no flaw."""
     after = 0
     while facts := log.read(after, PORTION):
         for position, fact in facts:
@@ -33,18 +33,18 @@ async def verify_payloads(log: Facts, payloads: PayloadStore) -> AsyncIterator[J
 
 
 def digests_in(records: Iterable[Record]) -> list[Digest]:
-    """Name the payloads that some records promise."""
+    """Return the digests of the payloads that records refer to."""
     refs = [record.persisted_ref for record in records if isinstance(record, ResultPersistence)]
     return [ref.digest for ref in refs if ref is not None and ref.digest is not None]
 
 
 async def is_there(payloads: PayloadStore, digest: Digest) -> bool:
-    """Tell whether there are any bytes of that name."""
+    """Return whether a payload is stored."""
     return await payloads.get(digest, length=0) is not None
 
 
 async def flaw_of(payloads: PayloadStore, digest: Digest, position: int) -> JournalFlaw | None:
-    """Read a payload to its end, piece by piece, and tell what is wrong with it."""
+    """Read a payload to its end, piece by piece; return its flaw, or none."""
     try:
         async for _ in payloads.stream(digest):
             pass
