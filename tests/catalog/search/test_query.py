@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from agenttool.catalog.entry import Entry
-from agenttool.catalog.search.documents import DocumentStore
+from agenttool.catalog.search.documents import ToolDocuments
 from agenttool.catalog.search.lexicon import actions
 from agenttool.catalog.search.query import FILLER_WEIGHT, content_sentences, parse_query
 from agenttool.catalog.search.tokens import stem
@@ -17,7 +17,7 @@ CATALOG = ["get_movie", "delete_movie", "send_email", "storagepool_list", "list_
 
 @pytest.fixture
 def store():
-    store = DocumentStore()
+    store = ToolDocuments()
     for number, name in enumerate(CATALOG):
         tool = scripted_tool(name)
         declaration = replace(tool.declaration, description="")

@@ -106,7 +106,7 @@ def _first_statement(description: str) -> str:
     return " ".join(words[:SUMMARY_WORDS])
 
 
-class DocumentStore:
+class ToolDocuments:
     """Documents by number. Adding or removing one costs only that one."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from math import hypot
 from operator import itemgetter
 
 from agenttool.catalog.entry import Entry
-from agenttool.catalog.search.documents import SCAN_LIMIT, DocumentStore, text_for_embedding
+from agenttool.catalog.search.documents import SCAN_LIMIT, ToolDocuments, text_for_embedding
 from agenttool.catalog.search.query import QueryTerm, content_sentences, parse_query
 from agenttool.catalog.search.ranking import DIVERSITY, DIVERSITY_WITH_MODEL, DocumentScorer, combine_scores, diversify
 from agenttool.catalog.search.tokens import is_identifier
@@ -59,7 +59,7 @@ class ToolIndex:
         self._free: list[int] = []
         self._waiting: deque[int] = deque()
         self._is_waiting = bytearray()
-        self._store = DocumentStore()
+        self._store = ToolDocuments()
 
     def put(self, entry: Entry) -> None:
         """Add a tool, or replace the one with the same id."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 
-from agenttool.catalog.search.documents import DocumentStore
+from agenttool.catalog.search.documents import ToolDocuments
 from agenttool.catalog.search.lexicon import (
     FILLER_WORDS,
     READ_ACTION,
@@ -75,7 +75,7 @@ class ParsedQuery:
     actions: tuple[frozenset[int], ...]
 
 
-def parse_query(query: str, store: DocumentStore) -> ParsedQuery:
+def parse_query(query: str, store: ToolDocuments) -> ParsedQuery:
     """Parse a query; filler words count as content words if no content word matches any tool."""
     tokens = tokens_in_query(query)
     content = _distinct(each for each in tokens if each.spelling not in FILLER_WORDS)
@@ -125,7 +125,7 @@ def _actions(tokens: Sequence[QueryToken]) -> tuple[frozenset[int], ...]:
 class _Parser:
     """Finds the words of the catalog that match the words of one query."""
 
-    def __init__(self, store: DocumentStore, tokens: Sequence[QueryToken]) -> None:
+    def __init__(self, store: ToolDocuments, tokens: Sequence[QueryToken]) -> None:
         self._store = store
         self._sentences: dict[str, dict[int, None]] = {}
         for each in tokens:

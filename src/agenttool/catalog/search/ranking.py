@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from math import exp, hypot, sqrt
 
-from agenttool.catalog.search.documents import FIELD_WEIGHTS, DocumentField, DocumentStore, EncodedDocument
+from agenttool.catalog.search.documents import FIELD_WEIGHTS, DocumentField, EncodedDocument, ToolDocuments
 from agenttool.catalog.search.query import ParsedQuery, QueryTerm, TermMatch
 from agenttool.catalog.search.tokens import SEPARATOR
 from agenttool.records import ToolId
@@ -74,7 +74,7 @@ class DocumentScorer:
     one sentence well ranks above one that shares a word with each sentence.
     """
 
-    def __init__(self, query: ParsedQuery, store: DocumentStore) -> None:
+    def __init__(self, query: ParsedQuery, store: ToolDocuments) -> None:
         """Prepare the terms of a query."""
         self._terms = [each for each in query.terms if each.matches]
         self._sentences = [_Sentence(actions) for actions in query.actions]
