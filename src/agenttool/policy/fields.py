@@ -246,7 +246,13 @@ def _leaves_room(schema: JsonObject, *, is_closed: bool) -> bool:
         untold: list[Json] = [] if _SAID_ELSEWHERE & schema.keys() else ["object", "array"]
         kinds = ["object"] if "properties" in schema else untold
     untold_items = "array" in kinds and not {"items", "prefixItems"} & schema.keys()
-    return ("object" in kinds and not is_closed) or untold_items
+    has_open_members = "object" in kinds and not is_closed and not _is_never_text(schema.get("additionalProperties"))
+    return has_open_members or untold_items
+
+
+def _is_never_text(schema: Json) -> bool:
+    """Return whether no value of a schema can be a path, a command or an address: a number is none of them."""
+    return isinstance(schema, dict) and schema.get("type") in ("integer", "number", "boolean", "null")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
