@@ -10,8 +10,7 @@ from agenttool.errors import RecordError
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint, save_deferred_checkpoint
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.ending import end_call
-from agenttool.pipeline.failed import failed
+from agenttool.pipeline.ending import fail
 from agenttool.pipeline.remote_wait import withdraw_call
 from agenttool.pipeline.resume import deliver_result, restore_call, resume_deferred
 from agenttool.pipeline.stopping import failure_of_stop, request_cancel
@@ -92,7 +91,7 @@ class DeferredResults:
             return False
         if tool.later is not None:
             await withdraw_call(call, tool.later)
-        await end_call(call, failed(call, failure_of_stop(call)))
+        await fail(call, failure_of_stop(call))
         return True
 
     async def note(self, invocation_id: InvocationId, write: Callable[[Call], None]) -> None:

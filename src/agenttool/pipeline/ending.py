@@ -1,6 +1,6 @@
 """The end of a call: one function for calls that ran here, were recovered, or got a deferred result."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.pipeline.call import Call
@@ -10,27 +10,22 @@ from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.persist_result import persist_result
 from agenttool.pipeline.phases.post_hooks import post_hooks
 from agenttool.pipeline.shutdown import leave_parked
-from agenttool.records import ToolResult
+from agenttool.records import ToolError, ToolResult
 from agenttool.results.mapping import Mapped
 
 
-async def complete(call: Call, work: Awaitable[Mapped]) -> ToolResult:
-    """Await the work of a call and end the call. There is a result whatever the work raises."""
+async def complete(call: Call, work: Callable[[Call], Awaitable[Mapped]]) -> ToolResult:
+    """Do the work of a call and phases 10 to 12, and return the result once it is on disk.
+
+    There is a result whatever the work raises. A parked call is left to the next process. If the caller's task was
+    canceled, that is raised after the result is written.
+    """
     try:
-        mapped = await work
+        mapped = await work(call)
     except ToolFailure as failure:
         mapped = failed(call, failure.error)
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure
         mapped = failed(call, error_of_interruption(call, crash))
-    return await end_call(call, mapped)
-
-
-async def end_call(call: Call, mapped: Mapped) -> ToolResult:
-    """Do phases 10 to 12 and return the result once it is on disk.
-
-    A parked call is left to the next process. If the caller's task was canceled, that is raised after the result is
-    written.
-    """
     if call.is_parked:
         return leave_parked(call, mapped.result)
     tool = call.tool
@@ -47,6 +42,15 @@ async def end_call(call: Call, mapped: Mapped) -> ToolResult:
     if call.interrupted is not None:
         raise call.interrupted
     return result
+
+
+async def fail(call: Call, error: ToolError) -> ToolResult:
+    """End a call that did no more work, with an error."""
+
+    async def work(_: Call) -> Mapped:
+        raise ToolFailure(error)
+
+    return await complete(call, work)
 
 
 async def finish(call: Call, mapped: Mapped) -> ToolResult:

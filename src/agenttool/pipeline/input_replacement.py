@@ -53,6 +53,7 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
         tool.check_values(after)
     if tool.preflight is not None and not is_denied(call, tool, after):
         tool.preflight(after)
+    after = tool.with_integers(after)
     call.learn_secrets(after)
     note = InputNoted(
         _LATER[by.from_stage],

@@ -20,8 +20,7 @@ from agenttool.pipeline.call import Call
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, save_checkpoint, when_durable
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.decision_hooks import told_to_hooks
-from agenttool.pipeline.ending import complete, end_call
-from agenttool.pipeline.failed import failed
+from agenttool.pipeline.ending import complete, fail
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.phases.emit_terminal import release_result
@@ -107,7 +106,7 @@ async def deliver_made_result(call: Call, made: CallEnded) -> ToolResult:
 async def end_without_checkpoint(call: Call) -> ToolResult:
     """End a call that has no checkpoint: nothing can be resumed."""
     error = unknown_after_crash() if _may_have_effects(call) else _process_died(call)
-    return await end_call(call, failed(call, error))
+    return await fail(call, error)
 
 
 def _may_have_effects(call: Call) -> bool:
@@ -121,7 +120,7 @@ def _may_have_effects(call: Call) -> bool:
 async def resume_call(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> ToolResult:
     """Resume a call of a dead process, under the same id and with the same inputs."""
     call.core.calls[call.invocation_id] = call
-    return await complete(call, _resumed(call, tool, checkpoint, answered))
+    return await complete(call, lambda call: _resumed(call, tool, checkpoint, answered))
 
 
 async def _resumed(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> Mapped:
@@ -262,7 +261,7 @@ async def resume_deferred(call: Call, tool: Tool, checkpoint: Checkpoint, opened
     """Resume a deferred call: with its result, without one that is overdue, or by sending it again."""
     call.core.calls[call.invocation_id] = call
     call.call_input = parse_object(checkpoint.call_input)
-    return await complete(call, _deferred(call, tool, checkpoint, opened))
+    return await complete(call, lambda call: _deferred(call, tool, checkpoint, opened))
 
 
 async def _deferred(call: Call, tool: Tool, checkpoint: Checkpoint, opened: OpenCall) -> Mapped:

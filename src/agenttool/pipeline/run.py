@@ -4,11 +4,11 @@ A phase that most calls do not need is behind a condition that was decided when 
 can be checked without a wait. There is no second path.
 """
 
-from agenttool.errors import ToolFailure
+from collections.abc import Coroutine
+
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.checkpoint import ensure_lease
-from agenttool.pipeline.ending import end_call
-from agenttool.pipeline.failed import error_of_interruption, failed
+from agenttool.pipeline.ending import complete
 from agenttool.pipeline.phases.execute import Unfinished, begin
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.parse_schema import parse_schema
@@ -24,25 +24,15 @@ from agenttool.records import JsonObject, ToolResult
 from agenttool.results.mapping import Mapped
 
 
-async def run_call(call: Call) -> ToolResult:
-    """Carry one call through every phase. Whatever happens, there is a result.
-
-    If the caller's own task was canceled meanwhile, the cancellation is raised once the result is written.
-    """
-    core = call.core
-    try:
-        if core.durable and not core.has_lease:
-            await ensure_lease(call)
-        mapped = await attempt(call)
-    except ToolFailure as failure:
-        mapped = failed(call, failure.error)
-    except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure, and a result like any other
-        mapped = failed(call, error_of_interruption(call, crash))
-    return await end_call(call, mapped)
+def run_call(call: Call) -> Coroutine[object, object, ToolResult]:
+    """Return the coroutine that carries one call through every phase. Whatever happens, there is a result."""
+    return complete(call, attempt)
 
 
-async def attempt(call: Call) -> Mapped:
+async def attempt(call: Call) -> Mapped:  # noqa: C901, PLR0912 -- the phases in order, in one place
     """Do phases 1 to 9, or raise the `ToolFailure` that says which one refused the call."""
+    if call.core.durable and not call.core.has_lease:
+        await ensure_lease(call)
     tool = resolve_tool(call)  # 1
     if call.abort_reason is not None:
         refuse_if_stopped(call)

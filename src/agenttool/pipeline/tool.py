@@ -18,6 +18,7 @@ from agenttool.records import (
     HookEvent,
     InputContract,
     InterruptBehavior,
+    Json,
     JsonObject,
     MutationPolicy,
     ToolId,
@@ -63,6 +64,7 @@ class Tool:
     check_values: Check | None
     preflight: Check | None
     normalize: Normalize | None
+    integer_fields: frozenset[str]
     internal_only: frozenset[str]
     mutation_policy: MutationPolicy
     redactor: Redactor | None
@@ -92,6 +94,12 @@ class Tool:
     has_post_hooks: bool
     inline_below: int
     later: DeferredTool | None
+
+    def with_integers(self, value: JsonObject) -> JsonObject:
+        """Return an input in which integer fields that were written as `1.0` are integers."""
+        if not self.integer_fields:
+            return value
+        return {name: _integral(each) if name in self.integer_fields else each for name, each in value.items()}
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
         """Give the hooks of this tool that stand at one place."""
@@ -168,6 +176,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         check_values=declared.check_values,
         preflight=declared.preflight,
         normalize=declared.normalize,
+        integer_fields=declared.integer_fields,
         internal_only=frozenset(contract.internal_only_fields or ()),
         mutation_policy=contract.mutation_policy or MutationPolicy(),
         redactor=redactor,
@@ -207,6 +216,10 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         inline_below=-1 if its_hooks.at(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,
         later=declared.later,
     )
+
+
+def _integral(value: Json) -> Json:
+    return int(value) if type(value) is float and value.is_integer() else value
 
 
 def _idle_timeout_of(profile: ExecutionProfile) -> float | None:

@@ -34,7 +34,8 @@ class DeclaredTool:
     """What an adapter, or a person with plain records, hands to the catalog.
 
     The records say what the tool is; the callables are the parts of that description that only code can give.
-    A tool has `later` if a run only hands the work over, and the answer comes by some other way.
+    `integer_fields` are members that the code takes as integers: JSON Schema accepts `1.0` for one, and the pipeline
+    converts it. A tool has `later` if a run only hands the work over, and the answer comes by some other way.
     """
 
     declaration: ToolDeclaration
@@ -49,5 +50,6 @@ class DeclaredTool:
     locks: Locks | None = None
     map_result: Callable[[object], object] | None = None
     rate_limit: RateLimit | None = None
+    integer_fields: frozenset[str] = frozenset()
     is_trusted: bool = False
     later: DeferredTool | None = None

@@ -97,6 +97,7 @@ def declare_function(function: Callable[..., object], options: ToolOptions) -> D
         execution_profile=_execution_profile(signature, options, tool_id),
         permission_profile=_permission_profile(signature, options, tool_id),
         executor=FunctionExecutor(function, signature),
+        integer_fields=signature.integer_fields,
         check_values=_check_of(signature, options),
         normalize=options.get("normalize"),
         locks=options.get("locks"),

@@ -1,7 +1,7 @@
 """Run a function: coroutines in place, everything that blocks in a thread."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import cast
@@ -10,7 +10,7 @@ from agenttool.adapters.python.context import Context, Progress
 from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.ports.executor import Job
 from agenttool.records import Json
-from agenttool.schema.signature import Convert, FunctionKind, IntegerConversion, Signature
+from agenttool.schema.signature import Convert, FunctionKind, Signature
 
 BREATHE_EVERY = 32
 """After so many yields an async generator lets the loop run, so that one that never waits can still be stopped."""
@@ -48,17 +48,7 @@ def _direct(function: Callable[..., object], convert: Convert | None) -> Callabl
     coroutine_of = cast("Callable[..., _Work]", function)
     if convert is None:
         return lambda job: coroutine_of(**job.call_input)
-    if not isinstance(convert, IntegerConversion):
-        return lambda job: coroutine_of(**convert(job.call_input))
-
-    def start(job: Job) -> _Work:
-        given: Mapping[str, object] = job.call_input
-        for value in given.values():
-            if type(value) is float:
-                return coroutine_of(**convert(job.call_input))
-        return coroutine_of(**given)
-
-    return start
+    return lambda job: coroutine_of(**convert(job.call_input))
 
 
 async def _await(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:

@@ -58,7 +58,7 @@ def _read_and_check(call: Call, tool: Tool) -> JsonObject:
     if tool.internal_only and not tool.internal_only.isdisjoint(parsed):
         names = ", ".join(sorted(tool.internal_only & parsed.keys()))
         raise misfit(call, f"{names} is not for callers to set; leave it out")
-    return parsed
+    return tool.with_integers(parsed)
 
 
 def _unfit(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailure:

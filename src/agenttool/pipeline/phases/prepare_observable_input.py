@@ -19,7 +19,7 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
         missing = {name: value for name, value in tool.defaults.items() if name not in parsed}
         observable = {**parsed, **missing} if missing else parsed
     if tool.normalize is not None:
-        observable = parse_object(json_bytes(tool.normalize({**observable})))
+        observable = tool.with_integers(parse_object(json_bytes(tool.normalize({**observable}))))
     if observable is not parsed and tool.redactor is not None:
         call.learn_secrets(observable)
     if observable is not parsed and (changed := changed_fields(parsed, observable)):

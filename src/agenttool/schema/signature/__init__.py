@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from agenttool.records import JsonObject
 from agenttool.schema.signature.arguments import read_inputs
 from agenttool.schema.signature.callables import FunctionKind, parse_docstring, read_callable
-from agenttool.schema.signature.conversion import Convert, IntegerConversion, PydanticConversion
+from agenttool.schema.signature.conversion import Convert, PydanticConversion
 from agenttool.schema.signature.schemas import output_schema
 
-__all__ = ["Convert", "FunctionKind", "IntegerConversion", "Signature", "signature_of"]
+__all__ = ["Convert", "FunctionKind", "Signature", "signature_of"]
 
 _WORDS = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
@@ -31,6 +31,7 @@ class Signature:
         defaults: the defaults with a JSON form, by member of the input; Python itself applies the others.
         context_parameter: filled by the runtime, and in no schema.
         arguments: converts an input to keyword arguments; none if the input is the keyword arguments.
+        integer_fields: the members that must arrive as integers, also if they are written as `1.0`.
         kind: how the callable runs; a `function` may still return an awaitable if a decorator hides it.
     """
 
@@ -48,6 +49,7 @@ class Signature:
     command_fields: tuple[str, ...]
     context_parameter: str | None
     arguments: Convert | None
+    integer_fields: frozenset[str]
     kind: FunctionKind
 
     @property
@@ -84,6 +86,7 @@ def signature_of(function: Callable[..., object], *, context_type: type | None =
         command_fields=inputs.fields.command,
         context_parameter=info.context_parameter,
         arguments=inputs.convert,
+        integer_fields=inputs.integers,
         kind=info.kind,
     )
 

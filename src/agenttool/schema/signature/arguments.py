@@ -15,7 +15,7 @@ from agenttool.records import JsonObject
 from agenttool.schema.compile import Checker, compile_schema
 from agenttool.schema.markers import Marker
 from agenttool.schema.signature.callables import EMPTY, CallableInfo, Parameter
-from agenttool.schema.signature.conversion import Convert, converter
+from agenttool.schema.signature.conversion import Convert, conversion_of
 from agenttool.schema.signature.schemas import CompactJsonSchema, MarkedFields, read_fields, reason_of, without_marks
 from agenttool.schema.traverse import members
 from agenttool.schema.views import mark_internal, model_view, pointers_to
@@ -99,6 +99,7 @@ class InputSignature:
     defaults: JsonObject
     fields: MarkedFields
     convert: Convert | None
+    integers: frozenset[str]
 
 
 def read_inputs(function: CallableInfo, texts: dict[str, str]) -> InputSignature:
@@ -122,12 +123,14 @@ def read_inputs(function: CallableInfo, texts: dict[str, str]) -> InputSignature
     for name, default in defaults.items():
         members(members(schema, "properties"), name)["default"] = default
     runtime_schema = mark_internal(schema, fields.internal)
+    convert, integers = conversion_of(adapter.core_schema, adapter.validator.validate_python, sensitive)
     return InputSignature(
         model_schema=model_view(runtime_schema, fields.internal),
         runtime_schema=runtime_schema,
         defaults=defaults,
         fields=fields,
-        convert=converter(adapter.core_schema, adapter.validator.validate_python, sensitive),
+        convert=convert,
+        integers=integers,
     )
 
 

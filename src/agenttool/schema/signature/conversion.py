@@ -4,7 +4,7 @@ A schema for integers accepts 1.0, and a function could change a list that the r
 booleans and null pass unchanged, and integral floats become `int`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import cast
 
 from pydantic import ValidationError
@@ -46,17 +46,22 @@ _LITERALS: dict[type[object], str] = {str: "str", bool: "bool", int: "int", type
 _BY_REFERENCE = frozenset({"any", "is-instance", "function-plain"})
 
 
-def converter(core: _CoreSchema, validate: Callable[[JsonObject], object], sensitive: frozenset[str]) -> Convert | None:
-    """Return the cheapest correct conversion; none if the input can be the arguments."""
+def conversion_of(
+    core: _CoreSchema, validate: Callable[[JsonObject], object], sensitive: frozenset[str]
+) -> tuple[Convert | None, frozenset[str]]:
+    """Return the conversion to arguments, none if the input can be the arguments; and the fields that are integers.
+
+    An integer field may be written as `1.0`. The pipeline turns that into an integer, so it needs no conversion here.
+    """
     integers: list[str] = []
     fields = core["fields"] if core["type"] == "typed-dict" else {"": core}
     for name, field in cast("dict[str, _CoreSchema]", fields).items():
         kinds = set(_kinds(field))
         if _OTHER in kinds:
-            return PydanticConversion(validate, sensitive, copies=any(map(_is_by_reference, _nodes(core))))
+            return PydanticConversion(validate, sensitive, copies=any(map(_is_by_reference, _nodes(core)))), frozenset()
         if "int" in kinds and "float" not in kinds:
             integers.append(name)
-    return IntegerConversion(integers) if integers else None
+    return None, frozenset(integers)
 
 
 def _kinds(core: object) -> Iterator[str]:
@@ -93,25 +98,6 @@ def _is_by_reference(core: _CoreSchema) -> bool:
         core.get("extra_behavior"),
         core.get("extra_fields_behavior"),
     )
-
-
-class IntegerConversion:
-    """A conversion that only turns integral floats into integers."""
-
-    __slots__ = ("_names",)
-
-    def __init__(self, names: Iterable[str]) -> None:
-        """Convert the arguments with these names."""
-        self._names = frozenset(names)
-
-    def __call__(self, given: JsonObject) -> dict[str, object]:
-        """Return the arguments."""
-        names = self._names
-        return {name: _integral(value) if name in names else value for name, value in given.items()}
-
-
-def _integral(value: Json) -> Json:
-    return int(value) if type(value) is float and value.is_integer() else value
 
 
 class PydanticConversion:
