@@ -55,7 +55,7 @@ def test_whatever_is_changed_or_can_be_changed_is_converted(kind):
 
 
 def test_integers_need_no_conversion_but_are_listed_because_the_schema_accepts_whole_floats():
-    def tool(name: str, a: int, b: int | None = None, c: Literal[1, 2] = 1, d: int | float = 0): ...
+    def tool(name: str, a: int, b: int | None = None, c: Literal[1, 2] = 1, d: float = 0): ...
 
     found = signature_of(tool)
     assert found.arguments is None
