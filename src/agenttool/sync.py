@@ -55,7 +55,7 @@ class OpenOptions(TypedDict, total=False):
     circumstances: Circumstances | None
 
 
-class ToolOptions(TypedDict, total=False):
+class ModelToolsOptions(TypedDict, total=False):
     """What `Runtime.tools_for` takes."""
 
     surface: ToolSurface | None
@@ -107,7 +107,7 @@ class SyncRuntime:
         """Call several tools and wait for all results."""
         return self._wait(self._runtime.batch(calls, surface=surface))
 
-    def tools_for(self, provider: str, **options: Unpack[ToolOptions]) -> "SyncModelTools":
+    def tools_for(self, provider: str, **options: Unpack[ModelToolsOptions]) -> "SyncModelTools":
         """Give the tools of a surface in the format of a model's provider."""
         return SyncModelTools(self._wait(self._runtime.tools_for(provider, **options)), self._loop)
 

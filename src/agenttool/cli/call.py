@@ -76,7 +76,7 @@ def call(  # noqa: PLR0913 -- one for each option of the command
         is_durable = store_file(store, settings_path) is not None
         with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is not part of its result
             tools = load_tools(places or [])
-            request = CallRequest(
+            request = CommandLineCall(
                 name=name,
                 arguments=read_arguments(words or [], args, args_file),
                 tools=tools,
@@ -114,7 +114,7 @@ class CallOutcome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallRequest:
+class CommandLineCall:
     """One call that the command line asks for.
 
     Attributes:
@@ -213,7 +213,7 @@ class CallMonitor:
         parked: set when a question is left open for another process.
     """
 
-    def __init__(self, rt: Runtime, terminal: Terminal, request: CallRequest) -> None:
+    def __init__(self, rt: Runtime, terminal: Terminal, request: CommandLineCall) -> None:
         """Start with `async with`."""
         self.parked = asyncio.Event()
         self._rt = rt

@@ -1,116 +1,210 @@
-"""Real processes, killed for real; real disks that fail. What was settled is there, and nothing is half there."""
+"""Append a single event in one statement while the log is unchanged, and in a full transaction otherwise."""
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+import asyncio
+import sqlite3
+from contextlib import closing
+from itertools import cycle, islice
 
 import pytest
 
-HERE = Path(__file__).parent
-ROUNDS = 150
-BOUND_S = 600
+from agenttool.errors import StoreError
+from agenttool.ports.stores import LeaseLost
+from agenttool.ports.world import Moment
+from agenttool.stores.sqlite import group_commit
+from agenttool.stores.sqlite.connect import open_connection
+from agenttool.stores.sqlite.fact_rows import MAX_UNINDEXED
+from agenttool.stores.sqlite.writer import UNINDEXED_BYTES, Writer
+from agenttool.testing.contracts.story import invocation_number, story_of
+
+NOW, LATER = Moment(1), Moment(10**18)
 
 
-def run(program, *arguments, before=()):
-    done = subprocess.run(
-        [*before, sys.executable, HERE / program, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=BOUND_S,
-        check=False,
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """A disk that nobody calls slow, however busy this machine is."""
+    monkeypatch.setattr(group_commit, "SINGLE_WAIT_S", 60.0)
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """Tell of each single fact whether it went the short way."""
+    taken = []
+    append_one = Writer.append_one
+
+    def telling(self, line, *, is_open):
+        taken.append(append_one(self, line, is_open=is_open))
+        return taken[-1]
+
+    monkeypatch.setattr(Writer, "append_one", telling)
+    return taken
+
+
+@pytest.fixture
+def alive(open_store):
+    """Open the file as an owner who said that they live."""
+
+    async def alive(owner):
+        store = open_store(owner)
+        await store.open_calls.renew_lease(LATER)
+        return store
+
+    return alive
+
+
+async def test_a_lone_caller_goes_the_short_way_until_rows_are_bound(alive, write, ways):
+    store = await alive("one")
+    calls = MAX_UNINDEXED // 2
+    await write(store, *range(1, calls + 1), apart=True)
+    facts = calls * len(story_of(1))
+    assert len(ways) == facts
+    assert facts - ways.count(True) <= facts // MAX_UNINDEXED + 1
+    assert store.log.last == facts
+    assert list(store.log.verify()) == []
+    for number in range(1, calls + 1):
+        assert len(store.log.stored_facts_of(invocation_number(number))) == len(story_of(number))
+    await store.close()
+
+
+async def test_processes_who_write_by_turns_make_one_chain(alive, ways):
+    stores = [await alive(owner) for owner in ("one", "two", "three")]
+    for number, store in enumerate(islice(cycle(stores), 60), 1):
+        store.log.append(story_of(number)[0])
+        await store.log.settle()
+    assert not any(ways)
+    assert stores[0].log.last == 60
+    assert list(stores[0].log.verify()) == []
+    for store in stores:
+        await store.close()
+
+
+async def test_whoever_was_taken_for_dead_hears_so(alive, write, ways, tamper):
+    store = await alive("one")
+    await write(store, 1, apart=True)
+    assert ways[-1] is True
+    tamper("DELETE FROM processes")
+    store.log.append(story_of(2)[0])
+    with pytest.raises(LeaseLost):
+        await store.log.settle()
+    assert ways[-1] is False
+    assert store.log.last == len(story_of(1))
+
+
+async def test_whoever_finds_another_process_writing_waits_for_it(alive, write, ways, path):
+    store = await alive("one")
+    await write(store, 1, apart=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        store.log.append(story_of(2)[0])
+        settling = asyncio.ensure_future(store.log.settle())
+        while len(ways) == len(story_of(1)):  # noqa: ASYNC110 -- nobody tells when it is tried
+            await asyncio.sleep(0)
+        assert ways[-1] is False
+        assert not settling.done()
+        other.execute("COMMIT")
+    await settling
+    assert store.log.last == len(story_of(1)) + 1
+    assert list(store.log.verify()) == []
+    await store.close()
+
+
+async def test_a_disk_that_fails_is_told_and_the_fact_is_written_once_it_does_not(alive, write, ways, monkeypatch):
+    store = await alive("one")
+    await write(store, 1, apart=True)
+    store.log.append(story_of(2)[0])
+    with monkeypatch.context() as failing:
+        failing.setattr("agenttool.stores.sqlite.writer.APPEND_ONE", "INSERT INTO nowhere VALUES (?, ?, ?, ?, ?, ?)")
+        with pytest.raises(StoreError, match="nowhere"):
+            await store.log.settle()
+    assert store.log.last == len(story_of(1))
+    await store.log.settle()
+    assert store.log.stored_facts_of(invocation_number(2)) == tuple(store.log.facts_of(invocation_number(2)))
+    assert store.log.last == len(story_of(1)) + 1
+    assert list(store.log.verify()) == []
+    await store.close()
+
+
+async def test_a_log_that_was_cut_meanwhile_is_not_gone_on_with(alive, write, ways, tamper):
+    store = await alive("one")
+    await write(store, *range(1, MAX_UNINDEXED // 2), apart=True)
+    assert ways[-1] is True
+    tamper("DELETE FROM facts WHERE last > 10")
+    store.log.append(story_of(999)[0])
+    with pytest.raises(StoreError, match="the log ends at 10"):
+        await store.log.settle()
+
+
+async def test_a_call_that_went_the_short_way_is_found_when_its_process_has_died(alive, open_store, write, ways):
+    dead, heir = await alive("dead"), open_store("heir")
+    await write(dead, 1, apart=True)
+    dead.log.append(story_of(2)[0])
+    await dead.log.settle()
+    assert ways[-1] is True
+    await heir.open_calls.renew_lease(Moment(3 * 10**18))
+    (taken,) = await heir.open_calls.claim(now=Moment(2 * 10**18), limit=9)
+    assert taken.invocation_id == invocation_number(2)
+    await heir.close()
+
+
+async def test_a_long_fact_is_put_where_it_belongs_at_once(alive, write, ways):
+    store = await alive("one")
+    await write(store, 1, apart=True)
+    before = len(ways)
+    (first, *_) = story_of(2)
+    store.log.append(
+        type(first)(first.step, first.at_ns, 0, first.invocation_id, first.tool_id, {"a": "x" * UNINDEXED_BYTES})
     )
-    assert done.returncode == 0, done.stderr
-    print(done.stdout)
-    summary, *wrong = done.stdout.strip().splitlines()
-    return json.loads(summary), wrong
+    await store.log.settle()
+    assert len(ways) == before
+    assert len(store.log.stored_facts_of(invocation_number(2))) == 1
+    await store.close()
 
 
-@pytest.mark.soak
-def test_a_process_that_is_killed_at_any_moment_loses_nothing_it_has_settled(tmp_path):
-    seed = int.from_bytes(os.urandom(4))
-    print("seed", seed)
-    seen, wrong = run("crashing.py", tmp_path, ROUNDS, seed)
-    assert wrong == []
-    assert seen["started"] > ROUNDS
-    assert seen["ended"] > 0
+class Interrupted:
+    """A connection during one of whose statements somebody presses Ctrl-C."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.during = self.is_over = None
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+    def execute(self, statement, *values):
+        if self.during is None or not statement.startswith(self.during):
+            return self.connection.execute(statement, *values)
+        self.during = None
+        if self.is_over:
+            self.connection.execute(statement, *values)
+        raise KeyboardInterrupt
 
 
-@pytest.mark.slow
-def test_processes_that_write_at_once_share_one_chain(tmp_path):
-    writers = 3
-    children = [
-        subprocess.Popen(
-            [sys.executable, HERE / "sharing.py", str(tmp_path), str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(1, 1 + writers)
-    ]
-    try:
-        for heard in ("ready\n", "shared\n"):
-            for child in children:
-                assert child.stdout.readline() == heard
-            for child in children:
-                child.stdin.write("go on\n")
-                child.stdin.flush()
-        said = [int(child.communicate(timeout=BOUND_S)[0]) for child in children]
-    finally:
-        for child in children:
-            child.kill()
-    assert [child.returncode for child in children] == [0] * writers
-    seen, wrong = run("sharing.py", tmp_path, 0)
-    assert wrong == []
-    assert seen == {"calls": sum(said), "facts": sum(said) * 5, "switches": seen["switches"], "flaws": []}
-    assert seen["switches"] > writers, "they never really wrote at once"
+@pytest.mark.parametrize("is_over", [False, True], ids=["just before", "just after"])
+@pytest.mark.parametrize(("during", "count"), [("INSERT INTO facts", 1), ("COMMIT", 2)], ids=["one step", "several"])
+def test_an_interrupt_loses_nothing_and_has_nothing_written_twice(alive, write, monkeypatch, during, count, is_over):
+    made = []
 
+    def connecting(*given, **named):
+        made.append(Interrupted(open_connection(*given, **named)))
+        return made[-1]
 
-def check_failure(seen):
-    assert all(each.startswith("cannot write to") for each in (*seen["alone"], *seen["together"]))
-    assert seen["seen"] == 5, "what could not be settled could be read"
-    assert (seen["after"], seen["whole"], seen["flaws"]) == (None, True, [])
+    monkeypatch.setattr("agenttool.stores.sqlite.writer.open_connection", connecting)
+    with asyncio.Runner() as runner:
+        store = runner.run(alive("one"))
+        runner.run(write(store, 1, apart=True))
+        for fact in story_of(2)[:count]:
+            store.log.append(fact)
+        made[-1].during, made[-1].is_over = during, is_over
 
+        async def settle():
+            await store.log.settle()
+            await asyncio.sleep(0)
 
-def test_an_input_output_error_fails_everybody_who_waits_and_loses_nothing(tmp_path):
-    seen, _ = run("failing.py", "io", tmp_path)
-    assert "I/O error" in seen["alone"][0]
-    check_failure(seen)
-
-
-def test_a_full_disk_fails_everybody_who_waits_and_loses_nothing(tmp_path):
-    apart = ["unshare", "--mount", "--map-root-user"]
-    mounts = ["mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
-    if (
-        shutil.which("unshare") is None
-        or subprocess.run([*apart, *mounts], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("a small file system of its own needs unshare and mount")
-    seen, _ = run("failing.py", "full", tmp_path, before=apart)
-    assert "full" in seen["alone"][0]
-    check_failure(seen)
-
-
-def test_a_disk_that_cannot_sync_is_believed_and_tried_again(tmp_path):
-    tracing = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", "trace=fdatasync"]
-    if (
-        shutil.which("strace") is None
-        or subprocess.run([*tracing, "true"], capture_output=True, check=False).returncode
-    ):
-        pytest.skip("failing one system call on purpose needs strace")
-    seen, _ = run("failing.py", "sync", tmp_path, before=[*tracing, "-e", "inject=fdatasync:error=EIO:when=9+3"])
-    assert "INJECTED" in (tmp_path / "trace").read_text()
-    assert 0 < seen["failed"] < 50
-    assert (seen["last"], seen["flaws"]) == (50, [])
-
-
-@pytest.mark.soak
-def test_a_process_that_is_killed_while_it_brings_a_file_up_to_date_leaves_it_old_or_new(tmp_path):
-    seed = int.from_bytes(os.urandom(4))
-    print("seed", seed)
-    seen, wrong = run("migrating.py", tmp_path, 25, seed)
-    assert wrong == []
-    assert seen["before"] > 0
-    assert seen["after"] > 0
+        with pytest.raises(KeyboardInterrupt):
+            runner.run(settle())
+        assert made[-1].during is None
+        assert len(store.log.stored_facts_of(invocation_number(2))) == (count if is_over else 0)
+        runner.run(settle())
+        assert len(store.log.stored_facts_of(invocation_number(2))) == count
+        assert store.log.last == len(story_of(1)) + count
+        assert list(store.log.verify()) == []
+        runner.run(store.close())

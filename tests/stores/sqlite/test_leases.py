@@ -1,4 +1,4 @@
-"""Calls of which nothing is kept but that they have begun are found when their process is dead, and no others."""
+"""Recover exactly the started calls of a dead process, also those without a checkpoint."""
 
 import asyncio
 import sqlite3

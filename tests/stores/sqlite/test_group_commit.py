@@ -1,4 +1,4 @@
-"""Who shares a commit with whom, and what becomes of everybody when it fails."""
+"""Commit the events of several callers together, and fail each waiting caller when the commit fails."""
 
 import asyncio
 import sqlite3

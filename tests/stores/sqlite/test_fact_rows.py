@@ -1,4 +1,4 @@
-"""What few callers wrote is found from the first moment, whether or not it is bound yet."""
+"""Find calls in the log at once, before and after their rows are indexed."""
 
 from contextlib import closing
 from unittest.mock import Mock
