@@ -167,25 +167,25 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         """Make a runtime for the running event loop.
 
         Args:
-            store: where the journal is kept: `memory:`, or `sqlite:PATH`, which outlives this process; if left out,
-                where the settings file says, and else in memory.
-            payloads: a folder or an object store's URL for large results; a folder beside the file if left out.
+            store: the journal's location: `memory:`, or `sqlite:PATH`, which survives this process. Default: the
+                location in the settings file, else memory.
+            payloads: a folder or an object store's URL for large results. Default: a folder beside the file.
             config: a settings file with `[[rules]]`, `[[hooks]]`, `[store]` and `[surface]`.
             tools: decorated functions, plain functions, or tools declared by records.
-            rules: besides those of the settings file; or the settings file itself.
-            hooks: in the order they are asked; those of the settings file come after them.
-            rate_limits: how often the tools of a namespace may be called altogether.
-            advisers: classifiers and policy engines that are heard before the rules decide.
-            mode: how much goes without asking, such as `default` or `read_only`.
-            interactive: whether anybody can be asked; if not, a question is a deny.
-            lease_s: on a store that outlives this process, how soon after its death others take up its calls.
-            thread: the name of the conversation that calls are made in; a fresh one if left out.
-            surface: how many tools a surface shows before they wait to be searched for; a hundred if left out.
-            circumstances: which credentials, gates, skills and the like there are to begin with; `change` tells more.
-            search_model: the folder of a sentence-embedding model, so that search looks at meanings, too.
-            sources: servers whose tools are found when the runtime is entered; those of the settings file come first.
-            callback_url: where others reach what serves this runtime; without it, where the settings say, or where
-                another process of the store is served, or a port of its own on this machine.
+            rules: rules in addition to those of the settings file; or the path of the settings file.
+            hooks: hooks in the order in which they run; those of the settings file run after them.
+            rate_limits: limits on the calls to all tools of a namespace.
+            advisers: classifiers and policy engines that vote before the rules decide.
+            mode: how much runs without an approval, such as `default` or `read_only`.
+            interactive: whether an approver is available; if not, a question is a deny.
+            lease_s: on a durable store, how soon after the death of this process another one recovers its calls.
+            thread: the name of the conversation that calls are made in. Default: a new one.
+            surface: how many tools a surface shows before the others are deferred. Default: a hundred.
+            circumstances: the credentials, gates, skills and peers at the start; `change` updates them.
+            search_model: the folder of a sentence-embedding model that adds search by meaning.
+            sources: servers whose tools are loaded when the runtime is entered; those of the settings file come first.
+            callback_url: the URL at which servers reach this runtime. Default: the one in the settings, else that of
+                another process on the store, else a port of its own on this machine.
 
         Raises:
             ConfigError: something about the tools, the rules, the hooks or the store is wrong, or no event loop runs.
@@ -350,12 +350,12 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         self._declare(given)
 
     def retire(self, name: str) -> None:
-        """Take a tool back, by its qualified name or its id: it goes from every surface at once.
+        """Withdraw a tool, by its qualified name or its id, from every surface at once.
 
-        Surfaces that held it are made anew, as `tool.surface.updated` tells; declared again, it is back on new ones.
+        Each surface that showed it is replaced, with a `tool.surface.updated` event. Declare it again to offer it.
 
         Raises:
-            ConfigError: no tool is called so, it is one of ours, or the runtime is closed or a sub-agent's.
+            ConfigError: no tool has this name, it is built in, or the runtime is closed or belongs to a sub-agent.
         """
         found = self._catalog.owner(name) or self._catalog.find(ToolId(name))
         if found is None:
@@ -365,13 +365,13 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         )
 
     def _declare(self, tool: DeclaredTool) -> None:
-        """Add a tool of whatever name."""
+        """Add a tool, also under a reserved name."""
         entry = self._catalog.prepare(tool)
         self._core.tools.admit(entry)
         before = self._catalog.find(entry.tool_id)
         self._catalog.add(entry)
         if self._catalog.is_withdrawn(entry.tool_id):
-            self._index.remove(entry.tool_id)  # nobody can find it
+            self._index.remove(entry.tool_id)
         else:
             self._index.put(entry)
         if before is not None:
@@ -484,7 +484,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
                 yield item
 
     async def cancel(self, invocation_id: InvocationId, *, reason: AbortReason = AbortReason.USER_INTERRUPTION) -> bool:
-        """Ask a call to stop; tell whether it will. By `fallback` its request was thrown away, and so is its result."""
+        """Ask a call to stop, and return whether it will. With the reason `fallback` its result is discarded."""
         call = self._core.calls.get(invocation_id)
         if call is not None:
             return request_cancel(cast("Call", call), AbortReason(reason))
@@ -514,7 +514,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         return None if entry is None else self._core.tools[entry]
 
     def _surface_of(self, held: Checkpoint) -> Surface | None:
-        """Give a call that is taken up the surface it was made on, or one that offers no more."""
+        """Return the surface of a recovered call, or one that offers no more than that surface did."""
         if held.surface_id is None:
             return None
         reach = None if held.only is None else frozenset(held.only)
@@ -526,7 +526,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         return tuple(call for call in calls if self._core in call.core.line())
 
     def under_way(self) -> tuple[InvocationId, ...]:
-        """Name the calls that this runtime carries now, those that it took up included."""
+        """Return the ids of the calls that this runtime runs now, recovered ones included."""
         return tuple(call.invocation_id for call in self._under_way())
 
     async def approvals(self, *, limit: int = 1000, after: ApprovalId | None = None) -> tuple[Question, ...]:
@@ -542,7 +542,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         return tuple(each for each in pending if after is None or each.approval_id > after)[:limit]
 
     async def question(self, approval_id: ApprovalId) -> Question | None:
-        """Give one open question, without a look at the others; none if it is not open any more, or never was."""
+        """Return one open question; none if it is not open."""
         if self._recovery is not None:
             return await self._recovery.approvals.question(approval_id)
         return self._core.approvals.get(approval_id)
@@ -556,26 +556,26 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         by: str = "user",
         message: str | None = None,
     ) -> Answered | Refused:
-        """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer stands."""
+        """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer counts."""
         words = answer if not isinstance(answer, str) else answer_in(answer, updated_input, message)
         if self._recovery is not None:
             return await self._recovery.answer(approval_id, words, by=by)
         return take_answer(self._core, approval_id, words, by=by)
 
     async def retain(self, *, payloads: timedelta | None = None, journal: timedelta | None = None) -> RetentionResult:
-        """Keep stored bytes and facts for so long, and let go of what is older; what is not given is kept.
+        """Delete stored payloads and facts that are older than given; without an age, nothing of that kind is deleted.
 
         Raises:
-            ConfigError: it is no length of time.
+            ConfigError: an age is not a length of time.
             StoreError: a disk failed.
         """
         return await retain(self._core, payloads=payloads, journal=journal)
 
     async def resume(self) -> int:
-        """Take up the calls of processes that died, now rather than soon; tell how many."""
+        """Recover the calls of processes that died, now; return how many."""
         return 0 if self._recovery is None else await self._recovery.recover()
 
     @property
     def store_fault(self) -> str | None:
-        """Why the durable store could not be used when it was last looked at, seconds ago; none if it could."""
+        """Why the durable store could not be used at the last check, seconds ago; none if it could."""
         return None if self._recovery is None else self._recovery.fault

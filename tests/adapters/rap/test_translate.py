@@ -27,7 +27,7 @@ async def test_a_model_without_vision_gets_image_descriptions(running, tool_serv
         asked = {"type": "tool_use", "id": "toolu_1", "name": "read_probe", "input": {"bed": 12}}
         answering = asyncio.ensure_future(tools.answer({"role": "assistant", "content": [asked]}))
         await server.post(await server.invoked(), "tool_result", content=PHOTO)
-        told = json.dumps((await answering).answers)
+        told = json.dumps((await answering).result_messages)
     assert (PIXEL in told) is bool(media)
     before, image, after = told.index("Leaf of bed 12."), told.index("image"), told.index("It is green.")
     assert before < image < after
