@@ -76,7 +76,10 @@ async def test_a_search_says_which_server_is_still_awaited(away):
 
 @pytest.mark.parametrize(
     ("status", "code", "told"),
-    [(503, "pending_provider", "has not listed its tools yet"), (404, "unavailable_provider", "did not return a usable list of tools")],
+    [
+        (503, "pending_provider", "has not listed its tools yet"),
+        (404, "unavailable_provider", "did not return a usable list of tools"),
+    ],
 )
 async def test_a_call_of_a_tool_whose_server_has_not_said_what_it_offers_says_what_to_wait_for(
     away, monkeypatch, status, code, told
