@@ -128,7 +128,7 @@ async def stand_in_line(folder, name, number):
     async with open_runtime(folder) as rt:
         surface = await rt.surface()
         first = rt._core.tools[next(iter(rt._catalog))]
-        await rt._core.gate.acquire(first.safety.static)
+        await rt._core.limiter.acquire(first.safety.static)
         calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
         while name in ASKED and not (asked := await rt.approvals()):
             await asyncio.sleep(0.01)

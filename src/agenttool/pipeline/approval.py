@@ -1,4 +1,7 @@
-"""An `ask` parks the call as an open question; the answer is a second decision, bound to what was shown."""
+"""Approvals: ask an approver about a call, wait for the answer, and record it as a second decision.
+
+The answer covers only the input that the approver was shown.
+"""
 
 import asyncio
 from typing import cast
@@ -14,7 +17,7 @@ from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.input_replacement import Replacement, replaced
 from agenttool.pipeline.judge import judge
-from agenttool.pipeline.standstill import standstill
+from agenttool.pipeline.standstill import pause_timeouts
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
@@ -51,7 +54,7 @@ from agenttool.scheduler.drive import Drive, Stopped
 
 
 def answer(core: Core, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
-    """Take somebody's answer to an open question and let the call that waits for it go on; the first answer stands."""
+    """Record an approver's answer to an open question and resume its call; the first answer stands."""
     question = core.approvals.get(approval_id) if isinstance(cast("object", approval_id), str) else None
     if question is not None:
         refused = misfit_of(core, question, words)
@@ -68,7 +71,7 @@ def answer(core: Core, approval_id: ApprovalId, words: Answer, *, by: str) -> An
 
 
 def _is_over(core: Core, question: Question) -> bool:
-    """Tell whether a call will hear no answer any more, although it had no time yet to take its question back."""
+    """Return whether the call no longer waits, although its question is still open."""
     waiting, asking = (
         core.waiting.get(question.approval_id),
         cast("Call | None", core.calls.get(question.invocation_id)),
@@ -77,10 +80,10 @@ def _is_over(core: Core, question: Question) -> bool:
 
 
 def answer_in(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:
-    """Read an answer that was given as a word.
+    """Return the answer for the word "allow" or "deny".
 
     Raises:
-        ConfigError: it is no answer.
+        ConfigError: it is another word.
     """
     if word == "deny":
         return Deny(message=message)
@@ -90,7 +93,7 @@ def answer_in(word: str, updated_input: JsonObject | None, message: str | None) 
 
 
 def misfit_of(core: Core, question: Question, words: Answer) -> Refused | None:
-    """Refuse an edit that moves what its author was not shown."""
+    """Return the refusal of an edit that moves a redacted value; none if it may be accepted."""
     if not isinstance(words, Edit) or not _hides(core, question):
         return None
     try:
@@ -107,11 +110,10 @@ def _hides(core: Core, question: Question) -> bool:
 
 
 async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> JsonObject:
-    """Wait for an answer, and give the input that it allows.
+    """Wait for an answer and return the input that it allows.
 
     Raises:
-        ToolFailure: approval_rejected, permission_denied (nobody answered in time), canceled, or what is wrong with an
-            edited input.
+        ToolFailure: approval_rejected, permission_denied (no answer in time), canceled, or an edited input is invalid.
     """
     core, question = call.core, _open(call, tool, proposed, verdict)
     if core.durable:
@@ -126,11 +128,10 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
 async def conclude(
     call: Call, tool: Tool, proposed: JsonObject, question: Question, answered: Answered | None
 ) -> JsonObject:
-    """Take the answer to a question, or that none came, and give the input that may run.
+    """Record the answer to a question, or its expiry, and return the input that may run.
 
     Raises:
-        ToolFailure: approval_rejected, permission_denied (nobody answered in time), or what is wrong with an edited
-            input.
+        ToolFailure: approval_rejected, permission_denied (no answer in time), or an edited input is invalid.
     """
     core = call.core
     call.decisions += 1
@@ -141,7 +142,7 @@ async def conclude(
     decision = answer_record(answered, decision_id=decision_id)
     if isinstance(answered.answer, Edit):
         return await _edited(call, tool, proposed, answered, decision)
-    decision = _told(call, tool, decision)
+    decision = _without_secrets(call, tool, decision)
     if decision.behavior is Behavior.DENY:
         return _refused(call, decision)
     if answered.rule is not None:
@@ -185,15 +186,15 @@ def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Que
 
 
 async def _wait(call: Call, question: Question) -> Answered | None:
-    """Wait inside the caller's task; a cancellation withdraws the question."""
+    """Wait in the caller's task; a cancellation withdraws the question."""
     core = call.core
     future: asyncio.Future[object] = core.loop.create_future()
     core.waiting[question.approval_id] = future
     expiry = core.deadlines.arm(core.loop.time() + core.approval_ttl_s, lambda: _expire(future))
     call.drive = drive = Drive(core.patience)
-    call.come_to_rest()
+    call.become_idle()
     try:
-        with standstill(call):
+        with pause_timeouts(call):
             answered = await drive.run(_result_of(future))
     finally:
         core.deadlines.cancel(expiry)
@@ -216,14 +217,14 @@ def _expire(future: "asyncio.Future[object]") -> None:
 
 
 def _suggested(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> tuple[SuggestedUpdate, ...]:
-    """Suggest what would settle the question, and nothing that would repeat a secret of the call."""
+    """Return rules that would answer the question, without those that contain a secret of the call."""
     found = suggest(call.core.policy, verdict, tool.subject, proposed)
     scrubber = call.scrubber
     return found if scrubber is None else tuple(each for each in found if scrubber.part(each) is each)
 
 
-def _told(call: Call, tool: Tool, decision: PermissionDecision) -> PermissionDecision:
-    """Give a decision as it is written down: without the call's secrets, whoever repeats them."""
+def _without_secrets(call: Call, tool: Tool, decision: PermissionDecision) -> PermissionDecision:
+    """Return a decision without the secrets of the call."""
     if tool.redactor is not None and decision.updated_input is not UNSET:
         decision = replace(decision, updated_input=tool.redactor.redact(decision.updated_input))
     scrub = call.scrubber
@@ -246,16 +247,16 @@ def _refused(call: Call, decision: PermissionDecision) -> JsonObject:
 async def _edited(
     call: Call, tool: Tool, proposed: JsonObject, answered: Answered, decision: PermissionDecision
 ) -> JsonObject:
-    """Take an edit: it is parsed, validated and judged again. Whatever comes of it, the answer is written down.
+    """Validate and judge an edited input, and return it. The answer is recorded either way.
 
     Raises:
-        ToolFailure: it does not fit, or a rule denies it: what is denied stays denied.
+        ToolFailure: it is invalid, or a rule denies it.
     """
     updated = cast("JsonObject", cast("Edit", answered.answer).updated_input)
     if tool.redactor is not None:
         updated = cast("JsonObject", restore_redacted(updated, proposed))
         call.learn_secrets(updated)
-    told = _told(call, tool, decision)
+    recordable = _without_secrets(call, tool, decision)
     by = Replacement(
         source=MutationSource.PERMISSION_PROMPT,
         source_ref=decision.decision_id,
@@ -264,11 +265,11 @@ async def _edited(
     try:
         edited = replaced(call, tool, proposed, updated, by)
     except ToolFailure:
-        call.note(steps.ANSWERED, AnswerGiven(replace(told, input_digest=None)))  # it holds for no input at all
+        call.note(steps.ANSWERED, AnswerGiven(replace(recordable, input_digest=None)))  # the approval covers no input
         raise
     call.note(
         steps.ANSWERED,
-        AnswerGiven(replace(told, input_digest=input_digest(edited, tool.redactor, call.digest_key))),
+        AnswerGiven(replace(recordable, input_digest=input_digest(edited, tool.redactor, call.digest_key))),
     )
     save_checkpoint(call, CheckpointKind.APPROVED, edited, answered.question)
     if call.core.advisers:

@@ -1,4 +1,4 @@
-"""What somebody asks for, as it comes: whatever is wrong with it becomes words, never an exception."""
+"""Check and convert the arguments that callers pass."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar, cast
@@ -11,11 +11,11 @@ _T = TypeVar("_T")
 
 
 def spelled(arguments: JsonObject | str | bytes) -> bytes:
-    """Write arguments down as they are, so that whoever gave them may go on changing theirs.
+    """Return the arguments as JSON bytes, which later changes by the caller do not affect.
 
     Raises:
-        RecordError: they are neither text nor an object, or hold something that JSON cannot say.
-        UnicodeError: they hold half of a surrogate pair.
+        RecordError: they are neither text nor an object, or contain a value without a JSON form.
+        UnicodeError: they contain an unpaired surrogate.
     """
     if isinstance(arguments, dict):
         return json_bytes(arguments)
@@ -28,7 +28,7 @@ def spelled(arguments: JsonObject | str | bytes) -> bytes:
 
 
 def flaw_of_refs(**refs: object) -> str | None:
-    """Say what is wrong with the names that a caller goes by; nothing if they can be written down."""
+    """Return the error message of the first ref that is not valid text; none if all are valid."""
     for name, ref in refs.items():
         if ref is not None and not is_text(ref):
             return f"{name} must be text in Unicode, got {type(ref).__name__}; correct it, or leave it out"
@@ -36,10 +36,10 @@ def flaw_of_refs(**refs: object) -> str | None:
 
 
 def names_in(names: Iterable[str], argument: str = "names") -> tuple[str, ...]:
-    """Read names of tools or other things, in order.
+    """Return a list of names as a tuple.
 
     Raises:
-        ConfigError: it is no list of names.
+        ConfigError: it is not a list of names.
     """
     given = cast("object", names)
     if not isinstance(given, str) and isinstance(given, Iterable):
@@ -50,10 +50,10 @@ def names_in(names: Iterable[str], argument: str = "names") -> tuple[str, ...]:
 
 
 def all_are(kind: type[_T], calls: Sequence[_T]) -> Sequence[_T]:
-    """Take the calls of a batch.
+    """Return the calls of a batch, all of one type.
 
     Raises:
-        ConfigError: it is no list of them.
+        ConfigError: it is not a list of them.
     """
     given = cast("object", calls)
     if not isinstance(given, Sequence) or not all(isinstance(each, kind) for each in cast("Sequence[object]", given)):
@@ -62,5 +62,5 @@ def all_are(kind: type[_T], calls: Sequence[_T]) -> Sequence[_T]:
 
 
 def is_text(value: object) -> bool:
-    """Tell whether a value is text that can be written down."""
+    """Return whether a value is text that can be encoded."""
     return isinstance(value, str) and value.encode(errors="replace").decode() == value

@@ -75,7 +75,7 @@ class BackgroundCalls:
         parent = under or self._core.thread
         thread = Thread(thread_id=thread_id, ancestors=(*parent.ancestors, parent.thread_id))
         other = copy(self)
-        other._core = replace_core(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- one of ours
+        other._core = replace_core(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- same class
         return other
 
     @property
@@ -111,13 +111,13 @@ class BackgroundCalls:
         unique = None if invocation_id is None else _unique_in(invocation_id)
         call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
         call.is_detached = True
-        call.rests, call.story = self._core.loop.create_future(), []
+        call.idle, call.recorded_facts = self._core.loop.create_future(), []
         task = asyncio.create_task(run_call(call))  # noqa: TID251 -- the close of the runtime waits for it
         self._started.add(task)
         task.add_done_callback(self._started.discard)
-        task.add_done_callback(lambda _: call.come_to_rest())
-        await call.rests
-        invocation = invocation_of(_story_of(call))
+        task.add_done_callback(lambda _: call.become_idle())
+        await call.idle
+        invocation = invocation_of(_facts_of(call))
         if invocation is None:
             raise AssertionError("a call that was started has facts")
         return invocation
@@ -129,7 +129,7 @@ class BackgroundCalls:
         with suppress(TimeoutError):
             try:
                 async with asyncio.timeout(within_s):
-                    while (result := await self._kept_result(invocation_id)) is None:
+                    while (result := await self._stored_result(invocation_id)) is None:
                         ended.clear()
                         with suppress(TimeoutError):
                             async with asyncio.timeout(pause_s):
@@ -140,7 +140,7 @@ class BackgroundCalls:
                 core.closing.remove(ended)
         return None
 
-    async def _kept_result(self, invocation_id: InvocationId) -> ToolResult | None:
+    async def _stored_result(self, invocation_id: InvocationId) -> ToolResult | None:
         """Return the result of a call once it is stored durably."""
         log = self._core.journal.log
         if log.durable and result_in(log.facts_of(invocation_id)) is not None:
@@ -190,15 +190,15 @@ class BackgroundCalls:
         return await self._prompts.choose(prompt_id, selected)
 
 
-def _story_of(call: Call) -> Sequence[Fact]:
-    """Return all facts of a call that has ended or waits: from memory, if it waits.
+def _facts_of(call: Call) -> Sequence[Fact]:
+    """Return all facts of a call that has ended or waits.
 
-    To read back what was written just now takes longer than the call did.
+    Those of a waiting call come from memory, because reading the log takes longer than the call did.
     """
-    story, call.story = call.story, None
-    if story is None or call.status is None or call.status.is_terminal:
+    facts, call.recorded_facts = call.recorded_facts, None
+    if facts is None or call.status is None or call.status.is_terminal:
         return call.core.journal.log.facts_of(call.invocation_id)
-    return story
+    return facts
 
 
 def _unique_in(invocation_id: InvocationId) -> str:

@@ -1,4 +1,4 @@
-"""Many calls under one scheduler policy: who waits, whom a failure takes along, and in which order results leave."""
+"""Run many calls under one scheduler policy: dependencies, sibling failures and the order of results."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -26,12 +26,12 @@ from agenttool.scheduler.batch_order import OrderedStream, Readiness, Siblings, 
 from agenttool.scheduler.limiter import CallLimiter
 
 START_AT_ONCE = 16
-"""How many calls of a batch are readied before the event loop turns."""
+"""How many calls of a batch are started before other tasks of the event loop run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchItem:
-    """What leaves a batch: the result of the call at `index`, or a sign of life from it."""
+    """An item of a batch's stream: the result of the call at `index`, or its progress."""
 
     index: int
     result: ToolResult | None = None
@@ -40,7 +40,7 @@ class BatchItem:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """A run of several calls. Each has a task of its own, and every task ends with the batch."""
+    """The run of several calls. Each call has a task, and all tasks end with the batch."""
 
     calls: Sequence[Call]
     policy: SchedulerPolicy
@@ -49,48 +49,50 @@ class Batch:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def stream(self) -> AsyncGenerator[BatchItem]:
-        """Run all calls; what leaves, leaves in the order the policy says, and context changes wait for the end."""
+        """Run all calls and yield items in the order of the policy; apply deferred context changes at the end."""
         delivery = delivery_of(self.policy)
         outlet = OrderedStream[BatchItem](len(self.calls), delivery)
-        places = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
+        slots = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
         for call in self.calls:
             call.leaves_in_order = delivery.results_in_order
             call.has_full_end = call.has_full_end or call.leaves_in_order
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._start_all(group, places, outlet))
+                group.create_task(self._start_all(group, slots, outlet))
                 async for item in outlet:
                     yield await self._on_record(item)
         finally:
-            for call in self.calls:  # whoever left early leaves results behind that still wait for others
+            for call in self.calls:  # a consumer that stops early leaves results that wait for earlier ones
                 release_result(call)
         for call in self.calls:
             if call.has_deferred_changes:
                 call.core.shared.update(call.wanted_changes or {})
 
     async def _start_all(
-        self, group: asyncio.TaskGroup, places: asyncio.Semaphore, outlet: OrderedStream[BatchItem]
+        self, group: asyncio.TaskGroup, slots: asyncio.Semaphore, outlet: OrderedStream[BatchItem]
     ) -> None:
-        """Start the calls a few at a time: those that run already must not wait until the last one is ready."""
+        """Start the calls a few at a time, so that the first ones run while others are started."""
         for index in range(len(self.calls)):
-            group.create_task(self._run(index, places, outlet))
+            group.create_task(self._run(index, slots, outlet))
             if not (index + 1) % START_AT_ONCE:
                 await asyncio.sleep(0)
 
     async def _on_record(self, item: BatchItem) -> BatchItem:
-        """Hand a result out only once its leaving is on disk, if anything is."""
+        """Return a result once its delivery is on disk, if the store is durable."""
         call = self.calls[item.index]
         if item.result is None or not call.core.durable:
             return item
         return BatchItem(index=item.index, result=await when_durable(call, item.result))
 
-    async def _run(self, index: int, places: asyncio.Semaphore, outlet: OrderedStream[BatchItem]) -> None:
+    async def _run(self, index: int, slots: asyncio.Semaphore, outlet: OrderedStream[BatchItem]) -> None:
         call = self.calls[index]
         call.core.calls[call.invocation_id] = call
-        call.on_progress = lambda update: outlet.progress(index, BatchItem(index=index, progress=_told(call, update)))
+        call.on_progress = lambda update: outlet.progress(
+            index, BatchItem(index=index, progress=_progress(call, update))
+        )
         await self._wait_for_dependencies(index, call)
         try:
-            async with places:
+            async with slots:
                 await run_call(call)
         finally:
             result = call.result
@@ -102,7 +104,7 @@ class Batch:
         if result.is_error:
             unfinished = [other for other in range(len(self.calls)) if other not in self.ended]
             for other in self.siblings.canceled_by(index, result.status, unfinished):
-                _take_along(self.calls[other])
+                _cancel_sibling(self.calls[other])
         self._changed.set()
         self._changed = asyncio.Event()
         for item in deliver(index, BatchItem(index=index, result=result)):
@@ -113,23 +115,23 @@ class Batch:
         while self.siblings.readiness(index, self.ended) is Readiness.WAIT:
             await self._changed.wait()
         if self.siblings.readiness(index, self.ended) is Readiness.CANCEL:
-            _take_along(call)
+            _cancel_sibling(call)
 
 
 def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: SchedulerPolicy) -> Batch:
-    """Join calls that are ready to run.
+    """Return a batch of calls that have not started.
 
     Raises:
-        ToolFailure: invalid_arguments, if the dependencies do not make sense.
-        ConfigError: the policy would let nothing run.
+        ToolFailure: invalid_arguments, the dependencies are invalid.
+        ConfigError: the policy allows no call to run.
     """
     depends_on = {index: each.depends_on for index, each in enumerate(wanted)}
     siblings = siblings_of(depends_on, policy.sibling_failure_policy)
-    gate = CallLimiter(policy) if _is_particular(policy) else None
+    limiter = CallLimiter(policy) if _has_limits(policy) else None
     for index, call in enumerate(calls):
         needed = tuple(calls[other].invocation_id for other in depends_on[index])
         call.scheduler_policy = policy
-        call.gate = gate
+        call.batch_limiter = limiter
         call.fault = call.fault or wanted[index].fault
         call.shown = wanted[index].shown
         call.request = replace(
@@ -143,15 +145,15 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
     return Batch(calls, policy, siblings)
 
 
-def _told(call: Call, update: Progressed) -> ToolProgress:
+def _progress(call: Call, update: Progressed) -> ToolProgress:
     return update.record(call.invocation_id, timestamp(call.core.now_ns()))
 
 
-def _is_particular(policy: SchedulerPolicy) -> bool:
-    """Tell whether the policy has a word about who runs beside whom."""
+def _has_limits(policy: SchedulerPolicy) -> bool:
+    """Return whether the policy limits concurrency."""
     return policy.max_parallel is not None or policy.parallel_classes is not None or bool(policy.resource_locks)
 
 
-def _take_along(call: Call) -> None:
-    """Cancel a call because another failed; one that has not begun will not begin."""
+def _cancel_sibling(call: Call) -> None:
+    """Cancel a call because another one failed; a call that has not started never starts."""
     request_cancel(call, AbortReason.SIBLING_ERROR)

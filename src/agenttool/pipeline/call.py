@@ -1,4 +1,4 @@
-"""What every phase may see of one call, and what a running tool may do with it."""
+"""The state of one call, which every phase reads and changes, and the context of its running tool."""
 
 import asyncio
 import threading
@@ -11,8 +11,8 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, InputNoted, Progressed, native_ids, shared_decision
-from agenttool.pipeline.parts import keep_part
-from agenttool.pipeline.progress import Update, put_down
+from agenttool.pipeline.parts import store_partial_result
+from agenttool.pipeline.progress import Update, progress_of
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.verdict import Verdict
 from agenttool.policy.votes import ExternalVote, HookVote
@@ -45,50 +45,54 @@ from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.timeouts import Deadline, Expiry, TimeLimit
 
 _NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
-_making_signals = threading.Lock()
+_signal_lock = threading.Lock()
 
-FREE_UPDATES = 100
-"""So many updates of one call are told as they come."""
+UNTHROTTLED_UPDATES = 100
+"""This many progress updates of a call are recorded at once."""
 
 UPDATE_EVERY_S = 0.05
-"""After that, one in so many seconds; the others are dropped."""
+"""The minimum interval of later updates; updates in between are dropped."""
 
 _UNRESOLVED = ToolId("tool_unresolved")
 
 
 class Call(Live, eq=False):
-    """One call on its way. It is also the `Job` that its executor is handed.
+    """The state of one call. It is also the `Job` that its executor receives.
 
     Attributes:
-        has_full_end: its end is more than its result: it changed its input or the context, made calls, was held or
-            asked to stop, or its result leaves a batch in order.
-        unwritten: the last step that is not in the journal yet. Steps that follow one another without a wait are
-            written together: a call that was admitted, allowed and started is one fact.
-        change: the change of its input by defaults or its normal form, as long as that is not written.
-        verdict: the standing verdict that allowed it, as long as that is not written.
-        unique: what its id and those of all its records are made of.
-        gate: that of the batch it belongs to, which it passes before the runtime's.
-        goes_on_until: when the work that nobody could stop ends; until then its turns are not given to others.
-        cap_at: the moment on the loop's clock at which its time is over, retries included.
-        pauses: how many of the calls that it led to wait for a person; its time stands still meanwhile.
-        children: the calls under way that its tool made.
-        wanted_changes: what its tool wants to change in the shared context; deferred ones wait for the batch's end.
-        fault: what was wrong with the arguments before they could even be written down.
-        shown: what its caller was shown of the surface.
-        lost: why what was given as its surface leads nowhere.
-        is_held: the store keeps what it takes to go on with it.
-        is_parked: this process closes, and leaves it to the next one; or nobody waits for it, and it waits for others.
-        is_detached: nobody waits for its result, so that it may be left while the tool's answer is not there.
-        is_away: its tool works on it elsewhere, and will answer later.
-        rests: whom to tell that it has come to rest, ended or not.
-        story: what was noted of it, as long as whoever started it waits for it to come to rest.
-        attempts: how many processes have begun to run it.
-        salt: what hides its sensitive fields in digests; told to nobody, and kept with the raw inputs.
-        allowed_until: when its permission ends, if it does.
-        depth: how many calls led to it.
-        scheduler_policy: that of the batch it belongs to.
-        leaves_in_order: its result leaves a batch in order, so that it may have to wait once it is made.
-        made: what is told of its end when such a result leaves.
+        unique: the unique part of the ids of the call and all its records.
+        fault: why the arguments could not be encoded.
+        depth: the number of calls that this call is nested in.
+        shown: the part of the surface that the caller was shown.
+        scheduler_policy: the policy of its batch.
+        permit: what it holds of the runtime's limiter while it runs.
+        batch_limiter: the limiter of its batch, acquired before that of the runtime.
+        batch_permit: what it holds of the batch's limiter.
+        thread_ended: resolves when a thread that could not be stopped ends; its permits are released only then.
+        cap_at: when its time is over, retries included, by the clock of the event loop.
+        pauses: how many nested calls wait for an approver; timeouts are paused meanwhile.
+        is_cancel_recorded: the journal has the request to cancel.
+        children: the open calls that its tool made.
+        wanted_changes: the changes that its tool requests in the shared context.
+        has_deferred_changes: those changes are applied at the end of the batch.
+        has_checkpoint: the store has a checkpoint from which another process can resume it.
+        is_parked: this process stops waiting for it; another process, or a later result, resumes it.
+        attempts: how many processes have started it.
+        leaves_in_order: the batch delivers results in order, so a result may have to wait.
+        made: the end to record once such a result is delivered.
+        has_full_end: its end records more than a result: a change of its input or of the context, nested calls, a
+            checkpoint, a cancellation, or ordered delivery.
+        unwritten: the last step that is not in the journal yet. Steps without a wait between them are written
+            together: admission, permission and start are one fact.
+        change: the change of its input by defaults or normalization, until it is written.
+        verdict: the standing verdict that allowed it, until it is written.
+        lost: why its surface was not found.
+        allowed_until: when its permission expires.
+        is_detached: no caller waits for its result, so it may be parked while the result is deferred.
+        is_remote: its tool has acknowledged the request, and the result is deferred.
+        idle: resolves when a detached call ends or starts to wait.
+        recorded_facts: the facts of a detached call, until it is idle.
+        salt: the key material of the digests of its sensitive fields; stored only in the checkpoint.
     """
 
     core: Core
@@ -107,17 +111,17 @@ class Call(Live, eq=False):
     phase: Phase = Phase.RESOLVE_TOOL
     tool: Tool | None = None
     drive: Drive | None = None
-    turn: Permit | None = None
-    gate: CallLimiter | None = None
-    batch_turn: Permit | None = None
-    goes_on_until: "asyncio.Future[None] | None" = None
+    permit: Permit | None = None
+    batch_limiter: CallLimiter | None = None
+    batch_permit: Permit | None = None
+    thread_ended: "asyncio.Future[None] | None" = None
     deadline: Deadline | None = None
     limit: TimeLimit | None = None
     cap_at: float = 0.0
     pauses: int = 0
     abort_reason: AbortReason | None = None
     cancellation: Cancellation | None = None
-    is_cancel_told: bool = False
+    is_cancel_recorded: bool = False
     signal: StopSignal | None = None
     children: "dict[InvocationId, Call] | None" = None
     interrupted: BaseException | None = None
@@ -130,7 +134,7 @@ class Call(Live, eq=False):
     on_progress: Callable[[Progressed], None] | None = None
     wanted_changes: JsonObject | None = None
     has_deferred_changes: bool = False
-    is_held: bool = False
+    has_checkpoint: bool = False
     is_parked: bool = False
     attempts: int = 1
     leaves_in_order: bool = False
@@ -145,33 +149,33 @@ class Call(Live, eq=False):
     unwritten: Step | None = None
     change: InputNoted | None = None
     verdict: Verdict | None = None
-    call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- there before any tool sees it
+    call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- set before the tool runs
     lost: Unresolved | None = None
     allowed_until: Timestamp | None = None
     is_detached: bool = False
-    is_away: bool = False
-    rests: "asyncio.Future[None] | None" = None
-    story: list[Fact] | None = None
+    is_remote: bool = False
+    idle: "asyncio.Future[None] | None" = None
+    recorded_facts: list[Fact] | None = None
     salt: bytes = b""
 
     @property
     def result_id(self) -> ResultId:
-        """The id of the one result this call will have."""
+        """The id of the result of this call."""
         return ResultId("res_" + self.unique)
 
     def note(self, step: Step, data: FactData = None) -> int:
-        """Write a step of this call to the journal, after those that are not written yet; return its time."""
+        """Write a step to the journal, after the unwritten ones; return its time."""
         if self.unwritten is not None:
             self.flush()
         return self._note(step, data)
 
     def publish(self) -> None:
-        """Make the call visible before it waits: list it as open, and write the steps that are not written yet."""
+        """List the call as open and write its unwritten steps, before it waits."""
         self.core.calls[self.invocation_id] = self
         self.flush()
 
     def flush(self) -> None:
-        """Write the steps that are not in the journal yet."""
+        """Write the unwritten steps to the journal."""
         last, self.unwritten = self.unwritten, None
         if last is None:
             return
@@ -194,28 +198,28 @@ class Call(Live, eq=False):
     def _note(self, step: Step, data: FactData, moment: int = 0) -> int:
         sequence = self.events
         moment = self.core.journal.note(self, step, data, moment)
-        if self.story is not None:
-            self.story.append(Fact(step, moment, sequence, self.invocation_id, self.tool_id, data))
+        if self.recorded_facts is not None:
+            self.recorded_facts.append(Fact(step, moment, sequence, self.invocation_id, self.tool_id, data))
         return moment
 
     def next_mutation(self) -> MutationId:
-        """Name the next change of this call's input."""
+        """Return the id of the next change of the input."""
         self.mutations += 1
         self.has_full_end = True
         return self.mutation_refs()[-1]
 
     def mutation_refs(self) -> tuple[MutationId, ...]:
-        """Name the changes of this call's input so far."""
+        """Return the ids of all changes of the input."""
         return tuple(MutationId(f"mut_{self.unique}-{number}") for number in range(1, self.mutations + 1))
 
-    def own_turn(self) -> Permit | None:
-        """Give the turn that this call holds to itself, so that others can be made within it."""
-        if self.turn is not None:
-            self.turn = self.core.gate.own_permit(self.turn)
-        return self.turn
+    def own_permit(self) -> Permit | None:
+        """Return a permit that this call owns alone, so that nested calls can run within it."""
+        if self.permit is not None:
+            self.permit = self.core.limiter.own_permit(self.permit)
+        return self.permit
 
     def decided(self, verdict: Verdict, judged: bytes) -> Decided:
-        """Make the evidence of the next decision about this call."""
+        """Return the evidence of the next decision about this call."""
         self.decisions += 1
         return self._decision(verdict, judged)
 
@@ -225,7 +229,7 @@ class Call(Live, eq=False):
 
     @property
     def digest_key(self) -> bytes:
-        """What the digests of its inputs are sealed with; empty if its tool has no sensitive fields."""
+        """The key of the digests of its inputs; empty if its tool has no sensitive fields."""
         if self.tool is None or self.tool.redactor is None:
             return b""
         self.salt = self.salt or self.core.ids.secret()
@@ -233,36 +237,36 @@ class Call(Live, eq=False):
 
     @property
     def cancel(self) -> "Call":
-        """The signal to stop, which is this call."""
+        """The cancellation signal, which is the call itself."""
         return self
 
     @property
     def is_requested(self) -> bool:
-        """Tell whether someone asked this call to stop."""
+        """Whether the call was asked to stop."""
         return self.cancellation is not None or self.abort_reason is not None
 
     @property
     def reason(self) -> AbortReason | None:
-        """Tell why it should stop."""
+        """Why the call was asked to stop."""
         return self.abort_reason or (self.cancellation.abort_reason if self.cancellation is not None else None)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block a worker's thread until someone asks this call to stop, and tell whether someone did."""
-        with _making_signals:
+        """Block a worker thread until the call is asked to stop; return whether it was."""
+        with _signal_lock:
             signal = self.signal = self.signal or StopSignal()
         if self.is_requested:
             signal.give()
         return signal.wait(timeout)
 
     def call(self, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
-        """Make a call from within this one: on the same surface, judged like any other, stopped with this one."""
+        """Make a nested call on the same surface; policy applies to it, and it is canceled with this one."""
         return self.core.run_nested(self, name, arguments)
 
     def call_and_wait(self, name: str, arguments: JsonObject) -> ToolResult:
-        """Make a call from within this one, from the thread its tool runs in.
+        """Make a nested call from the worker thread of the tool, and return its result.
 
         Raises:
-            RuntimeError: on the event loop's own thread, which would wait for itself.
+            RuntimeError: it is the thread of the event loop, which would deadlock.
         """
         if threading.get_ident() == self.core.thread_id:
             raise RuntimeError("a call cannot be waited for on the event loop's thread; await `call` instead")
@@ -270,58 +274,58 @@ class Call(Live, eq=False):
 
     @property
     def context(self) -> Mapping[str, Json]:
-        """What tools before left in the shared context."""
+        """The context that the calls of a runtime share."""
         return MappingProxyType(self.core.shared)
 
     def change_context(self, changes: JsonObject) -> None:
-        """Remember what the tool wants to change; what becomes of it is decided when it has ended."""
+        """Request changes of the shared context; they are applied or rejected when the call ends."""
         self.has_full_end = True
         self.wanted_changes = {**(self.wanted_changes or {}), **parse_object(json_bytes(changes))}
 
     @property
     def thread(self) -> Thread:
-        """The conversation that the call is made in."""
+        """The conversation of the call."""
         return self.core.thread
 
     @property
     def native_call_id(self) -> str | None:
-        """What the model calls this call."""
+        """The id that the model gave to the call."""
         return self.request.native_call_id
 
     @property
     def actor_ref(self) -> str | None:
-        """Who asks for it."""
+        """The actor that made the call."""
         return self.request.actor_ref
 
-    def come_to_rest(self) -> None:
-        """Tell whoever started the call, and does not wait for its end, that it waits for somebody else now."""
-        if self.rests is not None and not self.rests.done():
-            self.rests.set_result(None)
+    def become_idle(self) -> None:
+        """Resolve `idle`: the call has ended or waits for an answer."""
+        if self.idle is not None and not self.idle.done():
+            self.idle.set_result(None)
 
     @property
     def credentials(self) -> Mapping[str, str]:
-        """What was leased for this one call."""
+        """The credentials leased for this call."""
         return _NO_CREDENTIALS
 
     @property
     def sandbox_profile(self) -> str | None:
-        """The confinement that the tool declared."""
+        """The sandbox profile that the tool declares."""
         return self.tool.entry.tool.execution_profile.sandbox_profile if self.tool else None
 
     @property
     def timeout_s(self) -> float | None:
-        """How long the tool may run: what it declared, or the runtime's limit for tools that declare nothing."""
+        """The timeout that the tool declares, or else the default of the runtime."""
         declared = self.tool.timeout_s if self.tool is not None else None
         return declared if declared is not None else self.core.default_timeout_s
 
     @property
     def deadline_ns(self) -> int | None:
-        """When the call will be stopped."""
+        """When the timeout expires; none before the start."""
         seconds = self.timeout_s
         return None if seconds is None or not self.started_ns else self.started_ns + int(seconds * 1e9)
 
     def start_clocks(self) -> None:
-        """Let its time run, once the tool waits for something: before that nothing could stop it."""
+        """Start the timeouts when the tool first waits; before that, it could not be interrupted."""
         seconds, idle = self.timeout_s, self.tool.idle_timeout_s if self.tool is not None else None
         deadlines = self.core.deadlines
         if seconds is not None and not self.cap_at:
@@ -335,21 +339,21 @@ class Call(Live, eq=False):
             self.deadline = deadlines.arm(self.cap_at, self.run_out)
 
     def stop_clocks(self) -> None:
-        """Let its time stop: the tool has ended."""
+        """Cancel the timeouts, because the tool has ended."""
         if self.deadline is not None:
             self.core.deadlines.cancel(self.deadline)
         elif self.limit is not None:
             self.limit.end()
 
     def run_out(self, expiry: Expiry = Expiry.CAP) -> None:
-        """Stop the call: its time is over."""
+        """Stop the call, because a timeout has expired."""
         if self.abort_reason is None:
             self.abort_reason = AbortReason.TIMEOUT
         if self.drive is not None:
             self.drive.stop()
 
     def learn_secrets(self, value: Json) -> None:
-        """Remember the sensitive values of an input, so that nothing that leaves the call repeats them."""
+        """Add the sensitive values of an input to those that are scrubbed from all output."""
         if self.tool is not None and self.tool.redactor is not None:
             found = compile_scrubber(self.tool.redactor.find(value))
             if found is not None:
@@ -364,7 +368,7 @@ class Call(Live, eq=False):
         partial: Json = None,
         facts: Mapping[str, int | str] | None = None,
     ) -> None:
-        """Tell how far the work is; safe from any thread."""
+        """Report progress; safe to call from any thread."""
         update = Update(message, percent, step, partial, facts)
         if threading.get_ident() == self.core.thread_id:
             self._report(update)
@@ -372,11 +376,11 @@ class Call(Live, eq=False):
             self.core.loop.call_soon_threadsafe(self._report, update)
 
     def goes_on(self, ended: "asyncio.Future[None]") -> None:
-        """Remember that the tool's work goes on after the call."""
-        self.goes_on_until = ended
+        """Record that a thread of the tool runs on after the call, until `ended` resolves."""
+        self.thread_ended = ended
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:
-        """Keep native ids of this run."""
+        """Record the native ids of this run."""
         self.note(steps.NATIVE_IDS, native_ids(source, ids, self.scrubber))
 
     def _report(self, update: Update) -> None:
@@ -386,21 +390,21 @@ class Call(Live, eq=False):
             return
         if self.limit is not None:
             self.limit.progress()
-        if self._is_too_soon():
+        if self._is_throttled():
             return
         self.progress += 1
-        self.story = None  # it may become a long one
+        self.recorded_facts = None  # progress can be long, so the facts are read from the log instead
         scrub, is_partial = self.scrubber, update.partial is not None
         elapsed_ms = (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None
-        part = keep_part(self.core, self.tool, update.partial, scrub) if is_partial else None
-        told = put_down(update, number=self.progress, elapsed_ms=elapsed_ms, part=part, scrub=scrub)
-        self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, told)
+        part = store_partial_result(self.core, self.tool, update.partial, scrub) if is_partial else None
+        progress = progress_of(update, number=self.progress, elapsed_ms=elapsed_ms, part=part, scrub=scrub)
+        self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, progress)
         if self.on_progress is not None:
-            self.on_progress(told)
+            self.on_progress(progress)
 
-    def _is_too_soon(self) -> bool:
-        """Tell whether an update is one too many: a tool that reports without end must not fill the journal."""
-        if self.progress < FREE_UPDATES:
+    def _is_throttled(self) -> bool:
+        """Return whether to drop an update, so that frequent reports do not fill the journal."""
+        if self.progress < UNTHROTTLED_UPDATES:
             return False
         now = self.core.deadlines.now()
         if now - self.reported_at < UPDATE_EVERY_S:

@@ -135,7 +135,7 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
     tool, asked = call.tool, call.request
     if tool is None or call.status is None:
         return None
-    call.is_held = call.has_full_end = True
+    call.has_checkpoint = call.has_full_end = True
     reach = None if call.surface is None else call.surface.reach
     return Checkpoint(
         name=asked.name,

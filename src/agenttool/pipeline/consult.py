@@ -1,4 +1,4 @@
-"""Ask classifiers and policy engines about one input, before the rules decide (AT-PERM-24)."""
+"""Request votes of classifiers and policy engines on an input, before the rules decide (AT-PERM-24)."""
 
 from agenttool.codec import json_bytes, parse_object
 from agenttool.pipeline.call import Call
@@ -8,15 +8,15 @@ from agenttool.policy.votes import ExternalVote, ExternalVoteKind, ExternalVoteS
 from agenttool.ports.advice import Advice, AdviceQuestion, Adviser
 from agenttool.records import Behavior, JsonObject
 
-_UNDERSTOOD = frozenset(Behavior)
+_BEHAVIORS = frozenset(Behavior)
 
 
 async def consult(call: Call, tool: Tool, proposed: JsonObject) -> None:
-    """Hear every adviser about an input; what they say is kept for the decision about it."""
-    call.opinions = tuple([await _opinion(call, tool, proposed, each) for each in call.core.advisers])
+    """Request the vote of every adviser and store the votes for the decision."""
+    call.opinions = tuple([await _ask_adviser(call, tool, proposed, each) for each in call.core.advisers])
 
 
-async def _opinion(call: Call, tool: Tool, proposed: JsonObject, adviser: Adviser) -> ExternalVote:
+async def _ask_adviser(call: Call, tool: Tool, proposed: JsonObject, adviser: Adviser) -> ExternalVote:
     world = HookWorld(call, tool)
     own = parse_object(json_bytes(proposed))
     question = AdviceQuestion(
@@ -31,8 +31,8 @@ async def _opinion(call: Call, tool: Tool, proposed: JsonObject, adviser: Advise
 
     advice, fault = await world.attempt(ask, timeout_s=adviser.timeout_s)
     kind = ExternalVoteKind.ENGINE if adviser.is_engine else ExternalVoteKind.CLASSIFIER
-    is_heard = fault is None and isinstance(advice, Advice) and advice.behavior in (None, *_UNDERSTOOD)
-    if not is_heard or not isinstance(advice, Advice):
+    is_valid = fault is None and isinstance(advice, Advice) and advice.behavior in (None, *_BEHAVIORS)
+    if not is_valid or not isinstance(advice, Advice):
         return ExternalVote(ref=adviser.ref, kind=kind, authority=adviser.authority, status=ExternalVoteStatus.FAILED)
     reason = advice.reason
     return ExternalVote(

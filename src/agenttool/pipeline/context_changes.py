@@ -1,4 +1,4 @@
-"""What becomes of the change that a tool wants to make to the context that all calls share (G-63)."""
+"""Changes that tools request in the shared context (G-63)."""
 
 from agenttool.pipeline.call import Call
 from agenttool.records import Json, JsonObject, ToolResult
@@ -6,22 +6,22 @@ from agenttool.scheduler.batch_order import ModifierOutcome, modifier_outcome, s
 
 
 def settle_changes(call: Call, result: ToolResult) -> JsonObject:
-    """Make the change, put it off until the batch is over, or refuse it; give what the terminal event says of it."""
+    """Apply, defer or reject the requested changes; return what the terminal event records of them."""
     changes = call.wanted_changes or {}
-    fate = ModifierOutcome.REJECTED if result.is_error else _fate(call)
-    if fate is ModifierOutcome.APPLIED:
+    outcome = ModifierOutcome.REJECTED if result.is_error else _outcome_of_changes(call)
+    if outcome is ModifierOutcome.APPLIED:
         call.core.shared.update(changes)
-    call.has_deferred_changes = fate is ModifierOutcome.DEFERRED
+    call.has_deferred_changes = outcome is ModifierOutcome.DEFERRED
     members: list[Json] = [*sorted(changes)]
-    return {"fate": fate.value, "members": members}
+    return {"fate": outcome.value, "members": members}
 
 
-def _fate(call: Call) -> ModifierOutcome:
+def _outcome_of_changes(call: Call) -> ModifierOutcome:
     declared = call.tool.modifier_policy if call.tool is not None else None
     policy = call.scheduler_policy
-    turns = [turn for turn in (call.turn, call.batch_turn) if turn is not None]
+    permits = [permit for permit in (call.permit, call.batch_permit) if permit is not None]
     return modifier_outcome(
         strictest_modifier_policy(declared, policy.context_modifier_policy if policy is not None else None),
-        ran_alone=any(turn.alone for turn in turns),
+        ran_alone=any(permit.alone for permit in permits),
         supports_context_modifiers=declared is not None,
     )

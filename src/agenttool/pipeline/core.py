@@ -1,4 +1,4 @@
-"""What all calls of a runtime share."""
+"""The state and services that all calls of a runtime share."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
@@ -23,39 +23,39 @@ from agenttool.scheduler.retry import RetryPolicy
 from agenttool.scheduler.timeouts import Deadlines
 
 
-def _nobody(parent: object, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
+def _no_nested_calls(parent: object, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
     raise AssertionError("the runtime says how nested calls are made")
 
 
-async def _nobody_looks(surface: Surface | None, query: str, limit: int, known_as: Mapping[str, str]) -> JsonObject:
+async def _no_search(surface: Surface | None, query: str, limit: int, known_as: Mapping[str, str]) -> JsonObject:
     raise AssertionError("the runtime says how tools are found")
 
 
-def _no_way_back(surface: Surface | None) -> None:
-    """Do nothing: whoever made this core offers no way to read stored output back."""
+def _no_read_back(surface: Surface | None) -> None:
+    """Do nothing: this core has no tool that reads stored output."""
 
 
-def _nobody_cares() -> None:
-    """Do nothing: whoever made this core has no surfaces."""
+def _no_surfaces() -> None:
+    """Do nothing: this core has no surfaces."""
 
 
-def _nobody_knows(provider: str) -> float | None:
-    """Say nothing: whoever made this core has no providers that are asked what they offer."""
+def _no_providers(provider: str) -> float | None:
+    """Return none: this core has no providers."""
 
 
-class UnderWay(Protocol):
-    """A call as this file sees it; each of them is a `pipeline.call.Call`."""
+class OpenCallRef(Protocol):
+    """The part of a call that this module needs; each one is a `pipeline.call.Call`."""
 
     invocation_id: InvocationId
 
 
-def _no_luck() -> float:
+def _no_jitter() -> float:
     return 1.0
 
 
 @dataclass(slots=True, eq=False)
 class Core:
-    """The parts that every phase may ask: the journal, the policy, the gate, the clock and the rest of the world."""
+    """The services that every phase uses: journal, policy, limiter, clock, stores and callbacks of the runtime."""
 
     journal: Journal
     now_ns: Callable[[], int]
@@ -63,81 +63,81 @@ class Core:
     ids: IdSource
     payloads: PayloadStore
     policy: Policy
-    gate: CallLimiter
+    limiter: CallLimiter
     deadlines: Deadlines
     patience: GracePeriod
     loop: asyncio.AbstractEventLoop
     thread_id: int
     thread: Thread
-    """The conversation that calls are made in, unless they say otherwise."""
+    """The conversation of the calls."""
     hooks: tuple[Hook, ...] = ()
     advisers: tuple[Adviser, ...] = ()
     durable: bool = False
     open_calls: OpenCalls | None = None
-    """Where calls are held so that they outlive this process; none where nothing does."""
+    """The checkpoints of a durable store; none if the store is not durable."""
     parked: OpenCalls | None = None
-    """Where calls stay that wait for an answer which comes later, in whatever store there is."""
+    """The checkpoints of calls that wait for a deferred result, in a durable store or in memory."""
     shelf: DocumentStore | None = None
     lease_s: float = 6.0
-    """For how long we say each time that we are alive; after that others may take our calls."""
+    """How long a lease is valid; after that, other processes may recover the calls of this one."""
     acquire_lease: Callable[[], Awaitable[None]] | None = None
     """Registers the lease of this process before its first checkpoint."""
     has_lease: bool = False
     """Whether the lease is registered."""
     withdraw_prompt: Callable[[InvocationId], Awaitable[None]] | None = None
-    """Takes down what a call asked a person, once it has an answer."""
+    """Deletes the open prompt of a call."""
     overdue: Callable[[InvocationId], None] | None = None
-    """Ends a call whose answer did not come in time, where no keeper looks after such calls."""
+    """Ends a call whose deferred result is overdue; set where no recovery task does it."""
     settle: Callable[[], Awaitable[None]] = field(init=False)
-    """Waits until all that was noted is kept."""
+    """Waits until all recorded facts are durable."""
     last_word: Callable[[Question], Awaitable[Answered | None]] | None = None
-    """Asks the store, when the time for an answer is over, whether one came in time to another process."""
+    """Returns an answer that another process received before the question expired."""
     default_timeout_s: float | None = 600.0
-    random: Callable[[], float] = _no_luck
+    random: Callable[[], float] = _no_jitter
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-    run_nested: Callable[..., Coroutine[object, object, ToolResult]] = _nobody
-    find_tools: Callable[..., Coroutine[object, object, JsonObject]] = _nobody_looks
-    """Searches for a model among the tools of the surface that it asks on."""
-    policy_changed: Callable[[], None] = _nobody_cares
-    """Called when a rule was remembered."""
-    asked_again_in: Callable[[str], float | None] = _nobody_knows
-    """Tells in how many seconds a provider that has not said what it offers is asked again."""
-    offer_read_back: Callable[[Surface | None], None] = _no_way_back
-    """Called when output was stored, with the surface that its call was made on."""
+    run_nested: Callable[..., Coroutine[object, object, ToolResult]] = _no_nested_calls
+    find_tools: Callable[..., Coroutine[object, object, JsonObject]] = _no_search
+    """Searches the tools of a surface for a model."""
+    policy_changed: Callable[[], None] = _no_surfaces
+    """Called when a rule was added."""
+    asked_again_in: Callable[[str], float | None] = _no_providers
+    """Returns the seconds until the tools of a provider are requested again."""
+    offer_read_back: Callable[[Surface | None], None] = _no_read_back
+    """Called with the surface of a call whose output was stored."""
     shared: dict[str, Json] = field(default_factory=dict[str, Json])
-    """The context that calls share, as far as tools may change it."""
+    """The context that calls share and tools may change."""
     approval_ttl_s: float = 86_400.0
     approvals: Approvals = field(default_factory=Approvals)
     waiting: dict[ApprovalId, "asyncio.Future[object]"] = field(
         default_factory=dict["ApprovalId", "asyncio.Future[object]"]
     )
     tools: Tools = field(default_factory=Tools)
-    calls: dict[InvocationId, UnderWay] = field(default_factory=dict[InvocationId, UnderWay])
-    """The calls under way."""
+    calls: dict[InvocationId, OpenCallRef] = field(default_factory=dict[InvocationId, OpenCallRef])
+    """The open calls."""
     ended: int = 0
-    """How many calls have ended."""
+    """The number of ended calls."""
     closing: list[asyncio.Event] = field(default_factory=list[asyncio.Event])
-    """Set whenever a call leaves, by whoever waits for that."""
+    """Events of waiters, set whenever a call ends."""
     readable: set[str] = field(default_factory=set[str])
-    """Which conversation may read which stored output back, as far as this process has seen it."""
+    """A cache of the conversations that may read stored output."""
     storing: set["asyncio.Task[object]"] = field(default_factory=set["asyncio.Task[object]"])
-    """Parts of results on their way to the store."""
+    """Tasks that store partial results."""
     parent: "Core | None" = None
-    """That of the agent that started this one."""
+    """The core of the agent that started this one."""
 
     def __post_init__(self) -> None:
-        """Have at hand what every call asks for."""
+        """Cache the method that every call uses."""
         self.settle = self.journal.log.settle
 
     def line(self) -> Iterator["Core"]:
-        """Give this and those above it."""
+        """Yield this core and its ancestors."""
         core: Core | None = self
         while core is not None:
             yield core
             core = core.parent
 
     def remember(self, rule: Rule) -> None:
-        """Add a rule that a person wants to be remembered; above a child it must hold, too, to have any effect."""
+        """Add a rule, also to all ancestors: a rule takes effect only if the parent's policy agrees."""
         policy = self.policy
         if self.parent is not None:
             self.parent.remember(rule)

@@ -1,4 +1,4 @@
-"""Tell the hooks that stand at the permission decision what it was: allowed, or refused by a rule or a person."""
+"""Hooks of the permission decision."""
 
 from collections.abc import Awaitable
 
@@ -13,12 +13,13 @@ _EVENT = HookEvent.PERMISSION_DECISION
 _REFUSALS = frozenset({ErrorClass.PERMISSION_DENIED, ErrorClass.POLICY_BLOCKED, ErrorClass.APPROVAL_REJECTED})
 
 
-async def told_to_hooks(call: Call, tool: Tool, proposed: JsonObject, deciding: Awaitable[JsonObject]) -> JsonObject:
-    """Wait for the decision about a call, tell hooks what it was, and give the input that may run.
+async def decide_with_hooks(
+    call: Call, tool: Tool, proposed: JsonObject, deciding: Awaitable[JsonObject]
+) -> JsonObject:
+    """Await the decision about a call, run its hooks, and return the input that may run.
 
     Raises:
-        ToolFailure: whatever the decision raised: what is refused stays refused, whatever a hook says to that; or a
-            hook stopped what was allowed, or went wrong.
+        ToolFailure: the decision was a refusal, which hooks cannot change; or a hook stopped the call or failed.
     """
     if _EVENT not in tool.hooks.by_event:
         return await deciding
@@ -26,12 +27,12 @@ async def told_to_hooks(call: Call, tool: Tool, proposed: JsonObject, deciding: 
         call_input = await deciding
     except ToolFailure as refused:
         if refused.error.error_class in _REFUSALS:
-            await _tell(call, tool, proposed, Behavior.DENY)
+            await _run_hooks(call, tool, proposed, Behavior.DENY)
         raise
-    rounds = await _tell(call, tool, call_input, Behavior.ALLOW)
+    rounds = await _run_hooks(call, tool, call_input, Behavior.ALLOW)
     refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
     return call_input
 
 
-async def _tell(call: Call, tool: Tool, value: JsonObject, behavior: Behavior) -> HookRuns:
+async def _run_hooks(call: Call, tool: Tool, value: JsonObject, behavior: Behavior) -> HookRuns:
     return await hook_round(call, tool, _EVENT, value, details={"behavior": behavior.value})

@@ -23,12 +23,12 @@ READ_AHEAD = 256
 
 
 def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurface]) -> Iterator[Record]:
-    """Yield declarations with their profiles, surfaces, and calls with all their records, each once.
+    """Yield every record once: declarations with profiles, surfaces, and calls with their records.
 
     Args:
-        core: has the log.
+        core: contains the log.
         entries: the tools.
-        surfaces: the present ones; older ones are in the log.
+        surfaces: the current ones; the log contains older ones.
     """
     for entry in entries:
         yield _digested(entry.tool.declaration)
@@ -46,14 +46,14 @@ def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurf
         for position, fact in facts:
             yield from events_of(fact, position=position)
             if fact.invocation_id is None:
-                yield from _apart(fact, seen, apart)
+                yield from _records_without_call(fact, seen, apart)
             elif fact.invocation_id not in seen:
                 seen.add(fact.invocation_id)
                 yield from _all_of(core, fact.invocation_id)
         after = facts[-1][0]
 
 
-def _apart(fact: Fact, seen: set[SurfaceId | InvocationId], apart: list[Record]) -> Iterator[Record]:
+def _records_without_call(fact: Fact, seen: set[SurfaceId | InvocationId], apart: list[Record]) -> Iterator[Record]:
     """Yield the records of a fact that belongs to no call, each once."""
     for record in records_of((fact,)):
         if isinstance(record, ToolSurface):
@@ -66,7 +66,7 @@ def _apart(fact: Fact, seen: set[SurfaceId | InvocationId], apart: list[Record])
 
 
 def _all_of(core: Core, invocation_id: InvocationId) -> Iterator[Record]:
-    whole = core.journal.log.stored_facts_of(invocation_id)  # no more than the events that can be read
+    whole = core.journal.log.stored_facts_of(invocation_id)  # only facts that readers of the log see, too
     call = invocation_of(whole)
     if call is not None:
         yield call

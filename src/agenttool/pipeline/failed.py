@@ -1,4 +1,4 @@
-"""A failure becomes a result, in this one place."""
+"""Turn failures into results."""
 
 from asyncio import CancelledError
 
@@ -13,12 +13,12 @@ from agenttool.results.mapping import Mapped
 
 _CRASH = {rule.phase: rule.crash for rule in PHASE_RULES}
 _UNREACHABLE = (ConnectionError, TimeoutError)
-_NOT_FOR_US = (CancelledError, KeyboardInterrupt, GeneratorExit)
-"""What is meant for whoever runs the call: it goes on once the result is written."""
+_INTERRUPTIONS = (CancelledError, KeyboardInterrupt, GeneratorExit)
+"""Exceptions for the caller's task; they are raised again once the result is written."""
 
 
 def failed(call: Call, error: ToolError) -> Mapped:
-    """Give the result of a call that failed."""
+    """Return the result of a failed call."""
     result = result_of_failure(
         whole(call, error),
         result_id=call.result_id,
@@ -30,7 +30,7 @@ def failed(call: Call, error: ToolError) -> Mapped:
 
 
 def whole(call: Call, error: ToolError) -> ToolError:
-    """Say where a call failed, and hold the error to its shape: whoever raised it may have put anything there."""
+    """Return an error with its phase; an invalid error is replaced by one that says so."""
     try:
         message = None if error.message is None else str(error.message).encode(errors="replace").decode()
         return read(write(replace(error, phase=error.phase or call.phase.value, message=message)), ToolError)
@@ -40,8 +40,8 @@ def whole(call: Call, error: ToolError) -> ToolError:
 
 
 def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
-    """Give the error of whatever ended the work; what is not for us to swallow is kept, to go on after the result."""
-    if not isinstance(crash, _NOT_FOR_US):
+    """Return the error of an exception; store an interruption, to raise it after the result is written."""
+    if not isinstance(crash, _INTERRUPTIONS):
         return error_of_crash(call, crash)
     call.interrupted = crash
     if call.abort_reason is None:
@@ -51,7 +51,7 @@ def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
 
 
 def error_of_crash(call: Call, crash: BaseException) -> ToolError:
-    """Give the error of an exception that nobody meant to raise, by the phase it came from."""
+    """Return the error of an unexpected exception; its class depends on the phase."""
     phase = call.phase
     error_class = _CRASH[phase]
     if phase is Phase.EXECUTE and isinstance(crash, _UNREACHABLE):

@@ -1,4 +1,4 @@
-"""The one place that catches whatever other people's code raises."""
+"""Catch every exception of code that is not part of agenttool."""
 
 from asyncio import CancelledError, current_task
 from collections.abc import Awaitable, Callable
@@ -7,17 +7,17 @@ from agenttool.errors import words_of
 
 
 async def guard(work: Callable[[], Awaitable[object]]) -> tuple[object, Exception | None]:
-    """Do the work; give its value, or the exception it raised instead.
+    """Await the work; return its value and none, or none and its exception.
 
-    What is meant for the caller passes through: an interruption, and the cancellation of the caller's own task.
+    Interrupts and the cancellation of the caller's own task are raised.
     """
     try:
         return await work(), None
-    except Exception as error:  # noqa: BLE001 -- somebody else's code: whatever it raises is an answer
+    except Exception as error:  # noqa: BLE001 -- foreign code may raise anything
         return None, error
     except (KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as error:  # an exit, a cancellation of its own, something from another tree
+    except BaseException as error:  # SystemExit, a cancellation that the work raised, or another BaseException
         task = current_task()
         if isinstance(error, CancelledError) and (task is None or task.cancelling()):
             raise

@@ -1,4 +1,4 @@
-"""One round of hooks at one place: ask, note every run, and turn a stop or a fault into the failure it is."""
+"""Run the hooks of one event, record every run, and raise the failure of a stop or a fault."""
 
 from dataclasses import replace
 from typing import cast
@@ -38,9 +38,9 @@ async def hook_round(
     output: Json = None,
     details: JsonObject | None = None,
 ) -> HookRuns:
-    """Ask the hooks of one place in order, and note each run between a started and a completed event.
+    """Run the hooks of one event in order, and record a started and a completed step.
 
-    What they think of the permission is kept for the decision.
+    Their permission votes are stored for the decision.
     """
     started, completed = _STEPS[event]
     hooks = tool.hooks_at(event)
@@ -73,12 +73,12 @@ def _hint(run: HookRun, hook_id: HookId, behavior: Behavior) -> HookVote:
 
 
 def visible(mapped: Mapped) -> Json:
-    """Show hooks what a model will read; the raw output may hold what nobody should see (G-28)."""
+    """Return the model-facing text, which hooks may see; the raw output may contain secrets (G-28)."""
     return [item.text for item in mapped.result.model_facing_content or () if item.text is not None]
 
 
 def _scrubbed(run: HookRun, scrubber: Scrubber | None) -> HookRun:
-    """Take the call's secrets out of what a hook said, before it is told to anyone."""
+    """Return a run without the secrets of the call in its texts."""
     if scrubber is None:
         return run
     reply = run.reply
@@ -86,7 +86,7 @@ def _scrubbed(run: HookRun, scrubber: Scrubber | None) -> HookRun:
     def clean(text: str | None) -> str | None:
         return None if text is None else scrubber.text(text)
 
-    said = replace(
+    scrubbed = replace(
         reply,
         message=clean(reply.message),
         progress=clean(reply.progress),
@@ -94,17 +94,17 @@ def _scrubbed(run: HookRun, scrubber: Scrubber | None) -> HookRun:
         permission_reason=clean(reply.permission_reason),
         additional_context=tuple(cast("JsonObject", scrubber.value(each)) for each in reply.additional_context),
     )
-    return replace(run, reply=said, fault=clean(run.fault))
+    return replace(run, reply=scrubbed, fault=clean(run.fault))
 
 
 def refuse_stop_and_fault(call: Call, rounds: HookRuns, *, fault_class: ErrorClass) -> None:
-    """End the call if a hook said stop or went wrong.
+    """Raise the failure if a hook stopped the call or failed.
 
-    A call that was stopped before its tool ran was canceled, whatever became of the hook that was stopped with it.
-    Once the tool has run, a hook that was kept from answering is a hook that failed.
+    A call that is stopped before its tool runs is canceled, even if the interrupted hook failed. Once the tool has
+    run, an interrupted hook counts as failed.
 
     Raises:
-        ToolFailure: canceled, hook_blocked, or the class that a fault has at this place.
+        ToolFailure: canceled, hook_blocked, or `fault_class`.
     """
     if not call.started_ns:
         refuse_if_stopped(call)

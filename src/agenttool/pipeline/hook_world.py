@@ -1,4 +1,4 @@
-"""What the hooks of one call get: the time, its input without its secrets, and no longer than they were given."""
+"""The environment of the hooks of one call: redacted input, a clock and timeouts."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -11,35 +11,35 @@ from agenttool.results.redaction import MARKER, reject_moved_markers, restore_re
 from agenttool.scheduler.drive import Drive, Stopped
 
 GRACE_S = 0.5
-"""How long a hook may go on after it was told to stop; enough for a command to be ended properly."""
+"""How long a hook may run after it was asked to stop; enough to terminate a command."""
 
 
 class HookWorld:
-    """The surroundings of the hooks of one call."""
+    """The environment of the hooks of one call."""
 
     __slots__ = ("_call", "_redactor")
 
     def __init__(self, call: Call, tool: Tool) -> None:
-        """Take the call that the hooks stand beside, and its tool, which says what is sensitive."""
+        """Use the call of the hooks, and its tool, which declares sensitive fields."""
         self._call = call
         self._redactor = tool.redactor
 
     def now_ns(self) -> int:
-        """Give the time."""
+        """Return the current time."""
         return self._call.core.now_ns()
 
     def shown(self, value: JsonObject) -> JsonObject:
-        """Give an input without its secrets; where all of it is one, only the names of its members are left."""
+        """Return a redacted input; if all of it is sensitive, only the names of its members remain."""
         if self._redactor is None:
             return value
         redacted = self._redactor.redact(value)
         return redacted if isinstance(redacted, dict) else dict.fromkeys(value, MARKER)
 
     def restored(self, value: JsonObject, before: JsonObject) -> JsonObject:
-        """Put back what a hook was not shown and left standing.
+        """Return an input with the redacted values restored.
 
         Raises:
-            RecordError: it moved what it was not shown, so that nobody knows what it means.
+            RecordError: the hook moved a redacted value, so its meaning is unclear.
         """
         if self._redactor is None:
             return value
@@ -49,9 +49,9 @@ class HookWorld:
     async def attempt(
         self, work: Callable[[], Coroutine[object, object, object]], *, timeout_s: float
     ) -> tuple[object, Exception | None]:
-        """Run a hook inside the caller's task, and walk away from it at its deadline or when the call is stopped.
+        """Run a hook in the caller's task, until its deadline or until the call is stopped.
 
-        What it says after that does not count: it may be an answer to the interruption rather than to the question.
+        A later answer is dropped, because it may be a reaction to the interruption.
         """
         call, core = self._call, self._call.core
         call.drive = drive = Drive(replace(core.patience, after_stop=min(core.patience.after_stop, GRACE_S)))
@@ -68,7 +68,7 @@ class HookWorld:
         finally:
             core.deadlines.cancel(deadline)
             call.drive = None
-        self._hear_of(drive)
+        self._record_interruption(drive)
         if is_late:
             left = isinstance(answer, Stopped) and answer.abandoned
             words = f"no answer within {timeout_s:g} s" + ("; it ignored that, and was left behind" if left else "")
@@ -77,8 +77,8 @@ class HookWorld:
             return None, InterruptedError("it was stopped before it answered")
         return answer, fault
 
-    def _hear_of(self, drive: Drive) -> None:
-        """Remember that the caller's own task was canceled; that goes on once the result is written."""
+    def _record_interruption(self, drive: Drive) -> None:
+        """Store a cancellation of the caller's task, to raise it once the result is written."""
         call = self._call
         if drive.caller_canceled is not None:
             call.interrupted = call.interrupted or drive.caller_canceled

@@ -1,4 +1,4 @@
-"""A replaced input is parsed, validated and noted again before it may go on (G-21)."""
+"""Validate and record an input that a hook or an approver replaced (G-21)."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import InputNoted
 from agenttool.pipeline.judge import is_denied
-from agenttool.pipeline.misfits import told_misfits
+from agenttool.pipeline.misfits import describe_misfits
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InputStage, JsonObject, MutationSource
 from agenttool.results.failure import guided
@@ -22,7 +22,7 @@ _LATER = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """Who replaces an input, and which one."""
+    """The source of a replaced input, and the stage of the original."""
 
     source: MutationSource
     source_ref: str
@@ -30,13 +30,13 @@ class Replacement:
 
 
 def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: Replacement) -> JsonObject:
-    """Take a replacement for an input: allowed at all, fitting the runtime's schema, and acceptable to the tool.
+    """Return the replaced input after policy, schema and the tool's own checks accept it.
 
     Raises:
-        ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or what a preflight finds.
+        ToolFailure: input_mutation_failed, schema_validation_failed, invalid_arguments, or a preflight failed.
     """
-    spelled = json_bytes(after)
-    after = parse_object(spelled)  # from here on it is ours: whoever proposed it may keep theirs and change it
+    encoded = json_bytes(after)
+    after = parse_object(encoded)  # a copy, because its author may change the original
     changed = changed_fields(before, after)
     if not changed:
         return before
@@ -47,7 +47,7 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
         message = f"{tool.name!r} allows no replacement of its input by a {by.source.value}; call it with what it needs"
         raise ToolFailure(guided(ErrorClass.INPUT_MUTATION_FAILED, phase=call.phase, message=message))
     if not tool.check_runtime.accepts(after):
-        message = f"the replaced input does not fit: {told_misfits(tool.check_runtime.misfits(after))}"
+        message = f"the replaced input does not fit: {describe_misfits(tool.check_runtime.misfits(after))}"
         raise ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=call.phase, message=message))
     if tool.check_values is not None:
         tool.check_values(after)
@@ -57,7 +57,7 @@ def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: 
     call.learn_secrets(after)
     note = InputNoted(
         _LATER[by.from_stage],
-        spelled,
+        encoded,
         tool.redactor,
         by.source,
         by.source_ref,

@@ -1,4 +1,4 @@
-"""One input before the rules."""
+"""Evaluate the policy for one input."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from agenttool.scheduler.call_facts import call_facts_of
 
 
 def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
-    """Decide by the rules in force; a tool without rules about its arguments is answered from memory."""
+    """Return the verdict of the policy; it is cached for tools without rules about arguments."""
     policy, hints, opinions = call.core.policy, call.hints, call.opinions
     if not hints and not opinions and not tool.has_computed_facts:
         standing = policy.standing(tool.subject)
@@ -34,16 +34,16 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
 
 
 def is_denied(call: Call, tool: Tool, value: JsonObject) -> bool:
-    """Tell whether the rules deny an input anyway, so that nothing need be touched to find out more (G-22)."""
+    """Return whether the rules deny an input, so that no preflight needs to run (G-22)."""
     return judge(call, tool, {**(tool.defaults or {}), **value}).behavior is Behavior.DENY
 
 
 def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:
-    """Take the call's secrets out of what rules, hooks and opinions said in words; refs and details are ours."""
-    said, path, check = verdict.reason.message, verdict.blocked_path, verdict.pending_classifier_check
+    """Return a verdict without the secrets of the call in texts of rules, hooks and advisers."""
+    message, path, check = verdict.reason.message, verdict.blocked_path, verdict.pending_classifier_check
     return replace(
         verdict,
-        reason=replace_record(verdict.reason, message=said and scrubber.text(said)),
+        reason=replace_record(verdict.reason, message=message and scrubber.text(message)),
         blocked_path=path and scrubber.text(path),
         pending_classifier_check=check and scrubber.part(check),
     )

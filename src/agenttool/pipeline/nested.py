@@ -1,4 +1,4 @@
-"""Calls that a tool makes while it runs: on its surface, under its rules, and stopped with it."""
+"""Nested calls: a tool calls other tools on its own surface."""
 
 from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes
@@ -9,7 +9,7 @@ from agenttool.ports.evidence import CallRequest
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolResult
 
 MAX_DEPTH = 16
-"""How many calls may be nested; a tool that calls itself without an end is stopped here."""
+"""The maximum depth of nested calls, which ends an infinite recursion."""
 
 TOO_DEEP = Unresolved(
     error_class=ErrorClass.BLOCKED_TOOL,
@@ -19,22 +19,22 @@ TOO_DEEP = Unresolved(
 
 
 async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResult:
-    """Make a call from within another; a failed call is a result, too."""
+    """Run a nested call and return its result, also if it failed."""
     fault: str | None = None
     try:
-        spelled = json_bytes(arguments)
+        encoded = json_bytes(arguments)
     except (RecordError, UnicodeError) as error:
-        spelled, fault = b"null", str(error)
+        encoded, fault = b"null", str(error)
     is_allowed = parent.depth < MAX_DEPTH
     unique = parent.core.ids.unique()
-    asked = parent.request
+    request = parent.request
     call = Call(
         parent.core,
         CallRequest(
             str(name).encode(errors="replace").decode(),
-            spelled,
-            asked.surface_id,
-            actor_ref=asked.actor_ref,
+            encoded,
+            request.surface_id,
+            actor_ref=request.actor_ref,
             parent_invocation_id=parent.invocation_id,
         ),
         parent.surface if is_allowed else None,

@@ -1,16 +1,16 @@
-"""What must wait until the work that a tool left behind has ended."""
+"""Delay work until a thread that could not be stopped has ended."""
 
 from collections.abc import Callable
 
 from agenttool.pipeline.call import Call
 
 LINGER_S = 60.0
-"""For how long; after that a thread that hangs no longer keeps others from running."""
+"""The maximum delay, so that a hanging thread does not block other calls."""
 
 
-def outlast(call: Call, then: Callable[[], None]) -> None:
-    """Do something now, or when the tool's thread that nobody could stop has ended at last."""
-    ended = call.goes_on_until
+def run_after_thread(call: Call, then: Callable[[], None]) -> None:
+    """Call `then` once the thread of the tool has ended, or at once if there is none."""
+    ended = call.thread_ended
     if ended is None or ended.done():
         then()
         return

@@ -1,9 +1,9 @@
-"""Parts of a result that a tool has ready before the whole: stored at once, for whoever hears of one."""
+"""Store partial results that a tool reports while it runs."""
 
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.guard import guard
-from agenttool.pipeline.readers import let_read
+from agenttool.pipeline.readers import grant_read
 from agenttool.pipeline.tool import Tool
 from agenttool.records import Digest, PersistenceStrategy
 from agenttool.results.payloads import Payload
@@ -11,8 +11,13 @@ from agenttool.results.persistence import PARTIAL_RESULT, native_payloads
 from agenttool.results.redaction import Scrubber
 
 
-def keep_part(core: Core, tool: Tool | None, part: object, scrubber: Scrubber | None) -> tuple[str, ...] | None:
-    """Have a part stored, without the call's secrets, and name it; none if it may not be kept or cannot be read."""
+def store_partial_result(
+    core: Core, tool: Tool | None, part: object, scrubber: Scrubber | None
+) -> tuple[str, ...] | None:
+    """Start to store a scrubbed partial result and return its id.
+
+    Returns none if the tool forbids storage, or the part cannot be encoded.
+    """
     if tool is None or tool.persistence.over_limit is PersistenceStrategy.NEVER_PERSIST:
         return None
     redactor = tool.mapping.redactor
@@ -29,7 +34,7 @@ def keep_part(core: Core, tool: Tool | None, part: object, scrubber: Scrubber | 
 
 
 def _store(core: Core, payload: Payload) -> None:
-    """Store beside the call, which goes on meanwhile: a report never waits."""
+    """Store a payload in a task of its own, so that the report does not wait."""
     digest = payload.ref.digest
     if digest is not None:
         storing = core.loop.create_task(guard(lambda: _put(core, payload.data, digest)))
@@ -39,4 +44,4 @@ def _store(core: Core, payload: Payload) -> None:
 
 async def _put(core: Core, data: bytes, digest: Digest) -> None:
     await core.payloads.put(data, digest)
-    await let_read(core, digest)
+    await grant_read(core, digest)

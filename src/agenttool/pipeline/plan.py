@@ -1,4 +1,4 @@
-"""A call before its first phase: what was asked for is written down, and what is wrong with it is kept for later."""
+"""Create a call from the arguments of its caller."""
 
 from agenttool.catalog.surface_store import SurfaceStore
 from agenttool.catalog.unresolved import unknown_surface
@@ -11,7 +11,7 @@ from agenttool.ports.evidence import CallRequest
 from agenttool.records import AbortReason, InvocationId, JsonObject, ToolSurface, replace
 
 
-def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a record in between for every call to pay
+def plan(  # noqa: PLR0913, PLR0917 -- what a caller may pass; a record for it would slow down every call
     core: Core,
     surfaces: SurfaceStore,
     name: str,
@@ -21,7 +21,7 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
     actor_ref: str | None,
     unique: str | None = None,
 ) -> Call:
-    """Make the call that somebody asks for; it cannot fail, because a call that makes no sense has a result, too."""
+    """Return a new call. Invalid arguments do not raise; the call fails in its phases and has a result."""
     fault = None
     try:
         if type(arguments) is dict:
@@ -39,17 +39,17 @@ def plan(  # noqa: PLR0913, PLR0917 -- all that a caller may say, without a reco
     unique = unique or core.ids.unique()
     invocation_id: InvocationId = "inv_" + unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
     try:
-        surface_id = surface.surface_id  # pyright: ignore[reportOptionalMemberAccess] -- what is no surface goes astray
+        surface_id = surface.surface_id  # pyright: ignore[reportOptionalMemberAccess] -- an invalid surface is handled below
         found = surfaces.by_id[surface_id]
     except (AttributeError, KeyError, TypeError):
         request = CallRequest(name, written, None, native_call_id, actor_ref)
-        return _astray(Call(core, request, None, unique, invocation_id, fault), surfaces, surface)
+        return _without_surface(Call(core, request, None, unique, invocation_id, fault), surfaces, surface)
     request = CallRequest(name, written, surface_id, native_call_id, actor_ref)
     return Call(core, request, found, unique, invocation_id, fault)
 
 
-def _astray(call: Call, surfaces: SurfaceStore, given: object) -> Call:
-    """Find a surface that was put away; or say why there is none: it is none of ours, or the runtime is closed."""
+def _without_surface(call: Call, surfaces: SurfaceStore, given: object) -> Call:
+    """Set an archived surface, or the reason for none: it is unknown, or the runtime is closed."""
     if surfaces.closed is None:
         call.surface = surfaces.find(given)
         call.lost = unknown_surface(given) if call.surface is None else None

@@ -1,4 +1,4 @@
-"""What a running tool says of its work, as it is written down: text that can be, numbers that mean something."""
+"""Progress updates of a running tool, cleaned for the journal."""
 
 from collections.abc import Mapping
 from math import isnan
@@ -10,7 +10,7 @@ from agenttool.results.redaction import Scrubber
 
 
 class Update(NamedTuple):
-    """How far the work is, in the tool's own words."""
+    """A progress update as the tool reported it."""
 
     message: str | None = None
     percent: float | None = None
@@ -19,10 +19,10 @@ class Update(NamedTuple):
     facts: Mapping[str, int | str] | None = None
 
 
-def put_down(
+def progress_of(
     update: Update, *, number: int, elapsed_ms: int | None, part: tuple[str, ...] | None, scrub: Scrubber | None
 ) -> Progressed:
-    """Write an update down, without the secrets of its call; `part` is where the partial result is kept."""
+    """Return an update without the secrets of its call; `part` has the ids of the stored partial result."""
     message, step, percent = _text(update.message), _text(update.step), update.percent
     return Progressed(
         number,
@@ -37,5 +37,5 @@ def put_down(
 
 
 def _text(value: object) -> str | None:
-    """Take what a tool calls a message: as text that can be written down."""
+    """Return a value as text that can be encoded."""
     return None if value is None else str(value).encode(errors="replace").decode()

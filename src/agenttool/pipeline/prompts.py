@@ -1,4 +1,4 @@
-"""What running calls need from a person: put up, answered once, taken down when its call has ended."""
+"""Prompts of deferred calls: stored, answered once by a user, and deleted when the call ends."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,21 +16,21 @@ from agenttool.ports.deferred import Prompt, PromptKind, PromptOutcome, ReplyOut
 from agenttool.ports.stores import DocumentStore
 from agenttool.records import InvocationId, InvocationStatus, Part, ProgressStatus, ToolId, replace
 
-SHELF, UNHEARD = "prompt", "prompt.unheard"
-TELL_AGAIN_EVERY_S = 2.0
-"""How often a choice is brought to a tool that was away when it was made."""
+SHELF, UNDELIVERED = "prompt", "prompt.unheard"
+REDELIVER_EVERY_S = 2.0
+"""How often an answer is delivered again to a tool that was not reachable."""
 
 _PAGE = 1000
 _REMEMBERED = 16
-"""So many prompts of one call are known again when they are sent once more."""
+"""How many earlier prompts of a call are remembered, to recognise one that is sent again."""
 
 
 class Chosen(Part, frozen=True, kw_only=True):
-    """What became of a choice.
+    """The outcome of an answer to a prompt.
 
     Attributes:
-        is_taken: it is the one that counts; the first one is.
-        is_heard: the tool's side has confirmed that it knows.
+        is_taken: it was accepted; only the first answer is.
+        is_heard: the tool has acknowledged it.
     """
 
     prompt_id: str
@@ -41,44 +41,44 @@ class Chosen(Part, frozen=True, kw_only=True):
 
 @dataclass(slots=True, eq=False)
 class Prompts:
-    """The open prompts of every process on a store: at most one for each call."""
+    """The open prompts in a store, of all processes: at most one for each call."""
 
     shelf: DocumentStore
     deferred: DeferredResults
     tool_of: Callable[[ToolId], Tool | None]
-    _telling: "asyncio.Task[None] | None" = None
-    _on_their_way: set[InvocationId] = field(default_factory=set[InvocationId])
+    _redelivering: "asyncio.Task[None] | None" = None
+    _in_flight: set[InvocationId] = field(default_factory=set[InvocationId])
 
     def start(self) -> None:
-        """Begin to bring tools what they have not heard of: they were away, or whoever took the choice has died."""
-        self._telling = asyncio.create_task(self._tell())  # noqa: TID251 -- `stop` is its parent
+        """Start to deliver answers that tools have not acknowledged, also those of dead processes."""
+        self._redelivering = asyncio.create_task(self._run())  # noqa: TID251 -- `stop` is its parent
 
     async def stop(self) -> None:
-        """Leave what is unheard to the next process."""
-        if self._telling is not None:
-            self._telling.cancel()
+        """Stop delivering; the next process delivers the rest."""
+        if self._redelivering is not None:
+            self._redelivering.cancel()
             with suppress(asyncio.CancelledError):
-                await self._telling
+                await self._redelivering
 
-    async def _tell(self) -> None:
+    async def _run(self) -> None:
         while True:
-            with suppress(StoreError):  # a disk that fails now may be back by the next look
-                for key, _ in await self.shelf.page(UNHEARD, limit=_PAGE):
-                    await self._tell_again(InvocationId(key))
-            await asyncio.sleep(TELL_AGAIN_EVERY_S)
+            with suppress(StoreError):  # the disk may work again at the next attempt
+                for key, _ in await self.shelf.page(UNDELIVERED, limit=_PAGE):
+                    await self._redeliver(InvocationId(key))
+            await asyncio.sleep(REDELIVER_EVERY_S)
 
-    async def _tell_again(self, key: InvocationId) -> None:
+    async def _redeliver(self, key: InvocationId) -> None:
         body = await self.shelf.get(SHELF, key)
         prompt = None if body is None else _read(body)
         if prompt is None or prompt.selected is None or await self.deferred.pending(key) is None:
-            await self.shelf.put(UNHEARD, key, None)
+            await self.shelf.put(UNDELIVERED, key, None)
         else:
             await self._deliver(prompt, prompt.selected)
 
     async def ask(self, prompt: Prompt, most: int) -> PromptOutcome:
-        """Put a prompt up in place of the one before, if its call waits and has put up fewer than so many.
+        """Store a prompt in place of the one before, if its call waits and had fewer than `most` prompts.
 
-        One that was put up before is not put up again, whether or not somebody has answered it since.
+        A prompt that was stored before, answered or not, is not stored again.
         """
         key = prompt.invocation_id
         if await self.deferred.pending(key) is None:
@@ -99,7 +99,7 @@ class Prompts:
         return PromptOutcome.PUT_UP
 
     async def pending(self, limit: int = _PAGE) -> tuple[Prompt, ...]:
-        """List the prompts that wait for a person, those of ended calls taken down."""
+        """Return the prompts without an answer, and delete those of ended calls."""
         found: list[Prompt] = []
         for key, body in await self.shelf.page(SHELF, limit=limit):
             prompt = _read(body)
@@ -110,47 +110,49 @@ class Prompts:
         return tuple(found)
 
     async def choose(self, prompt_id: str, selected: int | None) -> Chosen:
-        """Take a person's choice, or that they turned away, which is the default; the first one counts."""
+        """Record a user's choice; none selects the default. The first answer stands."""
         key = call_of(prompt_id)
         body = await self.shelf.get(SHELF, key)
         prompt = None if body is None else _read(body)
         if prompt is None or prompt.prompt_id != prompt_id or await self.deferred.pending(key) is None:
             return _refused(prompt_id, "there is no such prompt any more; list the open ones")
         chosen = prompt.default if selected is None else selected
-        why_not = _why_not(prompt, chosen)
-        if why_not is not None or chosen is None:
-            return _refused(prompt_id, why_not or "nothing was chosen")
+        rejection = _rejection_of(prompt, chosen)
+        if rejection is not None or chosen is None:
+            return _refused(prompt_id, rejection or "nothing was chosen")
         answered = replace(prompt, selected=chosen)
-        unheard = {(UNHEARD, str(key)): b""}
-        if not await self.shelf.swap(SHELF, key, before=body, after=write_own(answered), beside=unheard):
+        undelivered = {(UNDELIVERED, str(key)): b""}
+        if not await self.shelf.swap(SHELF, key, before=body, after=write_own(answered), beside=undelivered):
             return _refused(prompt_id, "it has changed meanwhile; look again")
-        with suppress(StoreError):  # the choice is kept, and that its call goes on can be told later
+        with suppress(StoreError):  # the choice is stored; only the note about it is missing
             await self.deferred.note(key, _has_input)
-        told = await self._deliver(answered, chosen)
-        return Chosen(prompt_id=prompt_id, is_taken=True, is_heard=told is ReplyOutcome.HEARD, message=_WORDS[told])
+        outcome = await self._deliver(answered, chosen)
+        return Chosen(
+            prompt_id=prompt_id, is_taken=True, is_heard=outcome is ReplyOutcome.HEARD, message=_MESSAGES[outcome]
+        )
 
     async def withdraw(self, invocation_id: InvocationId) -> None:
-        """Take down what a call asked: it has ended."""
+        """Delete the prompt of a call that has ended."""
         await self.shelf.put(SHELF, invocation_id, None)
 
     async def _deliver(self, prompt: Prompt, selected: int) -> ReplyOutcome:
         tool, key = self.tool_of(prompt.tool_id), prompt.invocation_id
-        if tool is None or tool.later is None or key in self._on_their_way:
+        if tool is None or tool.later is None or key in self._in_flight:
             return ReplyOutcome.AWAY
-        self._on_their_way.add(key)
+        self._in_flight.add(key)
         try:
-            told = await tool.later.reply(prompt, selected)
+            outcome = await tool.later.reply(prompt, selected)
         finally:
-            self._on_their_way.discard(key)
-        if told is not ReplyOutcome.AWAY:
-            # What is left tells a second try of the same prompt, until its call ends; where the tool listens is over.
-            over = replace(prompt, is_heard=told is ReplyOutcome.HEARD, reply_to=None)
-            await self.shelf.swap(SHELF, key, before=write_own(prompt), after=write_own(over))
-            await self.shelf.put(UNHEARD, key, None)
-        return told
+            self._in_flight.discard(key)
+        if outcome is not ReplyOutcome.AWAY:
+            # The entry stays until the call ends, to recognise the same prompt; the reply address is not needed.
+            delivered = replace(prompt, is_heard=outcome is ReplyOutcome.HEARD, reply_to=None)
+            await self.shelf.swap(SHELF, key, before=write_own(prompt), after=write_own(delivered))
+            await self.shelf.put(UNDELIVERED, key, None)
+        return outcome
 
 
-_WORDS = {
+_MESSAGES = {
     ReplyOutcome.HEARD: "the tool has heard of it",
     ReplyOutcome.REFUSED: "the tool wants to hear no choice any more; its own limit ends the wait",
     ReplyOutcome.AWAY: "it is kept; the tool is away, and hears of it when it is back",
@@ -158,12 +160,12 @@ _WORDS = {
 
 
 def call_of(prompt_id: str) -> InvocationId:
-    """Name the call that asks: the two ids are made of the same word."""
+    """Return the call of a prompt; both ids contain the same unique part."""
     return InvocationId("inv_" + prompt_id.partition("_")[2].rpartition("-")[0])
 
 
-def _why_not(prompt: Prompt, chosen: object) -> str | None:
-    """Say why a choice is none."""
+def _rejection_of(prompt: Prompt, chosen: object) -> str | None:
+    """Return why a choice is rejected; none if it is valid."""
     if prompt.selected is not None:
         return "it was answered already; the first answer counts"
     if prompt.kind is not PromptKind.CHOICE:
@@ -175,8 +177,8 @@ def _why_not(prompt: Prompt, chosen: object) -> str | None:
 
 def _needs_input(call: Call) -> None:
     call.progress += 1
-    told = Progressed(call.progress, ProgressStatus.WAITING_FOR_INPUT, "a person is asked")
-    call.note(steps.BACKGROUNDED if call.status is InvocationStatus.NEEDS_INPUT else steps.NEEDS_INPUT, told)
+    progress = Progressed(call.progress, ProgressStatus.WAITING_FOR_INPUT, "a person is asked")
+    call.note(steps.BACKGROUNDED if call.status is InvocationStatus.NEEDS_INPUT else steps.NEEDS_INPUT, progress)
 
 
 def _has_input(call: Call) -> None:

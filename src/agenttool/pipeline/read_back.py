@@ -1,4 +1,4 @@
-"""The way back that previews name: a tool that reads stored output, a stretch at a time."""
+"""The built-in tool that reads stored output, a range at a time."""
 
 from codecs import getincrementaldecoder
 from collections.abc import AsyncGenerator
@@ -51,17 +51,17 @@ _TOOL = BuiltinTool(
 
 
 def read_back_tool(payloads: PayloadStore) -> DeclaredTool:
-    """Declare the tool; its output is bounded, so that reading back is never stored again."""
+    """Return the declaration of the tool; its output is bounded, so it is never stored again."""
     return _TOOL.declare(ReadBack(payloads), _check)
 
 
 def read_tool_of(call: Call) -> str:
-    """Give the name by which whoever made a call can read its output back."""
+    """Return the name of the read tool on the surface of a call."""
     return READ_RESULT if call.surface is None else call.surface.builtin_name(READ_RESULT, call.shown.known_as)
 
 
 def digest_in(payload: str | Ref) -> Digest | None:
-    """Read which bytes are meant: by their digest, by the id that a preview names, or by a ref."""
+    """Return the digest in a payload id, a digest or a ref; none if there is none."""
     if isinstance(payload, Ref):
         return payload.digest
     digest = payload.removeprefix(PAYLOAD_SCHEME)
@@ -69,47 +69,49 @@ def digest_in(payload: str | Ref) -> Digest | None:
 
 
 class ReadBack:
-    """Reads stored output in little memory, however large it is."""
+    """Reads stored output as a stream, so that memory use does not depend on its size."""
 
     def __init__(self, payloads: PayloadStore) -> None:
-        """Take where the output is."""
+        """Use the store of the output."""
         self._payloads = payloads
 
     async def start(self, job: Job, /) -> str:
-        """Read one stretch.
+        """Return one range of the output.
 
         Raises:
-            ToolFailure: execution_failed: the output is not there, or is no text; dependency_unavailable.
+            ToolFailure: execution_failed: the output does not exist or is not text; dependency_unavailable.
         """
-        asked = job.call_input
-        payload_id = cast("str", asked["payload_id"])
+        arguments = job.call_input
+        payload_id = cast("str", arguments["payload_id"])
         digest = digest_in(payload_id)
         try:
-            # Of output that is not this conversation's, it is not even told that there is any.
+            # The error is the same for unknown output, so that other conversations cannot probe for it.
             if digest is None or not await may_read(cast("Call", job).core, digest):
                 raise ToolFailure(_gone(payload_id))
             if await self._payloads.get(digest, length=1) is None:
                 raise ToolFailure(_gone(payload_id))
-            stretch = _stretch(asked)
-            await self._read(digest, stretch)
+            text_range = _range_of(arguments)
+            await self._read(digest, text_range)
         except UnicodeDecodeError as error:
             raise ToolFailure(_no_text()) from error
         except StoreError as error:
-            told = f"the stored output cannot be read now: {error}"
-            raise ToolFailure(guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=Phase.EXECUTE, message=told)) from error
-        return stretch.render(payload_id, read_tool_of(cast("Call", job)))
+            message = f"the stored output cannot be read now: {error}"
+            raise ToolFailure(
+                guided(ErrorClass.DEPENDENCY_UNAVAILABLE, phase=Phase.EXECUTE, message=message)
+            ) from error
+        return text_range.render(payload_id, read_tool_of(cast("Call", job)))
 
-    async def _read(self, digest: Digest, stretch: TextRange) -> None:
+    async def _read(self, digest: Digest, text_range: TextRange) -> None:
         decoder = getincrementaldecoder("utf-8")()
         async with aclosing(cast("AsyncGenerator[bytes]", self._payloads.stream(digest))) as pieces:
             async for piece in pieces:
-                if not stretch.feed(decoder.decode(piece)):
+                if not text_range.feed(decoder.decode(piece)):
                     return
-        stretch.feed(decoder.decode(b"", final=True))
+        text_range.feed(decoder.decode(b"", final=True))
 
 
-def _stretch(asked: JsonObject) -> TextRange:
-    given = cast("dict[str, int]", asked)
+def _range_of(arguments: JsonObject) -> TextRange:
+    given = cast("dict[str, int]", arguments)
     if "start_line" in given or "end_line" in given:
         first = given.get("start_line", 1)
         last = given.get("end_line", first + LINES_AT_ONCE - 1)
@@ -117,15 +119,15 @@ def _stretch(asked: JsonObject) -> TextRange:
     return TextRange(first=given.get("offset", 0), count=given.get("limit", CHARS_AT_ONCE), in_lines=False)
 
 
-def _check(asked: JsonObject) -> None:
-    """Refuse what names no stretch.
+def _check(arguments: JsonObject) -> None:
+    """Reject arguments that select no range.
 
     Raises:
         ToolFailure: invalid_arguments.
     """
-    if asked.keys() & set(_LINES) and asked.keys() & set(_CHARS):
+    if arguments.keys() & set(_LINES) and arguments.keys() & set(_CHARS):
         raise ToolFailure(_wrong("lines and characters cannot be mixed; give start_line and end_line, or offset"))
-    start, end = asked.get("start_line", 1), asked.get("end_line")
+    start, end = arguments.get("start_line", 1), arguments.get("end_line")
     if isinstance(start, int) and isinstance(end, int) and end < start:
         raise ToolFailure(_wrong(f"end_line {end} lies before start_line {start}; swap them"))
 

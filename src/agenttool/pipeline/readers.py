@@ -1,4 +1,4 @@
-"""Who may read stored output back: the conversation whose call it came from, and those that conversation came from."""
+"""Access to stored output: the conversation of the call that stored it, and its ancestors."""
 
 from agenttool.pipeline.core import Core
 from agenttool.records import Digest
@@ -6,11 +6,11 @@ from agenttool.records import Digest
 KIND = "payload_reader"
 
 
-async def let_read(core: Core, digest: Digest) -> None:
-    """Let a conversation read what one of its calls has stored, also in a later process.
+async def grant_read(core: Core, digest: Digest) -> None:
+    """Grant a conversation and its ancestors access to stored output, also in later processes.
 
     Raises:
-        StoreError: it could not be kept that it may.
+        StoreError: the grant could not be stored.
     """
     for thread_id in (core.thread.thread_id, *core.thread.ancestors):
         key = _key(thread_id, digest)
@@ -21,10 +21,10 @@ async def let_read(core: Core, digest: Digest) -> None:
 
 
 async def may_read(core: Core, digest: Digest) -> bool:
-    """Tell whether stored output came from a call of this conversation, or of one that came from it.
+    """Return whether this conversation may read stored output.
 
     Raises:
-        StoreError: nobody can tell now.
+        StoreError: the store could not be read.
     """
     key = _key(core.thread.thread_id, digest)
     return key in core.readable or (core.shelf is not None and await core.shelf.get(KIND, key) is not None)

@@ -1,7 +1,7 @@
 """Sends the request of a deferred tool and waits for its result.
 
-The call has a checkpoint before the request is sent, and leaves the gate once the tool acknowledges it: the server
-schedules its own work. In a batch the call keeps its place, because the caller waits for the whole batch.
+The call has a checkpoint before the request is sent, and releases its permit once the tool acknowledges it,
+because the server schedules its own work. It keeps the permit of its batch, because the caller waits for the batch.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
         output = await _sent(call, later, send, result)
         if output is not DEFERRED:
             return output
-        _leave_gate(call)
+        _release_permit(call)
         if not result.done():
             note_backgrounded(call)
             if not call.is_detached:
@@ -86,10 +86,10 @@ def _maybe_sent_before(error: ToolError) -> ToolError:
     return replace(error, message=message, retry=RetryGuidance(safe=False))
 
 
-def _leave_gate(call: Call) -> None:
-    if call.turn is not None:
-        call.core.gate.release(call.turn)
-        call.turn = None
+def _release_permit(call: Call) -> None:
+    if call.permit is not None:
+        call.core.limiter.release(call.permit)
+        call.permit = None
 
 
 def note_backgrounded(call: Call) -> None:
@@ -128,11 +128,11 @@ async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]
         left_s = max(expires_at_ns - core.now_ns(), 0) / 1e9
         timer = core.deadlines.arm(core.deadlines.now() + left_s, lambda: _expire(call))
     call.drive = drive = Drive(core.patience)
-    call.is_away = True
+    call.is_remote = True
     try:
         waited = await drive.run(_until(result))
     finally:
-        call.drive, call.is_away = None, False
+        call.drive, call.is_remote = None, False
         if timer is not None:
             core.deadlines.cancel(timer)
     call.interrupted = call.interrupted or drive.caller_canceled

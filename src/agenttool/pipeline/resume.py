@@ -19,7 +19,7 @@ from agenttool.pipeline.approval import conclude
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, save_checkpoint, when_durable
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.decision_hooks import told_to_hooks
+from agenttool.pipeline.decision_hooks import decide_with_hooks
 from agenttool.pipeline.ending import complete, fail
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import judge
@@ -66,7 +66,7 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         opened.invocation_id.partition("_")[2],
         opened.invocation_id,
         tool=tool,
-        is_held=True,
+        has_checkpoint=True,
         has_full_end=True,
         phase=Phase.EXECUTE if opened.kind in _EXECUTING else Phase.PERMISSION,
         is_detached=True,
@@ -161,7 +161,7 @@ async def _continue_approval(
     if call.status is InvocationStatus.AWAITING_APPROVAL:
         _repeat_rejection(call)
         concluding = conclude(call, tool, call_input, question, answered)
-        call_input = await told_to_hooks(call, tool, call_input, concluding)
+        call_input = await decide_with_hooks(call, tool, call_input, concluding)
     else:
         _check_approval(call, tool, call_input, checkpoint, question)
     await schedule(call, tool, call_input)

@@ -16,7 +16,7 @@ from agenttool.pipeline.phases.permission import has_expired, is_allowed_outrigh
 from agenttool.pipeline.phases.pre_hooks import pre_hooks
 from agenttool.pipeline.phases.prepare_observable_input import prepare_observable_input
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
-from agenttool.pipeline.phases.schedule import give_way, release, schedule, takes_free_turn
+from agenttool.pipeline.phases.schedule import acquires_free_permit, give_way, release, schedule
 from agenttool.pipeline.phases.validate_values import validate_values
 from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
@@ -25,12 +25,16 @@ from agenttool.results.mapping import Mapped
 
 
 def run_call(call: Call) -> Coroutine[object, object, ToolResult]:
-    """Return the coroutine that carries one call through every phase. Whatever happens, there is a result."""
+    """Return the coroutine that runs all phases of a call; it returns a result for every failure."""
     return complete(call, attempt)
 
 
 async def attempt(call: Call) -> Mapped:  # noqa: C901, PLR0912 -- the phases in order, in one place
-    """Do phases 1 to 9, or raise the `ToolFailure` that says which one refused the call."""
+    """Run phases 1 to 9 and return the mapped output.
+
+    Raises:
+        ToolFailure: a phase rejected the call.
+    """
     if call.core.durable and not call.core.has_lease:
         await ensure_lease(call)
     tool = resolve_tool(call)  # 1
@@ -48,21 +52,21 @@ async def attempt(call: Call) -> Mapped:  # noqa: C901, PLR0912 -- the phases in
     if not is_allowed_outright(call, tool, call_input):
         call_input = await permission(call, tool, call_input)  # 6
         refuse_if_stopped(call)
-    if not takes_free_turn(call, tool, call_input):
-        call_input = await _wait_for_turn(call, tool, call_input)  # 7
+    if not acquires_free_permit(call, tool, call_input):
+        call_input = await _wait_for_permit(call, tool, call_input)  # 7
     try:
         output = begin(call, tool, call_input)  # 8
         if type(output) is Unfinished:
             output = await output.rest
     finally:
         release(call)
-    if call.gate is not None:
+    if call.batch_limiter is not None:
         await give_way(call)
     return map_result(call, output)  # 9
 
 
-async def _wait_for_turn(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:
-    """Wait for a turn; a permission that ended meanwhile is asked for again. Return the input that may run."""
+async def _wait_for_permit(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:
+    """Wait for a permit; judge again if the permission expired meanwhile. Return the input that may run."""
     await schedule(call, tool, call_input)
     while has_expired(call):
         release(call)

@@ -33,8 +33,8 @@ async def stop_calls(core: Core, under_way: Callable[[], tuple[Call, ...]]) -> N
 
 def can_park(call: Call) -> bool:
     """Return whether a call only waits for an answer and has a checkpoint from which another process can resume it."""
-    waits = call.status is InvocationStatus.AWAITING_APPROVAL or (call.is_away and call.core.durable)
-    is_waiting = call.is_held and waits and call.drive is not None
+    waits = call.status is InvocationStatus.AWAITING_APPROVAL or (call.is_remote and call.core.durable)
+    is_waiting = call.has_checkpoint and waits and call.drive is not None
     return is_waiting and call.parent is None  # the parent ends with this process and takes no result
 
 

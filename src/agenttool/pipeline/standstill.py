@@ -1,4 +1,4 @@
-"""A person's time to answer is not the tool's: meanwhile the clocks of the calls that led to the question stand."""
+"""Pause the timeouts of parent calls while a nested call waits for an approver."""
 
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -8,19 +8,19 @@ from agenttool.scheduler.timeouts import TimeLimit
 
 
 @contextmanager
-def standstill(call: Call) -> Generator[None]:
-    """Let the time of every call that led to this one stand still; calls that ask at the same time share it."""
-    above = tuple(_above(call))
-    for each in above:
+def pause_timeouts(call: Call) -> Generator[None]:
+    """Pause the timeouts of all ancestors of a call; nested waits are counted."""
+    ancestors = tuple(_ancestors_of(call))
+    for each in ancestors:
         _pause(each)
     try:
         yield
     finally:
-        for each in above:
+        for each in ancestors:
             _resume(each)
 
 
-def _above(call: Call) -> Iterator[Call]:
+def _ancestors_of(call: Call) -> Iterator[Call]:
     parent = call.parent
     while parent is not None:
         yield parent
@@ -31,7 +31,7 @@ def _pause(call: Call) -> None:
     call.pauses += 1
     if call.pauses > 1:
         return
-    if call.deadline is not None:  # a bare deadline cannot stand still
+    if call.deadline is not None:  # a bare deadline cannot be paused
         deadlines = call.core.deadlines
         deadlines.cancel(call.deadline)
         call.deadline = None

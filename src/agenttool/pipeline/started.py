@@ -1,4 +1,4 @@
-"""A tool that was started: it has ended at once, or it waits for something and is carried on to its end."""
+"""Drive a started tool to its end, with timeouts and cancellation."""
 
 import asyncio
 from asyncio import CancelledError
@@ -12,15 +12,15 @@ from agenttool.results.failure import guided
 from agenttool.scheduler.drive import CLOSED_ITSELF, Drive, Stopped
 
 ENDED_EARLY = (CancelledError, GeneratorExit)
-"""What a tool may raise that means something else when it comes from above."""
+"""Exceptions with another meaning when the tool raises them itself."""
 
 
 def end_early(call: Call, error: CancelledError | GeneratorExit) -> object:
-    """End a call whose tool was canceled, or raised that itself, before it waited for anything.
+    """End a call whose tool raised one of `ENDED_EARLY` before its first wait.
 
     Raises:
         ToolFailure: canceled.
-        RuntimeError: the tool says that it was closed, which nobody did.
+        RuntimeError: the tool raised `GeneratorExit`, and was not closed.
     """
     if isinstance(error, CancelledError):
         drive = Drive(call.core.patience)
@@ -29,10 +29,10 @@ def end_early(call: Call, error: CancelledError | GeneratorExit) -> object:
 
 
 async def carry(call: Call, work: Coroutine[object, object, object], awaited: object) -> object:
-    """Drive a tool that waits for something to its end: from now on it can be stopped, and its time runs.
+    """Drive a waiting tool to its end; timeouts start, and it can be canceled.
 
     Raises:
-        ToolFailure: timeout, canceled, sibling_canceled; and whatever the tool raises.
+        ToolFailure: timeout, canceled, sibling_canceled; and the exceptions of the tool.
     """
     call.publish()
     call.drive = drive = Drive(call.core.patience)
@@ -40,7 +40,7 @@ async def carry(call: Call, work: Coroutine[object, object, object], awaited: ob
         drive.stop()
     call.start_clocks()
     carrying = drive.carry(work, awaited)
-    del work, awaited  # what is awaited may come to hold an error that knows this frame
+    del work, awaited  # avoids a reference cycle between this frame and an error
     try:
         output = await carrying
     finally:
@@ -65,7 +65,7 @@ def _ended(call: Call, drive: Drive, output: object) -> object:
 
 
 async def pause(call: Call, seconds: float) -> None:
-    """Wait in a call's own task, until the time is over or somebody stops it.
+    """Wait in the task of a call until the time is over or the call is stopped.
 
     Raises:
         ToolFailure: canceled, sibling_canceled, timeout.

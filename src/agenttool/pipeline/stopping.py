@@ -1,4 +1,4 @@
-"""Why a call stopped before its end, and how somebody asks it to."""
+"""Cancellation of calls: request it, record it, and return the error of a stopped call."""
 
 from contextlib import suppress
 
@@ -23,9 +23,9 @@ _OVER = frozenset({Phase.MAP_RESULT, Phase.POST_HOOKS, Phase.PERSIST_RESULT, Pha
 
 
 def request_cancel(call: Call, reason: AbortReason) -> bool:
-    """Ask a call, and with it every call that its tool made, to stop; tell whether it will.
+    """Request the cancellation of a call and its nested calls; return whether it will stop.
 
-    The request is noted either way, and the first one is the one on record (AT-PROG-10).
+    The request is recorded either way. Only the first one is recorded (AT-PROG-10).
     """
     if call.result is not None:
         return False
@@ -38,14 +38,14 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
         if call.signal is not None:
             call.signal.give()
         if call.status is not None or call.unwritten is not None:
-            tell_cancellation(call)
+            record_cancellation(call)
         if failure is None:
             stop(call, reason)
     return call.abort_reason is not None and call.phase not in _OVER
 
 
 def stop(call: Call, reason: AbortReason) -> None:
-    """Stop a call and the calls that its tool made, by whatever they are waiting for."""
+    """Stop a call and its nested calls by interrupting what they wait for."""
     if call.abort_reason is None:
         call.abort_reason = reason
     for child in tuple((call.children or {}).values()):
@@ -54,33 +54,33 @@ def stop(call: Call, reason: AbortReason) -> None:
         call.drive.stop()
 
 
-def tell_cancellation(call: Call) -> None:
-    """Note the request, and at once that nothing will come of it if that is so."""
+def record_cancellation(call: Call) -> None:
+    """Record the request, and its failure if the call cannot be canceled."""
     asked = call.cancellation
-    if asked is not None and not call.is_cancel_told:
-        call.is_cancel_told = True
-        with suppress(StoreError):  # the call's result tells that the journal fails, not this
+    if asked is not None and not call.is_cancel_recorded:
+        call.is_cancel_recorded = True
+        with suppress(StoreError):  # the call's result reports that the journal failed
             call.note(steps.CANCEL_REQUESTED, CancelState(asked))
             if asked.message is not None:
                 call.note(steps.CANCEL_FAILED, CancelState(asked))
 
 
 def acknowledge(call: Call) -> None:
-    """Note that the tool heard: it ended where it was told to."""
+    """Record that the tool acknowledged the cancellation: it ended when it was interrupted."""
     if call.cancellation is not None:
         call.cancellation = replace(call.cancellation, cancel_acknowledged=timestamp(call.core.now_ns()))
         call.note(steps.CANCEL_ACKNOWLEDGED, CancelState(call.cancellation))
 
 
 def settle_cancellation(call: Call, *, canceled: bool) -> None:
-    """Note how a cancellation ended; one that came to nothing is told."""
-    tell_cancellation(call)
+    """Record the outcome of a cancellation."""
+    record_cancellation(call)
     asked = call.cancellation
     if asked is not None:
         outcome = CancellationOutcome.CANCELED if canceled else CancellationOutcome.CANCEL_FAILED
         settled = replace(asked, outcome=outcome)
-        is_news = not canceled and asked.message is None
-        call.note(steps.CANCEL_FAILED if is_news else steps.CANCEL_SETTLED, CancelState(settled))
+        is_failure_unrecorded = not canceled and asked.message is None
+        call.note(steps.CANCEL_FAILED if is_failure_unrecorded else steps.CANCEL_SETTLED, CancelState(settled))
 
 
 def _why_not(call: Call) -> str | None:
@@ -91,14 +91,14 @@ def _why_not(call: Call) -> str | None:
 
 
 def is_interruptible(call: Call) -> bool:
-    """Tell whether interrupting the turn stops a running call: its tool says so, and its batch does not object."""
+    """Return whether a user interruption stops a running call; its tool and its batch decide."""
     policy = call.scheduler_policy
-    said = call.tool.interrupt_behavior if call.tool is not None else None
-    return stops_on_interrupt(said, policy.interrupt_behavior if policy is not None else None)
+    declared = call.tool.interrupt_behavior if call.tool is not None else None
+    return stops_on_interrupt(declared, policy.interrupt_behavior if policy is not None else None)
 
 
 def refuse_if_stopped(call: Call) -> None:
-    """End a call that was asked to stop while nothing of it was running.
+    """Raise the failure of a call that was asked to stop.
 
     Raises:
         ToolFailure: canceled, sibling_canceled.
@@ -108,7 +108,7 @@ def refuse_if_stopped(call: Call) -> None:
 
 
 def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
-    """Give the error of a call that was stopped, by whoever stopped it; one that only reads left nothing behind."""
+    """Return the error of a stopped call; a read-only tool has no effects."""
     reason = call.abort_reason or AbortReason.USER_INTERRUPTION
     effects = False if call.tool is not None and call.tool.mapping.effects is False else None
     if reason is AbortReason.RUNTIME_SHUTDOWN and not call.is_parked:
@@ -120,7 +120,7 @@ def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
     error_class = _CLASSES.get(reason, ErrorClass.CANCELED)
     message = _why_stopped(call, reason, abandoned=abandoned)
     code = None
-    if call.is_parked:  # it may run yet, so that whoever repeats it may have it done twice
+    if call.is_parked:  # it may still run, so a repeated call could run twice
         code, effects = "waits_for_answer", effects is None
     return guided(error_class, phase=call.phase, message=message, code=code, abort_reason=reason, effects=effects)
 

@@ -1,4 +1,4 @@
-"""A tool as the pipeline runs it: everything that does not depend on a call, worked out before it begins."""
+"""The compiled form of a tool: everything that does not depend on a call is computed in advance."""
 
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -40,18 +40,17 @@ ANY_OBJECT: JsonObject = {"type": "object"}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tool:
-    """One tool, ready to run. Its flags spare every call the question they answer.
+    """A tool that is ready to run. Its flags are computed once, so that calls need not.
 
     Attributes:
         read_typed: reads and checks an input of plain values at once; none if only the schema can check it.
-        is_judged_by_call: a hook or a classifier has a say about each call, besides the rules.
+        is_judged_by_call: a hook or a classifier votes on each call, besides the rules.
         prepares_input: one of the phases 3 to 5 has something to do.
         has_checks: phase 3 has something to do.
         has_normal_form: phase 4 has something to do.
-        has_common_start: its calls share their scheduling facts, so that the journal can hold the steps up to the
-            start as one fact.
-        needs_run_loop: a failed run may be repeated or tells the rate limiter to wait, or the answer comes later.
-        inline_below: a result of at most so many characters is delivered as it is; none if a hook wants to look.
+        has_common_start: its calls share their scheduling facts, so the steps up to the start can be one fact.
+        needs_run_loop: it has retries or a rate limit, or its result is deferred.
+        inline_below: a result of at most this many characters is delivered inline; -1 if a hook must see it.
     """
 
     entry: Entry
@@ -102,18 +101,18 @@ class Tool:
         return {name: _integral(each) if name in self.integer_fields else each for name, each in value.items()}
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
-        """Give the hooks of this tool that stand at one place."""
+        """Return the hooks of this tool for an event."""
         return self.hooks.at(event)
 
 
 def refuse_unusable(entry: Entry) -> None:
-    """Hold a tool that is being declared to all that `compile_tool` relies on, so that this cannot fail later.
+    """Reject a declared tool that `compile_tool` could not compile.
 
     Raises:
         ConfigError: its records contradict each other, or a schema in them cannot be used.
     """
     declared, name = entry.tool, entry.qualified_name
-    _refuse_rubbish(declared, name)
+    _refuse_untyped_parts(declared, name)
     contract = declared.declaration.input_contract or InputContract()
     model, runtime = _schemas_of(declared, contract)
     for schema in (model,) if runtime is model else (model, runtime):
@@ -124,8 +123,8 @@ def refuse_unusable(entry: Entry) -> None:
     output_checker(declared.interface, declared.declaration.output_contract)
 
 
-def _refuse_rubbish(declared: DeclaredTool, name: str) -> None:
-    """Look at the parts of a tool that no record holds: anybody may have put anything there."""
+def _refuse_untyped_parts(declared: DeclaredTool, name: str) -> None:
+    """Reject an invalid executor or rate limit, whose types no record checks."""
     if not callable(cast("object", getattr(declared.executor, "start", None))):
         raise ConfigError(f"{name!r} has an executor that cannot start, got {declared.executor!r}; give it an Executor")
     limit = cast("object", declared.rate_limit)
@@ -143,12 +142,12 @@ def _refuse_unusable_schema(schema: JsonObject, name: str) -> None:
 
 
 def model_schema_of(declared: DeclaredTool) -> JsonObject:
-    """Give the schema of a tool's input as a model may see it."""
+    """Return the input schema that a model may see."""
     return _schemas_of(declared, declared.declaration.input_contract or InputContract())[0]
 
 
 def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: TokenBucket | None = None) -> Tool:
-    """Work out everything about a tool that does not depend on a call; `source` limits all tools of its namespace."""
+    """Return the compiled tool; `source` is the rate limit of its namespace."""
     declared, interface = entry.tool, subject.interface
     profile = complete_profile(declared.execution_profile)
     contract = declared.declaration.input_contract or InputContract()
@@ -223,14 +222,14 @@ def _integral(value: Json) -> Json:
 
 
 def _idle_timeout_of(profile: ExecutionProfile) -> float | None:
-    """Read how long the tool may be silent."""
+    """Return how long the tool may run without progress; none if it has no limit."""
     behavior = profile.timeout_behavior
     limit = behavior.get("idle_timeout_ms") if isinstance(behavior, dict) else None
     return limit / 1000 if isinstance(limit, int | float) and limit > 0 else None
 
 
 def _schemas_of(declared: DeclaredTool, contract: InputContract) -> tuple[JsonObject, JsonObject]:
-    """Give the model's schema and the runtime's; two schemas for one thing must be equal (G-19)."""
+    """Return the schemas for model and runtime; if both records have one, they must be equal (G-19)."""
     model = _one_of("model_input_schema", declared.interface.model_input_schema, contract.model_input_schema, declared)
     runtime = _one_of(
         "runtime_input_schema", declared.interface.runtime_input_schema, contract.runtime_input_schema, declared

@@ -1,4 +1,4 @@
-"""What a runtime needs from outside, and the core that is made of it."""
+"""The external dependencies of a runtime, and the core that is built from them."""
 
 import asyncio
 import threading
@@ -23,16 +23,16 @@ from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.scheduler.timeouts import Deadlines
 
 
-def _certain() -> float:
+def _no_jitter() -> float:
     return 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """What a runtime needs from outside; `close` is called when it is closed.
+    """The external dependencies of a runtime; `close` is called when it is closed.
 
-    `lease_s` is for how long a process that says nothing is taken for alive; after that others take up its calls.
-    `thread` names the conversation that calls are made in; `semantic_index` adds search by meaning.
+    A lease is valid for `lease_s`; after that, other processes recover the calls of its owner. `thread` is the id
+    of the conversation. `semantic_index` adds search by meaning.
     """
 
     clock: Clock
@@ -42,7 +42,7 @@ class World:
     open_calls: OpenCalls | None = None
     shelf: DocumentStore | None = None
     close: Callable[[], Awaitable[None]] | None = None
-    random: Callable[[], float] = _certain
+    random: Callable[[], float] = _no_jitter
     lease_s: float = 6.0
     thread: str = "thread"
     semantic_index: SemanticIndex | None = None
@@ -56,10 +56,10 @@ def make_core(
     rate_limits: Mapping[str, RateLimit] | None,
     advisers: Iterable[Adviser],
 ) -> Core:
-    """Join the parts for the event loop that is running.
+    """Build the core for the running event loop.
 
     Raises:
-        ConfigError: calls would be lost when the process dies, though their log is not.
+        ConfigError: the log is durable, and there is no store for checkpoints.
     """
     if world.log.durable and world.open_calls is None:
         raise ConfigError(
@@ -75,7 +75,7 @@ def make_core(
         ids=world.ids,
         payloads=world.payloads,
         policy=policy or Policy(),
-        gate=CallLimiter(),
+        limiter=CallLimiter(),
         deadlines=Deadlines(loop),
         patience=GracePeriod(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
         loop=loop,

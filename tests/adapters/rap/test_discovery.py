@@ -24,7 +24,7 @@ WELL_KNOWN = "/.well-known/rap-toolset"
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(discovery, "FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(discovery, "MAX_DELAY_S", 0.02)
-    monkeypatch.setattr(prompts, "TELL_AGAIN_EVERY_S", 0.02)
+    monkeypatch.setattr(prompts, "REDELIVER_EVERY_S", 0.02)
 
 
 async def until(true):

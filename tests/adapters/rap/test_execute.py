@@ -384,7 +384,7 @@ async def test_a_repeated_prompt_is_shown_once(running, tool_server, started):
 
 @pytest.mark.requirement("RAP-244")
 async def test_a_tool_that_was_away_hears_of_a_choice_when_it_is_back(running, tool_server, started, monkeypatch):
-    monkeypatch.setattr(prompts, "TELL_AGAIN_EVERY_S", 0.01)
+    monkeypatch.setattr(prompts, "REDELIVER_EVERY_S", 0.01)
     server = tool_server()
     server.statuses["/picked"] = [503] * 7
     async with running(server) as rt:
@@ -428,7 +428,7 @@ async def test_a_choice_is_not_sent_where_it_may_not_go(running, tool_server, st
 
 
 async def test_a_rejected_choice_is_reported_and_not_sent_again(running, tool_server, started, monkeypatch):
-    monkeypatch.setattr(prompts, "TELL_AGAIN_EVERY_S", 0.01)
+    monkeypatch.setattr(prompts, "REDELIVER_EVERY_S", 0.01)
     server = tool_server()
     server.statuses["/picked"] = [410]
     async with running(server) as rt:

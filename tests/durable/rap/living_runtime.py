@@ -30,7 +30,7 @@ def hurry():
     execute.FIRST_DELAY_S, execute.MAX_DELAY_S = 0.01, 0.05
     discovery.FIRST_DELAY_S, discovery.MAX_DELAY_S = 0.02, 0.1
     recovery.POLL_S, recovery.RECOVER_EVERY_S = 0.02, 0.1
-    prompts.TELL_AGAIN_EVERY_S = 0.1
+    prompts.REDELIVER_EVERY_S = 0.1
     http_client.HttpClient.__init__.__kwdefaults__["timeout_s"] = 2.0
 
 

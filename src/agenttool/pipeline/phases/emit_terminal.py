@@ -1,4 +1,4 @@
-"""Phase 12: tell the end. It cannot fail, and it always runs."""
+"""Phase 12: record the end. It cannot fail, and it always runs."""
 
 from contextlib import suppress
 
@@ -14,10 +14,10 @@ from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, 
 from agenttool.results.failure import outcome_of
 
 LARGE = 4096
-"""A result of more characters than this is worth a thought about what to keep."""
+"""After a result of more characters, the log checks its retention limits."""
 
 TIDY_EVERY = 256
-"""After so many calls the log is asked to think about that anyway."""
+"""After this many calls, the log checks its retention limits in any case."""
 
 _PHASE = Phase.EMIT_TERMINAL
 _ENDED = steps.ENDED
@@ -55,7 +55,7 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
         result = call.result = persistence_failure(call, result, error)
         with suppress(StoreError):
             call.note(_ENDED[InvocationStatus.FAILED], CallEnded(result))
-            _let_go(call)
+            _delete_checkpoint(call)
     core.ended += 1
     if chars > LARGE or not core.ended % TIDY_EVERY:
         core.journal.log.ended(chars + len(call.request.model_input))
@@ -67,7 +67,7 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
 
 
 def _record_full_end(call: Call, result: ToolResult) -> ToolResult:
-    """Record the end of a call that failed, or that changed its input or the context, was held or canceled."""
+    """Record the end of a call that failed, or of which more than the result is recorded."""
     call.result = result
     if call.status is None and call.unwritten is None:
         call.note(steps.PLANNED, call.request)
@@ -82,22 +82,22 @@ def _record_full_end(call: Call, result: ToolResult) -> ToolResult:
         call.made = CallEnded(result, changes)
     else:
         call.note(_ENDED[end], CallEnded(result, changes))
-    _let_go(call)  # also while its result has to wait: what it asked may not be answered any more
+    _delete_checkpoint(call)  # also if the result has to wait: its question may not be answered any more
     return result
 
 
 def release_result(call: Call) -> None:
-    """Tell that a result which had to wait has left its batch, and with it the one end of the call (AT-EVT-11)."""
+    """Record the delivery of a result that had to wait, and the end of its call (AT-EVT-11)."""
     made, call.made = call.made, None
     if made is not None:
         error = made.result.error
         end = InvocationStatus.SUCCEEDED if error is None else outcome_of(error).invocation_status
-        with suppress(StoreError):  # whoever takes the call up when this process is gone finds that it was made
+        with suppress(StoreError):  # recovery finds the result that was made
             call.note(steps.RELEASED[end], made)
-            _let_go(call)
+            _delete_checkpoint(call)
 
 
-def _let_go(call: Call) -> None:
-    """Take away what was kept for going on with a call, now that its result is made."""
-    if call.is_held and call.core.parked is not None:
+def _delete_checkpoint(call: Call) -> None:
+    """Delete the checkpoint of a call that has a result."""
+    if call.has_checkpoint and call.core.parked is not None:
         call.core.parked.remove(call.invocation_id)

@@ -1,4 +1,4 @@
-"""Phase 8: run the tool, inside the caller's own task, with a deadline and a way to stop it."""
+"""Phase 8: run the tool in the caller's task, with timeouts and cancellation."""
 
 from collections.abc import Coroutine
 
@@ -28,10 +28,10 @@ class Unfinished(Live, eq=False, gc=False):
 
 
 def begin(call: Call, tool: Tool, call_input: JsonObject) -> object:
-    """Start the tool; return its native output, or an `Unfinished` if that takes a wait.
+    """Start the tool; return its native output, or an `Unfinished` if it has to wait.
 
     Raises:
-        ToolFailure: canceled; and whatever the tool raises before it waits.
+        ToolFailure: canceled; and the exceptions of the tool before its first wait.
     """
     if call.abort_reason is not None:
         refuse_if_stopped(call)
@@ -42,7 +42,7 @@ def begin(call: Call, tool: Tool, call_input: JsonObject) -> object:
         call.started_ns = call.core.now_ns()
     else:
         _record_start(call)
-    if tool.needs_run_loop or (call.core.durable and (tool.has_effects or call.is_held)):
+    if tool.needs_run_loop or (call.core.durable and (tool.has_effects or call.has_checkpoint)):
         return Unfinished(_run_recorded(call, tool, call_input))
     return _start(call, tool)
 
@@ -78,7 +78,7 @@ def _record_start(call: Call) -> None:
 
 
 async def _run_recorded(call: Call, tool: Tool, call_input: JsonObject) -> object:
-    """Run a tool that is repeated or answers later; one with effects only once its start is on disk.
+    """Run a tool with retries or a deferred result; one with effects only once its start is on disk.
 
     Raises:
         ToolFailure: as `execute`; dependency_unavailable if the store cannot be written, and nothing has run.
@@ -88,8 +88,8 @@ async def _run_recorded(call: Call, tool: Tool, call_input: JsonObject) -> objec
     call.publish()
     if tool.later is not None:
         return await send_and_wait(call, tool.later, lambda: run(call, tool))
-    if call.core.durable and (tool.has_effects or call.is_held):
-        if not is_in_journal:  # the journal's one fact is enough to end the call after a crash, not to repeat it
+    if call.core.durable and (tool.has_effects or call.has_checkpoint):
+        if not is_in_journal:  # the combined fact suffices to end the call after a crash, not to repeat it
             save_checkpoint(call, CheckpointKind.RUNNING, call_input)
         await flush(call)
         refuse_if_stopped(call)
@@ -97,7 +97,7 @@ async def _run_recorded(call: Call, tool: Tool, call_input: JsonObject) -> objec
 
 
 async def run(call: Call, tool: Tool) -> object:
-    """Run the tool, as often as it may be tried.
+    """Run the tool, with retries.
 
     Raises:
         ToolFailure: execution_failed, timeout, dependency_unavailable, rate_limited, canceled.
@@ -109,18 +109,18 @@ async def run(call: Call, tool: Tool) -> object:
             return await output.rest if type(output) is Unfinished else output
         except Exception as failure:
             error = whole(call, failure.error) if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
-            _heed(call, tool, error)
+            _hold_buckets(call, tool, error)
             wait = None if tool.repeatability is None else _wait(call, tool.repeatability, error, number)
             if wait is None:
                 raise
-        told: JsonObject = {"attempt": number, "error_class": error.error_class.value, "retry_in_s": round(wait, 3)}
-        call.note(steps.RETRYING, told)
+        retry: JsonObject = {"attempt": number, "error_class": error.error_class.value, "retry_in_s": round(wait, 3)}
+        call.note(steps.RETRYING, retry)
         await pause(call, wait)
         number += 1
 
 
 def _wait(call: Call, tool: Repeatability, error: ToolError, number: int) -> float | None:
-    """Give the seconds before the next attempt; none if there will be none."""
+    """Return the seconds until the next attempt; none if there is no next attempt."""
     core = call.core
     left = call.cap_at - core.deadlines.now() if call.cap_at else call.timeout_s
     attempt = Attempt(number=number, effects_possible=True, seconds_left=left)
@@ -128,8 +128,8 @@ def _wait(call: Call, tool: Repeatability, error: ToolError, number: int) -> flo
     return None if isinstance(found, RetryRefusal) or call.abort_reason is not None else found
 
 
-def _heed(call: Call, tool: Tool, error: ToolError) -> None:
-    """Let nothing through for as long as the source itself asked for."""
+def _hold_buckets(call: Call, tool: Tool, error: ToolError) -> None:
+    """Block the rate limits of a tool for the `retry_after` of its source."""
     if tool.buckets and error.error_class is ErrorClass.RATE_LIMITED and isinstance(error.retry_after, int | float):
         for bucket in tool.buckets:
             bucket.hold(call.core.deadlines.now(), error.retry_after)

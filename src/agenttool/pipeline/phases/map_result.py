@@ -1,4 +1,4 @@
-"""Phase 9: native output to result, exactly once."""
+"""Phase 9: map the native output to a result, exactly once."""
 
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
@@ -13,7 +13,7 @@ _PHASE = Phase.MAP_RESULT
 
 
 def map_result(call: Call, output: object) -> Mapped:
-    """Turn what the tool gave into the draft of its result; one that cannot be told is kept, and the result says so."""
+    """Map the output to a draft of the result; if that fails, store the output beside the error."""
     call.phase = _PHASE
     plan = PLAIN if call.tool is None else call.tool.mapping
     result_id: ResultId = "res_" + call.unique  # pyright: ignore[reportAssignmentType] -- spares every call the call of a NewType
@@ -24,7 +24,7 @@ def map_result(call: Call, output: object) -> Mapped:
 
 
 def _readable(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, ...]:
-    """Give as much of an output as can be written down, unless nobody may see any of it."""
+    """Return the payloads of an output that can be encoded; none if all of it is redacted."""
     if plan.redactor is not None and plan.redactor.is_whole:
         return ()
     try:

@@ -1,11 +1,11 @@
-"""Phase 2: the model's input against the schema that the model was shown."""
+"""Phase 2: parse the model's input and check it against the schema that the model was shown."""
 
 from agenttool.codec import SHALLOW, UNREADABLE, is_too_deep, parse_object
 from agenttool.codec.depth import MAX_DEPTH
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.misfits import told_misfits
+from agenttool.pipeline.misfits import describe_misfits
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, JsonObject, Phase, replace
 from agenttool.results.failure import guided
@@ -22,7 +22,7 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
     again: the schema also accepts `1.0` for an integer, and only the schema can explain what is wrong.
 
     Raises:
-        ToolFailure: schema_validation_failed, saying where and what to do, never what was there.
+        ToolFailure: schema_validation_failed; its message has the place and the remedy, never the value.
     """
     call.phase = _PHASE
     if call.fault is not None:
@@ -51,7 +51,7 @@ def _read_and_check(call: Call, tool: Tool) -> JsonObject:
     except RecordError as error:
         raise misfit(call, str(error)) from error
     if len(call.request.model_input) > SHALLOW and is_too_deep(parsed):
-        call.request = replace(call.request, model_input=b"null")  # not everybody could read a record of it
+        call.request = replace(call.request, model_input=b"null")  # other JSON readers might reject a record of it
         raise misfit(call, f"arguments are nested too deeply: more than {MAX_DEPTH} levels; flatten them")
     if not tool.check_model.accepts_parsed(parsed):
         raise _unfit(call, tool, parsed)
@@ -62,16 +62,16 @@ def _read_and_check(call: Call, tool: Tool) -> JsonObject:
 
 
 def _unfit(call: Call, tool: Tool, parsed: JsonObject) -> ToolFailure:
-    """Give the failure of an input that does not fit; where one is sensitive, what is out of place may be that."""
+    """Return the failure of an invalid input; misplaced values are redacted, as they may be sensitive."""
     misfits = tool.check_model.misfits(parsed)
     if tool.redactor is not None:
         more = [place for each in misfits for place in each.values] if len(misfits) < MAX_MISFITS else [""]
         call.request = replace(call.request, redactor=tool.redactor.with_paths(more))
-    return misfit(call, told_misfits(misfits))
+    return misfit(call, describe_misfits(misfits))
 
 
 def misfit(call: Call, message: str) -> ToolFailure:
-    """Note that the input does not fit, and give the failure."""
+    """Record that the input is invalid, and return the failure."""
     call.note(steps.CHOSEN, call.request)
     call.note(steps.MISFIT, {"phase": _PHASE.value})
     return ToolFailure(guided(ErrorClass.SCHEMA_VALIDATION_FAILED, phase=_PHASE, message=message))

@@ -1,4 +1,4 @@
-"""Phase 6: allow, ask or deny; what runs afterwards is exactly what was judged."""
+"""Phase 6: allow, ask or deny; only the input that was judged may run."""
 
 from agenttool.codec import json_bytes
 from agenttool.codec.moments import timestamp
@@ -7,7 +7,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.consult import consult
-from agenttool.pipeline.decision_hooks import told_to_hooks
+from agenttool.pipeline.decision_hooks import decide_with_hooks
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.tool import Tool
@@ -22,7 +22,7 @@ _JUDGED = steps.JUDGED
 
 
 def is_allowed_outright(call: Call, tool: Tool, proposed: JsonObject) -> bool:
-    """Apply the standing verdict if it allows every call of this tool and nothing else has a say about this one."""
+    """Apply the standing verdict if it allows every call of this tool and there are no other votes."""
     core = call.core
     if tool.is_judged_by_call or call.hints or core.advisers:
         return False
@@ -35,22 +35,22 @@ def is_allowed_outright(call: Call, tool: Tool, proposed: JsonObject) -> bool:
         call.verdict = verdict
         call.decisions = 1
     else:
-        call.note(_JUDGED, call.decided(verdict, _spelled(call, proposed)))
+        call.note(_JUDGED, call.decided(verdict, _encoded(call, proposed)))
     return True
 
 
 async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
-    """Judge a call, ask somebody if need be, and give the input that may run.
+    """Judge a call, ask an approver if necessary, and return the input that may run.
 
     Raises:
-        ToolFailure: permission_denied, policy_blocked, approval_rejected, or the failure of a hook that stands here.
+        ToolFailure: permission_denied, policy_blocked, approval_rejected, or the failure of a hook.
     """
     call.phase = _PHASE
     call.publish()
     if HookEvent.PERMISSION_REQUEST in tool.hooks.by_event:
         rounds = await hook_round(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
-    return await told_to_hooks(call, tool, proposed, _decide(call, tool, proposed))
+    return await decide_with_hooks(call, tool, proposed, _decide(call, tool, proposed))
 
 
 async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
@@ -58,19 +58,19 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
         await consult(call, tool, proposed)
     verdict = judge(call, tool, proposed)
     if verdict.behavior is Behavior.ALLOW:
-        call.note(steps.JUDGED, call.decided(verdict, _spelled(call, proposed)))
+        call.note(steps.JUDGED, call.decided(verdict, _encoded(call, proposed)))
         call.allowed_until = verdict.expires_at
         return proposed
     if verdict.behavior is Behavior.DENY:
-        call.note(steps.REFUSED, call.decided(verdict, _spelled(call, proposed)))
+        call.note(steps.REFUSED, call.decided(verdict, _encoded(call, proposed)))
         raise ToolFailure(refusal(verdict))
     return await ask(call, tool, proposed, verdict)
 
 
 def has_expired(call: Call) -> bool:
-    """Tell whether a permission that was given does not hold any more (AT-PERM-28)."""
+    """Return whether the permission of a call has expired (AT-PERM-28)."""
     return call.allowed_until is not None and has_passed(call.allowed_until, timestamp(call.core.now_ns()))
 
 
-def _spelled(call: Call, proposed: JsonObject) -> bytes:
+def _encoded(call: Call, proposed: JsonObject) -> bytes:
     return call.request.model_input if not call.mutations else json_bytes(proposed)

@@ -12,7 +12,7 @@ from agenttool.pipeline.failed import failed
 from agenttool.pipeline.guard import guard
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
 from agenttool.pipeline.read_back import read_tool_of
-from agenttool.pipeline.readers import let_read
+from agenttool.pipeline.readers import grant_read
 from agenttool.pipeline.tool import Tool
 from agenttool.records import (
     PERSISTENCE,
@@ -35,7 +35,7 @@ _EVENT = HookEvent.RESULT_PERSISTENCE
 
 
 async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
-    """Give the result as it is delivered; what could not be stored is not promised."""
+    """Return the result to deliver; it refers only to payloads that were stored."""
     tool = call.tool
     if tool is None:
         return mapped.result
@@ -57,7 +57,7 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
 
 
 async def _side_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistencePlan) -> Mapped:
-    """Let hooks look at the decision; a stop or a fault keeps the result from being stored and delivered."""
+    """Run the hooks of the decision; a stop or a fault replaces the result by a failure."""
     call.phase = _PHASE
     details: JsonObject = {"strategy": plan.strategy.value}
     rounds = await hook_round(call, tool, _EVENT, call.call_input, output=visible(mapped), details=details)
@@ -69,7 +69,7 @@ async def _side_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistenceP
 
 
 async def _store_all(call: Call, mapped: Mapped, plan: PersistencePlan) -> ToolResult:
-    """Store what the draft refers to; give the draft without a promise that was not kept."""
+    """Store the payloads of the draft; return it without refs to payloads that could not be stored."""
     draft = mapped.result
     for payload in mapped.payloads:
         if plan.stores_media and await _store(call, payload) is not None:
@@ -82,20 +82,20 @@ async def _store_all(call: Call, mapped: Mapped, plan: PersistencePlan) -> ToolR
 
 
 async def _store(call: Call, payload: Payload) -> Ref | None:
-    """Store bytes; a store that fails gives no ref, and the plan then delivers nothing it cannot keep."""
+    """Store a payload and return its ref; none if the store failed."""
     digest = payload.ref.digest
     if digest is None:
         return None
     uri, fault = await guard(lambda: _put(call, payload.data, digest))
     if fault is not None:
         return None
-    await guard(lambda: let_read(call.core, digest))  # else it is stored, and a program can fetch it
+    await guard(lambda: grant_read(call.core, digest))  # on failure a program can still fetch it by its digest
     call.core.offer_read_back(call.surface)
     return stored_at(payload, str(uri))
 
 
 async def _put(call: Call, data: bytes, digest: Digest) -> str:
-    """Store bytes although the caller was canceled meanwhile: the tool has run. Who cancels again has it given up."""
+    """Store bytes even if the caller is canceled meanwhile, as the tool has run; a second cancel aborts."""
     storing = asyncio.ensure_future(call.core.payloads.put(data, digest))
     try:
         return await asyncio.shield(storing)

@@ -1,4 +1,4 @@
-"""Phase 10: hooks after the tool; they see what will be delivered, and cannot undo what happened."""
+"""Phase 10: run hooks after the tool; they see the model-facing output."""
 
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
@@ -15,7 +15,7 @@ _PHASE = Phase.POST_HOOKS
 
 
 async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
-    """Run the hooks of success or failure; a stop or a fault turns a success into a failure that says it ran."""
+    """Run the hooks of success or failure; a stop or a fault turns a success into a failure."""
     tool = call.tool
     if tool is None:
         return mapped
@@ -27,8 +27,8 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     try:
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
     except ToolFailure as failure:
-        kept = () if mapped.result.is_error else mapped_payloads(mapped)
-        return with_stored_output(failed(call, failure.error), kept)
+        payloads = () if mapped.result.is_error else mapped_payloads(mapped)
+        return with_stored_output(failed(call, failure.error), payloads)
     update = next((run for run in reversed(rounds.runs) if run.reply.updated_output is not UNSET), None)
     if update is None:
         return mapped

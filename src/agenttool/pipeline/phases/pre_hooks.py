@@ -1,4 +1,4 @@
-"""Phase 5: let hooks look, add context, replace the input, hint at a permission, or stop the call."""
+"""Phase 5: run hooks, which may add context, replace the input, vote on the permission, or stop the call."""
 
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
@@ -11,7 +11,7 @@ _EVENT = HookEvent.PRE_TOOL_USE
 
 
 async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> JsonObject:
-    """Give the input that hooks propose; their hints are kept for the permission phase.
+    """Return the input that hooks propose, and store their votes for the permission phase.
 
     Raises:
         ToolFailure: hook_blocked, hook_failed, input_mutation_failed, schema_validation_failed, invalid_arguments.

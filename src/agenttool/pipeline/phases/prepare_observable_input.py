@@ -1,4 +1,4 @@
-"""Phase 4: the normalized copy that hooks, prompts and streams see; what the model sent stays as it was."""
+"""Phase 4: create the normalized input that hooks, prompts and streams see; `model_input` is unchanged."""
 
 from agenttool.codec import json_bytes, parse_object
 from agenttool.hooks.reply import changed_fields

@@ -1,4 +1,4 @@
-"""Phase 1: find the tool by name or alias inside the current surface, and nowhere else."""
+"""Phase 1: find the tool by name or alias on the surface of the call only."""
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.surface import Surface
@@ -15,11 +15,11 @@ from agenttool.results.redaction import compile_redactor
 _PHASE = Phase.RESOLVE_TOOL
 
 _NAMES_ONLY = compile_redactor(["*"])
-"""A call without a tool has no list of sensitive fields, so that any of its values may be one."""
+"""Redacts all values: without a tool there is no list of sensitive fields."""
 
 
 def resolve_tool(call: Call) -> Tool:
-    """Find the tool that a name on this surface leads to.
+    """Return the tool for the requested name.
 
     Raises:
         ToolFailure: unknown_tool, blocked_tool, schema_not_loaded.
@@ -38,7 +38,7 @@ def resolve_tool(call: Call) -> Tool:
 
 
 def _look_up(call: Call, surface: Surface) -> Entry:
-    """Find a tool that is called by an alias, or that may not have been shown to the caller.
+    """Return a tool that is called by an alias, or that the caller may not have been shown.
 
     Raises:
         ToolFailure: unknown_tool, blocked_tool, schema_not_loaded.

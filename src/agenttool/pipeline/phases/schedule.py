@@ -1,4 +1,4 @@
-"""Phase 7: wait for a turn, if there is anything to wait for."""
+"""Phase 7: acquire permits of the limiters, and wait for them and for rate limits if necessary."""
 
 from asyncio import CancelledError, sleep
 
@@ -6,7 +6,7 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Scheduled
-from agenttool.pipeline.outlast import outlast
+from agenttool.pipeline.outlast import run_after_thread
 from agenttool.pipeline.started import pause
 from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
@@ -19,22 +19,22 @@ from agenttool.scheduler.rate_limits import rate_limited, reserve_tokens
 _PHASE = Phase.SCHEDULE
 
 
-def takes_free_turn(call: Call, tool: Tool, call_input: JsonObject) -> bool:
-    """Take a turn if the call need not wait for anything; return False, without a trace, if it may have to."""
-    if tool.buckets or call.gate is not None or call.parent is not None:
+def acquires_free_permit(call: Call, tool: Tool, call_input: JsonObject) -> bool:
+    """Acquire a permit without a wait; return False and change nothing if the call may have to wait."""
+    if tool.buckets or call.batch_limiter is not None or call.parent is not None:
         return False
     facts = tool.safety.static or call_facts_of(tool.safety, call_input)
-    turn = call.core.gate.try_acquire(facts)
-    if turn is None:
+    permit = call.core.limiter.try_acquire(facts)
+    if permit is None:
         return False
     call.phase = _PHASE
     call.facts = facts.record
-    call.turn = turn
+    call.permit = permit
     return True
 
 
 async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
-    """Give the call its turn, in its batch and in the runtime; it is given back with `release`.
+    """Acquire the permits of the batch and the runtime; `release` releases them.
 
     Raises:
         ToolFailure: canceled, sibling_canceled, rate_limited.
@@ -43,36 +43,36 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
     call.publish()
     facts = call_facts_of(tool.safety, call_input)
     call.facts = facts.record
-    within = None if call.parent is None else call.parent.own_turn()
-    if call.gate is not None:
-        call.batch_turn = call.gate.try_acquire(facts) or await _wait(call, call.gate, facts, None)
+    within = None if call.parent is None else call.parent.own_permit()
+    if call.batch_limiter is not None:
+        call.batch_permit = call.batch_limiter.try_acquire(facts) or await _wait(call, call.batch_limiter, facts, None)
     try:
         if tool.buckets:
-            await _keep_to_the_rate(call, tool)
-        gate = call.core.gate
-        call.turn = gate.try_acquire(facts, within) or await _wait(call, gate, facts, within)
+            await _wait_for_rate_limit(call, tool)
+        limiter = call.core.limiter
+        call.permit = limiter.try_acquire(facts, within) or await _wait(call, limiter, facts, within)
     except BaseException:
         release(call)
         raise
 
 
 def release(call: Call) -> None:
-    """Give the turns back, once nothing of the call runs any more."""
-    if call.goes_on_until is not None:
-        outlast(call, lambda: _leave(call))
-    elif call.gate is None and call.turn is not None:
-        call.core.gate.release(call.turn)
+    """Release the permits once no thread of the call runs any more."""
+    if call.thread_ended is not None:
+        run_after_thread(call, lambda: _release_all(call))
+    elif call.batch_limiter is None and call.permit is not None:
+        call.core.limiter.release(call.permit)
     else:
-        _leave(call)
+        _release_all(call)
 
 
 async def give_way(call: Call) -> None:
-    """Let those in the batch who waited for this turn begin before the rest of this call is done.
+    """Let waiting calls of the batch start before the result of this call is mapped.
 
-    That takes two turns of the event loop: in the first they are told, in the second they go. The tool has run, so
-    whoever cancels the caller meanwhile gets its way once the result is written.
+    That takes two iterations of the event loop: one to wake them, one to run them. The tool has run, so a cancellation
+    of the caller is raised once the result is written.
     """
-    if call.gate is None or not call.gate.has_waiters:
+    if call.batch_limiter is None or not call.batch_limiter.has_waiters:
         return
     try:
         await sleep(0)
@@ -81,14 +81,14 @@ async def give_way(call: Call) -> None:
         call.interrupted = canceled
 
 
-def _leave(call: Call) -> None:
-    if call.turn is not None:
-        call.core.gate.release(call.turn)
-    if call.gate is not None and call.batch_turn is not None:
-        call.gate.release(call.batch_turn)
+def _release_all(call: Call) -> None:
+    if call.permit is not None:
+        call.core.limiter.release(call.permit)
+    if call.batch_limiter is not None and call.batch_permit is not None:
+        call.batch_limiter.release(call.batch_permit)
 
 
-async def _keep_to_the_rate(call: Call, tool: Tool) -> None:
+async def _wait_for_rate_limit(call: Call, tool: Tool) -> None:
     core = call.core
     now = core.deadlines.now()
     seconds = reserve_tokens(tool.buckets, now)
@@ -100,17 +100,17 @@ async def _keep_to_the_rate(call: Call, tool: Tool) -> None:
         await pause(call, seconds)
 
 
-async def _wait(call: Call, gate: CallLimiter, facts: CallFacts, within: Permit | None) -> Permit:
+async def _wait(call: Call, limiter: CallLimiter, facts: CallFacts, within: Permit | None) -> Permit:
     _note_queued(call)
     call.drive = drive = Drive(call.core.patience)
     try:
-        turn = await drive.run(gate.acquire(facts, within))
+        permit = await drive.run(limiter.acquire(facts, within))
     finally:
         call.drive = None
-    if isinstance(turn, Stopped):
+    if isinstance(permit, Stopped):
         call.interrupted = call.interrupted or drive.caller_canceled
         raise ToolFailure(failure_of_stop(call))
-    return turn
+    return permit
 
 
 def _note_queued(call: Call) -> None:

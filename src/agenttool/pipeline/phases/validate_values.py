@@ -1,4 +1,4 @@
-"""Phase 3: what only the tool itself can say about an input, before anything has an effect."""
+"""Phase 3: run the tool's own checks of the input, before anything has an effect."""
 
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
@@ -11,7 +11,7 @@ _PHASE = Phase.VALIDATE_VALUES
 
 
 def validate_values(call: Call, tool: Tool, parsed: JsonObject) -> None:
-    """Run the tool's pure checks, then its preflight; a call that a rule denies anyway touches nothing (G-22).
+    """Run the tool's pure checks, then its preflight; a denied call runs no preflight (G-22).
 
     Raises:
         ToolFailure: invalid_arguments, setup_required, credential_missing, capability_gap, sandbox_violation.
