@@ -1,10 +1,10 @@
-"""Every exception of ours, in one tree.
+"""The exceptions of this package, in one tree.
 
 AgentToolError
 ├── ToolFailure     ends one call; carries a `ToolError` record; never leaves `Runtime.call`
 ├── ConfigError     the deployment is wrong; raised before the first call
 ├── RecordError     a document does not fit its schema; names the JSON pointer
-└── StoreError      a store could not keep its promise
+└── StoreError      a store failed to read or write
 """
 
 from typing import cast
@@ -13,27 +13,29 @@ from agenttool.records import ToolError
 
 
 class AgentToolError(Exception):
-    """The root: whoever catches this catches everything of ours and nothing else."""
+    """The base class of all exceptions of this package."""
 
 
 class ToolFailure(AgentToolError):
-    """Ends one call. Turned into a result in one place; callers of a tool never see it."""
+    """Ends one call. The pipeline converts it into a result; callers of a tool never see it."""
 
     def __init__(self, error: ToolError) -> None:
-        """Take the error that the result will carry.
+        """Take the error of the result.
 
         Raises:
-            TypeError: it is no `ToolError`; to fail with words alone, raise any other exception.
+            TypeError: it is not a `ToolError`; to fail with a message alone, raise any other exception.
         """
         if not isinstance(cast("object", error), ToolError):
-            told = type(error).__name__
-            raise TypeError(f"ToolFailure takes a ToolError, got a {told}; to fail with words, raise ValueError(words)")
+            found = type(error).__name__
+            raise TypeError(
+                f"ToolFailure takes a ToolError, got a {found}; to fail with words, raise ValueError(words)"
+            )
         super().__init__(error.message or str(error.error_class))
         self.error = error
 
 
 class ConfigError(AgentToolError):
-    """The deployment is wrong, and nothing has run yet."""
+    """The configuration is invalid; raised before the first call."""
 
 
 class RecordError(AgentToolError):
@@ -44,18 +46,18 @@ class RecordError(AgentToolError):
     """
 
     def __init__(self, message: str, *, pointer: str = "") -> None:
-        """Take what was wrong and what to do, and where."""
+        """Take the message and the place of the error."""
         super().__init__(f"{message} (at {pointer!r})" if pointer else message)
         self.pointer = pointer
 
 
 class StoreError(AgentToolError):
-    """A store could not keep its promise."""
+    """A store failed to read or write."""
 
 
 def words_of(error: BaseException) -> str:
-    """Read an exception's own words; some raise when asked."""
+    """Return the message of an exception, also if its `__str__` raises."""
     try:
         return str(error)
-    except BaseException:  # noqa: BLE001 -- somebody else's code, asked only out of politeness
+    except BaseException:  # noqa: BLE001 -- `__str__` is foreign code and may raise anything
         return "it cannot even say what went wrong"

@@ -1,4 +1,4 @@
-"""The thin sync door: the same runtime, on a loop of its own in a thread of its own.
+"""The synchronous API: a runtime on an event loop in a thread of its own.
 
 ```python
 from agenttool import sync
@@ -42,7 +42,7 @@ _T = TypeVar("_T")
 
 
 class OpenOptions(TypedDict, total=False):
-    """What `Runtime.open` takes."""
+    """The options of `Runtime.open`."""
 
     store: str | None
     config: str | Path | None
@@ -56,7 +56,7 @@ class OpenOptions(TypedDict, total=False):
 
 
 class ModelToolsOptions(TypedDict, total=False):
-    """What `Runtime.tools_for` takes."""
+    """The options of `Runtime.tools_for`."""
 
     surface: ToolSurface | None
     tool_choice: str | None
@@ -69,34 +69,34 @@ class SyncRuntime:
     """A runtime for code without an event loop. Safe to use from several threads."""
 
     def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
-        """Take the runtime and the loop it lives on."""
+        """Take the runtime and its event loop."""
         self._runtime = runtime
         self._loop = loop
 
     def surface(
         self, scope: str = "turn", *, only: Iterable[str] | None = None, **context: Unpack[SurfaceContext]
     ) -> ToolSurface:
-        """Make the surface of one context."""
+        """Return a new surface for a context."""
         return self._wait(self._runtime.surface(scope, only=only, **context))
 
     def search(self, query: str, *, surface: ToolSurface, limit: int = 10) -> ToolSearchResult:
-        """Find tools that a surface offers or defers."""
+        """Return the tools of a surface that match a query, shown or deferred."""
         return self._wait(self._runtime.search(query, surface=surface, limit=limit))
 
     def prepare_search(self, *, seconds: float = 60.0) -> bool:
-        """Read all tools now, and wait until a search model has read them, too."""
+        """Index all tools now, and wait until the search model has encoded them."""
         return self._wait(self._runtime.prepare_search(seconds=seconds))
 
     def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
-        """Make a surface that shows the named tools besides."""
+        """Return a new surface that also shows the named tools."""
         return self._wait(self._runtime.load(surface, names))
 
     def current(self, surface: ToolSurface) -> ToolSurface:
-        """Give the surface that took the place of this one."""
+        """Return the current version of a surface."""
         return self._wait(self._runtime.current(surface))
 
     def change(self, **changes: Unpack[Changes]) -> dict[SurfaceId, ToolSurface]:
-        """Say that something changed under the surfaces."""
+        """Change the policy or the circumstances; return the new surfaces by the ids of those they replace."""
         return self._wait(self._runtime.change(**changes))
 
     def call(self, name: str, arguments: JsonObject | str | bytes, *, surface: ToolSurface | None = None) -> ToolResult:
@@ -108,15 +108,15 @@ class SyncRuntime:
         return self._wait(self._runtime.batch(calls, surface=surface))
 
     def tools_for(self, provider: str, **options: Unpack[ModelToolsOptions]) -> "SyncModelTools":
-        """Give the tools of a surface in the format of a model's provider."""
+        """Return the tools of a surface in the format of a model provider."""
         return SyncModelTools(self._wait(self._runtime.tools_for(provider, **options)), self._loop)
 
     def cancel(self, invocation_id: InvocationId) -> bool:
-        """Ask a call to stop."""
+        """Request the cancellation of a call."""
         return self._wait(self._runtime.cancel(invocation_id))
 
     def approvals(self) -> tuple[Question, ...]:
-        """List the open questions."""
+        """Return the open questions."""
         return self._wait(self._runtime.approvals())
 
     def decide(
@@ -131,11 +131,11 @@ class SyncRuntime:
         return self._wait(self._runtime.decide(approval_id, answer, updated_input=updated_input, by=by))
 
     def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
-        """Give a call as it stands."""
+        """Return the current record of a call; none if it is unknown."""
         return self._wait(self._runtime.invocation(invocation_id))
 
     def export(self) -> list[Record]:
-        """Give every record."""
+        """Return every record."""
         return self._wait(self._exported())
 
     async def _exported(self) -> list[Record]:
@@ -152,16 +152,16 @@ class SyncModelTools:
     """The tools of one conversation, for code without an event loop."""
 
     def __init__(self, tools: ModelTools, loop: asyncio.AbstractEventLoop) -> None:
-        """Take the tools and the loop that their runtime lives on."""
+        """Take the tools and the event loop of their runtime."""
         self.tools = tools
         self._loop = loop
 
     def request(self) -> JsonObject:
-        """Give the part of a request that is about tools."""
+        """Return the part of a model request that describes the tools."""
         return asyncio.run_coroutine_threadsafe(self._requested(), self._loop).result()
 
     def answer(self, reply: object) -> ModelTurn:
-        """Run what a model asks for, and give what to send back."""
+        """Run the calls in a model's reply, and return the messages to send back."""
         return asyncio.run_coroutine_threadsafe(self.tools.answer(reply), self._loop).result()
 
     async def _requested(self) -> JsonObject:
@@ -170,10 +170,10 @@ class SyncModelTools:
 
 @contextmanager
 def open(**options: Unpack[OpenOptions]) -> Generator[SyncRuntime]:  # noqa: A001 -- `sync.open`, as `Runtime.open`
-    """Open a runtime on a loop of its own; it ends with the block, and so does everything that still runs.
+    """Open a runtime on an event loop of its own; leaving the block closes it and cancels running calls.
 
     Raises:
-        ConfigError: something about the tools, the rules, the hooks or the store is wrong.
+        ConfigError: the tools, the rules, the hooks or the store are invalid.
     """
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="agenttool-sync", daemon=True)
@@ -185,7 +185,7 @@ def open(**options: Unpack[OpenOptions]) -> Generator[SyncRuntime]:  # noqa: A00
     async def stop(runtime: Runtime) -> None:
         async with runtime:
             pass
-        # Whoever still waits in another thread is told rather than left waiting for a loop that is gone.
+        # A caller that still waits in another thread gets a cancellation. Otherwise it would wait for a closed loop.
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()

@@ -18,7 +18,7 @@ _BOOT = (Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/time"))
 
 
 def _since() -> str:
-    """Name the start of this machine, and the namespace of its clock; empty where the system does not tell."""
+    """Return an id of this boot and of the time namespace; empty if the system does not provide it."""
     boot, namespace = _BOOT
     try:
         return f"{boot.read_text().strip()} {namespace.readlink() if namespace.is_symlink() else ''}".rstrip()
@@ -27,17 +27,17 @@ def _since() -> str:
 
 
 class SystemClock:
-    """The machine's clocks: the one on the wall, and the one that counts since the machine was started."""
+    """The clocks of the machine: the wall clock, and the monotonic clock since boot."""
 
     now_ns = staticmethod(time.time_ns)
-    """Give the time; the library's own function, because a call asks for it several times."""
+    """Return the time; the library function itself, because each call uses it several times."""
 
     def __init__(self) -> None:
-        """Find out since when the steady clock counts."""
+        """Identify the start of the monotonic clock."""
         self._since = _since()
 
     def moment(self) -> Moment:
-        """Give the time by both clocks; the steady one stands still while the machine sleeps."""
+        """Return the time on both clocks; the monotonic one stops while the machine sleeps."""
         return Moment(self.now_ns(), time.monotonic_ns(), self._since)
 
 
@@ -49,19 +49,19 @@ _COUNTED = [f"{number:03x}" for number in range(4096)]
 
 
 class UniqueIds:
-    """UUIDv7: unique without asking anyone, and sorted by time.
+    """Generates UUIDv7 ids: unique without coordination, and sorted by time.
 
-    One of each millisecond comes from the library; the others differ from it in their last twelve bits, which count,
-    as RFC 9562 (6.2) provides: that takes half the time, and sorts them, too.
+    The library generates one id per millisecond. The others of that millisecond count up in the last twelve bits, as
+    RFC 9562 (6.2) permits. That takes half the time and sorts them.
     """
 
     def __init__(self) -> None:
-        """Begin with the next millisecond."""
+        """Start without an id; the first use generates one."""
         self._until = 0
         self._series: Iterator[str] = iter(())
 
     def unique(self) -> str:
-        """Give a UUIDv7 in 32 hexadecimal digits; safe from any thread."""
+        """Return a UUIDv7 in 32 hexadecimal digits; safe from any thread."""
         if _now_ns() < self._until:
             for unique in self._series:
                 return unique
@@ -70,9 +70,9 @@ class UniqueIds:
         return next(self._series)
 
     def secret(self) -> bytes:
-        """Give 32 bytes that nobody can guess."""
+        """Return 32 random bytes that cannot be guessed."""
         return secrets.token_bytes(32)
 
     def new(self, kind: IdKind[_Id]) -> _Id:
-        """Give a fresh id of a kind."""
+        """Return a new id of a kind."""
         return kind.compose(_uuid7().hex)

@@ -62,7 +62,7 @@ def build_surface_record(visibility: VisibilityMap, details: SurfaceDetails) -> 
         selection_policy=_selection_policy(visibility, details, listed),
         default_tool_choice=request.tool_choice,
         capability_requirements=tuple(sorted(needs)),
-        model_capabilities=None if situation.model is None else situation.model.told(),
+        model_capabilities=None if situation.model is None else situation.model.as_json(),
         role_constraints=_constraints(situation),
         surface_reason=details.reason or request.reason,
         policy_refs=details.policy_refs,
@@ -161,6 +161,6 @@ def _selection_policy(visibility: VisibilityMap, details: SurfaceDetails, listed
 
 
 def _constraints(situation: Situation) -> JsonObject:
-    role = {} if situation.role is None else situation.role.told()
+    role = {} if situation.role is None else situation.role.as_json()
     constraints: JsonObject = {**role, "is_sub_agent": True} if situation.is_child else role
     return {**constraints, "is_interactive": situation.is_interactive, "allows_writes": situation.allows_writes}

@@ -62,7 +62,7 @@ read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(d
 """Decode any JSON object fast; if it raises, `parse_object` raises the error for people."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What `read_object` raises."""
+"""The exceptions of `read_object`."""
 
 _any_record = cast("msgspec.json.Decoder[Record]", msgspec.json.Decoder(Union[tuple(RECORD_TYPES.values())]))  # noqa: UP007 -- made of a list
 

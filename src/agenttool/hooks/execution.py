@@ -14,7 +14,7 @@ from agenttool.records import JsonObject
 
 
 class HookEnvironment(Protocol):
-    """What running a hook needs: a clock, redaction, and a timeout for foreign code."""
+    """The services that run a hook: a clock, redaction, and a timeout for foreign code."""
 
     def now_ns(self) -> int:
         """Return the time in nanoseconds."""

@@ -1,1 +1,1 @@
-"""What happened: the one room with a pen."""
+"""The journal: facts are appended here, and replayed as events and records."""

@@ -11,7 +11,7 @@ from agenttool.records import InvocationId, InvocationStatus, ToolId
 
 
 class Noted(Protocol):
-    """What the journal needs of a call."""
+    """The part of a call that the journal uses."""
 
     invocation_id: InvocationId
     tool_id: ToolId

@@ -1,4 +1,4 @@
-"""Classifiers and policy engines: asked about a call, heard as recorded inputs of its decision."""
+"""The port of classifiers and policy engines, whose advice is a recorded input of a permission decision."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,7 +8,7 @@ from agenttool.records import Behavior, ClassifierAuthority, JsonObject, ToolId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceQuestion:
-    """What an adviser is told of a call; sensitive fields are redacted unless it is trusted with them."""
+    """The call that an adviser evaluates; sensitive fields are redacted unless the adviser is trusted."""
 
     tool_id: ToolId
     tool_name: str
@@ -18,7 +18,7 @@ class AdviceQuestion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advice:
-    """What an adviser says: nothing at all, or a word with its reason."""
+    """The advice of one adviser: a behavior with its reason, or no behavior if it abstains."""
 
     behavior: Behavior | None = None
     confidence: float | None = None
@@ -27,22 +27,22 @@ class Advice:
 
 
 class Judge(Protocol):
-    """Whoever gives advice: a model, a service, another process."""
+    """Evaluates calls: a model, a service or another process."""
 
     async def advise(self, question: AdviceQuestion) -> Advice:
-        """Look at a call. Whatever this raises is an opinion that failed."""
+        """Return the advice on a call. An exception is recorded as failed advice."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adviser:
-    """A judge, and what its word is worth here.
+    """A judge with its authority in this runtime.
 
     Attributes:
-        ref: the name under which its opinions are recorded.
-        is_engine: it evaluates policy, so that its silence is a refusal; a classifier judges by likeness.
-        authority: `recommend` changes nothing, `deny` can only refuse, `approve` can also allow. None of them beats a
-            rule's deny or ask.
+        ref: the name under which its advice is recorded.
+        is_engine: it evaluates policy, so that an abstention denies the call; a classifier estimates.
+        authority: `recommend` changes nothing, `deny` can only deny, `approve` can also allow. None of them overrides
+            a rule's deny or ask.
     """
 
     ref: str

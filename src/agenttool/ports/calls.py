@@ -1,4 +1,4 @@
-"""What somebody asks for when they ask for several things at once."""
+"""The calls of a batch, as a caller requests them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,11 +8,11 @@ from agenttool.records import AbsentTool, FunctionMapping, JsonObject, ToolId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shown:
-    """What somebody was shown of a surface, where that is not all of it, or is under other names.
+    """The part of a surface that a caller was shown, if it is not all of it or uses other names.
 
     Attributes:
-        known_as: what they call the runtime's own tools, by their qualified names, to be told of them in these words.
-        unseen: the tools that they were not shown all the same, and why; they do not run.
+        known_as: the caller's names of the built-in tools, by qualified name; messages to the caller use them.
+        unseen: the tools of the surface that the caller was not shown, and why; they do not run.
     """
 
     known_as: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -27,10 +27,10 @@ class ToolCall:
     """One call of a batch; `depends_on` names earlier calls by their place in it.
 
     Attributes:
-        native_call_id: the id that whoever asks has for it.
-        mapping: the words of a model's provider about it, kept beside our own.
-        fault: what was wrong with it before it came here, such as a reply that was cut off; then it will not run.
-        shown: what whoever asks was shown of its surface.
+        native_call_id: the id that the caller has for it.
+        mapping: the provider's ids and names of the call, recorded with it.
+        fault: why the request cannot run, such as a reply of the model that was cut off.
+        shown: the part of its surface that the caller was shown.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The one door through which a tool is run."""
+"""The port through which the pipeline runs a tool."""
 
 from asyncio import Future
 from collections.abc import Coroutine, Mapping
@@ -13,25 +13,25 @@ class CancelSignal(Protocol):
 
     @property
     def is_requested(self) -> bool:
-        """Tell whether someone asked this call to stop."""
+        """Whether the call was asked to stop."""
         ...
 
     @property
     def reason(self) -> AbortReason | None:
-        """Tell why, once asked."""
+        """Why the call was asked to stop; none before."""
         ...
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block a worker's thread until someone asks, and tell whether someone did."""
+        """Block a worker thread until the call is asked to stop; return whether it was before the timeout."""
         ...
 
 
 class Job(Protocol):
-    """What an executor is handed for one run of a tool (AT-PIPE-16)."""
+    """The input and the services of one run of a tool (AT-PIPE-16)."""
 
     @property
     def invocation_id(self) -> InvocationId:
-        """The call this run belongs to; the natural idempotency key."""
+        """The call that this run belongs to; usable as an idempotency key."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Job(Protocol):
 
     @property
     def call_input(self) -> JsonObject:
-        """The final input. The executor's own: changing it changes no record."""
+        """The final input, as a copy: changing it changes no record."""
         ...
 
     @property
@@ -56,12 +56,12 @@ class Job(Protocol):
 
     @property
     def actor_ref(self) -> str | None:
-        """Who asks for the call, if that is known; not to be handed to anybody without consent."""
+        """The actor that requested the call, if known; do not pass it to third parties without consent."""
         ...
 
     @property
     def deadline_ns(self) -> int | None:
-        """When the call will be stopped, on the runtime's clock; none if it may take for ever."""
+        """When the call will be stopped, on the runtime's clock; none if it has no deadline."""
         ...
 
     @property
@@ -71,12 +71,12 @@ class Job(Protocol):
 
     @property
     def sandbox_profile(self) -> str | None:
-        """The confinement that the tool declared."""
+        """The sandbox profile that the tool declared."""
         ...
 
     @property
     def credentials(self) -> Mapping[str, str]:
-        """What the vault leased for this one job, by credential ref."""
+        """The credentials that the vault leased for this job, by credential ref."""
         ...
 
     def report(
@@ -88,43 +88,43 @@ class Job(Protocol):
         partial: Json = None,
         facts: Mapping[str, int | str] | None = None,
     ) -> None:
-        """Tell how far the work is; safe from any thread. A `partial` is a part of the result, ready now."""
+        """Report progress; safe from any thread. A `partial` is a part of the result that is ready now."""
         ...
 
     def call(self, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
-        """Call another tool of the same surface from within this run; it is judged like any other call."""
+        """Call another tool of the same surface; permissions are checked as for any other call."""
         ...
 
     def call_and_wait(self, name: str, arguments: JsonObject) -> ToolResult:
-        """Do the same from a worker's thread."""
+        """Call another tool from a worker thread, and block until it has ended."""
         ...
 
     @property
     def context(self) -> Mapping[str, Json]:
-        """What tools before this one left in the context that all calls of a runtime share."""
+        """The context that all calls of a runtime share, as earlier tools changed it."""
         ...
 
     def change_context(self, changes: JsonObject) -> None:
-        """Ask for a change of that context; whether it is made, and when, is for the scheduler to say."""
+        """Request a change of the shared context; the scheduler decides whether and when it is applied."""
         ...
 
     def goes_on(self, ended: "Future[None]") -> None:
-        """Say that work of this run goes on after its end, as a thread does that nobody can stop, until `ended`."""
+        """Report that work of this run outlasts the call until `ended`, such as a thread that cannot be stopped."""
         ...
 
     def add_native_ids(self, source: str, ids: JsonObject) -> None:
-        """Keep native ids of this run, such as a request id, in the call's external mappings."""
+        """Record native ids of this run, such as a request id, in the call's external mappings."""
         ...
 
 
 class Executor(Protocol):
-    """Runs a tool. All input and output of an adapter is here."""
+    """Runs a tool. An adapter performs all its I/O here."""
 
     def start(self, job: Job, /) -> Coroutine[object, object, object]:
-        """Give the work of one run, not yet begun, whose value is the tool's native output.
+        """Return a coroutine that runs the tool once and returns its native output.
 
-        It is driven inside the task of whoever called the tool. It never retries, and it obeys cancellation if the
-        tool's profile says that it does.
+        The pipeline awaits it in the task of the caller. It never retries. It obeys cancellation if the tool's profile
+        has `supports_cancel`.
 
         Raises (from the coroutine):
             ToolFailure: execution_failed, dependency_unavailable, rate_limited, sandbox_violation, partial_failure.

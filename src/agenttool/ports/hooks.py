@@ -1,4 +1,4 @@
-"""Hooks: code or commands of others that stand beside the path of a call."""
+"""The port of hooks: functions or commands that users add to the phases of a call."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,7 +8,7 @@ from agenttool.records import HookEvent, InvocationId, Json, JsonObject, ToolId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookQuestion:
-    """What a hook is told. Every value is the hook's own copy: changing it changes nothing."""
+    """The input of a hook. Every value is a copy: changing it changes nothing."""
 
     hook_event: HookEvent
     invocation_id: InvocationId
@@ -23,9 +23,9 @@ class HookRunner(Protocol):
     """Runs one hook once."""
 
     async def run(self, question: HookQuestion) -> object:
-        """Ask the hook. The answer is nothing, a `HookReply`, or a JSON object with the members of one.
+        """Run the hook and return its reply: none, a `HookReply`, or a JSON object with the members of one.
 
         Raises:
-            Exception: whatever the hook raised; it fails the call if the hook stands before the tool.
+            Exception: the exception of the hook; it fails the call if the hook runs before the tool.
         """
         ...

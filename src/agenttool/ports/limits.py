@@ -1,4 +1,4 @@
-"""How often a tool or its source may be called."""
+"""The rate limit of a tool or of its source."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from agenttool.errors import ConfigError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateLimit:
-    """So many calls per second in the long run, and `burst` of them at once after a quiet time.
+    """A token bucket: `per_second` calls on average, and up to `burst` at once after an idle time.
 
-    A call that comes too soon waits, in order of arrival; one that would have to wait longer than `max_wait_s` is told
-    at once to come back later.
+    A call over the limit waits, in order of arrival. A call that would wait longer than `max_wait_s` fails at once with
+    a retryable error.
     """
 
     per_second: float
@@ -18,7 +18,7 @@ class RateLimit:
     max_wait_s: float = 30.0
 
     def __post_init__(self) -> None:
-        """Refuse a limit that lets nothing through.
+        """Reject a limit that admits no call.
 
         Raises:
             ConfigError: a rate or burst that is not positive, or a wait that is negative.

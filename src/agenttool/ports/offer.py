@@ -1,4 +1,4 @@
-"""A tool as a model may be shown it."""
+"""A tool as it is shown to a model."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from agenttool.records import JsonObject, ToolId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedTool:
-    """A tool of one surface, with nothing in it that a model may not know.
+    """A tool of one surface, without anything that is hidden from a model.
 
     Attributes:
-        input_schema: the very schema that a model's input is held to.
-        strict: what its author said about strict schemas; none if nothing.
-        is_deferred: it can be found, and must be loaded before it can be called.
+        input_schema: the schema that the model's input is validated against.
+        strict: whether its author requests strict schemas; none if not declared.
+        is_deferred: a search finds it, but it must be loaded before it can be called.
     """
 
     tool_id: ToolId
@@ -25,5 +25,5 @@ class OfferedTool:
 
     @property
     def qualified_name(self) -> str:
-        """The name that no other tool has."""
+        """The unique name of the tool."""
         return f"{self.namespace}.{self.name}"

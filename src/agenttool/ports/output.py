@@ -1,4 +1,4 @@
-"""What an executor hands back, before anyone has mapped it: a plain value, or this when there is more to say."""
+"""The native output of a tool: `NativeOutput`, for tools that return more than a plain value."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,10 +19,10 @@ from agenttool.records import (
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image, a sound, a film or a file: it becomes a ref with a digest, and never text.
+    """An image, audio, video or file; its bytes become a ref with a digest, never text.
 
     Attributes:
-        is_content: a function that returns this returns content, which no schema describes.
+        is_content: whether a function that returns this class returns content, which has no schema.
     """
 
     is_content: ClassVar[bool] = True
@@ -40,14 +40,14 @@ class FailedItem(Part, frozen=True, kw_only=True):
 
 
 class Partial(Part, frozen=True, kw_only=True):
-    """What of a call succeeded and what failed, told apart (AT-RES-08)."""
+    """The items of a call that succeeded, and those that failed (AT-RES-08)."""
 
     succeeded: tuple[Json, ...] = ()
     failed: tuple[FailedItem, ...] = ()
 
 
 class NativeError(Part, frozen=True, kw_only=True):
-    """What the native side says about its failure; `native_error_ref` keeps its own words reachable (AT-ERR-16)."""
+    """The failure that the native system reported; `native_error_ref` refers to its original form (AT-ERR-16)."""
 
     message: str | None = None
     error_class: ErrorClass = ErrorClass.EXECUTION_FAILED
@@ -57,10 +57,10 @@ class NativeError(Part, frozen=True, kw_only=True):
 
 
 class NativeOutput(Part, frozen=True, kw_only=True, gc=True):
-    """The output of one run, with whatever a bare value cannot say.
+    """The output of one run, with content, refs, errors or hints beside its value.
 
-    A tool without such things to say returns its value alone. `value` is any Python value; explicit `content` is for
-    a tool that knows its content classes; a search text or a UI summary is a hint that never becomes content.
+    A tool without these returns its value alone. `value` is any Python value. Explicit `content` is for a tool that
+    chooses its content classes. A search text or a UI summary is a hint and never becomes content.
     """
 
     value: object = UNSET

@@ -1,4 +1,4 @@
-"""What a source of tools may use of the runtime that it is opened for."""
+"""The services of a runtime that a source of tools may use."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from agenttool.ports.tool import DeclaredTool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A runtime, as a source sees it.
+    """The interface of a runtime to a source.
 
     Attributes:
-        door: where late answers are brought.
-        shelf: what outlives this process.
-        thread: the conversation that calls are made in.
-        now_ns: the time.
-        unique: gives 32 hexadecimal digits that nobody was given before, and that sort by time.
-        secret: gives bytes that nobody can guess.
-        declare: takes one tool, at any time, or refuses it by a `ConfigError`.
-        hear: takes how far the servers behind namespaces are by now, once their tools were declared.
+        door: receives deferred results and prompts.
+        shelf: stores documents across processes.
+        thread: the conversation of the calls.
+        now_ns: returns the wall-clock time.
+        unique: returns a new unique id of 32 hexadecimal digits; ids sort by time.
+        secret: returns random bytes that cannot be guessed.
+        declare: adds one tool, at any time; raises `ConfigError` if it is invalid.
+        hear: updates the states of the servers behind namespaces, after their tools were declared.
     """
 
     door: ResultReceiver

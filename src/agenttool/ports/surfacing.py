@@ -1,4 +1,4 @@
-"""What the owner of a runtime says about the world a surface is made in: how much fits, which model, whose role."""
+"""The settings that decide which tools a surface shows: its size, the model, the role and the environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ MAX_TOKENS = 20_000
 
 
 class ProviderState(ClosedEnum):
-    """How far the server, plugin or peer behind a namespace is from answering."""
+    """The connection state of the server, plugin or peer behind a namespace."""
 
     READY = "ready"
     CONNECTING = "connecting"
@@ -19,15 +19,15 @@ class ProviderState(ClosedEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurfacePolicy:
-    """How much a surface may show before its tools wait to be searched for.
+    """The size limits of a surface.
 
-    Over either limit every tool is deferred but those that say `always_load` and those that somebody loaded.
+    Over either limit every tool is deferred, except those with `always_load` and those that the caller loaded.
 
     Attributes:
-        max_tools: how many tools are shown at most; none for any number.
-        max_tokens: how large their names, descriptions and schemas may be together, at four bytes a token; up to ten
-            tools are shown however large they are.
-        hide_denied: leave out what rules deny whatever its arguments; else it is shown, and a call to it is denied.
+        max_tools: the largest number of shown tools; none for no limit.
+        max_tokens: the largest size of their names, descriptions and schemas together, at four bytes a token; up to
+            ten tools are shown whatever their size.
+        hide_denied: hide tools that rules deny for all arguments; otherwise they are shown, and calls are denied.
     """
 
     max_tools: int | None = MAX_TOOLS
@@ -37,11 +37,11 @@ class SurfacePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCapabilities:
-    """What a model and its provider support; what is not said is not supported.
+    """The features that a model and its provider support; none by default.
 
     Attributes:
-        media: the kinds of content that it takes besides text, such as `image`.
-        max_tools: how many tools its provider takes at once.
+        media: the kinds of content that it accepts besides text, such as `image`.
+        max_tools: the largest number of tools that its provider accepts in a request.
     """
 
     strict_schemas: bool = False
@@ -51,7 +51,7 @@ class ModelCapabilities:
     max_tools: int | None = None
 
     def words(self) -> frozenset[str]:
-        """Give what is supported in the words in which a tool says what it needs."""
+        """Return the supported features, in the words of a tool's `model_requirements`."""
         flags = {
             "strict_schemas": self.strict_schemas,
             "parallel_calls": self.parallel_calls,
@@ -59,26 +59,26 @@ class ModelCapabilities:
         }
         return frozenset((*(name for name, has in flags.items() if has), *(f"media:{each}" for each in self.media)))
 
-    def told(self) -> JsonObject:
-        """Give it as a surface records it."""
+    def as_json(self) -> JsonObject:
+        """Return the JSON form for the record of a surface."""
         media: list[Json] = [*sorted(self.media)]
-        told: JsonObject = {
+        members: JsonObject = {
             "strict_schemas": self.strict_schemas,
             "parallel_calls": self.parallel_calls,
             "deferred_refs": self.deferred_refs,
             "media": media,
         }
-        return told if self.max_tools is None else {**told, "max_tools": self.max_tools}
+        return members if self.max_tools is None else {**members, "max_tools": self.max_tools}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """Who a surface is for: a kind of agent, a background worker, a person; and which tools that one may use.
+    """The role that a surface is made for, such as an agent or a background worker, and its tools.
 
     Attributes:
         tools: patterns of qualified names, such as `files.*`; a bare name is that of a tool in any namespace.
-        without: patterns of those that are left out all the same.
-        is_background: nobody can be asked where it works.
+        without: patterns of tools to exclude from these.
+        is_background: no user can be asked for an approval.
     """
 
     name: str
@@ -86,8 +86,8 @@ class Role:
     without: tuple[str, ...] = ()
     is_background: bool = False
 
-    def told(self) -> JsonObject:
-        """Give it as a surface records it."""
+    def as_json(self) -> JsonObject:
+        """Return the JSON form for the record of a surface."""
         return {
             "role": self.name,
             "tools": [*self.tools],
@@ -98,20 +98,20 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What holds for all surfaces of a runtime until its owner says that it changed.
+    """The environment of all surfaces of a runtime, until the application changes it.
 
-    What is a set of things that are there counts as empty unless somebody says otherwise; where none stands for
-    "nobody keeps count of them", no tool is left out for it.
+    A set is empty by default, and excludes the tools that need an element of it. None means that the environment is
+    not known; then no tool is excluded for this reason.
 
     Attributes:
-        credentials: refs of those that can be had.
-        gates: feature gates that are open.
-        skills: the active ones; a skill's tools are those of kind `skill_tool` in the namespace of its name.
-        peers: the peer agents that can be reached; their tools are those of kind `peer_agent_tool`, likewise.
-        providers: how far the providers of namespaces are; one that is not named is ready.
+        credentials: refs of the credentials that can be leased.
+        gates: the open feature gates.
+        skills: the active skills; a skill's tools are those of kind `skill_tool` in the namespace of its name.
+        peers: the reachable peer agents; their tools are those of kind `peer_agent_tool`, likewise.
+        providers: the states of the providers by namespace; a provider that is not listed is ready.
         has_browser: whether a browser session exists.
-        allows_shell: whether the sandbox and the platform let commands and code run.
-        model: the model that surfaces are for, unless they are asked for another.
+        allows_shell: whether the sandbox and the platform permit commands and code.
+        model: the default model of surfaces.
     """
 
     credentials: frozenset[str] = frozenset()
@@ -124,7 +124,7 @@ class Circumstances:
     model: ModelCapabilities | None = None
 
     def within(self, outer: "Circumstances") -> "Circumstances":
-        """Give what is left of these for a sub-agent: nothing that whoever started it does not have."""
+        """Return these circumstances for a sub-agent, limited to those of its parent agent (`outer`)."""
         return Circumstances(
             credentials=self.credentials & outer.credentials,
             gates=self.gates & outer.gates,

@@ -17,25 +17,26 @@ from agenttool.records import (
 )
 
 Check = Callable[[JsonObject], None]
-"""Looks at an input and raises `ToolFailure` if the tool cannot take it."""
+"""Checks an input and raises `ToolFailure` if the tool cannot accept it."""
 
 Normalize = Callable[[JsonObject], JsonObject]
-"""Gives the input in its normal form, as a new object."""
+"""Returns the input in its normal form, as a new object."""
 
 Classify = Callable[[Json], bool]
 """Computes one fact of one call from its input, or from the part of it that `classifier_input` names."""
 
 Locks = Callable[[JsonObject], Iterable[ResourceLock]]
-"""Names what this call must not share with another."""
+"""Returns the resources that a call locks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeclaredTool:
-    """What an adapter, or a person with plain records, hands to the catalog.
+    """A tool that an adapter or an application adds to the catalog.
 
-    The records say what the tool is; the callables are the parts of that description that only code can give.
+    The records describe the tool. The callables compute what records cannot express.
     `integer_fields` are members that the code takes as integers: JSON Schema accepts `1.0` for one, and the pipeline
-    converts it. A tool has `later` if a run only hands the work over, and the answer comes by some other way.
+    converts it. A deferred tool has `later`: a run only sends the request, and the result
+    arrives by callback.
     """
 
     declaration: ToolDeclaration

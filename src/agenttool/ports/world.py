@@ -1,4 +1,4 @@
-"""Time, identity and chance, which the core never makes itself."""
+"""The ports of clocks and ids, which tests replace."""
 
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -8,12 +8,13 @@ _Id = TypeVar("_Id", bound=str)
 
 
 class Moment(NamedTuple):
-    """A moment by two clocks: the one on the wall, which people set, and a steady one, which nobody can.
+    """A time on two clocks: the wall clock, which users can set, and a monotonic clock, which they cannot.
 
     Attributes:
         now_ns: nanoseconds since 1970.
-        steady_ns: nanoseconds since something that happened once.
-        since: what that was; steady moments since different things cannot be compared. Empty if there is no such clock.
+        steady_ns: nanoseconds on the monotonic clock.
+        since: identifies the start of the monotonic clock; only times with the same start can be compared. Empty if
+            there is no such clock.
     """
 
     now_ns: int
@@ -21,39 +22,39 @@ class Moment(NamedTuple):
     since: str = ""
 
     def after(self, nanoseconds: int) -> "Moment":
-        """Give the moment so much later."""
+        """Return the moment that is this many nanoseconds later."""
         return Moment(self.now_ns + nanoseconds, self.steady_ns + nanoseconds, self.since)
 
     def is_before(self, later: "Moment") -> bool:
-        """Tell which of two came first, by the steady clock if both have the same."""
+        """Return whether this moment is the earlier one, by the monotonic clock if both have the same."""
         if self.since and self.since == later.since:
             return self.steady_ns < later.steady_ns
         return self.now_ns < later.now_ns
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
+    """Returns the time."""
 
     def now_ns(self) -> int:
-        """Give the wall-clock time in nanoseconds since 1970. Order in a log is by place, never by time."""
+        """Return the wall-clock time in nanoseconds since 1970. A log is ordered by position, never by time."""
         ...
 
     def moment(self) -> Moment:
-        """Give the time by both clocks; who asks for how long somebody was silent goes by the steady one."""
+        """Return the time on both clocks; leases are compared by the monotonic one."""
         ...
 
 
 class IdSource(Protocol):
-    """Where ids come from."""
+    """Generates ids."""
 
     def unique(self) -> str:
-        """Give 32 hexadecimal digits that nobody was given before and that sort by time."""
+        """Return a new unique id of 32 hexadecimal digits; ids sort by time."""
         ...
 
     def secret(self) -> bytes:
-        """Give 32 bytes that nobody can guess, and that nobody else is given."""
+        """Return 32 new random bytes that cannot be guessed."""
         ...
 
     def new(self, kind: IdKind[_Id]) -> _Id:
-        """Give a fresh id of a kind."""
+        """Return a new id of a kind."""
         ...

@@ -200,11 +200,9 @@ def siblings_of(depends_on: Mapping[K, Collection[K]], policy: SiblingFailurePol
         ToolFailure: invalid_arguments, if a dependency is not in the batch or a call waits for itself.
     """
     for call, needed in depends_on.items():
-        strangers = [other for other in needed if other not in depends_on]
-        if strangers:
-            raise _refusal(
-                "unknown_dependency", f"call {call!r} depends on {strangers[0]!r}, which is not in its batch"
-            )
+        unknown = [other for other in needed if other not in depends_on]
+        if unknown:
+            raise _refusal("unknown_dependency", f"call {call!r} depends on {unknown[0]!r}, which is not in its batch")
     try:
         TopologicalSorter(depends_on).prepare()
     except CycleError as error:
@@ -226,7 +224,7 @@ def _refusal(code: str, message: str) -> ToolFailure:
 
 
 class ModifierOutcome(StrEnum):
-    """What the terminal event records about a context modifier (G-63)."""
+    """The outcome of a context modifier, as the terminal event records it (G-63)."""
 
     APPLIED = "applied"
     DEFERRED = "deferred"
@@ -242,8 +240,8 @@ _STRICTEST_FIRST = (
 
 def strictest_modifier_policy(*policies: ContextModifierPolicy | None) -> ContextModifierPolicy:
     """Return the strictest policy of interface, call and scheduler (G-19); `forbid` if none is set."""
-    said = [policy for policy in _STRICTEST_FIRST if policy in policies]
-    return said[0] if said else ContextModifierPolicy.FORBID
+    given = [policy for policy in _STRICTEST_FIRST if policy in policies]
+    return given[0] if given else ContextModifierPolicy.FORBID
 
 
 def modifier_outcome(

@@ -67,7 +67,7 @@ Classifier = Callable[[Json], bool]
 NO_CLASSIFIERS: Mapping[str, Classifier] = MappingProxyType({})
 
 FACTS = ("is_concurrency_safe", "is_read_only", "is_destructive", "is_open_world")
-"""The facts that may be computed per input, in the order in which they travel here."""
+"""The facts that may be computed per input, in the order of the tuples in this module."""
 
 
 class CallFacts(Part, frozen=True, kw_only=True):

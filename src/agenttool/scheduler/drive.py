@@ -62,10 +62,10 @@ CLOSED_ITSELF = "GeneratorExit: the tool ended as if closed, but it was not clos
 
 
 class Timer(Protocol):
-    """What `loop.call_later` gives back."""
+    """The handle that `loop.call_later` returns."""
 
     def cancel(self) -> object:
-        """Forget the call."""
+        """Cancel the callback."""
         ...
 
 

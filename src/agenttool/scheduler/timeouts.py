@@ -17,22 +17,22 @@ STALE_ALLOWED = 256
 
 
 class Handle(Protocol):
-    """What `call_at` gives back."""
+    """The handle that `call_at` returns."""
 
     def cancel(self) -> object:
-        """Forget the call."""
+        """Cancel the callback."""
         ...
 
 
 class Timers(Protocol):
-    """What is asked of the event loop; those of `asyncio` keep it."""
+    """The timers of an event loop, as `asyncio` implements them."""
 
     def time(self) -> float:
-        """Return the seconds of a clock that never goes back."""
+        """Return the seconds of a monotonic clock."""
         ...
 
     def call_at(self, when: float, callback: Callable[[], None], /) -> Handle:
-        """Call back at that moment."""
+        """Schedule a callback at a time."""
         ...
 
 

@@ -1,1 +1,1 @@
-"""Where things are kept."""
+"""Implementations of the store ports: in memory, in SQLite, and as files."""

@@ -1,4 +1,4 @@
-"""Where a store is, as one text: `memory:`, or `sqlite:PATH`, also spelled as the URL `sqlite:///PATH`."""
+"""The URL of a store: `memory:`, or `sqlite:PATH`, also spelled as the URL `sqlite:///PATH`."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -51,11 +51,11 @@ def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = Non
     from agenttool.stores.files.payloads import ObjectPayloads  # noqa: PLC0415 -- see above
     from agenttool.stores.sqlite.store import SqliteStore  # noqa: PLC0415 -- see above
 
-    kept = SqliteStore.open(file, steps=steps)
+    store = SqliteStore.open(file, steps=steps)
     return StoreParts(
-        log=kept.log,
+        log=store.log,
         payloads=ObjectPayloads.open(payloads or file.with_name(file.name + "-payloads")),
-        open_calls=kept.open_calls,
-        shelf=kept.shelf,
-        close=kept.close,
+        open_calls=store.open_calls,
+        shelf=store.shelf,
+        close=store.close,
     )

@@ -152,7 +152,7 @@ class MemoryPayloads:
 
 @dataclass(slots=True)
 class CallTable:
-    """What owners share."""
+    """The state that all owners share."""
 
     calls: dict[InvocationId, OpenCall] = field(default_factory=dict[InvocationId, OpenCall])
     due_ns: dict[InvocationId, int] = field(default_factory=dict[InvocationId, int])

@@ -1,4 +1,4 @@
-"""Checks that stored payloads still have the digests in the log."""
+"""Check that stored payloads still have the digests in the log."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Protocol
@@ -12,7 +12,7 @@ PORTION = 500
 
 
 class FactReader(Protocol):
-    """What is needed of a log."""
+    """The part of a log that the check reads."""
 
     def read(self, after: int, limit: int) -> Sequence[tuple[int, Fact]]:
         """Return facts with their positions, oldest first."""

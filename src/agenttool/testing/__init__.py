@@ -1,1 +1,1 @@
-"""What authors of adapters and stores need to test them."""
+"""Test support for authors of adapters and stores: fakes, contracts and strategies."""

@@ -1,4 +1,4 @@
-"""Stand-ins for the world: a clock that moves when told, ids that count, executors that do as scripted."""
+"""Fakes for tests: a clock that is set by hand, sequential ids, and executors that run a script."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TypeVar
@@ -31,56 +31,56 @@ EPOCH_NS = 1_778_198_400_000_000_000
 
 
 class FakeClock:
-    """Stands still until it is moved."""
+    """A clock that changes only by `advance`."""
 
     def __init__(self, now_ns: int = EPOCH_NS) -> None:
-        """Start at a moment."""
+        """Start at a time."""
         self.moment_ns = now_ns
 
     def now_ns(self) -> int:
-        """Give the moment."""
+        """Return the time."""
         return self.moment_ns
 
     def moment(self) -> Moment:
-        """Give the moment; there is no other clock."""
+        """Return the time; there is no monotonic clock."""
         return Moment(self.moment_ns)
 
     def advance(self, seconds: float) -> None:
-        """Move on."""
+        """Add seconds to the time."""
         self.moment_ns += round(seconds * 1e9)
 
 
 class CountingIds:
-    """Counts from 1, in 32 digits."""
+    """Ids that count from 1, in 32 digits."""
 
     def __init__(self) -> None:
-        """Begin before 1."""
+        """Start the count."""
         self._count = 0
 
     def unique(self) -> str:
-        """Give the next number."""
+        """Return the next number."""
         self._count += 1
         return f"{self._count:032x}"
 
     def secret(self) -> bytes:
-        """Give the same bytes every time: nothing is hidden from a test."""
+        """Return the same bytes every time, so that tests are deterministic."""
         return bytes(32)
 
     def new(self, kind: IdKind[_Id]) -> _Id:
-        """Give the next id of a kind."""
+        """Return the next id of a kind."""
         return kind.compose(self.unique())
 
 
 class ScriptedExecutor:
-    """Runs whatever it was given, and remembers every input it got."""
+    """Runs a script for each job, and records every input."""
 
     def __init__(self, script: Callable[[Job], Awaitable[object]]) -> None:
-        """Take what to do for a job."""
+        """Take the script."""
         self.inputs: list[JsonObject] = []
         self._script = script
 
     def start(self, job: Job) -> Coroutine[object, object, object]:
-        """Remember the input and do as scripted."""
+        """Record the input and return the coroutine of the script."""
         self.inputs.append(dict(job.call_input))
         return self._run(job)
 
@@ -88,19 +88,19 @@ class ScriptedExecutor:
         return await self._script(job)
 
 
-async def _say_done(job: Job) -> object:
+async def _return_done(job: Job) -> object:
     return "done"
 
 
 def scripted_tool(
     name: str,
-    script: Callable[[Job], Awaitable[object]] = _say_done,
+    script: Callable[[Job], Awaitable[object]] = _return_done,
     *,
     namespace: str = "test",
     schema: JsonObject | None = None,
     **interface: object,
 ) -> DeclaredTool:
-    """Make a tool of plain records around a script; any fact of its interface can be given by name."""
+    """Return a tool that runs a script; keyword arguments set fields of its interface."""
     tool_id = ToolId(f"tool_{namespace}.{name}")
     schema = schema if schema is not None else {"type": "object"}
     return DeclaredTool(

@@ -1,4 +1,4 @@
-"""Hypothesis strategies that make records from their types, for whoever tests what carries them.
+"""Hypothesis strategies that generate records from their types.
 
 Needs `hypothesis`, which only tests install.
 """
@@ -23,7 +23,7 @@ _scalars = st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | st
 
 
 def json_values(*, max_leaves: int = 6) -> st.SearchStrategy[Json]:
-    """Make any JSON value that canonical JSON can spell."""
+    """Generate any JSON value that canonical JSON can express."""
     return st.recursive(
         cast("st.SearchStrategy[Json]", _scalars.filter(lambda value: value not in (float("inf"), float("-inf")))),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text, inner, max_size=3),
@@ -32,13 +32,13 @@ def json_values(*, max_leaves: int = 6) -> st.SearchStrategy[Json]:
 
 
 def records(kind: type[_P]) -> st.SearchStrategy[_P]:
-    """Make records of one kind, with any of their optional fields."""
+    """Generate records of one kind, with any of their optional fields."""
     return cast("st.SearchStrategy[_P]", _part(kind))
 
 
 @st.composite
-def records_with_strangers(draw: st.DrawFn, kind: type[Record]) -> Record:
-    """Make records of one kind as somebody else might write them: with members that we do not know."""
+def records_with_unknown_members(draw: st.DrawFn, kind: type[Record]) -> Record:
+    """Generate records of one kind with unknown members, as other implementations may write them."""
     members: JsonObject = msgspec.json.decode(msgspec.json.encode(draw(records(kind))))
     unknown = draw(st.dictionaries(_names, json_values(), min_size=1, max_size=3))
     return from_json({**members, **unknown}, kind)

@@ -1,1 +1,1 @@
-"""Functions of this process as tools."""
+"""Python functions of this process as tools."""

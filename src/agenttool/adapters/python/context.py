@@ -1,4 +1,4 @@
-"""What a tool function may ask for while it runs, and what it may yield."""
+"""The services of the runtime that a tool function can use, and the progress that it can yield."""
 
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from agenttool.records import AbortReason, InvocationId, Json, JsonObject, ToolR
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Yield this from a generator to tell how far the work is; anything else yielded is a part of the result."""
+    """A progress report that a generator yields; any other yielded value is a part of the result."""
 
     message: str | None = None
     percent: float | None = None
@@ -17,35 +17,35 @@ class Progress:
 
 
 class Context:
-    """The call from the inside. A parameter of this class is filled by the runtime and shown to no model."""
+    """The running call. The runtime fills a parameter of this class, and no model sees it."""
 
     __slots__ = ("_job",)
 
     def __init__(self, job: Job) -> None:
-        """Take the job this run belongs to."""
+        """Take the job of this run."""
         self._job = job
 
     @property
     def invocation_id(self) -> InvocationId:
-        """The call; pass it to other systems as idempotency key."""
+        """The id of the call; pass it to other systems as the idempotency key."""
         return self._job.invocation_id
 
     @property
     def is_canceled(self) -> bool:
-        """Tell whether someone asked to stop; a function in a thread should look now and then."""
+        """Whether the call was asked to stop; a function in a thread should check this regularly."""
         return self._job.cancel.is_requested
 
     @property
     def cancel_reason(self) -> AbortReason | None:
-        """Tell why it should stop."""
+        """Why the call was asked to stop; none before."""
         return self._job.cancel.reason
 
     def wait_for_cancel(self, timeout: float | None = None) -> bool:
-        """Block the thread of a plain function until someone asks to stop, and tell whether someone did."""
+        """Block a plain function until the call is asked to stop; return whether it was before the timeout."""
         return self._job.cancel.wait(timeout)
 
     def call(self, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:
-        """Call another tool of the same surface: `await context.call(...)`. It gets no more than this call may have."""
+        """Call another tool of the same surface, with at most the permissions of this call."""
         return self._job.call(name, arguments)
 
     def call_and_wait(self, name: str, arguments: JsonObject) -> ToolResult:
@@ -54,22 +54,22 @@ class Context:
 
     @property
     def shared(self) -> Mapping[str, Json]:
-        """What tools before this one left in the context that all calls of a runtime share."""
+        """The context that all calls of a runtime share, as earlier tools changed it."""
         return self._job.context
 
     def change_shared(self, changes: JsonObject) -> None:
-        """Ask for a change of the shared context; a tool that does so declares `changes_context=True`."""
+        """Request a change of the shared context; the tool must declare `changes_context=True`."""
         self._job.change_context(changes)
 
     @property
     def credentials(self) -> Mapping[str, str]:
-        """Give what was leased for this one call."""
+        """The credentials that were leased for this call, by credential ref."""
         return self._job.credentials
 
     def report(self, message: str | None = None, *, percent: float | None = None, step: str | None = None) -> None:
-        """Tell how far the work is; safe from any thread."""
+        """Report progress; safe from any thread."""
         self._job.report(message, percent=percent, step=step)
 
     def partial(self, value: Json) -> None:
-        """Hand out a part of the result before the rest is done."""
+        """Report a part of the result before the rest is ready."""
         self._job.report(partial=value)

@@ -1,4 +1,4 @@
-"""A Python function to a declared tool: what its signature and its author say, and nothing assumed in their favour."""
+"""Declare a Python function as a tool, from its signature and the options of its author."""
 
 import re
 from collections.abc import Callable
@@ -44,7 +44,7 @@ _NAMESPACE = re.compile(r"[\w-]+(\.[\w-]+)*")
 
 
 class FunctionTool(Generic[_P, _R]):
-    """A function that is also a tool: call it as before, or hand it to a runtime."""
+    """A function that is also a tool: call it as before, or pass it to a runtime."""
 
     def __init__(self, function: Callable[_P, _R], options: ToolOptions) -> None:
         """Declare the function.
@@ -58,7 +58,7 @@ class FunctionTool(Generic[_P, _R]):
         self.__name__ = getattr(function, "__name__", self.declared.declaration.name)
 
     def __call__(self, *arguments: _P.args, **keywords: _P.kwargs) -> _R:
-        """Call the function itself, ungoverned, as its author does in a unit test."""
+        """Call the function directly, without permissions or records, as in a unit test."""
         return self.function(*arguments, **keywords)
 
 
@@ -80,10 +80,10 @@ def tool(
 
 
 def declare_function(function: Callable[..., object], options: ToolOptions) -> DeclaredTool:
-    """Work out the records of a function.
+    """Return the declaration of a function.
 
     Raises:
-        ConfigError: its signature cannot be a tool's, it says nothing about what it does, or an option is no option.
+        ConfigError: its signature cannot be a tool's, it has no description, or an option is invalid.
     """
     signature = signature_of(function, context_type=Context)
     check_options(options, signature.name)
@@ -175,7 +175,7 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
         execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
         execution_kind=ExecutionKind.EMBEDDED_RUNTIME,
         supports_progress=yields or signature.context_parameter is not None,
-        # A thread cannot be stopped; saying so is better than a "canceled" while it goes on writing.
+        # A thread cannot be stopped. A result "canceled" would be wrong while the thread still writes.
         supports_cancel=signature.kind in (FunctionKind.COROUTINE, FunctionKind.ASYNC_GENERATOR),
         supports_timeout=True,
         supports_resume=False,
@@ -193,7 +193,7 @@ def _execution_profile(signature: Signature, options: ToolOptions, tool_id: Tool
 
 
 def _permission_profile(signature: Signature, options: ToolOptions, tool_id: ToolId) -> PermissionProfile:
-    """Tell the risk. An author who says that a function only reads, and reaches nothing outside, wants no approval."""
+    """Return the permission profile. A read-only function of a closed world needs no approval by default."""
     matched = {"path": signature.path_fields, "url": signature.url_fields, "command": signature.command_fields}
     only_reads = options.get("read_only", False)
     stays_inside = options.get("open_world") is False
@@ -210,7 +210,7 @@ def _permission_profile(signature: Signature, options: ToolOptions, tool_id: Too
 
 
 def _check_of(signature: Signature, options: ToolOptions) -> Callable[[dict[str, Json]], None] | None:
-    """Join the checks that only types can make, such as the thirtieth of February, with the author's own."""
+    """Return a check of the argument types, such as of a date, followed by the check of the author."""
     convert, own = signature.arguments, options.get("check")
     if convert is None or not signature.can_reject:
         return own

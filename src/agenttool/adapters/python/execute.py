@@ -1,4 +1,4 @@
-"""Run a function: coroutines in place, everything that blocks in a thread."""
+"""Run a tool function: a coroutine in the task of the call, a blocking function in a thread."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator
@@ -12,17 +12,17 @@ from agenttool.ports.executor import Job
 from agenttool.records import Json
 from agenttool.schema.signature import Convert, FunctionKind, Signature
 
-BREATHE_EVERY = 32
-"""After so many yields an async generator lets the loop run, so that one that never waits can still be stopped."""
+YIELDS_PER_PAUSE = 32
+"""After so many yields the event loop runs, so that an async generator that never waits can be canceled."""
 
 _Work = Coroutine[object, object, object]
 
 
 class FunctionExecutor:
-    """Runs one function. What the function needs besides its input was worked out when it was declared.
+    """Runs one function. How to run it is decided once, when it is declared.
 
     Attributes:
-        start: gives the work of one run; for a plain coroutine function there is nothing between the two.
+        start: returns the coroutine of one run; for a plain coroutine function it is the function's own.
     """
 
     def __init__(self, function: Callable[..., object], signature: Signature) -> None:
@@ -60,13 +60,13 @@ async def _call(executor: FunctionExecutor, arguments: dict[str, object], job: J
 
 
 async def _generate(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
-    """Iterate in a worker thread, which stops between two yields once it is asked to."""
+    """Iterate in a worker thread, which stops between two yields after a cancellation."""
     return await in_thread(partial(_exhaust, executor.function, arguments, job), executor.left_behind, job)
 
 
 def _exhaust(function: Callable[..., object], arguments: dict[str, object], job: Job) -> object:
     produced = cast("Iterator[object]", function(**arguments))
-    last = _Last(job)
+    last = _YieldedParts(job)
     while not job.cancel.is_requested:
         try:
             last.take(next(produced))
@@ -77,13 +77,13 @@ def _exhaust(function: Callable[..., object], arguments: dict[str, object], job:
 
 
 async def _generate_async(executor: FunctionExecutor, arguments: dict[str, object], job: Job) -> object:
-    last, count = _Last(job), 0
+    last, count = _YieldedParts(job), 0
     produced = cast("AsyncIterator[object]", executor.function(**arguments))
     try:
         async for item in produced:
             last.take(item)
             count += 1
-            if not count % BREATHE_EVERY:
+            if not count % YIELDS_PER_PAUSE:
                 await asyncio.sleep(0)
     finally:
         await _close(produced)
@@ -91,17 +91,17 @@ async def _generate_async(executor: FunctionExecutor, arguments: dict[str, objec
 
 
 async def _close(produced: AsyncIterator[object]) -> None:
-    """Let a generator clean up now, in the call's own task, and not whenever it is collected.
+    """Close a generator now, in the task of the call, and not at garbage collection.
 
-    Whatever it says to that, the call has ended in the way it did.
+    An exception of its cleanup does not change how the call ended.
     """
     if isinstance(produced, AsyncGenerator):
         with suppress(Exception):
             await produced.aclose()
 
 
-class _Last:
-    """Takes what a generator yields: progress and parts are told at once, and the last part is the result."""
+class _YieldedParts:
+    """Reports each yielded progress and part at once; the last part is the result."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

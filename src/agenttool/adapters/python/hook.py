@@ -12,17 +12,17 @@ from agenttool.ports.hooks import HookQuestion
 
 @dataclass(frozen=True, slots=True)
 class FunctionHook:
-    """Asks a function: `Hook(name="guard", event=…, runner=FunctionHook(guard))`.
+    """Runs a function as a hook: `Hook(name="guard", event=…, runner=FunctionHook(guard))`.
 
-    A coroutine function runs where the call runs, and must not block. A plain function runs in a thread, so that one
-    that blocks can be left behind at its deadline; what it is doing then, it does to the end.
+    A coroutine function runs in the task of the call, and must not block. A plain function runs in a thread. The call
+    stops waiting for the thread at the deadline of the hook, but the thread runs to its end.
     """
 
     function: Callable[[HookQuestion], object]
     left_behind: LeftBehind = field(default_factory=LeftBehind)
 
     async def run(self, question: HookQuestion) -> object:
-        """Ask the function; whatever it raises is the hook's failure."""
+        """Run the function; an exception is the failure of the hook."""
         if inspect.iscoroutinefunction(self.function):
             return await cast("Awaitable[object]", self.function(question))
         return await in_thread(partial(self.function, question), self.left_behind)

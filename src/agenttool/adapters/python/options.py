@@ -1,4 +1,4 @@
-"""What an author may say of a function beyond its signature; what is left unsaid takes its fail-closed default."""
+"""The options of `@tool`; an option that is left out has its fail-closed default."""
 
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -62,10 +62,10 @@ class ToolOptions(TypedDict, total=False):
 
 
 def check_options(options: ToolOptions, function: str) -> None:
-    """Refuse an option that would silently say nothing: one that nobody knows, or whose value is of another kind.
+    """Reject an unknown option, and an option with a value of the wrong type.
 
     Raises:
-        ConfigError: names the option, what was wrong and what to do.
+        ConfigError: names the option, the invalid value and the remedy.
     """
     for name, value in cast("dict[str, object]", options).items():
         check = _CHECKS.get(name)
@@ -79,7 +79,7 @@ def check_options(options: ToolOptions, function: str) -> None:
 
 
 _Check = Callable[[object], str | None]
-"""Says what an option must be, if it is not."""
+"""Returns what a value must be; none if it is valid."""
 
 
 def _text(value: object) -> str | None:

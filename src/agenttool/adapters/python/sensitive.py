@@ -1,4 +1,4 @@
-"""Names of sensitive fields: one that leads nowhere would hide nothing, and nobody would know."""
+"""Check the names of sensitive fields: a name that matches no field would silently redact nothing."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,10 +11,10 @@ _WHOLE = ("", "$", "*", "/*")
 
 
 def refuse_unknown_fields(named: Iterable[str], schema: JsonObject, function: str) -> None:
-    """Refuse a name that no field has; a schema with fields of any name may have one of this name, too.
+    """Reject a name that matches no field, unless the schema accepts fields of any name.
 
     Raises:
-        ConfigError: says which, and what was probably meant.
+        ConfigError: names the unknown field and the closest known one.
     """
     known, is_open = set[str](), False
     for each in _objects(schema):
@@ -31,7 +31,7 @@ def refuse_unknown_fields(named: Iterable[str], schema: JsonObject, function: st
 
 
 def _objects(schema: Json) -> Iterator[JsonObject]:
-    """Give a schema and every schema in it."""
+    """Yield a schema and every schema inside it."""
     if isinstance(schema, dict):
         yield schema
         for name, inner in schema.items():
@@ -44,9 +44,9 @@ def _objects(schema: Json) -> Iterator[JsonObject]:
 
 
 def _takes_any_name(schema: JsonObject) -> bool:
-    """Tell whether a value may have members that the schema does not name."""
+    """Return whether a value may have members that the schema does not list."""
     kinds = schema.get("type")
     if kinds == "object" or (isinstance(kinds, list) and "object" in kinds):
         return schema.get("additionalProperties") is not False
-    says_nothing = not ({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"} & schema.keys())
-    return says_nothing and "properties" not in schema
+    is_unconstrained = not ({"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"} & schema.keys())
+    return is_unconstrained and "properties" not in schema

@@ -36,7 +36,7 @@ class _Worker(threading.Thread):
                 with suppress(ValueError):
                     _idle.remove(self)
                     return
-                # A run was assigned to this thread at the moment in which it gave up waiting.
+                # A run was assigned to this thread just as its wait timed out.
 
 
 _idle: list[_Worker] = []
@@ -57,7 +57,7 @@ class LeftBehind:
     """The runs of one tool that still block a thread although their calls have ended. A thread cannot be stopped."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start with no runs."""
         self._runs: list[asyncio.Future[None]] = []
 
     def add(self, ended: "asyncio.Future[None]") -> None:
@@ -65,7 +65,7 @@ class LeftBehind:
         self._runs.append(ended)
 
     def refuse_more(self) -> None:
-        """Refuse to start the tool if too many earlier runs still hang.
+        """Reject another run if too many earlier runs still block a thread.
 
         Raises:
             ToolFailure: dependency_unavailable.
@@ -101,7 +101,7 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind, job
         outcome: _Outcome
         try:
             outcome = work(), None
-        except BaseException as error:  # noqa: BLE001 -- whatever a tool raises in its thread is its outcome
+        except BaseException as error:  # noqa: BLE001 -- any exception of the tool is its outcome
             outcome = None, error
         _idle.append(threading.current_thread())  # pyright: ignore[reportArgumentType] -- runs in a `_Worker` only
         with suppress(RuntimeError):  # the loop is closed: no caller waits
@@ -127,7 +127,7 @@ def _settle(done: "asyncio.Future[_Outcome]", ended: "asyncio.Future[None]", out
 
 
 def _own(error: BaseException) -> BaseException:
-    """Return an exception as the tool's own: no one interrupts or cancels a thread, whatever it raises."""
+    """Return the exception to raise: an interrupt or a cancellation in a thread comes from the tool itself."""
     if isinstance(error, Exception | SystemExit) and not isinstance(error, StopIteration):
         return error
     return RuntimeError(f"{type(error).__name__}: {words_of(error)}")

@@ -17,7 +17,7 @@ LENGTH_NORMALIZATION = 0.6
 """How much a word counts less in a field that is longer than average."""
 
 REPEAT_GAIN, MAX_REPEATS = 0.5, 2.0
-"""What a word gains by each repetition in a field, and the most that it counts."""
+"""The weight that a word gains by each repetition in a field, and the largest weight."""
 
 UNKNOWN_ACTION, OTHER_ACTION = 0.9, 0.8
 """The factor for a tool whose name contains no action, and for one that names another action than the query."""

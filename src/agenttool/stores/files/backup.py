@@ -1,4 +1,4 @@
-"""A copy of a folder of payloads, made while others add to it."""
+"""Copy a folder of payloads while processes add to it."""
 
 import os
 import re
@@ -8,13 +8,13 @@ from pathlib import Path
 from agenttool.errors import StoreError
 
 _NAME = re.compile(r"[0-9a-f]{62}")
-"""What is on its way there has another name."""
+"""The name of a complete payload; files that are still written have other names."""
 
 
 def copy_folder(source: Path, target: Path) -> int:
-    """Copy every payload that is not in the target yet, each whole and on disk or not at all; tell how many.
+    """Copy each payload that is not in the target yet, atomically and synced to disk; return how many.
 
-    Bytes never change under their name, so that a file which is there already need not be looked at.
+    The bytes under a name never change, so a file that exists in the target is skipped.
 
     Raises:
         StoreError: a disk failed.
@@ -33,8 +33,8 @@ def _copy(source: Path, target: Path) -> bool:
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f"{target.name}.unfinished")
     try:
-        shutil.copy2(source, unfinished)  # with its age, by which it expires
-    except FileNotFoundError:  # it has expired meanwhile
+        shutil.copy2(source, unfinished)  # with its modification time, by which it expires
+    except FileNotFoundError:  # retention deleted it meanwhile
         return False
     _sync(unfinished)
     unfinished.replace(target)

@@ -1,7 +1,7 @@
-"""Payloads as objects named by their digest, in a folder by default, in an object store by its URL.
+"""Payloads as objects named by their digest, in a folder or in an object store with a URL.
 
-The library is asked in threads of our own. Its way for event loops answers from threads that nobody can wait for: a
-process that ends soon after an answer came is torn down under them, and dies by a signal though all went well.
+The library is called in threads of this module. Its async functions return from threads that cannot be joined: a
+process that exits soon afterwards may be killed by a signal.
 """
 
 import asyncio
@@ -26,30 +26,30 @@ from agenttool.records import Digest
 from agenttool.stores.files.staged import sweep_staged
 
 PIECE = 1 << 20
-"""How many bytes a stream gives at a time, about."""
+"""About how many bytes a stream yields at a time."""
 
 REFRESH_S = 24 * 3600
-"""Bytes that are put again are as good as new for retention, to within a day."""
+"""Storing a payload again restarts its retention period, with a precision of one day."""
 
 _DIGEST = re.compile(r"sha256:([0-9a-f]{2})([0-9a-f]{62})")
 
 
 class ObjectPayloads:
-    """Bytes by their digest. Written once under their name, whole or not at all; in a folder they are on disk, too."""
+    """Bytes by their digest. Each payload is written atomically, and synced to disk if it is in a folder."""
 
     def __init__(self, store: ObjectStore, *, folder: Path | None = None) -> None:
-        """Take an object store, and the folder it stands for if it is one."""
+        """Take an object store, and its folder if it has one."""
         self._store = store
         self._folder = folder
 
     @classmethod
     def open(cls, place: str | Path) -> Self:
-        """Open a folder, made for its owner's eyes only if it is new, or an object store by its URL.
+        """Open a folder or the URL of an object store; a new folder is readable by its owner only.
 
-        Credentials of an object store come from where its own tools look for them.
+        Credentials of an object store come from its default configuration.
 
         Raises:
-            ConfigError: there is no such place, or no way to get there.
+            ConfigError: the folder or the URL cannot be used.
         """
         try:
             folder = _folder(place)
@@ -62,11 +62,11 @@ class ObjectPayloads:
             raise ConfigError(words) from error
 
     async def put(self, data: bytes, digest: Digest) -> str:
-        """Keep bytes under their digest."""
+        """Store bytes under their digest."""
         path = _path(digest)
         if path is None:
             raise StoreError(f"a payload is named by its sha256, got {digest!r}; take the digest of its bytes")
-        with _keeping(digest):
+        with _writing(digest):
             await asyncio.to_thread(self._put, path, data, digest)
         return f"payload:{digest}"
 
@@ -79,13 +79,13 @@ class ObjectPayloads:
         self._sync(path)
 
     def _is_good(self, path: str, digest: Digest) -> bool:
-        """Tell whether bytes under that name are the ones, and young enough that retention leaves them alone.
+        """Return whether the stored bytes have this digest and are not due for retention soon.
 
-        A power cut may have left a part of them, and whoever can write the folder anything.
+        A power failure may leave a partial file, and any process with access to the folder may change a file.
         """
         try:
             found = self._store.get(path)
-        except FileNotFoundError:  # retention was quicker
+        except FileNotFoundError:  # retention deleted it meanwhile
             return False
         if time.time() - found.meta["last_modified"].timestamp() > REFRESH_S:
             return False
@@ -95,7 +95,7 @@ class ObjectPayloads:
         return digest == f"sha256:{running.hexdigest()}"
 
     async def put_stream(self, chunks: AsyncIterable[bytes]) -> tuple[Digest, int]:
-        """Keep bytes as they come: under a passing name first, because the last byte decides the digest."""
+        """Store bytes as they arrive, under a temporary name until the digest is known."""
         running, size = hashlib.sha256(), 0
 
         async def counted() -> AsyncIterator[bytes]:
@@ -106,8 +106,8 @@ class ObjectPayloads:
                 yield chunk
 
         incoming = f"incoming/{secrets.token_hex(16)}"
-        with _keeping(incoming):
-            # Only this takes what comes in time; by the end of what follows, the library's threads are done with it.
+        with _writing(incoming):
+            # Only the async function accepts an async iterator. Its threads have ended before the rename returns.
             await self._store.put_async(incoming, counted())
             digest = Digest(f"sha256:{running.hexdigest()}")
             await asyncio.to_thread(self._name, incoming, _path(digest) or incoming)
@@ -118,12 +118,12 @@ class ObjectPayloads:
         self._sync(path)
 
     async def get(self, digest: Digest, *, start: int = 0, length: int | None = None) -> bytes | None:
-        """Give bytes, checked against their digest, or a range of them."""
+        """Return bytes, checked against their digest, or a range of them."""
         path = _path(digest)
         if path is None:
             return None
         try:
-            with _failing(digest):
+            with _converting_errors(digest):
                 return await asyncio.to_thread(self._get, path, digest, start, length)
         except FileNotFoundError:
             return None
@@ -137,13 +137,13 @@ class ObjectPayloads:
         return bytes(self._store.get_range(path, start=start, end=end)) if start < end else b""
 
     async def stream(self, digest: Digest) -> AsyncIterator[bytes]:
-        """Give bytes piece by piece, each one behind, so that the last can wait for the check."""
+        """Yield bytes piece by piece, one piece behind, so that the last follows the check of the digest."""
         running, held = hashlib.sha256(), b""
         path = _path(digest)
         try:
-            with _failing(digest):
+            with _converting_errors(digest):
                 if path is None:
-                    raise FileNotFoundError  # noqa: TRY301 -- a name that cannot be is a payload that is not
+                    raise FileNotFoundError  # noqa: TRY301 -- an invalid digest is a missing payload
                 pieces = (await asyncio.to_thread(self._store.get, path)).stream(min_chunk_size=PIECE)
                 while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
                     if held:
@@ -155,26 +155,26 @@ class ObjectPayloads:
         yield _checked(digest, running.hexdigest(), held)
 
     async def expire(self, before_ns: int) -> int:
-        """Let go of bytes that nobody has put since a moment, and of what was on its way a day ago and is so still."""
+        """Delete bytes that were not stored again since a time, and unfinished writes older than a day."""
         before = datetime.fromtimestamp(before_ns / 1e9, UTC)
-        with _failing("the old ones"):
-            # What a process left that died while bytes came is nobody's; one that lives may still be writing.
-            left_s = time.time() - REFRESH_S
-            await self._let_go("incoming", datetime.fromtimestamp(left_s, UTC))
+        with _converting_errors("the old ones"):
+            # A recent unfinished write may belong to a running process.
+            unfinished_s = time.time() - REFRESH_S
+            await self._delete_older("incoming", datetime.fromtimestamp(unfinished_s, UTC))
             if self._folder is not None:
-                await asyncio.to_thread(sweep_staged, self._folder, left_s)
-            return await self._let_go("sha256", before)
+                await asyncio.to_thread(sweep_staged, self._folder, unfinished_s)
+            return await self._delete_older("sha256", before)
 
-    async def _let_go(self, prefix: str, before: datetime) -> int:
+    async def _delete_older(self, prefix: str, before: datetime) -> int:
         count = 0
-        pages = self._store.list(prefix=prefix)  # pyright: ignore[reportUnknownMemberType] -- the library's other form needs a library we do not have
+        pages = self._store.list(prefix=prefix)  # pyright: ignore[reportUnknownMemberType] -- the other return type needs an optional library
         while (page := await asyncio.to_thread(next, pages, None)) is not None:
             old = [meta["path"] for meta in page if meta["last_modified"] < before]
             count += await asyncio.to_thread(self._delete, old, before)
         return count
 
     def _delete(self, old: list[str], before: datetime) -> int:
-        if self._folder is not None:  # asking again costs little, and somebody may have put them since
+        if self._folder is not None:  # a process may have stored them again since the listing
             old = [path for path in old if self._is_older(path, before)]
         if old:
             self._store.delete(old)
@@ -187,13 +187,13 @@ class ObjectPayloads:
             return False
 
     def _sync(self, path: str) -> None:
-        """Wait until a file and its name are on disk; an object store says so by itself."""
+        """Sync a file and its folders to disk; an object store needs no sync."""
         if self._folder is not None:
             _sync_file(self._folder, path)
 
 
 def _folder(place: str | Path) -> Path | None:
-    """Give the folder that a place is, also one that is spelled as a URL; none if it is an object store's."""
+    """Return the folder of a path or a `file://` URL; none for the URL of an object store."""
     if isinstance(place, str) and place.startswith("file://"):
         return Path(url2pathname(urlsplit(place).path))
     return None if isinstance(place, str) and "://" in place else Path(place).absolute()
@@ -221,8 +221,8 @@ def _checked(digest: Digest, found: str, last: bytes) -> bytes:
 
 
 @contextmanager
-def _failing(what: str) -> Generator[None]:
-    """Turn the library's errors into ours; that something is not there is no error."""
+def _converting_errors(what: str) -> Generator[None]:
+    """Convert errors of the library to `StoreError`, except for a missing object."""
     try:
         yield
     except FileNotFoundError:
@@ -232,10 +232,10 @@ def _failing(what: str) -> Generator[None]:
 
 
 @contextmanager
-def _keeping(what: str) -> Generator[None]:
-    """Turn the library's errors into ours; here it is one that something is not there, such as the place itself."""
+def _writing(what: str) -> Generator[None]:
+    """Convert errors of the library to `StoreError`, also for a missing folder or bucket."""
     try:
-        with _failing(what):
+        with _converting_errors(what):
             yield
     except FileNotFoundError as error:
         raise _failure(what, error) from error
@@ -246,5 +246,5 @@ def _failure(what: str, error: Exception) -> StoreError:
 
 
 def _first_line(error: Exception) -> str:
-    """Give what the library says, without what it adds for its own authors."""
+    """Return the message of the library, without its debugging details."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -1,6 +1,6 @@
-"""What is left in a folder of payloads by a process that died while it wrote one.
+"""Delete the staged files of processes that died while they wrote a payload.
 
-The library writes a file beside its name first, as `NAME#1`, and lists none of these: to it they are not there.
+The library writes a staged file `NAME#1` first and then renames it. Its listing omits staged files.
 """
 
 from collections.abc import Iterator
@@ -8,15 +8,15 @@ from pathlib import Path
 
 
 def sweep_staged(folder: Path, before_s: float) -> int:
-    """Take away what was on its way and has not been written to since a moment; tell how much there was.
+    """Delete staged files that were not written to since a time; return how many.
 
-    Every byte that comes makes such a file young again, so that a process that lives keeps its own. Should one have
-    been silent for so long, it is told that its bytes could not be kept; nothing is lost that was acknowledged.
+    Every write updates the time of its file, so the files of a running process stay. If a process paused for longer,
+    its `put` fails; no acknowledged payload is lost.
 
     Raises:
         OSError: the disk failed.
     """
-    return sum(_take_away(each, before_s) for each in _staged(folder))
+    return sum(_delete_if_old(each, before_s) for each in _staged(folder))
 
 
 def _staged(folder: Path) -> Iterator[Path]:
@@ -24,11 +24,11 @@ def _staged(folder: Path) -> Iterator[Path]:
         yield from (each for each in folder.glob(pattern) if each.name.rpartition("#")[2].isdecimal())
 
 
-def _take_away(file: Path, before_s: float) -> bool:
+def _delete_if_old(file: Path, before_s: float) -> bool:
     try:
-        is_unowned = file.lstat().st_mtime < before_s
-        if is_unowned:
+        is_old = file.lstat().st_mtime < before_s
+        if is_old:
             file.unlink()
-    except FileNotFoundError:  # it has its name by now, or somebody else swept
+    except FileNotFoundError:  # it was renamed, or another process deleted it
         return False
-    return is_unowned
+    return is_old

@@ -30,14 +30,14 @@ RESTORE = "put the newest backup in its place, after taking away what lies besid
 """The remedy for a damaged file. A write-ahead log that is left would be written into the backup and damage it."""
 
 UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
-"""What reading a file may raise; the second if the damage is in a text that the library quotes."""
+"""The exceptions of reading a damaged file; the second if the library cannot decode the text that it quotes."""
 
 _RETRY_S = 0.0003
 _encode = msgspec.json.Encoder().encode
 
 
 class Durability(ClosedEnum):
-    """What a commit guarantees."""
+    """The guarantee of a commit."""
 
     FULL = "full"
     """The data is on the disk: it survives a crash of the process and of the machine."""

@@ -20,7 +20,7 @@ from agenttool.stores.sqlite.connect import as_json
 from agenttool.stores.sqlite.fact_rows import IS_UNINDEXED, STARTED_CALLS, UNINDEXED_OWNED, index_rows, lines_of
 
 FORGET_NS = 24 * 3600 * 10**9
-"""How long the row of an expired lease is kept; a process that wakes later has lost its lease as well."""
+"""How long the row of an expired lease is stored; a process that resumes after that has lost its lease, too."""
 
 Values: TypeAlias = dict[str, str | int]
 
@@ -164,7 +164,7 @@ def has_ended(connection: sqlite3.Connection, steps: Mapping[str, Step], call: I
 
 
 class Ownership(NamedTuple):
-    """Who owns an open call.
+    """The owner of an open call.
 
     Attributes:
         owner: the process that runs it; none if the process that receives the answer shall claim it.
@@ -182,7 +182,7 @@ class Ownership(NamedTuple):
 def find_ownership(
     connection: sqlite3.Connection, steps: Mapping[str, Step], call: InvocationId, now: Moment
 ) -> Ownership | None:
-    """Return who owns a call; none if it is not open."""
+    """Return the owner of a call; none if it is not open."""
     found = connection.execute(_CHECKPOINT_OWNER, (call,)).fetchone()
     if found is not None:
         owner, waits_for, is_answered = found

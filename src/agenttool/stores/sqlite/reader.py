@@ -236,7 +236,7 @@ class SqliteReader:
                 )
 
     def ownership(self, invocation_id: InvocationId, now: Moment) -> Ownership | None:
-        """Return who owns an open call; none if it is not open."""
+        """Return the owner of an open call; none if it is not open."""
         with reading(self.path):
             return find_ownership(self._connection, self._steps, invocation_id, now)
 

@@ -1,7 +1,7 @@
-"""What every store must keep: one list of promises per port, each a coroutine that fails by an assertion.
+"""Contract tests of the store ports: one list of promises per port, each a coroutine that asserts.
 
-A promise takes a way to open the store. Opening twice gives two views of the same place; what that means for a store is
-its author's to say. Run them over a store of your own:
+A promise takes a function that opens the store. Opening it twice opens the same location twice. Run the promises with
+a store of your own:
 
     @pytest.mark.parametrize("promise", LOG_PROMISES, ids=lambda promise: promise.__name__)
     def test_the_log_keeps_its_promises(promise, tmp_path):

@@ -1,4 +1,4 @@
-"""What every log must keep."""
+"""The contracts of `EventLog` and `DurableLog`."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,13 +24,13 @@ async def _write(log: EventLog, number: int) -> list[Fact]:
     return facts
 
 
-def _told(facts: Sequence[Fact]) -> object:
-    """Tell facts by all that the fold makes of them."""
+def _replayed(facts: Sequence[Fact]) -> object:
+    """Return all events and records that facts replay as, to compare facts by them."""
     events = [list(events_of(fact, position=place)) for place, fact in enumerate(facts, 1)]
     return events, invocation_of(facts), list(records_of(facts))
 
 
-async def a_new_log_holds_nothing(open_log: OpenLog) -> None:
+async def a_new_log_is_empty(open_log: OpenLog) -> None:
     async with open_log() as log:
         assert log.last == 0
         assert list(log.read(0, 10)) == []
@@ -38,17 +38,17 @@ async def a_new_log_holds_nothing(open_log: OpenLog) -> None:
         await log.settle()
 
 
-async def facts_come_back_as_they_were(open_log: OpenLog) -> None:
+async def facts_are_read_as_they_were_written(open_log: OpenLog) -> None:
     async with open_log() as log:
         written = await _write(log, 1)
         found = log.read(0, 100)
         assert [position for position, _ in found] == list(range(1, len(written) + 1))
-        assert _told([fact for _, fact in found]) == _told(written)
-        assert _told(log.facts_of(invocation_number(1))) == _told(written)
-        assert _told(log.stored_facts_of(invocation_number(1))) == _told(written)
+        assert _replayed([fact for _, fact in found]) == _replayed(written)
+        assert _replayed(log.facts_of(invocation_number(1))) == _replayed(written)
+        assert _replayed(log.stored_facts_of(invocation_number(1))) == _replayed(written)
 
 
-async def a_reader_goes_on_where_it_stopped(open_log: OpenLog) -> None:
+async def a_reader_continues_where_it_stopped(open_log: OpenLog) -> None:
     async with open_log() as log:
         await _write(log, 1)
         await _write(log, 2)
@@ -60,18 +60,18 @@ async def a_reader_goes_on_where_it_stopped(open_log: OpenLog) -> None:
         assert pieces == whole == list(range(1, log.last + 1))
 
 
-async def calls_that_interleave_are_found_apart(open_log: OpenLog) -> None:
+async def interleaved_calls_are_read_separately(open_log: OpenLog) -> None:
     async with open_log() as log:
         first, second = story_of(1), story_of(2)
         for pair in zip(first, second, strict=True):
             for fact in pair:
                 log.append(fact)
         await log.settle()
-        assert _told(log.facts_of(invocation_number(1))) == _told(first)
-        assert _told(log.facts_of(invocation_number(2))) == _told(second)
+        assert _replayed(log.facts_of(invocation_number(1))) == _replayed(first)
+        assert _replayed(log.facts_of(invocation_number(2))) == _replayed(second)
 
 
-async def a_fact_about_no_call_is_kept(open_log: OpenLog) -> None:
+async def a_fact_without_a_call_is_stored(open_log: OpenLog) -> None:
     async with open_log() as log:
         log.append(Fact(steps.DECLARED, 1, 0, None, None, {"tool_id": "t", "name": "n"}))
         await log.settle()
@@ -80,7 +80,7 @@ async def a_fact_about_no_call_is_kept(open_log: OpenLog) -> None:
         assert fact.invocation_id is None
 
 
-async def many_callers_settle_at_once(open_log: OpenLog) -> None:
+async def many_callers_settle_concurrently(open_log: OpenLog) -> None:
     async with open_log() as log:
 
         async def caller(number: int) -> None:
@@ -95,10 +95,10 @@ async def many_callers_settle_at_once(open_log: OpenLog) -> None:
         found = log.read(0, 1000)
         assert [position for position, _ in found] == list(range(1, 201))
         for number in range(1, 41):
-            assert _told(log.facts_of(invocation_number(number))) == _told(story_of(number))
+            assert _replayed(log.facts_of(invocation_number(number))) == _replayed(story_of(number))
 
 
-async def whoever_stops_waiting_disturbs_nobody(open_log: OpenLog) -> None:
+async def a_canceled_waiter_does_not_affect_the_others(open_log: OpenLog) -> None:
     async with open_log() as log:
         waiting: list[asyncio.Future[None]] = []
         for number in range(1, 9):
@@ -115,18 +115,18 @@ async def whoever_stops_waiting_disturbs_nobody(open_log: OpenLog) -> None:
         assert log.last == 8 * len(story_of(1))
 
 
-async def a_call_is_told_as_it_stands(open_log: OpenLog) -> None:
+async def the_facts_of_a_call_include_those_that_are_not_durable_yet(open_log: OpenLog) -> None:
     async with open_log() as log:
         facts = story_of(1)
         for place, fact in enumerate(facts, 1):
             log.append(fact)
-            assert _told(log.facts_of(invocation_number(1))) == _told(facts[:place])
+            assert _replayed(log.facts_of(invocation_number(1))) == _replayed(facts[:place])
             if place % 2:
                 await log.settle()
-            assert _told(log.facts_of(invocation_number(1))) == _told(facts[:place])
+            assert _replayed(log.facts_of(invocation_number(1))) == _replayed(facts[:place])
 
 
-async def what_is_not_settled_is_not_read(open_log: OpenDurableLog) -> None:
+async def facts_that_are_not_durable_are_not_read(open_log: OpenDurableLog) -> None:
     async with open_log() as log:
         log.append(story_of(1)[0])
         assert list(log.read(0, 10)) == []
@@ -136,7 +136,7 @@ async def what_is_not_settled_is_not_read(open_log: OpenDurableLog) -> None:
         assert len(log.read(0, 10)) == len(log.stored_facts_of(invocation_number(1))) == log.last == 1
 
 
-async def whoever_listens_hears_of_facts_that_can_be_read(open_log: OpenDurableLog) -> None:
+async def a_listener_is_called_once_facts_can_be_read(open_log: OpenDurableLog) -> None:
     async with open_log() as log:
         seen: list[int] = []
         stop = log.listen(lambda: seen.append(log.last))
@@ -148,17 +148,17 @@ async def whoever_listens_hears_of_facts_that_can_be_read(open_log: OpenDurableL
         assert seen == []
 
 
-async def what_was_settled_is_there_when_the_log_is_opened_again(open_log: OpenDurableLog) -> None:
+async def durable_facts_are_there_after_the_log_is_reopened(open_log: OpenDurableLog) -> None:
     async with open_log() as log:
         written = await _write(log, 1)
     async with open_log() as log:
         assert log.last == len(written)
-        assert _told(log.facts_of(invocation_number(1))) == _told(written)
+        assert _replayed(log.facts_of(invocation_number(1))) == _replayed(written)
         more = await _write(log, 2)
         assert log.last == len(written) + len(more)
 
 
-async def a_log_that_nobody_touched_is_clean(open_log: OpenDurableLog) -> None:
+async def an_unchanged_log_has_no_flaws(open_log: OpenDurableLog) -> None:
     async with open_log() as log:
         assert log.durable
         empty = log.head()
@@ -169,7 +169,7 @@ async def a_log_that_nobody_touched_is_clean(open_log: OpenDurableLog) -> None:
         assert log.head().position == log.last
 
 
-async def what_is_old_goes_and_the_chain_goes_on(open_log: OpenDurableLog) -> None:
+async def old_facts_are_deleted_and_the_chain_continues(open_log: OpenDurableLog) -> None:
     async with open_log() as log:
         for number in (1, 2):
             await _write(log, number)
@@ -186,22 +186,22 @@ async def what_is_old_goes_and_the_chain_goes_on(open_log: OpenDurableLog) -> No
 
 
 LOG_PROMISES = (
-    a_new_log_holds_nothing,
-    facts_come_back_as_they_were,
-    a_reader_goes_on_where_it_stopped,
-    calls_that_interleave_are_found_apart,
-    a_fact_about_no_call_is_kept,
-    many_callers_settle_at_once,
-    whoever_stops_waiting_disturbs_nobody,
-    a_call_is_told_as_it_stands,
+    a_new_log_is_empty,
+    facts_are_read_as_they_were_written,
+    a_reader_continues_where_it_stopped,
+    interleaved_calls_are_read_separately,
+    a_fact_without_a_call_is_stored,
+    many_callers_settle_concurrently,
+    a_canceled_waiter_does_not_affect_the_others,
+    the_facts_of_a_call_include_those_that_are_not_durable_yet,
 )
 """For every log."""
 
 DURABLE_LOG_PROMISES = (
-    what_is_not_settled_is_not_read,
-    whoever_listens_hears_of_facts_that_can_be_read,
-    what_was_settled_is_there_when_the_log_is_opened_again,
-    a_log_that_nobody_touched_is_clean,
-    what_is_old_goes_and_the_chain_goes_on,
+    facts_that_are_not_durable_are_not_read,
+    a_listener_is_called_once_facts_can_be_read,
+    durable_facts_are_there_after_the_log_is_reopened,
+    an_unchanged_log_has_no_flaws,
+    old_facts_are_deleted_and_the_chain_continues,
 )
-"""For a log that says it is durable, besides."""
+"""For a durable log, in addition."""

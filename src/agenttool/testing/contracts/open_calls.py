@@ -1,4 +1,4 @@
-"""What every store of open calls must keep, for one owner and among several."""
+"""The contract of `OpenCalls`, for one owner and for several."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,7 +11,7 @@ from agenttool.records import ApprovalId, InvocationId
 from agenttool.testing.contracts.story import invocation_number
 
 OpenTheCalls: TypeAlias = Callable[[str], AbstractAsyncContextManager[OpenCalls]]
-"""Opens the same place for an owner of this name."""
+"""Opens the same location for an owner of this name."""
 
 NOW, LATER, LATEST = 1000, 2000, 3000
 
@@ -36,7 +36,7 @@ def _ids(calls: Sequence[OpenCall]) -> list[InvocationId]:
     return [call.invocation_id for call in calls]
 
 
-async def a_call_is_held_until_it_is_released(open_calls: OpenTheCalls) -> None:
+async def a_checkpoint_is_stored_until_its_call_is_removed(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as calls:
         call = invocation_number(1)
         assert await calls.get(call) is None
@@ -44,9 +44,9 @@ async def a_call_is_held_until_it_is_released(open_calls: OpenTheCalls) -> None:
         await calls.settle()
         assert await calls.get(call) == OpenCall(invocation_id=call, kind="started", body=b"\x00secret", owner="a")
         await _park(calls, 1)
-        held = await calls.get(call)
-        assert held is not None
-        assert (held.kind, held.body, held.approval_id, held.expires_at_ns) == ("asked", b"1", _question(1), LATEST)
+        saved = await calls.get(call)
+        assert saved is not None
+        assert (saved.kind, saved.body, saved.approval_id, saved.expires_at_ns) == ("asked", b"1", _question(1), LATEST)
         calls.remove(call)
         await calls.settle()
         assert await calls.get(call) is None
@@ -66,7 +66,7 @@ async def calls_are_listed_by_age_page_by_page(open_calls: OpenTheCalls) -> None
         assert _ids(await calls.awaiting_answer(after=asked[-1].approval_id, limit=9)) == [invocation_number(3)]
 
 
-async def a_question_is_answered_once_whoever_answers(open_calls: OpenTheCalls) -> None:
+async def a_question_is_answered_once_by_any_process(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
         await _park(here, 1, 2)
         assert await there.answer(_question(1), b"yes", now_ns=NOW) is AnswerStatus.ACCEPTED
@@ -80,7 +80,7 @@ async def a_question_is_answered_once_whoever_answers(open_calls: OpenTheCalls) 
         assert _ids(await here.awaiting_answer(limit=10)) == [invocation_number(2)]
 
 
-async def an_answer_is_emptied_when_its_call_goes_on_or_ends_and_stays_given(open_calls: OpenTheCalls) -> None:
+async def the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as calls:
         await _park(calls, 1, 2)
         for number in (1, 2):
@@ -93,7 +93,7 @@ async def an_answer_is_emptied_when_its_call_goes_on_or_ends_and_stays_given(ope
             assert await calls.answer(_question(number), b"again", now_ns=NOW) is AnswerStatus.ANSWERED
 
 
-async def what_a_living_owner_holds_is_its_own(open_calls: OpenTheCalls) -> None:
+async def calls_of_an_owner_with_a_lease_cannot_be_claimed(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(LATER))
         await there.renew_lease(Moment(LATER))
@@ -104,7 +104,7 @@ async def what_a_living_owner_holds_is_its_own(open_calls: OpenTheCalls) -> None
         assert await here.claim(now=Moment(NOW), limit=10) == []
 
 
-async def a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more(open_calls: OpenTheCalls) -> None:
+async def calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as dead, open_calls("b") as first, open_calls("c") as second:
         await dead.renew_lease(Moment(NOW))
         await first.renew_lease(Moment(LATEST))
@@ -122,7 +122,7 @@ async def a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more(open_calls:
         assert await _is_refused(dead)
 
 
-async def a_clock_on_the_wall_that_is_set_kills_nobody(open_calls: OpenTheCalls) -> None:
+async def a_change_of_the_wall_clock_expires_no_lease(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(NOW, steady_ns=20, since="boot"))
         here.save(invocation_number(1), kind="started", body=b"")
@@ -132,12 +132,12 @@ async def a_clock_on_the_wall_that_is_set_kills_nobody(open_calls: OpenTheCalls)
         assert await there.claim_one(invocation_number(1), now=Moment(LATEST, steady_ns=19, since="boot")) is None
         assert await there.due(now=Moment(LATEST, steady_ns=19, since="boot"), limit=10) == []
         dead = await there.claim(now=Moment(0, steady_ns=20, since="boot"), limit=10)
-        assert _ids(dead) == [invocation_number(1)], "nor does one that is put back raise the dead"
+        assert _ids(dead) == [invocation_number(1)], "nor does setting it back renew one"
 
 
-async def whose_steady_clock_is_another_one_is_judged_by_the_wall(open_calls: OpenTheCalls) -> None:
+async def leases_on_different_monotonic_clocks_are_compared_by_the_wall_clock(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
-        await here.renew_lease(Moment(LATER, steady_ns=2**40, since="before the machine was started anew"))
+        await here.renew_lease(Moment(LATER, steady_ns=2**40, since="an earlier boot"))
         await there.renew_lease(Moment(LATEST, steady_ns=40, since="boot"))
         here.save(invocation_number(1), kind="started", body=b"")
         await here.settle()
@@ -153,7 +153,7 @@ async def _is_refused(calls: OpenCalls) -> bool:
     return False
 
 
-async def only_calls_with_something_to_do_are_claimed(open_calls: OpenTheCalls) -> None:
+async def only_calls_that_are_due_are_claimed(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as dead, open_calls("b") as alive:
         await alive.renew_lease(Moment(LATEST))
         await _park(dead, 1, 2)
@@ -168,7 +168,7 @@ async def only_calls_with_something_to_do_are_claimed(open_calls: OpenTheCalls) 
         assert found.body == b"1"
 
 
-async def what_an_owner_holds_that_retires_is_free_at_once(open_calls: OpenTheCalls) -> None:
+async def calls_of_a_released_lease_can_be_claimed_at_once(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as leaving, open_calls("b") as staying:
         await leaving.renew_lease(Moment(LATEST))
         await staying.renew_lease(Moment(LATEST))
@@ -179,16 +179,16 @@ async def what_an_owner_holds_that_retires_is_free_at_once(open_calls: OpenTheCa
         assert _ids(await staying.claim(now=Moment(NOW), limit=10)) == [invocation_number(1)]
 
 
-async def nobody_takes_calls_who_is_not_alive(open_calls: OpenTheCalls) -> None:
+async def an_owner_without_a_lease_cannot_claim(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as calls:
         try:
             await calls.claim(now=Moment(NOW), limit=1)
         except StoreError:
             return
-        raise AssertionError("an owner that never said it lives could claim")
+        raise AssertionError("an owner without a lease could claim")
 
 
-async def a_call_may_be_due_before_it_is_too_late_to_answer(open_calls: OpenTheCalls) -> None:
+async def a_call_may_be_due_before_its_question_expires(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as dead, open_calls("b") as alive:
         await alive.renew_lease(Moment(LATEST))
         dead.save(
@@ -204,7 +204,7 @@ async def a_call_may_be_due_before_it_is_too_late_to_answer(open_calls: OpenTheC
         assert await alive.answer(_question(1), b"early", now_ns=NOW) is AnswerStatus.ACCEPTED
 
 
-async def a_call_that_is_left_goes_to_whoever_takes_it_when_it_is_answered(open_calls: OpenTheCalls) -> None:
+async def an_unowned_call_can_be_claimed_once_it_is_answered(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(LATEST))
         await there.renew_lease(Moment(LATEST))
@@ -217,11 +217,11 @@ async def a_call_that_is_left_goes_to_whoever_takes_it_when_it_is_answered(open_
         assert taken is not None
         assert (taken.owner, taken.answer) == (None, b"yes")
         assert await here.claim_one(invocation_number(1), now=Moment(NOW)) is None
-        here.save(invocation_number(2), kind="started", body=b"")  # nobody is dead because a left call was taken
+        here.save(invocation_number(2), kind="started", body=b"")  # a claim of an unowned call ends no lease
         await here.settle()
 
 
-async def a_call_that_went_on_since_somebody_looked_is_not_taken_as_due(open_calls: OpenTheCalls) -> None:
+async def a_call_that_changed_since_it_was_due_is_not_claimed(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as slow, open_calls("b") as there:
         await there.renew_lease(Moment(LATEST))
         await slow.renew_lease(Moment(NOW))
@@ -237,7 +237,7 @@ async def a_call_that_went_on_since_somebody_looked_is_not_taken_as_due(open_cal
         assert taken.answer == b"yes"
 
 
-async def what_is_parked_is_told_apart_by_what_it_waits_for(open_calls: OpenTheCalls) -> None:
+async def waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for(open_calls: OpenTheCalls) -> None:
     async with open_calls("a") as calls:
         await _park(calls, 1, 2)
         for number in (3, 4):
@@ -252,19 +252,19 @@ async def what_is_parked_is_told_apart_by_what_it_waits_for(open_calls: OpenTheC
 
 
 OPEN_CALLS_PROMISES = (
-    a_call_is_held_until_it_is_released,
+    a_checkpoint_is_stored_until_its_call_is_removed,
     calls_are_listed_by_age_page_by_page,
-    a_question_is_answered_once_whoever_answers,
-    an_answer_is_emptied_when_its_call_goes_on_or_ends_and_stays_given,
-    what_a_living_owner_holds_is_its_own,
-    a_dead_owner_s_call_goes_to_one_and_the_dead_write_no_more,
-    a_clock_on_the_wall_that_is_set_kills_nobody,
-    whose_steady_clock_is_another_one_is_judged_by_the_wall,
-    only_calls_with_something_to_do_are_claimed,
-    what_an_owner_holds_that_retires_is_free_at_once,
-    nobody_takes_calls_who_is_not_alive,
-    a_call_may_be_due_before_it_is_too_late_to_answer,
-    a_call_that_is_left_goes_to_whoever_takes_it_when_it_is_answered,
-    a_call_that_went_on_since_somebody_looked_is_not_taken_as_due,
-    what_is_parked_is_told_apart_by_what_it_waits_for,
+    a_question_is_answered_once_by_any_process,
+    the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends,
+    calls_of_an_owner_with_a_lease_cannot_be_claimed,
+    calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more,
+    a_change_of_the_wall_clock_expires_no_lease,
+    leases_on_different_monotonic_clocks_are_compared_by_the_wall_clock,
+    only_calls_that_are_due_are_claimed,
+    calls_of_a_released_lease_can_be_claimed_at_once,
+    an_owner_without_a_lease_cannot_claim,
+    a_call_may_be_due_before_its_question_expires,
+    an_unowned_call_can_be_claimed_once_it_is_answered,
+    a_call_that_changed_since_it_was_due_is_not_claimed,
+    waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for,
 )

@@ -1,4 +1,4 @@
-"""What every store of payloads must keep."""
+"""The contract of `PayloadStore`."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ async def bytes_come_back_whole_and_in_ranges(open_payloads: OpenPayloads) -> No
 
 async def what_is_not_there_is_none(open_payloads: OpenPayloads) -> None:
     async with open_payloads() as payloads:
-        unknown = digest_of_bytes(b"nobody put this")
+        unknown = digest_of_bytes(b"never stored")
         assert await payloads.get(unknown) is None
         assert await payloads.get(unknown, start=3, length=4) is None
         try:
@@ -71,7 +71,7 @@ async def a_stream_that_breaks_leaves_nothing(open_payloads: OpenPayloads) -> No
         except (StoreError, ConnectionError):
             assert await payloads.get(DIGEST) is None
             return
-        raise AssertionError("half a stream was kept")
+        raise AssertionError("half a stream was stored")
 
 
 async def old_bytes_expire_and_new_ones_stay(open_payloads: OpenPayloads) -> None:

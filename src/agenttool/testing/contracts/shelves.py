@@ -1,4 +1,4 @@
-"""What every shelf must keep."""
+"""The contract of `DocumentStore`."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -7,10 +7,10 @@ from typing import TypeAlias
 from agenttool.ports.stores import DocumentStore
 
 OpenTheShelf: TypeAlias = Callable[[], AbstractAsyncContextManager[DocumentStore]]
-"""Opens the same place; twice at once gives two views of it."""
+"""Opens the same location each time."""
 
 
-async def a_document_stays_until_another_takes_its_place(shelf: OpenTheShelf) -> None:
+async def a_document_is_stored_until_it_is_replaced_or_deleted(shelf: OpenTheShelf) -> None:
     async with shelf() as one, shelf() as other:
         assert await one.get("view", "a") is None
         await one.put("view", "a", b"first")
@@ -22,7 +22,7 @@ async def a_document_stays_until_another_takes_its_place(shelf: OpenTheShelf) ->
         assert await other.get("view", "a") is None
 
 
-async def of_two_that_saw_the_same_only_the_first_changes_it(shelf: OpenTheShelf) -> None:
+async def only_the_first_of_two_concurrent_swaps_succeeds(shelf: OpenTheShelf) -> None:
     async with shelf() as one, shelf() as other:
         assert await one.swap("prompt", "a", before=None, after=b"asked")
         assert not await other.swap("prompt", "a", before=None, after=b"asked too")
@@ -33,7 +33,7 @@ async def of_two_that_saw_the_same_only_the_first_changes_it(shelf: OpenTheShelf
         assert await other.get("prompt", "a") is None
 
 
-async def documents_beside_a_swap_are_put_with_it_or_not_at_all(shelf: OpenTheShelf) -> None:
+async def documents_beside_a_swap_are_written_in_its_transaction(shelf: OpenTheShelf) -> None:
     async with shelf() as one, shelf() as other:
         assert await one.swap("open", "a", before=None, after=b"0", beside={("event", "1"): b"first"})
         assert await other.get("event", "1") == b"first"
@@ -43,7 +43,7 @@ async def documents_beside_a_swap_are_put_with_it_or_not_at_all(shelf: OpenTheSh
         assert (await other.get("open", "a"), await other.get("event", "3")) == (None, b"third")
 
 
-async def documents_come_by_their_keys_page_by_page(shelf: OpenTheShelf) -> None:
+async def documents_are_listed_by_key_page_by_page(shelf: OpenTheShelf) -> None:
     async with shelf() as one:
         for key in ("t2/x", "t1/b", "t1/a", "t1/\u00fc", "t10/a"):
             await one.put("view", key, key.encode())
@@ -58,8 +58,8 @@ async def documents_come_by_their_keys_page_by_page(shelf: OpenTheShelf) -> None
 
 
 SHELF_PROMISES = (
-    a_document_stays_until_another_takes_its_place,
-    of_two_that_saw_the_same_only_the_first_changes_it,
-    documents_beside_a_swap_are_put_with_it_or_not_at_all,
-    documents_come_by_their_keys_page_by_page,
+    a_document_is_stored_until_it_is_replaced_or_deleted,
+    only_the_first_of_two_concurrent_swaps_succeeds,
+    documents_beside_a_swap_are_written_in_its_transaction,
+    documents_are_listed_by_key_page_by_page,
 )

@@ -1,4 +1,4 @@
-"""The facts of a plain call, for whoever tests what keeps them."""
+"""The facts of a plain call, for tests of stores."""
 
 from collections.abc import Mapping
 
@@ -43,12 +43,12 @@ class FixedEvidence(Evidence, frozen=True):
 
 
 def invocation_number(number: int) -> InvocationId:
-    """Give the id of the n-th call; later ones sort after earlier ones, as real ids do."""
+    """Return the id of the n-th call; ids sort by number, as real ids sort by time."""
     return InvocationId(f"inv_{number:032x}")
 
 
 def story_of(number: int, *, until: Step | None = None) -> list[Fact]:
-    """Give the facts of the n-th call, up to a step if one is given."""
+    """Return the facts of the n-th call, up to a step if one is given."""
     invocation_id = invocation_number(number)
     result = ToolResult(
         result_id=ResultId(f"res_{number:032x}"),
