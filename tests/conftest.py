@@ -21,7 +21,7 @@ from agenttool.schema.record_schemas import SCHEMA_FILES
 
 # Properties are about what happens, not about how long it takes: a loaded machine must not fail them.
 # `make soak` runs the same properties with many more examples.
-for profile, examples in (("project", 50), ("soak", 1000)):
+for profile, examples in (("project", 50), ("soak", 300)):
     settings.register_profile(
         profile, deadline=None, max_examples=examples, suppress_health_check=[HealthCheck.too_slow], print_blob=True
     )

@@ -155,7 +155,7 @@ class CallLaunched(Evidence, frozen=True):
             **requested,
             **({} if refs is None else {"policy_refs": refs}),
             "permission_decision_refs": (self._decision_id,),
-            "permission_input": requested["model_input"],
+            "permission_input": shown(self.request.model_input, self.request.redactor),
             **({} if self.change is None else self.change.contributes()),
             "scheduler": self.shared.scheduler,
         }
