@@ -32,11 +32,12 @@ from agenttool.hooks.definition import Hook
 from agenttool.journal import steps
 from agenttool.pipeline.approval import answer as take_answer
 from agenttool.pipeline.approval import answer_in
-from agenttool.pipeline.asked import all_are
+from agenttool.pipeline.arguments import all_are
 from agenttool.pipeline.background import BackgroundCalls
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import is_interruptible, request_cancel
 from agenttool.pipeline.checkpoint import Checkpoint
 from agenttool.pipeline.journal_view import JournalView
 from agenttool.pipeline.nested import run_nested
@@ -46,7 +47,6 @@ from agenttool.pipeline.recovery import Recovery
 from agenttool.pipeline.retention import RetentionResult, retain
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.shutdown import stop_calls
-from agenttool.pipeline.stopping import is_interruptible, request_cancel
 from agenttool.pipeline.surfaces import AgentSurfaces, SurfaceApi, ToolServices
 from agenttool.pipeline.tool import Tool as CompiledTool
 from agenttool.pipeline.world import World, make_core

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agenttool import Runtime
 from agenttool.catalog.catalog import Catalog
 from agenttool.errors import ConfigError
-from agenttool.pipeline.tools import Tools
+from agenttool.pipeline.tool import Tools
 from agenttool.policy.rules import Rule
 from agenttool.ports.limits import RateLimit
 from agenttool.records import Behavior, InputContract, OutputContract, RuleSource, replace

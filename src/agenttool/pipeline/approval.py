@@ -4,6 +4,8 @@ The answer covers only the input that the approver was shown.
 """
 
 import asyncio
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import cast
 
 from agenttool.codec import json_bytes, parse_object
@@ -11,14 +13,12 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
-from agenttool.pipeline.consult import consult
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import AnswerGiven, Decided
 from agenttool.pipeline.input_replacement import Replacement, replaced
-from agenttool.pipeline.judge import judge
-from agenttool.pipeline.standstill import pause_timeouts
-from agenttool.pipeline.stopping import failure_of_stop
+from agenttool.pipeline.judge import consult, judge
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
     Allow,
@@ -51,6 +51,7 @@ from agenttool.records import (
 )
 from agenttool.results.redaction import reject_moved_markers, restore_redacted
 from agenttool.scheduler.drive import Drive, Stopped
+from agenttool.scheduler.timeouts import TimeLimit
 
 
 def answer(core: Core, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
@@ -279,3 +280,43 @@ async def _edited(
         call.note(steps.REFUSED, call.decided(verdict, json_bytes(edited)))
         raise ToolFailure(refusal(verdict))
     return edited
+
+
+@contextmanager
+def pause_timeouts(call: Call) -> Generator[None]:
+    """Pause the timeouts of all ancestors of a call; nested waits are counted."""
+    ancestors = tuple(_ancestors_of(call))
+    for each in ancestors:
+        _pause(each)
+    try:
+        yield
+    finally:
+        for each in ancestors:
+            _resume(each)
+
+
+def _ancestors_of(call: Call) -> Iterator[Call]:
+    parent = call.parent
+    while parent is not None:
+        yield parent
+        parent = parent.parent
+
+
+def _pause(call: Call) -> None:
+    call.pauses += 1
+    if call.pauses > 1:
+        return
+    if call.deadline is not None:  # a bare deadline cannot be paused
+        deadlines = call.core.deadlines
+        deadlines.cancel(call.deadline)
+        call.deadline = None
+        call.limit = TimeLimit(deadlines, call.run_out, cap=call.cap_at - deadlines.now())
+    if call.limit is not None:
+        call.limit.pause()
+
+
+def _resume(call: Call) -> None:
+    call.pauses -= 1
+    if not call.pauses and call.limit is not None:
+        call.limit.resume()
+        call.cap_at = call.limit.cap_at if call.cap_at else 0.0

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from agenttool.codec.moments import timestamp
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import request_cancel
 from agenttool.pipeline.checkpoint import when_durable
 from agenttool.pipeline.evidence import BatchPlanned, Progressed
 from agenttool.pipeline.phases.emit_terminal import release_result
 from agenttool.pipeline.run import run_call
-from agenttool.pipeline.stopping import request_cancel
 from agenttool.ports.calls import ToolCall
 from agenttool.records import (
     AbortReason,

@@ -11,8 +11,7 @@ from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import Decided, InputNoted, Progressed, native_ids, shared_decision
-from agenttool.pipeline.parts import store_partial_result
-from agenttool.pipeline.progress import Update, progress_of
+from agenttool.pipeline.progress import Update, progress_of, store_partial_result
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.verdict import Verdict
 from agenttool.policy.votes import ExternalVote, HookVote
@@ -142,8 +141,8 @@ class Call(Live, eq=False):
     mutations: int = 0
     decisions: int = 0
     hook_runs: int = 0
-    hints: tuple[HookVote, ...] = ()
-    opinions: tuple[ExternalVote, ...] = ()
+    hook_votes: tuple[HookVote, ...] = ()
+    external_votes: tuple[ExternalVote, ...] = ()
     hook_context: tuple[JsonObject, ...] = ()
     has_full_end: bool = False
     unwritten: Step | None = None

@@ -8,7 +8,7 @@ from typing import Protocol
 from agenttool.catalog.surface import Surface
 from agenttool.hooks.definition import Hook
 from agenttool.journal.journal import Journal
-from agenttool.pipeline.tools import Tools
+from agenttool.pipeline.tool import Tools
 from agenttool.policy.approvals import Answered, Approvals, Question
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule

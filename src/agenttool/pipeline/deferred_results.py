@@ -8,12 +8,12 @@ from typing import TypeAlias, cast
 from agenttool.codec import parse_object
 from agenttool.errors import RecordError
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import failure_of_stop, request_cancel
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint, save_deferred_checkpoint
+from agenttool.pipeline.completion import fail
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.ending import fail
 from agenttool.pipeline.remote_wait import withdraw_call
 from agenttool.pipeline.resume import deliver_result, restore_call, resume_deferred
-from agenttool.pipeline.stopping import failure_of_stop, request_cancel
 from agenttool.pipeline.tool import Tool
 from agenttool.ports.deferred import RESULT_PREFIX, PendingCall, result_key
 from agenttool.ports.stores import AnswerStatus, OpenCall, OpenCalls

@@ -8,8 +8,8 @@ from agenttool.hooks.reply import changed_fields
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import InputNoted
+from agenttool.pipeline.failures import describe_misfits
 from agenttool.pipeline.judge import is_denied
-from agenttool.pipeline.misfits import describe_misfits
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InputStage, JsonObject, MutationSource
 from agenttool.results.failure import guided

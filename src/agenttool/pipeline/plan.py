@@ -4,7 +4,7 @@ from agenttool.catalog.surface_store import SurfaceStore
 from agenttool.catalog.unresolved import unknown_surface
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
-from agenttool.pipeline.asked import flaw_of_refs, spelled
+from agenttool.pipeline.arguments import flaw_of_refs, spelled
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.ports.evidence import CallRequest

@@ -8,7 +8,7 @@ from typing import cast
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.pipeline.builtin_tools import BuiltinTool, builtin_id
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.readers import may_read
+from agenttool.pipeline.payload_access import may_read
 from agenttool.ports.executor import Job
 from agenttool.ports.stores import PayloadStore
 from agenttool.ports.tool import DeclaredTool

@@ -12,9 +12,9 @@ from functools import partial
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_deferred_checkpoint
 from agenttool.pipeline.evidence import Progressed
-from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.ports.deferred import DEFERRED, DeferredTool, result_key
 from agenttool.records import AbortReason, InvocationStatus, ProgressStatus, RetryGuidance, ToolError, replace
 from agenttool.scheduler.drive import Drive, Stopped

@@ -17,10 +17,11 @@ from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.pipeline.approval import conclude
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, save_checkpoint, when_durable
+from agenttool.pipeline.completion import complete, fail
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.decision_hooks import decide_with_hooks
-from agenttool.pipeline.ending import complete, fail
+from agenttool.pipeline.hook_runs import decide_with_hooks
 from agenttool.pipeline.integrity import checkpoint_mismatch
 from agenttool.pipeline.judge import judge
 from agenttool.pipeline.phases.emit_terminal import release_result
@@ -28,7 +29,6 @@ from agenttool.pipeline.phases.execute import execute, run
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.schedule import release, schedule
 from agenttool.pipeline.remote_wait import read_result, send_and_wait, withdraw_call
-from agenttool.pipeline.stopping import failure_of_stop
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import Answered, Question, edit_stands, rejection
 from agenttool.policy.rules import has_passed

@@ -7,8 +7,9 @@ can be checked without a wait. There is no second path.
 from collections.abc import Coroutine
 
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import refuse_if_stopped
 from agenttool.pipeline.checkpoint import ensure_lease
-from agenttool.pipeline.ending import complete
+from agenttool.pipeline.completion import complete
 from agenttool.pipeline.phases.execute import Unfinished, begin
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.parse_schema import parse_schema
@@ -18,7 +19,6 @@ from agenttool.pipeline.phases.prepare_observable_input import prepare_observabl
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
 from agenttool.pipeline.phases.schedule import acquires_free_permit, give_way, release, schedule
 from agenttool.pipeline.phases.validate_values import validate_values
-from agenttool.pipeline.stopping import refuse_if_stopped
 from agenttool.pipeline.tool import Tool
 from agenttool.records import JsonObject, ToolResult
 from agenttool.results.mapping import Mapped

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import request_cancel
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.stopping import request_cancel
 from agenttool.records import AbortReason, InvocationStatus, ToolResult
 
 SHUTDOWN_S = 15.0

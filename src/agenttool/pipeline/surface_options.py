@@ -6,7 +6,7 @@ from typing import TypedDict, cast
 
 from agenttool.catalog.surface import SurfaceRequest
 from agenttool.errors import ConfigError
-from agenttool.pipeline.asked import is_text, names_in
+from agenttool.pipeline.arguments import is_text, names_in
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.policy.votes import PermissionMode

@@ -22,7 +22,7 @@ from agenttool.catalog.visibility import DEFERRED, VisibilityOptions, decide_vis
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError
 from agenttool.journal import steps
-from agenttool.pipeline.asked import names_in
+from agenttool.pipeline.arguments import names_in
 from agenttool.pipeline.builtin_tools import (
     TOOL_SEARCH_ID,
     prepare_search,

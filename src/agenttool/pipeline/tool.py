@@ -1,13 +1,16 @@
-"""The compiled form of a tool: everything that does not depend on a call is computed in advance."""
+"""The compiled form of a tool, and the caches of tools: each is compiled on its first use.
 
-from collections.abc import Callable, Coroutine, Iterable
+Everything that does not depend on a call is computed in advance.
+"""
+
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from agenttool.catalog.entry import Entry
 from agenttool.errors import ConfigError, RecordError
 from agenttool.hooks.definition import Hook, HooksOfTool, hooks_of
-from agenttool.policy.subject import Subject
+from agenttool.policy.subject import Subject, subject_of
 from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Job
 from agenttool.ports.limits import RateLimit
@@ -22,6 +25,7 @@ from agenttool.records import (
     JsonObject,
     MutationPolicy,
     ToolId,
+    complete_interface,
     complete_profile,
 )
 from agenttool.results.mapping import MappingPlan, output_checker, plan_mapping
@@ -247,3 +251,45 @@ def _one_of(
             f"{declared.declaration.name!r} has two different {name}, on its interface and its contract; keep one"
         )
     return first if first is not None else second
+
+
+class Subjects(dict[Entry, Subject]):
+    """The policy subject of each tool."""
+
+    def __missing__(self, entry: Entry) -> Subject:
+        """Create the subject from the tool's records; concurrent callers get the same one."""
+        tool = entry.tool
+        interface = complete_interface(tool.interface)
+        found = subject_of(tool.declaration, interface, tool.execution_profile, tool.permission_profile)
+        return self.setdefault(entry, found)
+
+
+class Tools(dict[Entry, Tool]):
+    """The compiled tools. A missing one is compiled once."""
+
+    def __init__(self, hooks: tuple[Hook, ...] = (), sources: Mapping[str, TokenBucket] | None = None) -> None:
+        """Use the hooks that may apply to tools, and the rate limits of namespaces."""
+        super().__init__()
+        self.subjects = Subjects()
+        self._hooks = hooks
+        self._sources = sources or {}
+
+    def __missing__(self, entry: Entry) -> Tool:
+        """Compile a tool; concurrent callers get the same one, because it holds its rate limit."""
+        source = self._sources.get(entry.tool.declaration.namespace)
+        return self.setdefault(entry, compile_tool(entry, self.subjects[entry], self._hooks, source))
+
+    def admit(self, entry: Entry) -> None:
+        """Check that a tool can be compiled later.
+
+        Raises:
+            ConfigError: its records contradict each other, or a schema in them cannot be used.
+        """
+        refuse_unusable(entry)
+        if entry.tool.classifiers:
+            self[entry]  # classifiers are code, so their errors are raised at declaration
+
+    def forget(self, entry: Entry) -> None:
+        """Remove a replaced tool; a surface that still has it compiles it again."""
+        self.pop(entry, None)
+        self.subjects.pop(entry, None)

@@ -9,7 +9,7 @@ from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook
 from agenttool.journal.journal import Journal
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.tools import Tools
+from agenttool.pipeline.tool import Tools
 from agenttool.policy.decide import Policy
 from agenttool.ports.advice import Adviser
 from agenttool.ports.deferred import Thread

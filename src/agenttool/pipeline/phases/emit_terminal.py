@@ -5,13 +5,13 @@ from contextlib import suppress
 from agenttool.errors import StoreError
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import request_cancel, settle_cancellation
 from agenttool.pipeline.checkpoint import persistence_failure
-from agenttool.pipeline.context_changes import settle_changes
 from agenttool.pipeline.evidence import shared_decision
-from agenttool.pipeline.stopping import request_cancel, settle_cancellation
 from agenttool.ports.evidence import CallCompleted, CallEnded, ResultMade
-from agenttool.records import AbortReason, InvocationStatus, Phase, ToolResult, replace
+from agenttool.records import AbortReason, InvocationStatus, Json, JsonObject, Phase, ToolResult, replace
 from agenttool.results.failure import outcome_of
+from agenttool.scheduler.batch_order import ModifierOutcome, modifier_outcome, strictest_modifier_policy
 
 LARGE = 4096
 """After a result of more characters, the log checks its retention limits."""
@@ -101,3 +101,25 @@ def _delete_checkpoint(call: Call) -> None:
     """Delete the checkpoint of a call that has a result."""
     if call.has_checkpoint and call.core.parked is not None:
         call.core.parked.remove(call.invocation_id)
+
+
+def settle_changes(call: Call, result: ToolResult) -> JsonObject:
+    """Apply, defer or reject the requested changes; return what the terminal event records of them."""
+    changes = call.wanted_changes or {}
+    outcome = ModifierOutcome.REJECTED if result.is_error else _outcome_of_changes(call)
+    if outcome is ModifierOutcome.APPLIED:
+        call.core.shared.update(changes)
+    call.has_deferred_changes = outcome is ModifierOutcome.DEFERRED
+    members: list[Json] = [*sorted(changes)]
+    return {"fate": outcome.value, "members": members}
+
+
+def _outcome_of_changes(call: Call) -> ModifierOutcome:
+    declared = call.tool.modifier_policy if call.tool is not None else None
+    policy = call.scheduler_policy
+    permits = [permit for permit in (call.permit, call.batch_permit) if permit is not None]
+    return modifier_outcome(
+        strictest_modifier_policy(declared, policy.context_modifier_policy if policy is not None else None),
+        ran_alone=any(permit.alone for permit in permits),
+        supports_context_modifiers=declared is not None,
+    )

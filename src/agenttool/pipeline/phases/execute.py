@@ -5,12 +5,12 @@ from collections.abc import Coroutine
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import refuse_if_stopped
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import Scheduled
-from agenttool.pipeline.failed import error_of_crash, whole
+from agenttool.pipeline.failures import error_of_crash, valid_error
 from agenttool.pipeline.remote_wait import send_and_wait
-from agenttool.pipeline.started import ENDED_EARLY, carry, end_early, pause
-from agenttool.pipeline.stopping import refuse_if_stopped
+from agenttool.pipeline.running import ENDED_EARLY, carry, end_early, pause
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
 from agenttool.results.failure import complete_error
@@ -108,7 +108,9 @@ async def run(call: Call, tool: Tool) -> object:
             output = _start(call, tool)
             return await output.rest if type(output) is Unfinished else output
         except Exception as failure:
-            error = whole(call, failure.error) if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
+            error = (
+                valid_error(call, failure.error) if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
+            )
             _hold_buckets(call, tool, error)
             wait = None if tool.repeatability is None else _wait(call, tool.repeatability, error, number)
             if wait is None:

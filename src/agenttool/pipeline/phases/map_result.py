@@ -3,7 +3,7 @@
 from agenttool.codec.moments import timestamp
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.failed import failed
+from agenttool.pipeline.failures import failed_result
 from agenttool.records import Phase, ResultId
 from agenttool.results.mapping import PLAIN, Mapped, MappingPlan, map_output
 from agenttool.results.payloads import Payload
@@ -20,7 +20,7 @@ def map_result(call: Call, output: object) -> Mapped:
     try:
         return map_output(output, plan, call.invocation_id, result_id, timestamp(call.core.now_ns()), call.scrubber)
     except ToolFailure as failure:
-        return with_stored_output(failed(call, failure.error), _readable(call, plan, output))
+        return with_stored_output(failed_result(call, failure.error), _readable(call, plan, output))
 
 
 def _readable(call: Call, plan: MappingPlan, output: object) -> tuple[Payload, ...]:

@@ -5,7 +5,7 @@ from agenttool.codec.depth import MAX_DEPTH
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.misfits import describe_misfits
+from agenttool.pipeline.failures import describe_misfits
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, JsonObject, Phase, replace
 from agenttool.results.failure import guided

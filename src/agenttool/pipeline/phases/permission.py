@@ -6,10 +6,8 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.consult import consult
-from agenttool.pipeline.decision_hooks import decide_with_hooks
-from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
-from agenttool.pipeline.judge import judge
+from agenttool.pipeline.hook_runs import decide_with_hooks, refuse_stop_and_fault, run_hooks_at
+from agenttool.pipeline.judge import consult, judge
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.rules import has_passed
 from agenttool.policy.verdict import refusal
@@ -24,7 +22,7 @@ _JUDGED = steps.JUDGED
 def is_allowed_outright(call: Call, tool: Tool, proposed: JsonObject) -> bool:
     """Apply the standing verdict if it allows every call of this tool and there are no other votes."""
     core = call.core
-    if tool.is_judged_by_call or call.hints or core.advisers:
+    if tool.is_judged_by_call or call.hook_votes or core.advisers:
         return False
     verdict = core.policy.standing(tool.subject)
     if verdict is None or verdict.behavior is not _ALLOW:
@@ -48,7 +46,7 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
     call.phase = _PHASE
     call.publish()
     if HookEvent.PERMISSION_REQUEST in tool.hooks.by_event:
-        rounds = await hook_round(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
+        rounds = await run_hooks_at(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
     return await decide_with_hooks(call, tool, proposed, _decide(call, tool, proposed))
 

@@ -8,11 +8,11 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import Stored
-from agenttool.pipeline.failed import failed
+from agenttool.pipeline.failures import failed_result
 from agenttool.pipeline.guard import guard
-from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
+from agenttool.pipeline.hook_runs import refuse_stop_and_fault, run_hooks_at, visible
+from agenttool.pipeline.payload_access import grant_read
 from agenttool.pipeline.read_back import read_tool_of
-from agenttool.pipeline.readers import grant_read
 from agenttool.pipeline.tool import Tool
 from agenttool.records import (
     PERSISTENCE,
@@ -60,11 +60,11 @@ async def _side_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistenceP
     """Run the hooks of the decision; a stop or a fault replaces the result by a failure."""
     call.phase = _PHASE
     details: JsonObject = {"strategy": plan.strategy.value}
-    rounds = await hook_round(call, tool, _EVENT, call.call_input, output=visible(mapped), details=details)
+    rounds = await run_hooks_at(call, tool, _EVENT, call.call_input, output=visible(mapped), details=details)
     try:
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
     except ToolFailure as failure:
-        return failed(call, failure.error)
+        return failed_result(call, failure.error)
     return mapped
 
 

@@ -4,8 +4,8 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.evidence import OutputReplaced
-from agenttool.pipeline.failed import failed
-from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault, visible
+from agenttool.pipeline.failures import failed_result
+from agenttool.pipeline.hook_runs import refuse_stop_and_fault, run_hooks_at, visible
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.records import UNSET, ErrorClass, HookEvent, Phase
 from agenttool.results.mapping import Mapped
@@ -23,12 +23,12 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     if event not in tool.hooks.by_event or not call.started_ns:
         return mapped
     call.phase = _PHASE
-    rounds = await hook_round(call, tool, event, call.call_input, output=visible(mapped))
+    rounds = await run_hooks_at(call, tool, event, call.call_input, output=visible(mapped))
     try:
         refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
     except ToolFailure as failure:
         payloads = () if mapped.result.is_error else mapped_payloads(mapped)
-        return with_stored_output(failed(call, failure.error), payloads)
+        return with_stored_output(failed_result(call, failure.error), payloads)
     update = next((run for run in reversed(rounds.runs) if run.reply.updated_output is not UNSET), None)
     if update is None:
         return mapped

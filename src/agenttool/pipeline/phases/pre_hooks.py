@@ -1,7 +1,7 @@
 """Phase 5: run hooks, which may add context, replace the input, vote on the permission, or stop the call."""
 
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.hook_round import hook_round, refuse_stop_and_fault
+from agenttool.pipeline.hook_runs import refuse_stop_and_fault, run_hooks_at
 from agenttool.pipeline.input_replacement import Replacement, replaced
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, HookEvent, InputStage, JsonObject, MutationSource, Phase
@@ -18,7 +18,7 @@ async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> JsonObjec
     """
     call.phase = _PHASE
     call.publish()
-    rounds = await hook_round(call, tool, _EVENT, observable)
+    rounds = await run_hooks_at(call, tool, _EVENT, observable)
     refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
     proposed = observable
     if rounds.updated_input is not None:

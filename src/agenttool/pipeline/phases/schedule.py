@@ -1,14 +1,14 @@
 """Phase 7: acquire permits of the limiters, and wait for them and for rate limits if necessary."""
 
 from asyncio import CancelledError, sleep
+from collections.abc import Callable
 
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.evidence import Scheduled
-from agenttool.pipeline.outlast import run_after_thread
-from agenttool.pipeline.started import pause
-from agenttool.pipeline.stopping import failure_of_stop
+from agenttool.pipeline.running import pause
 from agenttool.pipeline.tool import Tool
 from agenttool.records import InvocationStatus, JsonObject, Phase
 from agenttool.scheduler.call_facts import CallFacts, call_facts_of
@@ -17,6 +17,9 @@ from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.rate_limits import rate_limited, reserve_tokens
 
 _PHASE = Phase.SCHEDULE
+
+MAX_THREAD_WAIT_S = 60.0
+"""After this time, a hanging thread no longer holds the permits of its call."""
 
 
 def acquires_free_permit(call: Call, tool: Tool, call_input: JsonObject) -> bool:
@@ -59,7 +62,7 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
 def release(call: Call) -> None:
     """Release the permits once no thread of the call runs any more."""
     if call.thread_ended is not None:
-        run_after_thread(call, lambda: _release_all(call))
+        _run_after_thread(call, lambda: _release_all(call))
     elif call.batch_limiter is None and call.permit is not None:
         call.core.limiter.release(call.permit)
     else:
@@ -116,3 +119,22 @@ async def _wait(call: Call, limiter: CallLimiter, facts: CallFacts, within: Perm
 def _note_queued(call: Call) -> None:
     if call.status is not InvocationStatus.QUEUED:
         call.note(steps.QUEUED, None if call.facts is None else Scheduled(call.facts))
+
+
+def _run_after_thread(call: Call, then: Callable[[], None]) -> None:
+    """Call `then` once the thread of the tool has ended, or at once if there is none."""
+    ended = call.thread_ended
+    if ended is None or ended.done():
+        then()
+        return
+    core, is_done = call.core, False
+
+    def once(_: object = None) -> None:
+        nonlocal is_done
+        if not is_done:
+            is_done = True
+            core.deadlines.cancel(alarm)
+            then()
+
+    alarm = core.deadlines.arm(core.deadlines.now() + MAX_THREAD_WAIT_S, once)
+    ended.add_done_callback(once)

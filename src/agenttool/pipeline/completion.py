@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.checkpoint import persistence_failure
-from agenttool.pipeline.failed import error_of_interruption, failed
+from agenttool.pipeline.failures import error_of_interruption, failed_result
 from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.persist_result import persist_result
 from agenttool.pipeline.phases.post_hooks import post_hooks
@@ -23,9 +23,9 @@ async def complete(call: Call, work: Callable[[Call], Awaitable[Mapped]]) -> Too
     try:
         mapped = await work(call)
     except ToolFailure as failure:
-        mapped = failed(call, failure.error)
+        mapped = failed_result(call, failure.error)
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure
-        mapped = failed(call, error_of_interruption(call, crash))
+        mapped = failed_result(call, error_of_interruption(call, crash))
     if call.is_parked:
         return leave_parked(call, mapped.result)
     tool = call.tool
@@ -60,4 +60,4 @@ async def finish(call: Call, mapped: Mapped) -> ToolResult:
         return await persist_result(call, mapped)
     except BaseException as crash:  # noqa: BLE001 -- the tool has run, so there is a result whatever happens now
         error = error_of_interruption(call, crash)
-        return mapped.result if call.interrupted is crash else failed(call, error).result
+        return mapped.result if call.interrupted is crash else failed_result(call, error).result

@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 
 from agenttool.errors import ToolFailure
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.stopping import acknowledge, failure_of_stop, stop
+from agenttool.pipeline.cancellation import acknowledge, failure_of_stop, stop
 from agenttool.records import AbortReason, ErrorClass
 from agenttool.results.failure import guided
 from agenttool.scheduler.drive import CLOSED_ITSELF, Drive, Stopped

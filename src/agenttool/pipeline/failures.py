@@ -1,26 +1,30 @@
-"""Turn failures into results."""
+"""Turn failures into results, and describe invalid input."""
 
 from asyncio import CancelledError
+from collections.abc import Sequence
 
 from agenttool.codec import read, write
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, words_of
 from agenttool.pipeline.call import Call
-from agenttool.pipeline.stopping import failure_of_stop
+from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.records import PHASE_RULES, AbortReason, ErrorClass, Phase, ToolError, replace
 from agenttool.results.failure import guided, result_of_failure
 from agenttool.results.mapping import Mapped
+from agenttool.schema.explain import Misfit
 
 _CRASH = {rule.phase: rule.crash for rule in PHASE_RULES}
 _UNREACHABLE = (ConnectionError, TimeoutError)
 _INTERRUPTIONS = (CancelledError, KeyboardInterrupt, GeneratorExit)
 """Exceptions for the caller's task; they are raised again once the result is written."""
 
+MAX_DESCRIBED = 5
 
-def failed(call: Call, error: ToolError) -> Mapped:
+
+def failed_result(call: Call, error: ToolError) -> Mapped:
     """Return the result of a failed call."""
     result = result_of_failure(
-        whole(call, error),
+        valid_error(call, error),
         result_id=call.result_id,
         invocation_id=call.invocation_id,
         created_at=timestamp(call.core.now_ns()),
@@ -29,7 +33,7 @@ def failed(call: Call, error: ToolError) -> Mapped:
     return Mapped(result=result)
 
 
-def whole(call: Call, error: ToolError) -> ToolError:
+def valid_error(call: Call, error: ToolError) -> ToolError:
     """Return an error with its phase; an invalid error is replaced by one that says so."""
     try:
         message = None if error.message is None else str(error.message).encode(errors="replace").decode()
@@ -59,3 +63,12 @@ def error_of_crash(call: Call, crash: BaseException) -> ToolError:
     only_reads = call.tool is not None and call.tool.mapping.effects is False
     message = f"{type(crash).__name__}: {words_of(crash)}"
     return guided(error_class, phase=phase, message=message, effects=False if only_reads else None)
+
+
+def describe_misfits(misfits: Sequence[Misfit]) -> str:
+    """Return a message about the first violations."""
+    described = [
+        f"at {each.pointer or '/'!r}: expected {each.expected}; {each.advice}" for each in misfits[:MAX_DESCRIBED]
+    ]
+    more = f" (and {len(misfits) - MAX_DESCRIBED} more)" if len(misfits) > MAX_DESCRIBED else ""
+    return "; ".join(described) + more
