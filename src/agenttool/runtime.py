@@ -129,7 +129,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         if self._core.open_calls is not None:
             self._recovery = Recovery(self._core, self._core.open_calls, self._tool_of, surface_of=self._surface_of)
             self._core.acquire_lease = self._recovery.start
-            self._core.last_word = self._recovery.approvals.answer_of
+            self._core.stored_answer = self._recovery.approvals.answer_of
         self._start_deferred()
         self._sources, self._callback_url, self._serves = sources, callback_url, serves
         self._sourced: set[ToolId] = set()
@@ -228,7 +228,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         """
         if self._sources and self._core.parent is None:
             self.rap = await self._open_sources()
-            self._core.asked_again_in = self.rap.asked_again_in
+            self._core.next_discovery_in = self.rap.asked_again_in
         if self._recovery is not None:
             await self._recovery.start()
         if self.rap is not None and self._core.parent is None:

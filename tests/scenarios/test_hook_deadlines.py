@@ -65,7 +65,7 @@ async def records(rt, kind):
 
 
 def impatient(rt):
-    rt._core.patience = dataclasses.replace(rt._core.patience, after_stop=0.01)
+    rt._core.grace_period = dataclasses.replace(rt._core.grace_period, after_stop=0.01)
 
 
 @pytest.mark.parametrize(("event", "told"), [(PRE, "hook_failed"), (POST, "post_hook_failed")])

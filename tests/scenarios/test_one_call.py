@@ -103,7 +103,7 @@ async def test_a_tool_that_ignores_its_deadline_is_left_behind(call, error, allo
                 continue
 
     async with Runtime.open(tools=[stubborn], rules=allow) as rt:
-        rt._core.patience = type(rt._core.patience)(
+        rt._core.grace_period = type(rt._core.grace_period)(
             call_later=asyncio.get_running_loop().call_later, after_stop=0.01, after_caller=1
         )
         result = await call(rt, "stubborn", {})

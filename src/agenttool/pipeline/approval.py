@@ -17,8 +17,8 @@ from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.evidence import AnswerGiven, Decided
-from agenttool.pipeline.input_replacement import Replacement, replaced
-from agenttool.pipeline.judge import consult, judge
+from agenttool.pipeline.input_replacement import Replacement, replace_input
+from agenttool.pipeline.judge import judge, request_votes
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.approvals import (
     Allow,
@@ -54,16 +54,16 @@ from agenttool.scheduler.drive import Drive, Stopped
 from agenttool.scheduler.timeouts import TimeLimit
 
 
-def answer(core: Core, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
+def answer(core: Core, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
     """Record an approver's answer to an open question and resume its call; the first answer stands."""
     question = core.approvals.get(approval_id) if isinstance(cast("object", approval_id), str) else None
     if question is not None:
-        refused = misfit_of(core, question, words)
+        refused = refusal_of_edit(core, question, given)
         if refused is not None:
             return refused
-        if _is_over(core, question):
+        if _is_closed(core, question):
             core.approvals.withdraw(approval_id, timestamp(core.now_ns()))
-    outcome = core.approvals.answer(approval_id, words, by=by, now=timestamp(core.now_ns()))
+    outcome = core.approvals.answer(approval_id, given, by=by, now=timestamp(core.now_ns()))
     if isinstance(outcome, Answered):
         waiting = core.waiting.get(approval_id)
         if waiting is not None and not waiting.done():
@@ -71,7 +71,7 @@ def answer(core: Core, approval_id: ApprovalId, words: Answer, *, by: str) -> An
     return outcome
 
 
-def _is_over(core: Core, question: Question) -> bool:
+def _is_closed(core: Core, question: Question) -> bool:
     """Return whether the call no longer waits, although its question is still open."""
     waiting, asking = (
         core.waiting.get(question.approval_id),
@@ -93,19 +93,19 @@ def answer_in(word: str, updated_input: JsonObject | None, message: str | None) 
     return Allow(feedback=message) if updated_input is None else Edit(updated_input=updated_input, feedback=message)
 
 
-def misfit_of(core: Core, question: Question, words: Answer) -> Refused | None:
+def refusal_of_edit(core: Core, question: Question, given: Answer) -> Refused | None:
     """Return the refusal of an edit that moves a redacted value; none if it may be accepted."""
-    if not isinstance(words, Edit) or not _hides(core, question):
+    if not isinstance(given, Edit) or not _has_secrets(core, question):
         return None
     try:
-        reject_moved_markers(words.updated_input, question.shown)
+        reject_moved_markers(given.updated_input, question.shown)
     except RecordError as error:
         reason = RefusalReason.BAD_INPUT
         return Refused(approval_id=question.approval_id, reason=reason, message=str(error))
     return None
 
 
-def _hides(core: Core, question: Question) -> bool:
+def _has_secrets(core: Core, question: Question) -> bool:
     asking = cast("Call | None", core.calls.get(question.invocation_id))
     return asking is None or asking.tool is None or asking.tool.redactor is not None
 
@@ -121,8 +121,8 @@ async def ask(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) ->
         save_checkpoint(call, CheckpointKind.ASKED, proposed, question)
         await flush(call)
     answered = await _wait(call, question)
-    if answered is None and core.last_word is not None:
-        answered = await core.last_word(question)
+    if answered is None and core.stored_answer is not None:
+        answered = await core.stored_answer(question)
     return await conclude(call, tool, proposed, question, answered)
 
 
@@ -192,7 +192,7 @@ async def _wait(call: Call, question: Question) -> Answered | None:
     future: asyncio.Future[object] = core.loop.create_future()
     core.waiting[question.approval_id] = future
     expiry = core.deadlines.arm(core.loop.time() + core.approval_ttl_s, lambda: _expire(future))
-    call.drive = drive = Drive(core.patience)
+    call.drive = drive = Drive(core.grace_period)
     call.become_idle()
     try:
         with pause_timeouts(call):
@@ -264,7 +264,7 @@ async def _edited(
         from_stage=InputStage.PERMISSION_INPUT,
     )
     try:
-        edited = replaced(call, tool, proposed, updated, by)
+        edited = replace_input(call, tool, proposed, updated, by)
     except ToolFailure:
         call.note(steps.ANSWERED, AnswerGiven(replace(recordable, input_digest=None)))  # the approval covers no input
         raise
@@ -274,7 +274,7 @@ async def _edited(
     )
     save_checkpoint(call, CheckpointKind.APPROVED, edited, answered.question)
     if call.core.advisers:
-        await consult(call, tool, edited)
+        await request_votes(call, tool, edited)
     verdict = judge(call, tool, edited)
     if not edit_stands(verdict):
         call.note(steps.REFUSED, call.decided(verdict, json_bytes(edited)))

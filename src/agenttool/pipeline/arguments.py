@@ -10,7 +10,7 @@ from agenttool.records import JsonObject
 _T = TypeVar("_T")
 
 
-def spelled(arguments: JsonObject | str | bytes) -> bytes:
+def encode_arguments(arguments: JsonObject | str | bytes) -> bytes:
     """Return the arguments as JSON bytes, which later changes by the caller do not affect.
 
     Raises:
@@ -27,7 +27,7 @@ def spelled(arguments: JsonObject | str | bytes) -> bytes:
     raise RecordError(f"arguments must be a JSON object, or its text, got {type(given).__name__}; give an object")
 
 
-def flaw_of_refs(**refs: object) -> str | None:
+def error_in_refs(**refs: object) -> str | None:
     """Return the error message of the first ref that is not valid text; none if all are valid."""
     for name, ref in refs.items():
         if ref is not None and not is_text(ref):

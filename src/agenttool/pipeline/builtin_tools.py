@@ -55,7 +55,7 @@ def builtin_id(name: str) -> ToolId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltinTool:
-    """What differs between built-in tools. All of them are read-only and always loaded.
+    """The differences between built-in tools. All of them are read-only and always loaded.
 
     Attributes:
         is_self_bounding: its output is never large enough to be stored.

@@ -64,9 +64,9 @@ class Call(Live, eq=False):
         depth: the number of calls that this call is nested in.
         shown: the part of the surface that the caller was shown.
         scheduler_policy: the policy of its batch.
-        permit: what it holds of the runtime's limiter while it runs.
+        permit: its permit of the runtime's limiter.
         batch_limiter: the limiter of its batch, acquired before that of the runtime.
-        batch_permit: what it holds of the batch's limiter.
+        batch_permit: its permit of the batch's limiter.
         thread_ended: resolves when a thread that could not be stopped ends; its permits are released only then.
         cap_at: when its time is over, retries included, by the clock of the event loop.
         pauses: how many nested calls wait for an approver; timeouts are paused meanwhile.
@@ -85,7 +85,7 @@ class Call(Live, eq=False):
             together: admission, permission and start are one fact.
         change: the change of its input by defaults or normalization, until it is written.
         verdict: the standing verdict that allowed it, until it is written.
-        lost: why its surface was not found.
+        unresolved: why its surface was not found.
         allowed_until: when its permission expires.
         is_detached: no caller waits for its result, so it may be parked while the result is deferred.
         is_remote: its tool has acknowledged the request, and the result is deferred.
@@ -149,7 +149,7 @@ class Call(Live, eq=False):
     change: InputNoted | None = None
     verdict: Verdict | None = None
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- set before the tool runs
-    lost: Unresolved | None = None
+    unresolved: Unresolved | None = None
     allowed_until: Timestamp | None = None
     is_detached: bool = False
     is_remote: bool = False

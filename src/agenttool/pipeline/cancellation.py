@@ -19,7 +19,7 @@ from agenttool.records import (
 from agenttool.results.failure import canceled_by_user, discarded_by_fallback, guided, stopped_by_shutdown
 from agenttool.scheduler.drive import TOO_LATE, UNSUPPORTED, stops_on_interrupt
 
-_OVER = frozenset({Phase.MAP_RESULT, Phase.POST_HOOKS, Phase.PERSIST_RESULT, Phase.EMIT_TERMINAL})
+_AFTER_TOOL = frozenset({Phase.MAP_RESULT, Phase.POST_HOOKS, Phase.PERSIST_RESULT, Phase.EMIT_TERMINAL})
 
 
 def request_cancel(call: Call, reason: AbortReason) -> bool:
@@ -31,7 +31,7 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
         return False
     call.has_full_end = True
     if call.cancellation is None:
-        failure = _why_not(call)
+        failure = _why_not_cancelable(call)
         call.cancellation = Cancellation(
             cancel_requested=timestamp(call.core.now_ns()), abort_reason=reason, message=failure
         )
@@ -41,7 +41,7 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
             record_cancellation(call)
         if failure is None:
             stop(call, reason)
-    return call.abort_reason is not None and call.phase not in _OVER
+    return call.abort_reason is not None and call.phase not in _AFTER_TOOL
 
 
 def stop(call: Call, reason: AbortReason) -> None:
@@ -56,13 +56,13 @@ def stop(call: Call, reason: AbortReason) -> None:
 
 def record_cancellation(call: Call) -> None:
     """Record the request, and its failure if the call cannot be canceled."""
-    asked = call.cancellation
-    if asked is not None and not call.is_cancel_recorded:
+    requested = call.cancellation
+    if requested is not None and not call.is_cancel_recorded:
         call.is_cancel_recorded = True
         with suppress(StoreError):  # the call's result reports that the journal failed
-            call.note(steps.CANCEL_REQUESTED, CancelState(asked))
-            if asked.message is not None:
-                call.note(steps.CANCEL_FAILED, CancelState(asked))
+            call.note(steps.CANCEL_REQUESTED, CancelState(requested))
+            if requested.message is not None:
+                call.note(steps.CANCEL_FAILED, CancelState(requested))
 
 
 def acknowledge(call: Call) -> None:
@@ -75,16 +75,16 @@ def acknowledge(call: Call) -> None:
 def settle_cancellation(call: Call, *, canceled: bool) -> None:
     """Record the outcome of a cancellation."""
     record_cancellation(call)
-    asked = call.cancellation
-    if asked is not None:
+    requested = call.cancellation
+    if requested is not None:
         outcome = CancellationOutcome.CANCELED if canceled else CancellationOutcome.CANCEL_FAILED
-        settled = replace(asked, outcome=outcome)
-        is_failure_unrecorded = not canceled and asked.message is None
+        settled = replace(requested, outcome=outcome)
+        is_failure_unrecorded = not canceled and requested.message is None
         call.note(steps.CANCEL_FAILED if is_failure_unrecorded else steps.CANCEL_SETTLED, CancelState(settled))
 
 
-def _why_not(call: Call) -> str | None:
-    if call.phase in _OVER:
+def _why_not_cancelable(call: Call) -> str | None:
+    if call.phase in _AFTER_TOOL:
         return TOO_LATE
     is_running = call.started_ns != 0 and call.tool is not None
     return UNSUPPORTED if is_running and call.tool is not None and not call.tool.supports_cancel else None

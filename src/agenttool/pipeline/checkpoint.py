@@ -132,24 +132,24 @@ def save_deferred_checkpoint(
 
 
 def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None) -> Checkpoint | None:
-    tool, asked = call.tool, call.request
+    tool, request = call.tool, call.request
     if tool is None or call.status is None:
         return None
     call.has_checkpoint = call.has_full_end = True
     reach = None if call.surface is None else call.surface.reach
     return Checkpoint(
-        name=asked.name,
-        model_input=asked.model_input,
+        name=request.name,
+        model_input=request.model_input,
         call_input=json_bytes(call_input),
         tool_id=tool.tool_id,
         declaration_digest=tool.subject.declaration_digest,
         status=call.status,
         events=call.events,
-        surface_id=asked.surface_id,
+        surface_id=request.surface_id,
         only=None if reach is None else tuple(sorted(reach)),
-        native_call_id=asked.native_call_id,
-        actor_ref=asked.actor_ref,
-        parent_invocation_id=asked.parent_invocation_id,
+        native_call_id=request.native_call_id,
+        actor_ref=request.actor_ref,
+        parent_invocation_id=request.parent_invocation_id,
         decisions=call.decisions,
         mutations=call.mutations,
         progress=call.progress,

@@ -15,9 +15,9 @@ from agenttool.results.mapping import Mapped
 
 
 async def complete(call: Call, work: Callable[[Call], Awaitable[Mapped]]) -> ToolResult:
-    """Do the work of a call and phases 10 to 12, and return the result once it is on disk.
+    """Run the work of a call and phases 10 to 12, and return the result once it is on disk.
 
-    There is a result whatever the work raises. A parked call is left to the next process. If the caller's task was
+    Every exception of the work becomes a result. A parked call is left to another process. If the caller's task was
     canceled, that is raised after the result is written.
     """
     try:
@@ -54,7 +54,7 @@ async def fail(call: Call, error: ToolError) -> ToolResult:
 
 
 async def finish(call: Call, mapped: Mapped) -> ToolResult:
-    """Do phases 10 and 11: run the post hooks and store the bytes of the result."""
+    """Run phases 10 and 11: run the post hooks and store the bytes of the result."""
     try:
         mapped = await post_hooks(call, mapped)
         return await persist_result(call, mapped)

@@ -65,7 +65,7 @@ class Core:
     policy: Policy
     limiter: CallLimiter
     deadlines: Deadlines
-    patience: GracePeriod
+    grace_period: GracePeriod
     loop: asyncio.AbstractEventLoop
     thread_id: int
     thread: Thread
@@ -90,7 +90,7 @@ class Core:
     """Ends a call whose deferred result is overdue; set where no recovery task does it."""
     settle: Callable[[], Awaitable[None]] = field(init=False)
     """Waits until all recorded facts are durable."""
-    last_word: Callable[[Question], Awaitable[Answered | None]] | None = None
+    stored_answer: Callable[[Question], Awaitable[Answered | None]] | None = None
     """Returns an answer that another process received before the question expired."""
     default_timeout_s: float | None = 600.0
     random: Callable[[], float] = _no_jitter
@@ -100,7 +100,7 @@ class Core:
     """Searches the tools of a surface for a model."""
     policy_changed: Callable[[], None] = _no_surfaces
     """Called when a rule was added."""
-    asked_again_in: Callable[[str], float | None] = _no_providers
+    next_discovery_in: Callable[[str], float | None] = _no_providers
     """Returns the seconds until the tools of a provider are requested again."""
     offer_read_back: Callable[[Surface | None], None] = _no_read_back
     """Called with the surface of a call whose output was stored."""

@@ -339,7 +339,7 @@ _ENVELOPE: JsonObject = {"invocation_id": "", "tool_id": "", "status": "running"
 
 
 class CancelState(Evidence, frozen=True):
-    """What is known of a cancellation at this moment."""
+    """The current state of a cancellation."""
 
     cancellation: Cancellation
 

@@ -68,7 +68,7 @@ class HookWorld:
         A later answer is dropped, because it may be a reaction to the interruption.
         """
         call, core = self._call, self._call.core
-        call.drive = drive = Drive(replace(core.patience, after_stop=min(core.patience.after_stop, GRACE_S)))
+        call.drive = drive = Drive(replace(core.grace_period, after_stop=min(core.grace_period.after_stop, GRACE_S)))
         is_late = False
 
         def time_out() -> None:
@@ -85,8 +85,8 @@ class HookWorld:
         self._record_interruption(drive)
         if is_late:
             left = isinstance(answer, Stopped) and answer.abandoned
-            words = f"no answer within {timeout_s:g} s" + ("; it ignored that, and was left behind" if left else "")
-            return None, TimeoutError(words)
+            message = f"no answer within {timeout_s:g} s" + ("; it ignored that, and was left behind" if left else "")
+            return None, TimeoutError(message)
         if drive.stop_asked or isinstance(answer, Stopped):
             return None, InterruptedError("it was stopped before it answered")
         return answer, fault
@@ -134,9 +134,9 @@ async def run_hooks_at(
         details=details,
     )
     call.note(started, {"hook_event": event.value, "hooks": len(hooks)})
-    rounds = await run_hooks(hooks, question, HookWorld(call, tool))
-    rounds.runs = [_scrubbed(run, call.scrubber) for run in rounds.runs]
-    for run in rounds.runs:
+    outcome = await run_hooks(hooks, question, HookWorld(call, tool))
+    outcome.runs = [_scrubbed(run, call.scrubber) for run in outcome.runs]
+    for run in outcome.runs:
         call.hook_runs += 1
         if run.reply.progress is not None:
             call.report(run.reply.progress)
@@ -145,7 +145,7 @@ async def run_hooks_at(
         if run.reply.permission_result is not None:
             call.hook_votes += (_vote_of(run, hook_id, run.reply.permission_result),)
         call.note(completed, HookRan(run, event, hook_id))
-    return rounds
+    return outcome
 
 
 def _vote_of(run: HookRun, hook_id: HookId, behavior: Behavior) -> HookVote:
@@ -177,7 +177,7 @@ def _scrubbed(run: HookRun, scrubber: Scrubber | None) -> HookRun:
     return replace(run, reply=scrubbed, fault=clean(run.fault))
 
 
-def refuse_stop_and_fault(call: Call, rounds: HookRuns, *, fault_class: ErrorClass) -> None:
+def refuse_stop_and_fault(call: Call, outcome: HookRuns, *, fault_class: ErrorClass) -> None:
     """Raise the failure if a hook stopped the call or failed.
 
     A call that is stopped before its tool runs is canceled, even if the interrupted hook failed. Once the tool has
@@ -188,7 +188,7 @@ def refuse_stop_and_fault(call: Call, rounds: HookRuns, *, fault_class: ErrorCla
     """
     if not call.started_ns:
         refuse_if_stopped(call)
-    failed, stopped = rounds.failed, rounds.stopped_by
+    failed, stopped = outcome.failed, outcome.stopped_by
     if failed is not None:
         raise ToolFailure(guided(fault_class, phase=call.phase, message=failed.fault or "a hook failed"))
     if stopped is not None:
@@ -212,8 +212,8 @@ async def decide_with_hooks(
         if refused.error.error_class in _REFUSALS:
             await _run_hooks(call, tool, proposed, Behavior.DENY)
         raise
-    rounds = await _run_hooks(call, tool, call_input, Behavior.ALLOW)
-    refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
+    outcome = await _run_hooks(call, tool, call_input, Behavior.ALLOW)
+    refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.HOOK_FAILED)
     return call_input
 
 

@@ -29,7 +29,7 @@ class Replacement:
     from_stage: InputStage
 
 
-def replaced(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: Replacement) -> JsonObject:
+def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject, by: Replacement) -> JsonObject:
     """Return the replaced input after policy, schema and the tool's own checks accept it.
 
     Raises:

@@ -55,10 +55,10 @@ def _compared(
     """Yield each part of a checkpoint and whether the journal agrees; each comparison relies on those before it."""
     yield "tool", checkpoint.tool_id == recorded.tool_id
     yield "start", kind in (CheckpointKind.ASKED, CheckpointKind.APPROVED) or recorded.started_at is not None
-    asked = checkpoint.request
+    request = checkpoint.request
     yield (
         "caller",
-        (asked.surface_id, asked.actor_ref, asked.parent_invocation_id, asked.native_call_id)
+        (request.surface_id, request.actor_ref, request.parent_invocation_id, request.native_call_id)
         == (
             recorded.surface_id,
             recorded.actor_ref,
@@ -92,14 +92,14 @@ def _is_salted(fact: Fact) -> bool:
 
 def _question_agrees(checkpoint: Checkpoint, recorded: ToolInvocation, facts: Sequence[Fact]) -> bool:
     """Return whether the stored question, if there is one, is the one in the journal."""
-    asked = checkpoint.question
-    if asked is None:
+    question = checkpoint.question
+    if question is None:
         return True
     decisions = [each for each in records_of(facts) if isinstance(each, PermissionDecision)]
     is_known = any(
-        (each.decision_id, each.input_digest) == (asked.decision_id, asked.input_digest) for each in decisions
+        (each.decision_id, each.input_digest) == (question.decision_id, question.input_digest) for each in decisions
     )
-    return is_known and asked.invocation_id == recorded.invocation_id and asked.shown == recorded.permission_input
+    return is_known and question.invocation_id == recorded.invocation_id and question.shown == recorded.permission_input
 
 
 def _agrees(recorded: Json | UnsetType, stored: bytes) -> bool:

@@ -39,7 +39,7 @@ class JournalView:
     _surfaces: SurfaceStore
 
     async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
-        """Return a call as it stands; none if it is unknown."""
+        """Return the current state of a call; none if it is unknown."""
         return invocation_of(self._core.journal.log.facts_of(invocation_id))
 
     async def result(self, invocation_id: InvocationId) -> ToolResult | None:
@@ -94,28 +94,30 @@ def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurf
         seen.add(surface.surface_id)
         yield surface
     log = core.journal.log
-    apart: list[Record] = []
+    without_call: list[Record] = []
     after = 0
     while facts := log.read(after, READ_AHEAD):
         for position, fact in facts:
             yield from events_of(fact, position=position)
             if fact.invocation_id is None:
-                yield from _records_without_call(fact, seen, apart)
+                yield from _records_without_call(fact, seen, without_call)
             elif fact.invocation_id not in seen:
                 seen.add(fact.invocation_id)
                 yield from _all_of(core, fact.invocation_id)
         after = facts[-1][0]
 
 
-def _records_without_call(fact: Fact, seen: set[SurfaceId | InvocationId], apart: list[Record]) -> Iterator[Record]:
+def _records_without_call(
+    fact: Fact, seen: set[SurfaceId | InvocationId], without_call: list[Record]
+) -> Iterator[Record]:
     """Yield the records of a fact that belongs to no call, each once."""
     for record in records_of((fact,)):
         if isinstance(record, ToolSurface):
             if record.surface_id not in seen:
                 seen.add(record.surface_id)
                 yield record
-        elif record not in apart:
-            apart.append(record)
+        elif record not in without_call:
+            without_call.append(record)
             yield record
 
 

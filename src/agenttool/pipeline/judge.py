@@ -57,7 +57,7 @@ def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:
     )
 
 
-async def consult(call: Call, tool: Tool, proposed: JsonObject) -> None:
+async def request_votes(call: Call, tool: Tool, proposed: JsonObject) -> None:
     """Request the vote of every adviser and store the votes for the decision."""
     call.external_votes = tuple([await _ask_adviser(call, tool, proposed, each) for each in call.core.advisers])
 

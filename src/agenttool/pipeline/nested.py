@@ -43,7 +43,7 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         fault,
         parent,
         depth=parent.depth + 1,
-        lost=None if is_allowed else TOO_DEEP,
+        unresolved=None if is_allowed else TOO_DEEP,
     )
     if parent.abort_reason is not None:
         call.abort_reason = parent.abort_reason

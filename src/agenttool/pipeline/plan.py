@@ -4,7 +4,7 @@ from agenttool.catalog.surface_store import SurfaceStore
 from agenttool.catalog.unresolved import unknown_surface
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
-from agenttool.pipeline.arguments import flaw_of_refs, spelled
+from agenttool.pipeline.arguments import encode_arguments, error_in_refs
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.core import Core
 from agenttool.ports.evidence import CallRequest
@@ -25,15 +25,15 @@ def plan(  # noqa: PLR0913, PLR0917 -- what a caller may pass; a record for it w
     fault = None
     try:
         if type(arguments) is dict:
-            written = json_bytes(arguments)
+            encoded = json_bytes(arguments)
         else:
-            written = arguments.encode() if type(arguments) is str else spelled(arguments)
+            encoded = arguments.encode() if type(arguments) is str else encode_arguments(arguments)
     except (RecordError, UnicodeError) as error:
-        written, fault = b"null", str(error)
+        encoded, fault = b"null", str(error)
     if type(name) is not str or not name.isascii():
         name = str(name).encode(errors="replace").decode()
     if native_call_id is not None or actor_ref is not None:
-        flaw = flaw_of_refs(native_call_id=native_call_id, actor_ref=actor_ref)
+        flaw = error_in_refs(native_call_id=native_call_id, actor_ref=actor_ref)
         if flaw is not None:
             native_call_id, actor_ref, fault = None, None, fault or flaw
     unique = unique or core.ids.unique()
@@ -42,9 +42,9 @@ def plan(  # noqa: PLR0913, PLR0917 -- what a caller may pass; a record for it w
         surface_id = surface.surface_id  # pyright: ignore[reportOptionalMemberAccess] -- an invalid surface is handled below
         found = surfaces.by_id[surface_id]
     except (AttributeError, KeyError, TypeError):
-        request = CallRequest(name, written, None, native_call_id, actor_ref)
+        request = CallRequest(name, encoded, None, native_call_id, actor_ref)
         return _without_surface(Call(core, request, None, unique, invocation_id, fault), surfaces, surface)
-    request = CallRequest(name, written, surface_id, native_call_id, actor_ref)
+    request = CallRequest(name, encoded, surface_id, native_call_id, actor_ref)
     return Call(core, request, found, unique, invocation_id, fault)
 
 
@@ -52,7 +52,7 @@ def _without_surface(call: Call, surfaces: SurfaceStore, given: object) -> Call:
     """Set an archived surface, or the reason for none: it is unknown, or the runtime is closed."""
     if surfaces.closed is None:
         call.surface = surfaces.find(given)
-        call.lost = unknown_surface(given) if call.surface is None else None
+        call.unresolved = unknown_surface(given) if call.surface is None else None
     else:
         call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
         call.surface = surfaces.closed.get(given.surface_id) if isinstance(given, ToolSurface) else None

@@ -86,13 +86,13 @@ class Prompts:
         while True:
             body = await self.shelf.get(SHELF, key)
             before = None if body is None else _read(body)
-            asked = () if before is None else (*before.asked_before, before.prompt_id)[-_REMEMBERED:]
-            if prompt.prompt_id in asked:
+            earlier = () if before is None else (*before.asked_before, before.prompt_id)[-_REMEMBERED:]
+            if prompt.prompt_id in earlier:
                 return PromptOutcome.PUT_UP
             number = 1 if before is None else before.number + 1
             if number > most:
                 return PromptOutcome.TOO_MANY
-            after = write_own(replace(prompt, asked_before=asked, number=number))
+            after = write_own(replace(prompt, asked_before=earlier, number=number))
             if await self.shelf.swap(SHELF, key, before=body, after=after):
                 break
         await self.deferred.note(key, _needs_input)

@@ -106,11 +106,13 @@ class Recovery:
         async with self._claiming:  # an answer may arrive meanwhile
             while due := await self._due(after):
                 after = due[-1].invocation_id
-                mine = [opened.invocation_id for opened in due if self._is_ours(opened)]
+                resumable = [opened.invocation_id for opened in due if self._is_ours(opened)]
                 await self._keep_lease()
                 now = self.core.moment()
-                # A slow owner may have renewed its lease, or given the call away, since `due` was read.
-                claimed = await asyncio.gather(*(self.calls.claim_one(each, now=now, if_due=True) for each in mine))
+                # A slow owner may have renewed its lease, or released the call, since `due` was read.
+                claimed = await asyncio.gather(
+                    *(self.calls.claim_one(each, now=now, if_due=True) for each in resumable)
+                )
                 for opened in claimed:
                     if opened is not None:
                         self._resume(opened)
@@ -118,15 +120,15 @@ class Recovery:
         return count
 
     async def _due(self, after: InvocationId | None) -> Sequence[OpenCall]:
-        """Return due calls of dead processes; none while our own lease may have expired, for ours would be listed."""
+        """Return due calls of dead processes; none while the own lease may have expired, which would list own calls."""
         await self._keep_lease()
         if self.core.deadlines.now() - self._renewed_at >= self.core.lease_s:
             return ()
         return await self.calls.due(now=self.core.moment(), after=after, limit=PAGE)
 
-    async def answer(self, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
+    async def answer(self, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
         """Record the answer to a question of any process, and deliver it if its call waits here."""
-        outcome = await self.approvals.answer(ApprovalId(str(approval_id)), words, by=by)
+        outcome = await self.approvals.answer(ApprovalId(str(approval_id)), given, by=by)
         if isinstance(outcome, Answered) and await self._deliver_answers():
             await self.recover()
         return outcome
@@ -157,7 +159,7 @@ class Recovery:
                 await self._replace_owner()
 
     async def _replace_owner(self) -> None:
-        """Take a new owner name after the lease was lost; calls that only wait here continue elsewhere."""
+        """Continue under a new owner name after the lease was lost; waiting calls are parked for other processes."""
         for invocation_id in self.calls.replace_owner():
             call = cast("Call | None", self.core.calls.get(invocation_id))
             if call is not None and can_park(call):

@@ -93,7 +93,7 @@ def _release_permit(call: Call) -> None:
 
 
 def note_backgrounded(call: Call) -> None:
-    """Note that the tool has acknowledged the call and works on it elsewhere."""
+    """Record that the tool has acknowledged the request, and that the result is deferred."""
     call.progress += 1
     message = "taken on; the answer comes later"
     call.note(steps.BACKGROUNDED, Progressed(call.progress, ProgressStatus.BACKGROUNDED, message))
@@ -127,7 +127,7 @@ async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]
     if expires_at_ns is not None:
         left_s = max(expires_at_ns - core.now_ns(), 0) / 1e9
         timer = core.deadlines.arm(core.deadlines.now() + left_s, lambda: _expire(call))
-    call.drive = drive = Drive(core.patience)
+    call.drive = drive = Drive(core.grace_period)
     call.is_remote = True
     try:
         waited = await drive.run(_until(result))

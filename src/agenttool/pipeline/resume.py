@@ -55,7 +55,7 @@ MAX_ATTEMPTS = 3
 
 
 def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, tool: Tool | None) -> Call:
-    """Return the call as the journal leaves it; it may have come further than its checkpoint."""
+    """Return the call in the state of the journal, which may be newer than its checkpoint."""
     facts = core.journal.log.facts_of(opened.invocation_id)
     if checkpoint is not None and checkpoint.thread is not None:
         core = replace(core, thread=checkpoint.thread, parent=core)

@@ -17,7 +17,7 @@ from agenttool.pipeline.phases.permission import has_expired, is_allowed_outrigh
 from agenttool.pipeline.phases.pre_hooks import pre_hooks
 from agenttool.pipeline.phases.prepare_observable_input import prepare_observable_input
 from agenttool.pipeline.phases.resolve_tool import resolve_tool
-from agenttool.pipeline.phases.schedule import acquires_free_permit, give_way, release, schedule
+from agenttool.pipeline.phases.schedule import acquires_free_permit, release, schedule, yield_to_batch
 from agenttool.pipeline.phases.validate_values import validate_values
 from agenttool.pipeline.tool import Tool
 from agenttool.records import JsonObject, ToolResult
@@ -61,7 +61,7 @@ async def attempt(call: Call) -> Mapped:  # noqa: C901, PLR0912 -- the phases in
     finally:
         release(call)
     if call.batch_limiter is not None:
-        await give_way(call)
+        await yield_to_batch(call)
     return map_result(call, output)  # 9
 
 

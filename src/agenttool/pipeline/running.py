@@ -23,19 +23,19 @@ def end_early(call: Call, error: CancelledError | GeneratorExit) -> object:
         RuntimeError: the tool raised `GeneratorExit`, and was not closed.
     """
     if isinstance(error, CancelledError):
-        drive = Drive(call.core.patience)
+        drive = Drive(call.core.grace_period)
         return _ended(call, drive, drive.end_canceled(error))
     raise RuntimeError(CLOSED_ITSELF) from error
 
 
-async def carry(call: Call, work: Coroutine[object, object, object], awaited: object) -> object:
+async def drive_tool(call: Call, work: Coroutine[object, object, object], awaited: object) -> object:
     """Drive a waiting tool to its end; timeouts start, and it can be canceled.
 
     Raises:
         ToolFailure: timeout, canceled, sibling_canceled; and the exceptions of the tool.
     """
     call.publish()
-    call.drive = drive = Drive(call.core.patience)
+    call.drive = drive = Drive(call.core.grace_period)
     if call.abort_reason is not None:
         drive.stop()
     call.start_clocks()
@@ -73,7 +73,7 @@ async def pause(call: Call, seconds: float) -> None:
     core = call.core
     over: asyncio.Future[None] = core.loop.create_future()
     alarm = core.deadlines.arm(core.deadlines.now() + seconds, lambda: None if over.done() else over.set_result(None))
-    call.drive = drive = Drive(core.patience)
+    call.drive = drive = Drive(core.grace_period)
     try:
         waited = await drive.run(_until(over))
     finally:

@@ -13,18 +13,18 @@ SHUTDOWN_S = 15.0
 """How long a runtime waits for calls that it canceled."""
 
 
-async def stop_calls(core: Core, under_way: Callable[[], tuple[Call, ...]]) -> None:
+async def stop_calls(core: Core, open_calls: Callable[[], tuple[Call, ...]]) -> None:
     """Park or cancel every open call, and wait up to `SHUTDOWN_S` until their results are written."""
     call_left = asyncio.Event()
     core.closing.append(call_left)
-    for call in under_way():
+    for call in open_calls():
         if can_park(call):
             park(call)
         else:
             request_cancel(call, AbortReason.RUNTIME_SHUTDOWN)
     with suppress(TimeoutError):
         async with asyncio.timeout(SHUTDOWN_S):
-            while under_way():
+            while open_calls():
                 call_left.clear()
                 await call_left.wait()
             if core.storing:

@@ -1,8 +1,8 @@
 """Approvals of a durable store: questions of every process, and answers that any process may give.
 
-Answers stand beside the journal, where a person who can edit the file could forge one. So the process that records an
-answer notes its digest as a fact in the same transaction, and the process that loads it looks for that fact. The digest
-reveals nothing, because the answer contains a salt and is deleted once the call continues.
+Answers are stored beside the journal, where a person who can edit the file could forge one. So the process that records
+an answer also records its digest as a fact in the same transaction. The process that loads the answer looks for that
+fact. The digest reveals nothing, because the answer contains a salt and is deleted once the call continues.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from agenttool.codec import digest_of_bytes, read_own, write_own
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, StoreError
 from agenttool.journal import steps
-from agenttool.pipeline.approval import misfit_of
+from agenttool.pipeline.approval import refusal_of_edit
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, read_checkpoint
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.integrity import checkpoint_mismatch
@@ -93,7 +93,7 @@ class StoredApprovals:
         checkpoint = None if opened is None or opened.answer is not None else checkpoint_in(opened)
         return None if checkpoint is None else checkpoint.question
 
-    async def answer(self, approval_id: ApprovalId, words: Answer, *, by: str) -> Answered | Refused:
+    async def answer(self, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
         """Record the answer to a question of any process; the first answer stands."""
         opened = await self.calls.by_approval(approval_id)
         checkpoint = None if opened is None else checkpoint_in(opened)
@@ -104,8 +104,8 @@ class StoredApprovals:
             return _refused(approval_id, await self._why_closed(approval_id) if opened is None else None)
         book = Approvals()
         book.open(question)
-        outcome = misfit_of(self.core, question, words) or book.answer(
-            approval_id, words, by=by, now=timestamp(self.core.now_ns())
+        outcome = refusal_of_edit(self.core, question, given) or book.answer(
+            approval_id, given, by=by, now=timestamp(self.core.now_ns())
         )
         if isinstance(outcome, Refused):
             return outcome
@@ -142,7 +142,7 @@ def checkpoint_in(opened: OpenCall) -> Checkpoint | None:
 
 
 def record_answer(core: Core, answered: Answered) -> bytes:
-    """Note the digest of an answer in the journal and return the body for the store, which commits both or neither."""
+    """Record the digest of an answer in the journal; return the body to store in the same transaction."""
     answer = answered.answer
     updated = answer.updated_input if isinstance(answer, Edit) and isinstance(answer.updated_input, dict) else None
     stored = StoredAnswer(

@@ -61,7 +61,7 @@ def surface_request(scope: object, only: Iterable[str] | None, context: SurfaceC
 
 
 class Changes(TypedDict, total=False):
-    """What can change under a surface; what is not named stays as it is.
+    """The changes of policy and circumstances; a missing one keeps its value.
 
     `rules` replaces all rules; the others are as in `Circumstances`.
     """

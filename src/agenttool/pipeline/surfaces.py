@@ -72,7 +72,7 @@ MAX_CAUSES = 5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolServices:
-    """What all agents of a runtime share: the catalog, its index, the surface policy and `declare`."""
+    """The services that all agents of a runtime share: the catalog, its index, the surface policy and `declare`."""
 
     catalog: Catalog
     index: ToolIndex

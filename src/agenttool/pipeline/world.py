@@ -77,7 +77,7 @@ def make_core(
         policy=policy or Policy(),
         limiter=CallLimiter(),
         deadlines=Deadlines(loop),
-        patience=GracePeriod(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
+        grace_period=GracePeriod(call_later=loop.call_later, after_stop=1.0, after_caller=10.0),
         loop=loop,
         thread_id=threading.get_ident(),
         thread=Thread(thread_id=world.thread),

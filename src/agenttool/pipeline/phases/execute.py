@@ -10,7 +10,7 @@ from agenttool.pipeline.checkpoint import CheckpointKind, flush, save_checkpoint
 from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.failures import error_of_crash, valid_error
 from agenttool.pipeline.remote_wait import send_and_wait
-from agenttool.pipeline.running import ENDED_EARLY, carry, end_early, pause
+from agenttool.pipeline.running import ENDED_EARLY, drive_tool, end_early, pause
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
 from agenttool.results.failure import complete_error
@@ -56,7 +56,7 @@ def _start(call: Call, tool: Tool) -> object:
         return end.value
     except ENDED_EARLY as error:
         return end_early(call, error)
-    return Unfinished(carry(call, work, awaited))
+    return Unfinished(drive_tool(call, work, awaited))
 
 
 async def execute(call: Call, tool: Tool, call_input: JsonObject) -> object:

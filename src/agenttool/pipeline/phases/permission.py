@@ -7,7 +7,7 @@ from agenttool.journal import steps
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.hook_runs import decide_with_hooks, refuse_stop_and_fault, run_hooks_at
-from agenttool.pipeline.judge import consult, judge
+from agenttool.pipeline.judge import judge, request_votes
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.rules import has_passed
 from agenttool.policy.verdict import refusal
@@ -46,14 +46,14 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
     call.phase = _PHASE
     call.publish()
     if HookEvent.PERMISSION_REQUEST in tool.hooks.by_event:
-        rounds = await run_hooks_at(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
-        refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
+        outcome = await run_hooks_at(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
+        refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.HOOK_FAILED)
     return await decide_with_hooks(call, tool, proposed, _decide(call, tool, proposed))
 
 
 async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
     if call.core.advisers:
-        await consult(call, tool, proposed)
+        await request_votes(call, tool, proposed)
     verdict = judge(call, tool, proposed)
     if verdict.behavior is Behavior.ALLOW:
         call.note(steps.JUDGED, call.decided(verdict, _encoded(call, proposed)))

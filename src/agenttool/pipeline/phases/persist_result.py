@@ -60,9 +60,9 @@ async def _side_hooks(call: Call, tool: Tool, mapped: Mapped, plan: PersistenceP
     """Run the hooks of the decision; a stop or a fault replaces the result by a failure."""
     call.phase = _PHASE
     details: JsonObject = {"strategy": plan.strategy.value}
-    rounds = await run_hooks_at(call, tool, _EVENT, call.call_input, output=visible(mapped), details=details)
+    outcome = await run_hooks_at(call, tool, _EVENT, call.call_input, output=visible(mapped), details=details)
     try:
-        refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
+        refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.POST_HOOK_FAILED)
     except ToolFailure as failure:
         return failed_result(call, failure.error)
     return mapped

@@ -23,13 +23,13 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     if event not in tool.hooks.by_event or not call.started_ns:
         return mapped
     call.phase = _PHASE
-    rounds = await run_hooks_at(call, tool, event, call.call_input, output=visible(mapped))
+    outcome = await run_hooks_at(call, tool, event, call.call_input, output=visible(mapped))
     try:
-        refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.POST_HOOK_FAILED)
+        refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.POST_HOOK_FAILED)
     except ToolFailure as failure:
         payloads = () if mapped.result.is_error else mapped_payloads(mapped)
         return with_stored_output(failed_result(call, failure.error), payloads)
-    update = next((run for run in reversed(rounds.runs) if run.reply.updated_output is not UNSET), None)
+    update = next((run for run in reversed(outcome.runs) if run.reply.updated_output is not UNSET), None)
     if update is None:
         return mapped
     call.note(steps.OUTPUT_CHANGED, OutputReplaced(update.hook.name))

@@ -2,7 +2,7 @@
 
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.hook_runs import refuse_stop_and_fault, run_hooks_at
-from agenttool.pipeline.input_replacement import Replacement, replaced
+from agenttool.pipeline.input_replacement import Replacement, replace_input
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, HookEvent, InputStage, JsonObject, MutationSource, Phase
 
@@ -18,11 +18,11 @@ async def pre_hooks(call: Call, tool: Tool, observable: JsonObject) -> JsonObjec
     """
     call.phase = _PHASE
     call.publish()
-    rounds = await run_hooks_at(call, tool, _EVENT, observable)
-    refuse_stop_and_fault(call, rounds, fault_class=ErrorClass.HOOK_FAILED)
+    outcome = await run_hooks_at(call, tool, _EVENT, observable)
+    refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.HOOK_FAILED)
     proposed = observable
-    if rounds.updated_input is not None:
-        last = next(run for run in reversed(rounds.runs) if run.reply.updated_input is not None)
+    if outcome.updated_input is not None:
+        last = next(run for run in reversed(outcome.runs) if run.reply.updated_input is not None)
         by = Replacement(source=MutationSource.HOOK, source_ref=last.hook.name, from_stage=InputStage.OBSERVABLE_INPUT)
-        proposed = replaced(call, tool, observable, rounds.updated_input, by)
+        proposed = replace_input(call, tool, observable, outcome.updated_input, by)
     return proposed

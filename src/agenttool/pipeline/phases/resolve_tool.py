@@ -26,7 +26,7 @@ def resolve_tool(call: Call) -> Tool:
     """
     surface = call.surface
     if surface is None:
-        raise _unresolved(call, call.lost or NO_SURFACE)
+        raise _unresolved(call, call.unresolved or NO_SURFACE)
     found = surface.entries[call.request.name]
     if found is None or call.shown is not AS_IT_IS:
         found = _look_up(call, surface)
@@ -58,6 +58,6 @@ def _unresolved(call: Call, found: Unresolved) -> ToolFailure:
     call.note(steps.PLANNED, call.request)
     error = guided(found.error_class, phase=_PHASE, message=found.message, code=found.code)
     if found.awaits is not None:
-        seconds = call.core.asked_again_in(found.awaits)
+        seconds = call.core.next_discovery_in(found.awaits)
         error = replace(error, next_action=NextAction.WAIT_FOR_PROVIDER, retry_after=seconds)
     return ToolFailure(error)

@@ -69,7 +69,7 @@ def release(call: Call) -> None:
         _release_all(call)
 
 
-async def give_way(call: Call) -> None:
+async def yield_to_batch(call: Call) -> None:
     """Let waiting calls of the batch start before the result of this call is mapped.
 
     That takes two iterations of the event loop: one to wake them, one to run them. The tool has run, so a cancellation
@@ -105,7 +105,7 @@ async def _wait_for_rate_limit(call: Call, tool: Tool) -> None:
 
 async def _wait(call: Call, limiter: CallLimiter, facts: CallFacts, within: Permit | None) -> Permit:
     _note_queued(call)
-    call.drive = drive = Drive(call.core.patience)
+    call.drive = drive = Drive(call.core.grace_period)
     try:
         permit = await drive.run(limiter.acquire(facts, within))
     finally:
