@@ -61,7 +61,7 @@ def test_it_prints_its_port_and_stops_on_a_signal(serve, by):
     [
         (["bells:nothing"], "is not a Provider"),
         (["nowhere:provider"], "cannot be imported"),
-        (["bells", "--store", "no/such/folder/kept.db"], "make its folder first"),
+        (["bells", "--store", "no/such/folder/kept.db"], "create its folder first"),
     ],
 )
 def test_a_provider_that_cannot_be_served_is_reported(serve, words, told):
@@ -228,7 +228,7 @@ def test_a_description_of_a_provider_cannot_control_the_terminal(run, tmp_path, 
     (tmp_path / "burning.py").write_text(BURNING)
     page = run("rap", "describe", "burning:provider").stdout
     assert page.startswith("# Security of the toolset greenhouse\n")
-    assert "may change and destroy things" in page
+    assert "may change and destroy data" in page
     assert "\x1b" not in page
     told = json.loads(run("rap", "describe", "burning:provider", "--json").stdout)
     assert (told["toolset"], told["page"]) == ("greenhouse", page)
