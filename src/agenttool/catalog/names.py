@@ -67,7 +67,7 @@ class NameTable:
         )
 
     def rename(self, before: Entry, after: Entry) -> None:
-        """Give a tool other names; lists of numbers are replaced, since a copy may share the old ones."""
+        """Rename a tool; lists of numbers are replaced, since a copy may share the old ones."""
         number = self.numbers[after.tool_id]
         del self.owners[before.qualified_name]
         for numbers, name in self._shared_names(before):

@@ -42,7 +42,7 @@ def masked_numbers(mask: bytes) -> list[int]:
 
 @dataclass(slots=True, eq=False)
 class ToolColumns:
-    """What surfaces need to know of each tool, by number. Before a tool is replaced, the columns are copied.
+    """The columns of tool data that surfaces use, by number. Before a tool is replaced, the columns are copied.
 
     Attributes:
         groups: the number of each tool's traits; bytes as long as there are at most 256 groups.

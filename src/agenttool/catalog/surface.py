@@ -31,7 +31,7 @@ _PRIMARY = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurfaceRequest:
-    """What a surface was requested for. A later version of the surface uses the same request.
+    """The request for a surface. A later version of the surface uses the same request.
 
     Attributes:
         only: the names of the wanted tools; None for all.

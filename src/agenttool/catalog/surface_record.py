@@ -30,7 +30,7 @@ DEPRECATED = Absence(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SurfaceDetails:
-    """What the record of a surface contains besides the visibility of its tools."""
+    """The content of a surface record besides the visibility of its tools."""
 
     surface_id: SurfaceId
     created_at: Timestamp

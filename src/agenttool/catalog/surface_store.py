@@ -23,7 +23,7 @@ _SHORT_LIVED = (SurfaceScope.TURN, SurfaceScope.MODEL_REQUEST)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedSurface:
-    """What is needed to rebuild a surface, in a few hundred bytes.
+    """The state to rebuild a surface from, in a few hundred bytes.
 
     Attributes:
         visibility: the compressed visibility codes of its tools, by number.

@@ -1,4 +1,4 @@
-"""Why a name or a surface leads to no callable tool."""
+"""Explain why a name or a surface resolves to no callable tool."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ MAX_SHOWN_NAME = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unresolved:
-    """Why a name leads to no callable tool: an error class and a code for programs, a message for people.
+    """Why a name resolves to no callable tool: an error class, a code and a readable message.
 
     Attributes:
         awaits: the provider to wait for, if waiting may help.

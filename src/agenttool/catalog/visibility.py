@@ -134,7 +134,7 @@ class VisibilityMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityOptions:
-    """What decides about visibility besides the situation.
+    """The inputs of a visibility decision besides the situation.
 
     Attributes:
         loaded: deferred tools that were loaded on request.

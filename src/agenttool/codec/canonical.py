@@ -15,7 +15,7 @@ def canonical_json(value: Json) -> bytes:
     """Encode a JSON value as canonical JSON (RFC 8785).
 
     Raises:
-        RecordError: it has none: a number beyond 2^53 or not finite, or half of a surrogate pair.
+        RecordError: it has a number beyond 2^53 or not finite, or half of a surrogate pair.
     """
     try:
         if _is_simple(value):
@@ -60,7 +60,7 @@ def digest_of_bytes(data: bytes) -> Digest:
 
 
 def digest_of(value: Json) -> Digest:
-    """Return the digest of a JSON value, independent of its spelling.
+    """Return the digest of a JSON value, independent of its formatting.
 
     Raises:
         RecordError: the value has no canonical JSON.

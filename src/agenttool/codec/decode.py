@@ -1,7 +1,7 @@
-"""Decode JSON to records: fast for records of our own, tolerant of other programs' records.
+"""Decode JSON to records: fast for records of this package, tolerant of those of other programs.
 
-The first attempt rejects unknown members, which costs nothing and fits every record of our own. Only when it fails is
-the document decoded again: older spellings are renamed, and unknown members are preserved (`unknown_members`).
+The first attempt rejects unknown members, which costs nothing and fits every record of this package. If it fails, the
+document is decoded again: old member names are replaced, and unknown members are preserved (`unknown_members`).
 """
 
 import re
@@ -35,9 +35,9 @@ _RENAMED_IN_CONTRACT = {"schema": "model_input_schema"}
 
 
 def renamed(members: JsonObject, kind: type[Part]) -> JsonObject:
-    """Return a document in the current spelling; one that already is, is returned itself.
+    """Return a document with current member names; a document without old names is returned itself.
 
-    Where both spellings are present, the current one counts and the old one is an unknown member.
+    If both names are present, the current one counts and the old one is an unknown member.
     """
     contract = members.get("input_contract")
     if issubclass(kind, ToolDeclaration) and isinstance(contract, dict):
@@ -59,12 +59,12 @@ _P = TypeVar("_P", bound=Part)
 _DECODE = {kind: msgspec.json.Decoder(kind).decode for kinds in CORE_OBJECTS.values() for kind in kinds}
 _DECODE_LINES = {kind: msgspec.json.Decoder(kind).decode_lines for kinds in CORE_OBJECTS.values() for kind in kinds}
 read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(dict[str, object]).decode)
-"""Decode any JSON object fast; if it raises, `parse_object` raises the error for people."""
+"""Decodes any JSON object fast; if it raises, use `parse_object` for a readable error."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """The exceptions of `read_object`."""
 
-_any_record = cast("msgspec.json.Decoder[Record]", msgspec.json.Decoder(Union[tuple(RECORD_TYPES.values())]))  # noqa: UP007 -- made of a list
+_any_record = cast("msgspec.json.Decoder[Record]", msgspec.json.Decoder(Union[tuple(RECORD_TYPES.values())]))  # noqa: UP007 -- built from a list
 
 
 def read(data: bytes | str, kind: type[_P]) -> _P:
@@ -148,7 +148,7 @@ def parse_value(data: bytes | str, *, what: str = "a value") -> Json:
         return cast("Json", msgspec.json.decode(data))
     except RecursionError:
         raise RecordError(f"{what} must not be nested too deeply; flatten it") from None
-    except UnicodeError:  # bytes that are not, or text that was made of such bytes
+    except UnicodeError:  # bytes that are not UTF-8, or text with surrogates
         raise RecordError(f"{what} must be UTF-8, and some of the bytes are not; re-encode them") from None
     except msgspec.DecodeError as error:
         raise RecordError(f"{what} must be JSON: {error}; complete or repair it") from None

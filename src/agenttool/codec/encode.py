@@ -29,7 +29,7 @@ RawJson: TypeAlias = msgspec.Raw
 
 
 def write_own(value: object) -> bytes:
-    """Encode a dataclass or a part for a store of ours; `read_own` decodes it."""
+    """Encode a dataclass or a part for a store of this package; `read_own` decodes it."""
     return _encoder.encode(value)
 
 
@@ -61,7 +61,7 @@ def json_bytes(value: Json) -> bytes:
 def sorted_json(value: Json) -> bytes:
     """Encode a JSON value with sorted members: equal values give equal bytes, faster than canonical JSON.
 
-    For keys within one process only; what leaves it is digested by `canonical_json`.
+    For keys within one process only; digests in records use `canonical_json`.
 
     Raises:
         RecordError: it holds a value that JSON cannot represent, or is nested too deeply.

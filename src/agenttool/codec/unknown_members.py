@@ -1,6 +1,6 @@
 """Preserve members that a record type does not know, as fields of a subclass made for them.
 
-So they survive whatever happens to the record (encoding, replacing a field, nesting it elsewhere), and a record without
+So they survive encoding, replacing a field and nesting the record, and a record without
 them costs nothing. Such a class lives as long as the records that need it. One limit: a name with a quote, a backslash
 or a control character cannot be a field, and a record with such a member is rejected.
 """
@@ -74,7 +74,7 @@ def _without_unknown(members: JsonObject, kind: type[Part]) -> JsonObject:
     for name in _whole_numbers(kind) & known.keys():
         value = known[name]
         if type(value) is float and value.is_integer():
-            known[name] = int(value)  # 1.0 is an integer to JSON Schema, so it is one to us
+            known[name] = int(value)  # 1.0 is an integer in JSON Schema, so it is accepted here
     for name in parts.keys() & known.keys():
         known[name] = _part_without_unknown(known[name], parts[name])
     return known

@@ -72,7 +72,7 @@ class Hook:
         return any(fnmatchcase(name, pattern) for pattern in self.tools for name in names)
 
     def matcher(self) -> JsonObject:
-        """Return its tool patterns for the record."""
+        """Return the tool patterns for the record."""
         return {"tools": list(self.tools)}
 
 
@@ -95,7 +95,7 @@ def hooks_of(hooks: Iterable[Hook], declaration: ToolDeclaration) -> HooksOfTool
 
 
 MEMBERS = ("name", "event", "command", "tool", "timeout_s", "trusted", "env", "pass_env", "on_failure")
-"""Everything that may be written in a hook."""
+"""The valid keys of a `[[hooks]]` table."""
 
 _SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 
@@ -118,7 +118,7 @@ def read_hook(members: JsonObject) -> HookSetting:
     """Read one table.
 
     Raises:
-        ValueError: it is wrong; the message says what and what to do, and not where.
+        ValueError: the table is invalid; the message has the cause and the remedy, but not the place.
     """
     for name in members:
         if name not in MEMBERS:

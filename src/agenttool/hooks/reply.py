@@ -133,7 +133,7 @@ def _named(path: tuple[str | int, ...]) -> str:
 
 
 def changed_fields(before: JsonObject, after: JsonObject) -> tuple[str, ...]:
-    """List the JSON pointers whose values differ, the deepest that say it; both sides count."""
+    """Return the deepest JSON pointers at which two objects differ; a missing member is a difference."""
     return tuple(_differences(before, after, ()))
 
 
@@ -150,5 +150,5 @@ def _differences(before: Json, after: Json, path: tuple[str, ...]) -> list[str]:
 
 
 def _same(before: Json, after: Json) -> bool:
-    """Compare as JSON does: true is not 1, while 1 and 1.0 are one number."""
+    """Return whether two values are equal in JSON: true differs from 1, but 1 equals 1.0."""
     return before == after and isinstance(before, bool) == isinstance(after, bool)

@@ -1,4 +1,4 @@
-"""Appends facts to the log, in order, and rejects impossible statuses."""
+"""Append facts to the log, in order, and reject invalid status transitions."""
 
 from collections.abc import Callable
 from functools import partial

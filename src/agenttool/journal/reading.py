@@ -1,4 +1,4 @@
-"""Reads events from the log, once or continuously, and the result of a call."""
+"""Read events from the log, once or continuously, and the result of a call."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence

@@ -139,7 +139,7 @@ class OrderedStream(Generic[T]):
 K = TypeVar("K", bound=Hashable)
 
 _NO_FAILURE = frozenset({ResultStatus.CANCELED, ResultStatus.SYNTHETIC_ERROR, ResultStatus.DISCARDED})
-"""Statuses that were requested: dependents cannot run, but the call did not fail."""
+"""Statuses of calls that were canceled on request: dependents cannot run, but the call did not fail."""
 
 
 class Readiness(Enum):
@@ -160,8 +160,8 @@ class Siblings(Generic[K]):
     def readiness(self, call: K, ended: Mapping[K, ResultStatus]) -> Readiness:
         """Return whether a call may start, given how others ended.
 
-        It waits for all that it depends on. If one of them did not succeed it is canceled at once, except under
-        `ignore`, where it runs all the same.
+        The call waits for its dependencies. If one of them did not succeed, the call is canceled at once; under
+        `ignore` it runs.
         """
         needed = self.depends_on[call]
         if self.policy != SiblingFailurePolicy.IGNORE and any(
@@ -173,8 +173,8 @@ class Siblings(Generic[K]):
     def canceled_by(self, call: K, status: ResultStatus, unfinished: Collection[K]) -> tuple[K, ...]:
         """Return the unfinished calls that the end of one call cancels with `sibling_error`, in their order.
 
-        Dependents are canceled through any number of steps, also if the call was itself canceled. All the others
-        follow only under `cancel_siblings`, and only a failure: to have been canceled is none.
+        Direct and indirect dependents are canceled, also if the call was itself canceled. Under `cancel_siblings` a
+        failure cancels all other calls, too; a cancellation is not a failure.
         """
         if not status.is_error or self.policy == SiblingFailurePolicy.IGNORE:
             return ()
@@ -247,10 +247,10 @@ def strictest_modifier_policy(*policies: ContextModifierPolicy | None) -> Contex
 def modifier_outcome(
     policy: ContextModifierPolicy, *, ran_alone: bool, supports_context_modifiers: bool | None
 ) -> ModifierOutcome:
-    """Decide on one modifier.
+    """Return the outcome of one modifier.
 
-    A tool that did not declare that it changes context does not (AT-EXEC-13). `ran_alone` must mean by right, as
-    `Permit.alone` does. Running alone by chance would make the outcome depend on timing.
+    A modifier of a tool that did not declare context changes is rejected (AT-EXEC-13). Pass `Permit.alone` as
+    `ran_alone`. Whether the call ran alone by chance would make the outcome depend on timing.
     """
     if not supports_context_modifiers or policy == ContextModifierPolicy.FORBID:
         return ModifierOutcome.REJECTED

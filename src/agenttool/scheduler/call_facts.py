@@ -62,7 +62,7 @@ def _is_readable(lock: object) -> bool:
 
 
 Classifier = Callable[[Json], bool]
-"""Judges one input. Anything but a plain yes or no, an exception among it, counts as unreadable."""
+"""Computes a fact from one input. A result other than a bool, or an exception, counts as unknown."""
 
 NO_CLASSIFIERS: Mapping[str, Classifier] = MappingProxyType({})
 
@@ -71,14 +71,14 @@ FACTS = ("is_concurrency_safe", "is_read_only", "is_destructive", "is_open_world
 
 
 class CallFacts(Part, frozen=True, kw_only=True):
-    """What the limiter needs to know about one call, with the facts for the record (AT-SCHED-07).
+    """The facts of one call for the limiter and for the record (AT-SCHED-07).
 
     Attributes:
         record: the seven facts for the invocation; an undeclared `is_destructive` is recorded as false (G-14).
         alone: whether no other call may run at the same time.
         classes: which of a policy's `parallel_classes` the call belongs to, undeclared facts read strictly.
-        locks: what it claims, each resource once.
-        claims_nothing: it runs beside others and locks nothing.
+        locks: the resources that it locks, each once.
+        claims_nothing: whether it can run concurrently and locks nothing.
     """
 
     record: SchedulingFacts
@@ -227,6 +227,6 @@ def _subject(path: object, call_input: JsonObject) -> Json | UnsetType:
 def _ask(classify: Classifier, subject: Json) -> bool | None:
     try:
         answer = cast("object", classify(subject))
-    except Exception:  # noqa: BLE001 -- a classifier that fails has not answered, and unknown means no
+    except Exception:  # noqa: BLE001 -- the fact is unknown if its classifier fails, and then counts as false
         return None
     return answer if isinstance(answer, bool) else None

@@ -115,9 +115,9 @@ class Drive:
     _is_leaving: bool = False
     _is_undelivered: bool = False
     _asked: int = 0
-    """How often we canceled the task; each time is taken back at the end."""
+    """How often this run canceled the task; each cancellation is uncanceled at the end."""
     _before: int = 0
-    """How often others had canceled the task before the tool began to wait."""
+    """How often other code had canceled the task before the tool first waited."""
     _timer: Timer | None = None
     _message: tuple[object, ...] = ()
 
@@ -148,7 +148,7 @@ class Drive:
         except GeneratorExit as error:
             raise RuntimeError(CLOSED_ITSELF) from error
         carrying = cast("Generator[object, None, T | Stopped]", self.carry(tool, awaited))
-        del awaited  # it may come to hold an error that knows this frame
+        del awaited  # a reference cycle: it may hold an error whose traceback has this frame
         return (yield from carrying)
 
     def end_canceled(self, canceled: CancelledError) -> Stopped:
@@ -174,7 +174,7 @@ class Drive:
             raise self.caller_canceled
 
     @coroutine
-    def carry(  # noqa: C901, PLR0912, PLR0915 -- one loop, and every way out of it
+    def carry(  # noqa: C901, PLR0912, PLR0915 -- one loop with all its exits
         self, tool: Coroutine[object, object, T], awaited: object
     ) -> Generator[object, None, T | Stopped]:
         """Run a tool that waits for something to its end, or abandon it; see `run`."""
@@ -186,7 +186,7 @@ class Drive:
                 if self._is_undelivered:
                     self._cancel_task()
                 if type(awaited) is Future:
-                    # As `answer_to` does it, but for its generator: nearly all that is awaited is one of these.
+                    # The same as `answer_to`, inlined: a tool mostly awaits plain futures.
                     try:
                         yield awaited
                         answer = None
@@ -218,7 +218,7 @@ class Drive:
             raise
         finally:
             self._settle(canceled)
-            del awaited, answer, canceled  # an error that passed through knows this frame, and must not be known by it
+            del awaited, answer, canceled  # the traceback of an error has this frame: avoid a cycle
 
     def _begin_to_wait(self) -> None:
         self._task = current_task()
@@ -246,24 +246,24 @@ class Drive:
         self._cancel_task()
 
     def _start_grace(self, canceled: CancelledError) -> None:
-        """Start the grace period for a cancellation by others; whether it was the tool itself is known only later."""
+        """Start the grace period for a cancellation by other code, which may prove to be the tool itself."""
         if self._others() > self._before:
             self._message = canceled.args
             if self._timer is None:
                 self._grant(self._grace.after_caller)
 
     def _end_grace(self) -> None:
-        """End the grace period if the cancellation was the tool's own and is settled."""
+        """End the grace period if the tool itself canceled the task and has uncanceled it."""
         if self._timer is not None and not self.stop_asked and self._others() <= self._before:
             self._timer.cancel()
             self._timer = None
 
     def _others(self) -> int:
-        """Count the cancellations that others asked of the task and that are not settled."""
+        """Return how many cancellations by other code are not uncanceled."""
         return 0 if self._task is None else self._task.cancelling() - self._asked
 
     def _settle(self, canceled: CancelledError | None) -> None:
-        """Uncancel our own cancellations, and store the caller's for `pass_on`."""
+        """Uncancel the cancellations of this run, and store that of the caller for `pass_on`."""
         self._is_over = True
         if self._timer is not None:
             self._timer.cancel()
@@ -273,14 +273,14 @@ class Drive:
         self._task = None
         for _ in range(self._asked):
             task.uncancel()
-        # A cancellation that ended the run and is not ours is the caller's, even one asked for before we began.
+        # A cancellation that ended the run and is not from `stop` is the caller's, even if it is older than the run.
         known = self._before if self.stop_asked or canceled is None else 0
         if task.cancelling() > known:
             self.caller_canceled = CancelledError(*(canceled.args if canceled else self._message))
 
 
 def _abandon(tool: Coroutine[object, object, object]) -> Stopped:
-    # Its reaction does not matter any more.
+    # The run has ended, so an error of its cleanup is ignored.
     with suppress(Exception):
         tool.close()
     return Stopped(abandoned=True)

@@ -35,7 +35,7 @@ class Attempt:
 
     Attributes:
         number: counted from 1.
-        effects_possible: the tool may have done something; false only if it is known never to have begun.
+        effects_possible: the tool may have had effects; false only if it is known that it never started.
         seconds_left: until the call's deadline.
     """
 
@@ -46,24 +46,24 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeatability:
-    """What a tool declares about retries; one object per tool."""
+    """The retry declarations of one tool."""
 
     supports_retries: bool
     idempotent: bool
 
 
 def repeatability_of(profile: ExecutionProfile, *, idempotent: bool | None) -> Repeatability:
-    """Return what a tool declares; an undeclared value is false."""
+    """Return the declarations of a tool; an undeclared value is false."""
     return Repeatability(supports_retries=profile.supports_retries is True, idempotent=idempotent is True)
 
 
 def next_attempt(
     error: ToolError, attempt: Attempt, *, tool: Repeatability, policy: RetryPolicy, random: Callable[[], float]
 ) -> float | RetryRefusal:
-    """Return the seconds to wait before trying again, or why not to.
+    """Return the seconds to wait before the next attempt, or why there is none.
 
-    The wait is drawn evenly from nothing to the backoff, so that many callers do not come back at once, and is never
-    shorter than the error's `retry_after`. `random` gives numbers from 0 up to 1.
+    The wait is random between 0 and the backoff, so that callers do not retry at the same time. It is never shorter
+    than the error's `retry_after`. `random` returns numbers from 0 up to 1.
     """
     if not tool.supports_retries:
         return RetryRefusal.NOT_DECLARED
@@ -79,7 +79,7 @@ def next_attempt(
 
 
 def is_retryable(error: ToolError) -> bool:
-    """Return whether the same call may succeed later; an error that asks for anything else first is not."""
+    """Return whether the same call may succeed later, without any other action before."""
     guidance = error.retry
     if guidance is not None and (
         guidance.safe is False

@@ -58,7 +58,7 @@ class Deadlines:
         self.now = timers.time
 
     def arm(self, at: float, callback: Callable[[], None]) -> Deadline:
-        """Have something called at a moment, once."""
+        """Schedule a callback at a time, once."""
         deadline = Deadline(at, at, callback)
         self._pushed += 1
         heappush(self._heap, (at, self._pushed, deadline))
@@ -67,7 +67,7 @@ class Deadlines:
         return deadline
 
     def cancel(self, deadline: Deadline) -> None:
-        """Call a deadline off, even one that is over."""
+        """Cancel a deadline, also one that has expired."""
         if deadline.callback is None:
             return
         deadline.callback = None
@@ -76,13 +76,13 @@ class Deadlines:
             self._sweep()
 
     def move(self, deadline: Deadline, at: float) -> None:
-        """Move a deadline, unless it is over. Moving it to a later time costs nothing until it is due."""
+        """Move a deadline, unless it has expired. Moving it to a later time costs nothing until it is due."""
         deadline.at = at
         if at < deadline.queued_at and deadline.callback is not None:
             self._queue(deadline)
 
     def close(self) -> None:
-        """Forget everything that was armed."""
+        """Cancel all deadlines."""
         self._heap.clear()
         self._stale = 0
         self._set_timer(inf)

@@ -1,4 +1,4 @@
-"""Stores in memory: the reference implementations, and what a runtime without a file uses."""
+"""Stores in memory: the reference implementations, and the stores of a runtime without a file."""
 
 import hashlib
 import time
@@ -231,7 +231,7 @@ class MemoryOpenCalls:
             raise LeaseLost(f"the lease of {self._owner} expired and others claimed its calls; replace the owner")
 
     def replace_owner(self) -> Collection[InvocationId]:
-        """Take a new name; the calls under the one before belong to others since they were claimed."""
+        """Take a new owner name; other processes have claimed the calls of the old one."""
         self._owner, self._is_registered = f"{self._owner}'", False
         return ()
 

@@ -14,7 +14,7 @@ from agenttool.stores.sqlite.connect import Durability
 from agenttool.stores.sqlite.store import SqliteStore
 
 
-async def test_nobody_else_can_read_the_file_nor_what_stands_beside_it(path, open_store, write):
+async def test_only_its_owner_can_read_the_file_and_those_beside_it(path, open_store, write):
     store = open_store()
     await write(store, 1)
     beside = sorted(path.parent.glob("state.db*"))
@@ -34,7 +34,7 @@ async def test_a_commit_waits_for_the_disk_as_promised(path, write, durability, 
     await store.close()
 
 
-async def test_a_damaged_page_is_told_with_what_to_do_about_it(path, open_store, write):
+async def test_the_error_of_a_damaged_page_has_the_remedy(path, open_store, write):
     store = open_store()
     await write(store, *range(1, 200))
     await store.close()
@@ -74,7 +74,7 @@ def at_night(folder, path, breaking):
         ("mount -o remount,ro $1", "nothing can be written there: check the permissions"),
     ],
 )
-async def test_where_nothing_can_be_written_all_can_be_read(path, open_store, write, tmp_path, breaking, told):
+async def test_a_file_can_be_read_where_nothing_can_be_written(path, open_store, write, tmp_path, breaking, told):
     store = open_store()
     await write(store, 1)
     await store.close()

@@ -27,7 +27,7 @@ def loose(store):
 
 
 @pytest.mark.parametrize("calls", [1, MAX_UNINDEXED // PER_CALL, MAX_UNINDEXED // PER_CALL + 2])
-async def test_a_call_is_found_by_its_id_or_part_of_it_however_lately_it_was_written(open_store, path, write, calls):
+async def test_a_new_call_is_found_by_its_id_or_part_of_it(open_store, path, write, calls):
     store = open_store()
     await write(store, *range(1, calls + 1))
     with SqliteReader.open(path, steps=STEPS) as reader:
@@ -50,7 +50,7 @@ async def test_a_call_is_found_by_its_id_or_part_of_it_however_lately_it_was_wri
     await store.close()
 
 
-async def test_rows_are_bound_before_there_are_many(open_store, write):
+async def test_unindexed_rows_are_indexed_before_there_are_many(open_store, write):
     store = open_store()
     counts = []
     for number in range(1, 3 * MAX_UNINDEXED // PER_CALL):
@@ -61,7 +61,7 @@ async def test_rows_are_bound_before_there_are_many(open_store, write):
     await store.close()
 
 
-async def test_a_call_under_way_while_others_are_bound_is_let_go_of_after_its_end(open_store, write, monkeypatch):
+async def test_a_call_that_runs_while_rows_are_indexed_is_removed_after_its_end(open_store, write, monkeypatch):
     monkeypatch.setattr("agenttool.stores.sqlite.fact_rows.MAX_ENDED", 0)
     store = open_store("one")
     await store.open_calls.renew_lease(LATER)
@@ -83,7 +83,7 @@ async def test_a_call_under_way_while_others_are_bound_is_let_go_of_after_its_en
     await store.close()
 
 
-async def test_an_heir_finds_a_call_that_only_a_loose_row_tells_of(open_store):
+async def test_recovery_finds_a_call_that_only_an_unindexed_row_lists(open_store):
     dead, heir = open_store("dead"), open_store("heir")
     await dead.open_calls.renew_lease(NOW)
     await heir.open_calls.renew_lease(Moment(3))
@@ -96,7 +96,7 @@ async def test_an_heir_finds_a_call_that_only_a_loose_row_tells_of(open_store):
     await heir.close()
 
 
-async def test_what_an_older_file_holds_is_not_looked_through_for_every_call(open_store, path, write):
+async def test_the_rows_of_an_older_file_are_not_scanned_for_every_call(open_store, path, write):
     with closing(open_connection(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         migrate(connection, "old", MIGRATIONS[:5])
@@ -106,7 +106,7 @@ async def test_what_an_older_file_holds_is_not_looked_through_for_every_call(ope
     await store.close()
 
 
-async def test_a_call_that_is_kept_for_more_and_then_no_longer_is_found_until_it_ends(open_store, write):
+async def test_a_call_with_and_later_without_a_checkpoint_is_found_until_it_ends(open_store, write):
     dead, heir = open_store("dead"), open_store("heir")
     await dead.open_calls.renew_lease(NOW)
     await heir.open_calls.renew_lease(Moment(3))
@@ -121,7 +121,7 @@ async def test_a_call_that_is_kept_for_more_and_then_no_longer_is_found_until_it
     await heir.close()
 
 
-async def test_a_call_whose_beginning_could_not_be_written_at_first_is_found_once_it_was(open_store, monkeypatch):
+async def test_a_call_whose_first_commit_failed_is_found_after_the_next_one(open_store, monkeypatch):
     dead, heir = open_store("dead"), open_store("heir")
     await dead.open_calls.renew_lease(NOW)
     await heir.open_calls.renew_lease(Moment(3))
@@ -138,7 +138,7 @@ async def test_a_call_whose_beginning_could_not_be_written_at_first_is_found_onc
     await heir.close()
 
 
-async def test_a_holder_that_is_no_text_keeps_nobody_from_writing(open_store, tamper):
+async def test_an_owner_that_is_not_text_does_not_prevent_writing(open_store, tamper):
     store = open_store("one")
     await store.open_calls.renew_lease(LATER)
     store.log.append(story_of(1)[0])

@@ -45,7 +45,7 @@ def slow(monkeypatch):
     monkeypatch.setattr(group_commit, "SINGLE_WAIT_S", -60.0)
 
 
-async def test_a_lone_caller_commits_on_the_spot(open_store, write, commits, quick):
+async def test_a_single_caller_commits_on_the_event_loop(open_store, write, commits, quick):
     store = open_store()
     for number in (1, 2, 3):
         await write(store, number)
@@ -54,7 +54,7 @@ async def test_a_lone_caller_commits_on_the_spot(open_store, write, commits, qui
     await store.close()
 
 
-async def test_a_slow_disk_does_not_hold_up_the_loop_twice(open_store, write, commits, slow):
+async def test_a_thread_commits_while_the_disk_is_slow(open_store, write, commits, slow):
     store = open_store()
     await write(store, 1)
     await write(store, 2)
@@ -76,7 +76,7 @@ async def test_many_callers_share_a_commit_and_a_thread_makes_it_where_the_disk_
     await store.close()
 
 
-async def test_facts_that_nobody_settles_are_written_before_long(open_store, write):
+async def test_facts_without_a_settle_are_written_soon(open_store, write):
     store = open_store()
     news = asyncio.Event()
     store.log.listen(news.set)
@@ -89,9 +89,7 @@ async def test_facts_that_nobody_settles_are_written_before_long(open_store, wri
     await store.close()
 
 
-async def test_facts_that_nobody_settles_are_written_even_if_a_commit_outlasts_their_time(
-    open_store, path, monkeypatch, slow
-):
+async def test_facts_without_a_settle_are_written_after_a_long_commit(open_store, path, monkeypatch, slow):
     monkeypatch.setattr(group_commit, "LINGER_S", 0.001)
     store = open_store()
     other = sqlite3.connect(path, isolation_level=None)
@@ -111,7 +109,7 @@ async def test_facts_that_nobody_settles_are_written_even_if_a_commit_outlasts_t
     await store.close()
 
 
-async def test_a_call_under_way_is_told_as_it_stands_and_a_reader_sees_only_what_is_kept(open_store):
+async def test_a_running_call_is_read_as_it_stands_and_a_reader_sees_only_durable_facts(open_store):
     store = open_store()
     facts = story_of(1)[:3]
     for fact in facts:
@@ -123,7 +121,7 @@ async def test_a_call_under_way_is_told_as_it_stands_and_a_reader_sees_only_what
     await store.close()
 
 
-async def test_a_fact_that_cannot_be_written_harms_nobody_else(open_store, write):
+async def test_a_fact_that_cannot_be_encoded_fails_no_other_caller(open_store, write):
     store = open_store()
     with pytest.raises(StoreError):
         store.log.append(Fact(steps.PROGRESSED, 1, 0, "inv_bad", "t", {"x": object()}))
@@ -133,7 +131,7 @@ async def test_a_fact_that_cannot_be_written_harms_nobody_else(open_store, write
 
 
 @pytest.mark.parametrize("callers", [1, 20])
-async def test_a_lock_that_is_never_given_back_fails_every_waiter_and_loses_nothing(
+async def test_a_lock_that_is_never_released_fails_every_waiter_and_loses_nothing(
     open_store, write, path, monkeypatch, callers
 ):
     monkeypatch.setattr(group_commit, "BUSY_TIMEOUT_S", 0.05)
@@ -153,7 +151,7 @@ async def test_a_lock_that_is_never_given_back_fails_every_waiter_and_loses_noth
     await store.close()
 
 
-async def test_no_more_facts_are_taken_than_memory_should_hold_while_the_disk_fails(open_store, write, monkeypatch):
+async def test_the_number_of_waiting_facts_is_limited_while_the_disk_fails(open_store, write, monkeypatch):
     monkeypatch.setattr(group_commit, "BACKLOG", 12)
     store = open_store()
     await write(store, 1, 2, settle=False)
@@ -164,9 +162,7 @@ async def test_no_more_facts_are_taken_than_memory_should_hold_while_the_disk_fa
     await store.close()
 
 
-async def test_the_write_ahead_log_is_moved_into_the_file_even_if_somebody_always_waits(
-    open_store, write, path, monkeypatch
-):
+async def test_the_write_ahead_log_is_checkpointed_even_if_callers_always_wait(open_store, write, path, monkeypatch):
     monkeypatch.setattr(writer, "MAX_PAGES", 20)
     store = open_store()
     for number in range(1, 120, 2):
@@ -177,7 +173,7 @@ async def test_the_write_ahead_log_is_moved_into_the_file_even_if_somebody_alway
     await store.close()
 
 
-async def test_the_write_ahead_log_is_moved_into_the_file_once_nobody_waits(open_store, write, path, monkeypatch):
+async def test_the_write_ahead_log_is_checkpointed_once_no_caller_waits(open_store, write, path, monkeypatch):
     monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 20)
     store = open_store()
     before, when_kept = path.stat().st_size, []
@@ -191,7 +187,7 @@ async def test_the_write_ahead_log_is_moved_into_the_file_once_nobody_waits(open
     await store.close()
 
 
-async def test_closing_writes_what_is_left(open_store, write):
+async def test_closing_writes_pending_facts(open_store, write):
     store = open_store()
     await write(store, 1, settle=False)
     await store.close()

@@ -116,7 +116,7 @@ class Life:
 
 @settings(max_examples=25, deadline=None)
 @given(story=st.lists(deeds, min_size=10, max_size=25))
-def test_who_comes_after_a_dead_process_finds_the_calls_that_have_not_ended(story):
+def test_recovery_finds_the_calls_of_a_dead_process_that_have_not_ended(story):
     async def run(folder):
         path = Path(folder) / "state.db"
         left = await Life(path).live(story)
@@ -152,7 +152,7 @@ async def test_the_end_of_a_call_writes_nothing_about_calls_that_begin(open_stor
     await store.close()
 
 
-async def test_of_calls_that_many_began_at_once_nothing_is_kept_once_all_have_ended(open_store):
+async def test_the_row_of_started_calls_is_deleted_once_all_have_ended(open_store):
     store = open_store("one")
     await store.open_calls.renew_lease(Moment(LATEST))
     many = [story_of(number) for number in range(1, MAX_UNINDEXED_FACTS + 2)]
@@ -170,7 +170,7 @@ async def test_of_calls_that_many_began_at_once_nothing_is_kept_once_all_have_en
     await store.close()
 
 
-async def test_the_end_of_a_call_that_others_have_is_not_written_by_who_was_taken_for_dead(open_store):
+async def test_a_process_that_lost_its_lease_does_not_write_the_end_of_a_claimed_call(open_store):
     slept, heir = open_store("slept"), open_store("heir")
     await slept.open_calls.renew_lease(Moment(NOW))
     first, *rest = story_of(1)
@@ -197,7 +197,7 @@ async def test_the_end_of_a_call_that_others_have_is_not_written_by_who_was_take
     await heir.close()
 
 
-async def test_a_call_that_is_left_by_who_was_taken_for_dead_stays_with_who_has_it(open_store):
+async def test_a_claimed_call_stays_with_its_new_owner_when_the_old_one_leaves_it(open_store):
     slept, heir = open_store("slept"), open_store("heir")
     await slept.open_calls.renew_lease(Moment(NOW))
     slept.log.append(story_of(1)[0])
@@ -217,9 +217,7 @@ async def test_a_call_that_is_left_by_who_was_taken_for_dead_stays_with_who_has_
 
 @pytest.mark.requirement("AT-EVT-12")
 @pytest.mark.parametrize("turns", range(4))
-async def test_nobody_who_waits_while_their_call_is_given_up_is_told_that_its_end_is_kept(
-    open_store, path, monkeypatch, turns
-):
+async def test_a_waiter_fails_if_its_call_is_dropped_before_the_end_is_durable(open_store, path, monkeypatch, turns):
     """They may have come at any turn: while a commit for others is under way, or gathering for the next one."""
     monkeypatch.setattr(group_commit, "ALONE_AFTER", 10**9)
     slept, heir = open_store("slept"), open_store("heir")
@@ -254,7 +252,7 @@ async def test_nobody_who_waits_while_their_call_is_given_up_is_told_that_its_en
     await heir.close()
 
 
-async def test_a_row_that_somebody_spoiled_keeps_nobody_from_the_calls_of_others(open_store, tamper):
+async def test_a_damaged_row_does_not_hide_the_other_started_calls(open_store, tamper):
     dead, heir = open_store("dead"), open_store("heir")
     await dead.open_calls.renew_lease(Moment(NOW))
     dead.log.append(story_of(1)[0])

@@ -52,7 +52,7 @@ async def test_a_long_log_is_opened_tailed_and_looked_up_without_reading_the_res
     await store.close()
 
 
-async def test_whoever_listens_hears_of_what_another_process_wrote(open_store, write):
+async def test_a_listener_is_called_for_facts_of_another_process(open_store, write):
     here, there = open_store(), open_store()
     news = asyncio.Event()
     stop = here.log.listen(news.set)
@@ -78,7 +78,7 @@ def test_every_step_can_be_read_back_by_its_name():
 
 
 @pytest.mark.parametrize("row_bytes", [1, 2000, 1 << 20])
-async def test_facts_that_are_too_long_for_one_row_are_parted(open_store, write, tamper, monkeypatch, row_bytes):
+async def test_facts_that_are_too_long_for_one_row_are_split(open_store, write, tamper, monkeypatch, row_bytes):
     monkeypatch.setattr(writer, "ROW_BYTES", row_bytes)
     store = open_store()
     for number in range(1, 21):
@@ -94,7 +94,7 @@ async def test_facts_that_are_too_long_for_one_row_are_parted(open_store, write,
     await store.close()
 
 
-async def test_a_fact_that_no_row_can_hold_fails_who_brings_it_and_nobody_else(open_store, write, monkeypatch):
+async def test_a_fact_that_is_too_large_for_a_row_fails_only_its_caller(open_store, write, monkeypatch):
     store = open_store()
     facts = story_of(1)
     monkeypatch.setattr(log, "FACT_BYTES", max(len(encode_fact(fact)) for fact in facts) - 1)
@@ -107,7 +107,7 @@ async def test_a_fact_that_no_row_can_hold_fails_who_brings_it_and_nobody_else(o
 
 
 @pytest.mark.soak
-async def test_a_gigabyte_at_once_spoils_nothing_for_those_who_come_after(open_store, write):
+async def test_a_gigabyte_of_facts_does_not_affect_later_callers(open_store, write):
     store = open_store()
     words = {"words": 110_000_000 * "x"}
     for number in range(1, 11):
@@ -122,7 +122,7 @@ def moment(number):
     return story_of(number)[0].at_ns
 
 
-async def test_what_is_old_goes_and_the_chain_goes_on_from_an_anchor(open_store, write, monkeypatch):
+async def test_old_facts_are_deleted_and_the_chain_continues_from_an_anchor(open_store, write, monkeypatch):
     monkeypatch.setattr(log, "DELETE_ROWS", 7)
     store = open_store()
     await write(store, *range(1, 11))
@@ -140,7 +140,7 @@ async def test_what_is_old_goes_and_the_chain_goes_on_from_an_anchor(open_store,
     await store.close()
 
 
-async def test_positions_go_on_when_everything_is_gone(open_store, write):
+async def test_positions_continue_after_all_facts_are_deleted(open_store, write):
     store = open_store()
     await write(store, 1)
     head = store.log.head()
@@ -155,7 +155,7 @@ async def test_positions_go_on_when_everything_is_gone(open_store, write):
     await store.close()
 
 
-async def test_a_call_that_is_still_open_keeps_its_facts_however_old(open_store, write):
+async def test_the_facts_of_an_open_call_are_not_deleted_at_any_age(open_store, write):
     store = open_store()
     await write(store, 1)
     for fact in story_of(2)[:3]:
@@ -168,11 +168,11 @@ async def test_a_call_that_is_still_open_keeps_its_facts_however_old(open_store,
     await store.close()
 
 
-async def test_a_call_that_ended_after_it_was_found_begun_goes_and_nobody_takes_it_up(open_store, path):
+async def test_a_deleted_call_that_is_listed_as_started_is_not_recovered(open_store, path):
     store = open_store()
     facts = story_of(1)
     for part in (facts[:3], facts[3:]):
-        await store.open_calls.renew_lease(Moment(2**60))  # which puts down that the call has begun
+        await store.open_calls.renew_lease(Moment(2**60))  # which lists the call as started
         for fact in part:
             store.log.append(fact)
         await store.log.settle()
@@ -187,7 +187,7 @@ async def test_a_call_that_ended_after_it_was_found_begun_goes_and_nobody_takes_
     await other.close()
 
 
-async def test_letting_go_of_nothing_changes_nothing(open_store, write):
+async def test_a_deletion_without_old_facts_changes_nothing(open_store, write):
     store = open_store()
     await write(store, 1)
     assert (await store.log.delete_before(0)).position == 0

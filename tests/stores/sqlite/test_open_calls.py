@@ -82,7 +82,7 @@ async def run_at_once(program, folder, owners):
 
 
 @pytest.mark.slow
-async def test_processes_that_want_the_same_calls_take_each_once_and_answer_each_question_once(open_store, path):
+async def test_concurrent_processes_claim_each_call_once_and_answer_each_question_once(open_store, path):
     store = open_store("dead")
     for number in range(120):
         waits = {"approval_id": question(number)} if number % 2 else {}
@@ -129,7 +129,7 @@ async def test_answering_one_of_a_hundred_thousand_reads_one(open_store, effort)
     await store.close()
 
 
-async def test_a_call_is_let_go_in_one_transaction_with_its_last_fact(open_store, path, tamper):
+async def test_a_call_is_removed_in_one_transaction_with_its_last_fact(open_store, path, tamper):
     store = open_store()
     facts = story_of(1)
     for fact in facts[:3]:
@@ -162,7 +162,7 @@ async def test_secrets_of_a_call_that_ended_are_not_left_in_the_file(open_store,
     assert b"staple" not in path.read_bytes()
 
 
-async def test_a_call_that_is_let_go_of_just_now_is_not_among_those_that_wait(open_store):
+async def test_a_call_whose_removal_is_not_durable_yet_is_not_listed_as_waiting(open_store):
     store = open_store()
     for number in (1, 3):
         store.open_calls.save(invocation_number(number), kind="asked", body=b"", approval_id=question(number))

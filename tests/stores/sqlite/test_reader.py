@@ -32,7 +32,7 @@ async def test_a_reader_leaves_the_file_and_its_folder_as_they_were(path, open_s
     assert (path.read_bytes(), folder(path)) == before
 
 
-async def test_a_reader_sees_what_others_write_unless_it_asked_for_one_moment(path, open_store, write):
+async def test_a_reader_sees_new_facts_unless_it_reads_a_snapshot(path, open_store, write):
     store = open_store()
     await write(store, 1)
     with look(path) as reader:
@@ -104,7 +104,7 @@ def newer(path):
         (newer, "newer agenttool"),
     ],
 )
-def test_what_is_no_journal_of_ours_is_refused_and_nothing_is_made(path, make, told):
+def test_a_file_that_is_not_a_journal_is_rejected_and_nothing_is_created(path, make, told):
     make(path)
     before = folder(path)
     with pytest.raises(ConfigError, match=told) as refused, look(path):

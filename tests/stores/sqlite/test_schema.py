@@ -56,7 +56,7 @@ async def test_a_database_of_a_newer_agenttool_is_refused_and_left_alone(path, o
     assert path.read_bytes() == before
 
 
-async def test_a_place_where_no_file_can_be_is_told(open_store, path):
+async def test_a_path_where_no_file_can_be_created_is_rejected(open_store, path):
     with pytest.raises(ConfigError, match="make its folder first"):
         SqliteStore.open(path.parent / "nowhere" / "state.db", steps=STEPS)
     path.mkdir()
@@ -106,7 +106,7 @@ OF_BEFORE = ("REPLACE INTO owners VALUES ('old', 9, '', 0)", "DELETE FROM owners
 
 
 @pytest.mark.parametrize("says", OF_BEFORE, ids=["that it lives", "that it leaves"])
-async def test_a_process_of_before_that_still_has_the_file_open_says_nothing_more(says, path, open_store, write):
+async def test_a_process_of_an_older_version_cannot_write_after_the_migration(says, path, open_store, write):
     old = opened(path)
     old.execute("PRAGMA journal_mode = WAL")
     migrate(old, "x", MIGRATIONS[:5])
@@ -130,7 +130,7 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(path, open_store
     await open_store().close()
 
 
-async def test_many_who_open_a_new_file_at_once_make_it_once(open_store):
+async def test_a_new_file_that_is_opened_concurrently_is_created_once(open_store):
     with ThreadPoolExecutor(8) as pool:
         stores = list(pool.map(lambda _: open_store(), range(8)))
     assert len({store.log.head().hash for store in stores}) == 1
@@ -159,7 +159,7 @@ async def test_a_database_that_is_not_whole_is_refused_and_left_alone(kind, path
     assert shape(path) == before
 
 
-async def test_a_table_of_somebody_else_beside_ours_does_no_harm(path, open_store):
+async def test_an_unrelated_table_in_the_file_is_accepted(path, open_store):
     await open_store().close()
     connection = opened(path)
     connection.execute("CREATE TABLE notes (theirs)")
@@ -168,7 +168,7 @@ async def test_a_table_of_somebody_else_beside_ours_does_no_harm(path, open_stor
     await open_store().close()
 
 
-async def test_damage_in_the_words_of_the_schema_is_told_with_what_to_do(path, open_store):
+async def test_the_error_of_a_damaged_schema_has_the_remedy(path, open_store):
     await open_store().close()
     path.write_bytes(path.read_bytes().replace(b"CREATE TABLE heads", b"CREATE TABLE \xab\xabads", 1))
     with pytest.raises(ConfigError, match="newest backup"):

@@ -74,13 +74,13 @@ def check_failure(seen):
     assert (seen["after"], seen["whole"], seen["flaws"]) == (None, True, [])
 
 
-def test_an_input_output_error_fails_everybody_who_waits_and_loses_nothing(tmp_path):
+def test_an_io_error_fails_every_waiter_and_loses_nothing(tmp_path):
     seen, _ = run("failing.py", "io", tmp_path)
     assert "I/O error" in seen["alone"][0]
     check_failure(seen)
 
 
-def test_a_full_disk_fails_everybody_who_waits_and_loses_nothing(tmp_path):
+def test_a_full_disk_fails_every_waiter_and_loses_nothing(tmp_path):
     apart = ["unshare", "--mount", "--map-root-user"]
     mounts = ["mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
     if (
@@ -93,7 +93,7 @@ def test_a_full_disk_fails_everybody_who_waits_and_loses_nothing(tmp_path):
     check_failure(seen)
 
 
-def test_a_disk_that_cannot_sync_is_believed_and_tried_again(tmp_path):
+def test_a_failed_sync_fails_the_commit_and_is_retried(tmp_path):
     tracing = ["strace", "-f", "-qq", "-o", str(tmp_path / "trace"), "-e", "trace=fdatasync"]
     if (
         shutil.which("strace") is None
@@ -107,7 +107,7 @@ def test_a_disk_that_cannot_sync_is_believed_and_tried_again(tmp_path):
 
 
 @pytest.mark.soak
-def test_a_process_that_is_killed_while_it_brings_a_file_up_to_date_leaves_it_old_or_new(tmp_path):
+def test_a_process_that_is_killed_during_a_migration_leaves_the_old_or_the_new_schema(tmp_path):
     seed = int.from_bytes(os.urandom(4))
     print("seed", seed)
     seen, wrong = run("migrating.py", tmp_path, 25, seed)

@@ -96,7 +96,7 @@ async def test_what_was_added_to_the_tables_shows(kind, open_store, write, tampe
     await store.close()
 
 
-async def test_a_log_that_lost_its_beginning_is_told(open_store, write, tamper):
+async def test_verify_raises_if_the_anchor_is_missing(open_store, write, tamper):
     store = open_store()
     await write(store, 1)
     tamper("DELETE FROM anchors")
@@ -154,7 +154,7 @@ def test_a_fact_edited_taken_out_put_in_or_moved_among_those_written_with_it_sho
     assert (5, "hash") in found
 
 
-async def test_a_cut_tail_shows_to_whoever_kept_the_head(open_store, write, tamper):
+async def test_a_cut_tail_is_detected_with_a_pinned_head(open_store, write, tamper):
     store = open_store()
     await write(store, 1, 2)
     pinned = store.log.head()
@@ -177,7 +177,7 @@ async def test_a_tail_that_was_cut_from_what_is_in_the_index_shows(open_store, w
     await store.close()
 
 
-async def test_nobody_goes_on_with_a_log_whose_end_was_cut_and_so_hides_it(open_store, write, tamper):
+async def test_no_process_appends_to_a_log_whose_end_was_cut(open_store, write, tamper):
     store = open_store("one")
     await write(store, 1, 2)
     await store.open_calls.renew_lease(Moment(1))
@@ -195,7 +195,7 @@ async def test_nobody_goes_on_with_a_log_whose_end_was_cut_and_so_hides_it(open_
         each._reader.close()
 
 
-async def test_calls_begun_that_nobody_can_read_are_told_while_others_are_under_way(open_store, write, tamper):
+async def test_an_unreadable_list_of_started_calls_is_a_flaw(open_store, write, tamper):
     store = open_store("one")
     await store.open_calls.renew_lease(Moment(1))
     await write(store, 1)
@@ -209,7 +209,7 @@ async def test_calls_begun_that_nobody_can_read_are_told_while_others_are_under_
     await store.close()
 
 
-async def test_a_log_that_lost_the_head_it_kept_is_told(open_store, write, tamper):
+async def test_a_missing_stored_head_is_a_flaw(open_store, write, tamper):
     store = open_store()
     await write(store, *range(1, 40))
     assert flaws(store) == []
@@ -218,7 +218,7 @@ async def test_a_log_that_lost_the_head_it_kept_is_told(open_store, write, tampe
     await store.close()
 
 
-async def test_a_chain_made_anew_shows_to_whoever_kept_the_head(open_store, write, path):
+async def test_a_rewritten_chain_is_detected_with_a_pinned_head(open_store, write, path):
     store = open_store()
     await write(store, 1, 2)
     pinned = store.log.head()
@@ -256,7 +256,7 @@ async def test_the_chain_of_one_log_does_not_pass_for_another_s(tmp_path, write)
     assert heads[0].hash != heads[1].hash
 
 
-async def test_a_story_that_cannot_be_shows_even_if_the_chain_is_whole(open_store):
+async def test_an_invalid_sequence_of_steps_is_a_flaw_even_if_the_chain_is_valid(open_store):
     store = open_store()
     whole = story_of(1)
     for fact in (whole[0], whole[0], whole[4]):  # admitted twice, and ended without having been started

@@ -51,7 +51,7 @@ def alive(open_store):
     return alive
 
 
-async def test_a_lone_caller_goes_the_short_way_until_rows_are_bound(alive, write, ways):
+async def test_a_single_caller_appends_in_one_statement_until_rows_are_indexed(alive, write, ways):
     store = await alive("one")
     calls = MAX_UNINDEXED // 2
     await write(store, *range(1, calls + 1), apart=True)
@@ -65,7 +65,7 @@ async def test_a_lone_caller_goes_the_short_way_until_rows_are_bound(alive, writ
     await store.close()
 
 
-async def test_processes_who_write_by_turns_make_one_chain(alive, ways):
+async def test_processes_that_write_alternately_extend_one_chain(alive, ways):
     stores = [await alive(owner) for owner in ("one", "two", "three")]
     for number, store in enumerate(islice(cycle(stores), 60), 1):
         store.log.append(story_of(number)[0])
@@ -77,7 +77,7 @@ async def test_processes_who_write_by_turns_make_one_chain(alive, ways):
         await store.close()
 
 
-async def test_whoever_was_taken_for_dead_hears_so(alive, write, ways, tamper):
+async def test_a_process_that_lost_its_lease_gets_an_error(alive, write, ways, tamper):
     store = await alive("one")
     await write(store, 1, apart=True)
     assert ways[-1] is True
@@ -89,7 +89,7 @@ async def test_whoever_was_taken_for_dead_hears_so(alive, write, ways, tamper):
     assert store.log.last == len(story_of(1))
 
 
-async def test_whoever_finds_another_process_writing_waits_for_it(alive, write, ways, path):
+async def test_a_writer_waits_while_another_process_writes(alive, write, ways, path):
     store = await alive("one")
     await write(store, 1, apart=True)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
@@ -107,7 +107,7 @@ async def test_whoever_finds_another_process_writing_waits_for_it(alive, write, 
     await store.close()
 
 
-async def test_a_disk_that_fails_is_told_and_the_fact_is_written_once_it_does_not(alive, write, ways, monkeypatch):
+async def test_a_disk_error_is_raised_and_the_fact_is_written_after_the_disk_recovers(alive, write, ways, monkeypatch):
     store = await alive("one")
     await write(store, 1, apart=True)
     store.log.append(story_of(2)[0])
@@ -123,7 +123,7 @@ async def test_a_disk_that_fails_is_told_and_the_fact_is_written_once_it_does_no
     await store.close()
 
 
-async def test_a_log_that_was_cut_meanwhile_is_not_gone_on_with(alive, write, ways, tamper):
+async def test_a_log_that_was_cut_is_not_appended_to(alive, write, ways, tamper):
     store = await alive("one")
     await write(store, *range(1, MAX_UNINDEXED // 2), apart=True)
     assert ways[-1] is True
@@ -133,7 +133,7 @@ async def test_a_log_that_was_cut_meanwhile_is_not_gone_on_with(alive, write, wa
         await store.log.settle()
 
 
-async def test_a_call_that_went_the_short_way_is_found_when_its_process_has_died(alive, open_store, write, ways):
+async def test_a_call_appended_in_one_statement_is_recovered(alive, open_store, write, ways):
     dead, heir = await alive("dead"), open_store("heir")
     await write(dead, 1, apart=True)
     dead.log.append(story_of(2)[0])
@@ -145,7 +145,7 @@ async def test_a_call_that_went_the_short_way_is_found_when_its_process_has_died
     await heir.close()
 
 
-async def test_a_long_fact_is_put_where_it_belongs_at_once(alive, write, ways):
+async def test_a_long_fact_is_indexed_at_once(alive, write, ways):
     store = await alive("one")
     await write(store, 1, apart=True)
     before = len(ways)

@@ -11,7 +11,7 @@ from agenttool.catalog.search.tokens import SEPARATOR
 from agenttool.records import ToolId
 
 SATURATION = 0.7
-"""How slowly a word gains by standing in more fields; to be there at all is most of its score."""
+"""Limits how much a word scores in more fields; its first occurrence is most of its score."""
 
 LENGTH_NORMALIZATION = 0.6
 """How much a word counts less in a field that is longer than average."""

@@ -1,1 +1,1 @@
-"""The embedded store: one file, one writer at a time, as many processes as like to share it."""
+"""The SQLite store: one file that several processes share, with one writer at a time."""

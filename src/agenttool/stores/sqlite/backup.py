@@ -1,4 +1,4 @@
-"""A copy of the file, made while processes write to it."""
+"""Copy the file while processes write to it."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from agenttool.errors import StoreError
 from agenttool.stores.sqlite.connect import open_connection, open_read_only, sync_folder
 
 STALE_COPY_S = 24 * 3600
-"""After so long without a byte, an unfinished copy is deleted."""
+"""After so long without a write, an unfinished copy is deleted."""
 
 _UNFINISHED = re.compile(r".+\.[0-9a-f]{8}\.unfinished(-journal)?")
 

@@ -21,7 +21,7 @@ BUSY_TIMEOUT_S = 10.0
 """How long to wait for another process that is writing."""
 
 WAL_PAGES = 16_384
-"""A bound on the write-ahead log, 64 MB, in case the checkpoints of `writer` do not get through."""
+"""A bound on the write-ahead log, 64 MB, in case the checkpoints of `writer` fail."""
 
 MIN_FREE_BYTES = 1 << 16
 """A disk with less is full: SQLite needs 32 kB beside the file before it reads a byte of it."""
@@ -103,7 +103,7 @@ def begin_immediate(connection: sqlite3.Connection, path: Path, *, deadline: flo
                 raise StoreBusy(f"another process locks {str(path)!r}; find it, or try again later") from error
         else:
             return
-        time.sleep(random.uniform(0.2, 1.0) * _RETRY_S)  # noqa: S311 -- two waiting processes must not keep step
+        time.sleep(random.uniform(0.2, 1.0) * _RETRY_S)  # noqa: S311 -- jitter, so that two waiting processes do not retry at the same time
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def transaction(connection: sqlite3.Connection, path: Path, *, timeout_s: float 
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Return whether another process was in the way."""
+    """Return whether the error is a lock of another process."""
     return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
 
 
@@ -140,7 +140,7 @@ def create_private_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Wait until the name of a new file is on the disk, too."""
+    """Sync the folder of a new file, so that its name is on the disk."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -150,7 +150,7 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def reading(path: Path) -> Generator[None]:
-    """Turn errors of the library while reading into `StoreError`."""
+    """Convert errors of the library while reading to `StoreError`."""
     try:
         yield
     except UNREADABLE as error:
@@ -159,7 +159,7 @@ def reading(path: Path) -> Generator[None]:
 
 
 def advice_on(error: Exception, path: Path, otherwise: str) -> str:
-    """Return what to do about an error: restore a damaged file, free a full disk, mend a failing one."""
+    """Return the remedy for an error: restore a damaged file, free a full disk, or repair a failing one."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if isinstance(error, UnicodeDecodeError) or code == sqlite3.SQLITE_CORRUPT:
         return f"{RESTORE}; or save what can be read with `sqlite3 FILE .recover`"

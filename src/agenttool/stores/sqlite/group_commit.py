@@ -28,14 +28,14 @@ LINGER_S = 0.05
 """How long facts stay in memory if no caller settles."""
 
 SHARED_WAIT_S, SINGLE_WAIT_S = 0.001, 0.005
-"""If the last commit waited longer for the disk, the next one is made in the thread: with many callers, whose other
-work would wait as well, and with a single one."""
+"""If the last commit waited longer for the disk, the thread makes the next one. The first limit is for many callers,
+whose other work would wait as well; the second is for a single caller."""
 
 ALONE_AFTER = 8
 """After so many commits for one caller each, a commit does not wait for other callers."""
 
 TURN_S = 0.002
-"""How long a single caller may commit before the event loop gets a turn."""
+"""How long a single caller may commit before it yields to the event loop."""
 
 BACKLOG = 100_000
 """How many facts may wait for a failing disk before more are rejected."""
@@ -58,14 +58,14 @@ _DONE = _Done()
 
 
 class GroupCommit:
-    """All writing of one process to one file. Everything but the commit itself happens on the event loop."""
+    """Writes to one file for one process. All work except the commit itself runs on the event loop."""
 
     def __init__(self, writer: Writer, on_stored: Callable[[], None]) -> None:
         """Take the writer, and the function to call after facts are stored."""
         self._numbers = count()
         self.batch = WriteBatch(next(self._numbers))
         self.started: dict[str, StartedGroup] = {}
-        """The calls of this process with facts on their way to disk, but not yet the last one."""
+        """The calls of this process that have facts to write and have not ended."""
         self.lost: set[str] = set()
         """The calls that other processes have claimed from this one."""
         self._committing: WriteBatch | None = None
@@ -100,11 +100,11 @@ class GroupCommit:
         return batch
 
     def lose(self) -> set[str]:
-        """Drop every open call with all that is still to be written about it, and return them.
+        """Drop every open call with its pending writes, and return these calls.
 
-        All waiters fail: what they wait for may be what is dropped.
+        All waiters fail, because their facts may be among those dropped.
         """
-        # Also calls whose last fact is on its way: it is too late for that.
+        # Also calls whose last fact is not written yet: the new owner may have ended them.
         committing = self._committing.finished if self._committing is not None else ()
         lost = {*self.started, *self.batch.finished, *committing}
         for call, group in self.started.items():
@@ -214,7 +214,7 @@ class GroupCommit:
     def _is_alone(self, loop: _Loop) -> bool:
         """Return whether no commit was shared lately, so that waiting for other callers is useless.
 
-        Not for long: a caller that settles again and again lets the loop have a turn.
+        This holds for a limited time, so that a caller that settles repeatedly yields to the event loop.
         """
         if self._single_commits < ALONE_AFTER:
             return False
@@ -256,7 +256,7 @@ class GroupCommit:
         return outcome[-1]
 
     async def close(self) -> None:
-        """Write what is left, and stop the thread and close the connection whatever happens."""
+        """Write pending facts, then stop the thread and close the connection, also after an error."""
         try:
             await self.settle()
         finally:
@@ -289,7 +289,7 @@ class GroupCommit:
         try:
             is_over = is_fast and self._commit_here(loop, batch)
         except BaseException as interrupt:
-            if self._committing is not batch:  # the commit is over, and the interrupt disturbs nothing
+            if self._committing is not batch:  # the commit is complete, so an interrupt is safe
                 raise
             self._finish_commit(loop, batch, None if batch.is_stored else interrupt, is_checkpoint_due=False)
             if not batch.is_stored:
@@ -300,12 +300,12 @@ class GroupCommit:
             self._lend_writer(loop, batch)
 
     def _commit_here(self, loop: _Loop, batch: WriteBatch) -> bool:
-        """Commit on the loop's thread; return False if that would mean to wait for another process."""
+        """Commit on the loop's thread; return False if another process holds the lock."""
         try:
             self._commit(batch, timeout_s=0)
         except StoreBusy:
             return False
-        except Exception as failure:  # noqa: BLE001 -- whatever it is, the waiters must be notified
+        except Exception as failure:  # noqa: BLE001 -- any error must reach the waiters
             self._finish_commit(loop, batch, failure, is_checkpoint_due=False)
             return True
         # With a single caller a checkpoint is due early: a growing write-ahead log costs more than to reuse it.
@@ -324,7 +324,7 @@ class GroupCommit:
             self._waited_s -= time.thread_time() - worked
 
     def _lend_writer(self, loop: _Loop, batch: WriteBatch | None) -> None:
-        """Give the writer to the thread, for a batch or for a checkpoint, until it returns it."""
+        """Run a batch or a checkpoint of the writer in the thread."""
         self._is_writer_taken = True
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="agenttool-writer", daemon=True)
@@ -339,7 +339,7 @@ class GroupCommit:
             if batch is not None:
                 try:
                     self._commit(batch, timeout_s=BUSY_TIMEOUT_S)
-                except BaseException as failure:  # noqa: BLE001 -- whatever it is, the waiters must be notified
+                except BaseException as failure:  # noqa: BLE001 -- any error must reach the waiters
                     error = failure
             is_due = batch is None or self._writer.is_checkpoint_due(idle=False)
             with suppress(RuntimeError):  # a closed loop has no waiters
@@ -386,7 +386,7 @@ def _complete(waiters: list[asyncio.Future[None]], error: BaseException | None) 
 
 
 def _raise_later(loop: _Loop, interrupt: BaseException) -> None:
-    """Raise an interrupt that came too late to stop a commit, one turn of the loop later.
+    """Raise an interrupt that arrived during a commit, in the next iteration of the event loop.
 
     Raised now, it would make stored facts look unstored, and they would be written again.
     """

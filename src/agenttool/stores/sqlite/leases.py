@@ -19,7 +19,7 @@ from agenttool.stores.fact_codec import decode_fact
 from agenttool.stores.sqlite.connect import as_json
 from agenttool.stores.sqlite.fact_rows import IS_UNINDEXED, STARTED_CALLS, UNINDEXED_OWNED, index_rows, lines_of
 
-FORGET_NS = 24 * 3600 * 10**9
+EXPIRED_LEASE_RETENTION_NS = 24 * 3600 * 10**9
 """How long the row of an expired lease is stored; a process that resumes after that has lost its lease, too."""
 
 Values: TypeAlias = dict[str, str | int]
@@ -41,7 +41,7 @@ _STARTED = (
     f" UNION SELECT owner, invocation_id FROM ({UNINDEXED_OWNED}))"
     " WHERE call NOT IN (SELECT invocation_id FROM open_calls)"
 )
-_ORPHANS = (
+_STARTED_OF_EXPIRED = (
     f"SELECT 1 FROM begun WHERE {_IS_DEAD}"  # noqa: S608 -- constants only
     f" UNION ALL SELECT 1 FROM (SELECT holder AS owner FROM facts WHERE {IS_UNINDEXED} AND owner NOT NULL)"
     f" WHERE {_IS_DEAD} LIMIT 1"
@@ -59,7 +59,7 @@ def values_of(now: Moment) -> Values:
 
 def renew_lease(connection: sqlite3.Connection, owner: str, until: Moment) -> None:
     """Extend the lease of an owner, and delete leases that expired long ago."""
-    long_ago = values_of(until.after(-FORGET_NS))
+    long_ago = values_of(until.after(-EXPIRED_LEASE_RETENTION_NS))
     ends: Values = {"owner": owner, "until": until.now_ns, "steady_until": until.steady_ns}
     connection.execute(_RENEW, {**ends, "since": until.since})
     connection.execute(_FORGET, long_ago)
@@ -79,9 +79,9 @@ class StartedGroup:
     """Calls that started in one commit and have not ended.
 
     Attributes:
-        number: that of their row among those of this process.
-        is_put: whether there is such a row, or will be with the commit that is running.
-        is_written: whether that commit is over.
+        number: the number of their row among those of this process.
+        is_put: whether the row is stored, or is part of the running commit.
+        is_written: whether that commit is complete.
         is_unindexed: whether only unindexed rows of facts list the calls.
     """
 
@@ -95,7 +95,7 @@ class StartedGroup:
 
 
 def started_rows(groups: Iterable[StartedGroup], ended: list[int]) -> list[tuple[int, str]]:
-    """Return the rows to write for started calls; a call may end while its row is on the way to disk.
+    """Return the rows to write for started calls; a call may end while its row is being written.
 
     Numbers of rows whose calls have `ended` are removed from there and used again.
     """
@@ -121,15 +121,15 @@ def delete_started(connection: sqlite3.Connection, owner: str, numbers: Iterable
     connection.execute(statement, (owner, as_json(list(numbers))))
 
 
-def has_orphans(connection: sqlite3.Connection, now: Moment) -> bool:
+def has_calls_to_recover(connection: sqlite3.Connection, now: Moment) -> bool:
     """Return whether a dead process left started calls."""
-    return connection.execute(_ORPHANS, values_of(now)).fetchone() is not None
+    return connection.execute(_STARTED_OF_EXPIRED, values_of(now)).fetchone() is not None
 
 
-def adopt_orphans(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment) -> None:
+def recover_started_calls(connection: sqlite3.Connection, steps: Mapping[str, Step], now: Moment) -> None:
     """Move the started calls of dead processes to the open calls, inside a transaction.
 
-    Their leases are deleted: a process that only slept can write nothing when it wakes.
+    Their leases are deleted, so that a process that was only suspended can write nothing when it resumes.
     """
     index_rows(connection)
     found = connection.execute(f"{_STARTED} AND {_IS_DEAD}", values_of(now)).fetchall()

@@ -95,7 +95,7 @@ class SqliteLog:
             return read_forward(self._reader, self._steps, after, limit)
 
     def facts_of(self, invocation_id: InvocationId) -> Sequence[Fact]:
-        """Return the facts of one call: those on disk, and those of this process that are on their way there."""
+        """Return the facts of one call: those on disk, and those of this process that are not written yet."""
         pending = [line for call, line in self.group.pending() if call == invocation_id]
         with reading(self._path):
             stored = [line for _, line in lines_of(self._reader, invocation_id)]
@@ -196,7 +196,7 @@ def _delete_up_to(connection: sqlite3.Connection, last: tuple[int, bytes], befor
     connection.execute(_UNLIST, {"deleted": calls})
     connection.execute("DELETE FROM begun WHERE calls = '[]'")
     connection.execute("DELETE FROM facts WHERE last <= ?", last[:1])
-    # The answer of a deleted call only says that it was given.
+    # The answer of a deleted call has no body and only records that it was given.
     connection.execute(
         "DELETE FROM answers WHERE at_ns < ? AND approval_id NOT IN"
         " (SELECT approval_id FROM open_calls WHERE approval_id IS NOT NULL)",

@@ -17,11 +17,11 @@ from agenttool.stores.sqlite.group_commit import GroupCommit
 from agenttool.stores.sqlite.leases import (
     ALIVE_OWNERS,
     Values,
-    adopt_orphans,
     delete_lease,
+    has_calls_to_recover,
     has_lease,
-    has_orphans,
     open_started,
+    recover_started_calls,
     renew_lease,
     values_of,
 )
@@ -149,9 +149,9 @@ class SqliteOpenCalls:
     async def _adopt(self, now: Moment) -> None:
         """Move the started calls of dead processes to the open calls."""
         with reading(self._path):
-            found = has_orphans(self._reader, now)
+            found = has_calls_to_recover(self._reader, now)
         if found:
-            await self._group.perform(lambda connection: adopt_orphans(connection, self._steps, now))
+            await self._group.perform(lambda connection: recover_started_calls(connection, self._steps, now))
 
     async def _claim(self, chosen: str, now: Moment, **more: str | int) -> list[OpenCall]:
         values = {**values_of(now), **more}

@@ -12,7 +12,7 @@ from agenttool.errors import ConfigError
 from agenttool.stores.sqlite.connect import RESTORE, UNREADABLE, advice_on, create_private_file, open_connection
 
 APPLICATION_ID = 0x41677454
-"""Marks a file as ours: `AgtT`."""
+"""Identifies the files of this package: `AgtT`."""
 
 Shape: TypeAlias = dict[tuple[str, str], tuple[str, bytes | None]]
 """Everything in a schema by kind and name: the table it belongs to, and its SQL."""
@@ -73,7 +73,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE owners ADD COLUMN steady_until_ns INTEGER NOT NULL DEFAULT 0",
     ),
     (
-        # The newest indexed position of the chain: what is cut from the end of the chain shows.
+        # The newest indexed position of the chain, to detect rows that were cut from its end.
         """CREATE TABLE heads (number INTEGER PRIMARY KEY CHECK (number = 1), position INTEGER NOT NULL,
             hash BLOB NOT NULL)""",
     ),

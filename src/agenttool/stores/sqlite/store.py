@@ -75,7 +75,7 @@ class SqliteStore:
         """
         try:
             await self.open_calls.release_lease()
-        except LeaseLost:  # its calls belong to others, and only facts of no call are left to write
+        except LeaseLost:  # other processes own its calls, and only facts without a call are left
             self.open_calls.replace_owner()
             await self.open_calls.release_lease()
         finally:

@@ -1,4 +1,4 @@
-"""Verifies the chain: facts that were edited, removed, inserted or moved, and impossible sequences of steps."""
+"""Verify the chain: find facts that were edited, removed, inserted or moved, and invalid sequences of steps."""
 
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping

@@ -33,7 +33,7 @@ FACTS_PER_ROW = 256
 """The maximum of facts in a row: to find one call, whole rows are read."""
 
 ROW_BYTES = 64 << 20
-"""Facts that are larger together are split into several rows: SQLite takes no row of a gigabyte."""
+"""Facts that are larger together are split into several rows: SQLite rejects a row of a gigabyte."""
 
 MAX_UNINDEXED_FACTS = 8
 """A commit with more facts writes indexed rows."""
@@ -51,7 +51,7 @@ _PAGE = 4096
 Change: TypeAlias = Callable[[sqlite3.Connection], None]
 
 CheckpointRow: TypeAlias = tuple[str, str, bytes, str | None, int | None, int | None, bool]
-"""The columns of an open call; the last says whether it is unowned."""
+"""The columns of an open call; the last is whether it is unowned."""
 
 _SAVE = (
     "INSERT INTO open_calls (invocation_id, kind, body, approval_id, expires_at_ns, due_at_ns, owner)"
@@ -69,7 +69,7 @@ _REMOVE = "DELETE FROM open_calls WHERE invocation_id IN (SELECT value FROM json
 
 
 class WriteBatch:
-    """What one transaction writes: facts, started calls, checkpoints, removed calls, and changes with an outcome.
+    """The writes of one transaction: facts, started calls, checkpoints, removed calls, and changes with an outcome.
 
     Attributes:
         start: the group of calls that start with this batch; the last of `started`.
@@ -77,7 +77,7 @@ class WriteBatch:
         finished: started calls on disk that this batch ends or makes unowned.
         registers: one of the changes writes the lease of this process.
         is_unindexed: its facts make unindexed rows.
-        is_stored: it was committed, whatever the writer raised meanwhile.
+        is_stored: whether it was committed, also if the writer raised meanwhile.
         size: how many bytes its facts took when they were written.
     """
 
@@ -225,7 +225,9 @@ class WriteBatch:
             last, chained = last + len(facts), link(chained, text)
             connection.execute(_INSERT, (last, chained, text, None))
             self.size += len(text)
-            calls = dict.fromkeys(call for call, _ in facts if call is not None)  # in order, as an index likes it
+            calls = dict.fromkeys(
+                call for call, _ in facts if call is not None
+            )  # in order, because that is faster for the index
             if len(calls) == 1:
                 connection.execute(_INDEX_ONE, (*calls, last))
             elif calls:
@@ -280,7 +282,7 @@ _HELD = LeaseState.HELD
 
 
 class Writer:
-    """Commits batches. Any thread may call it; two at once take turns."""
+    """Commits batches. Safe from any thread; concurrent commits run one after the other."""
 
     def __init__(self, path: Path, durability: Durability, owner: str) -> None:
         """Take the file, what a commit guarantees, and the owner name of this process."""
@@ -342,7 +344,7 @@ class Writer:
             try:
                 holder = self.owner if is_open else None
                 connection.execute(APPEND_ONE, (last + 1, chained, self.owner, linked, line, holder))
-                self.end = (last + 1, linked, stored)  # at once: an interrupt comes after a call at the earliest
+                self.end = (last + 1, linked, stored)  # at once, because an interrupt can arrive in any call
             except sqlite3.IntegrityError:
                 return False
             except sqlite3.Error as error:
@@ -369,7 +371,7 @@ class Writer:
         except BaseException:
             batch.is_stored = not connection.in_transaction
             raise
-        batch.is_stored = True  # at once: an interrupt comes after a call at the earliest
+        batch.is_stored = True  # at once, because an interrupt can arrive in any call
         return end
 
     def checkpoint(self) -> None:
