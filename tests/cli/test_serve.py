@@ -213,7 +213,7 @@ def test_a_second_process_with_another_callback_address_is_rejected(garden, word
         refused = on_port(garden, 0, "--settings", "other.toml", *words)
         assert refused.returncode == 2
         told = " ".join(refused.stderr.split())
-        assert f"has tools call back at {garden.url}/rap/callbacks" in told
+        assert f"receives callbacks at {garden.url}/rap/callbacks" in told
         assert "give both the same --url or [server] url, or stop the other" in told
         assert "Traceback" not in told
         assert garden.page()["faults"] == []
