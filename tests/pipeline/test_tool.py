@@ -1,4 +1,4 @@
-"""Tools are made ready when somebody asks for them; what could not be made ready is refused when it is declared."""
+"""Prepare a tool when it is first called, and reject a tool that cannot be prepared when it is declared."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
