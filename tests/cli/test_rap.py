@@ -103,7 +103,7 @@ def test_a_provider_can_be_checked_from_outside(serve, tmp_path, form):
         server.communicate(timeout=90)
     assert (checked.returncode, nobody.returncode) == (0, 1)
     if form == "json":
-        assert {json.loads(line)["is_kept"] for line in checked.stdout.splitlines()} == {True}
+        assert {json.loads(line)["is_met"] for line in checked.stdout.splitlines()} == {True}
     else:
         assert "runs a repeated call once" in checked.stdout
 
@@ -130,8 +130,8 @@ def test_a_check_that_is_incomplete_has_its_own_exit_code(serving, tmp_path, wor
         program = [sys.executable, "-m", "agenttool", "rap", "check", f"http://127.0.0.1:{line['port']}", *words]
         checked = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
     assert checked.returncode == 3
-    assert ('"is_kept":null' if words else "not checked") in checked.stdout
-    assert ('"is_kept":false' if words else "broken") not in checked.stdout
+    assert ('"is_met":null' if words else "not checked") in checked.stdout
+    assert ('"is_met":false' if words else "not met") not in checked.stdout
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_check_of_a_closed_port_is_incomplete_and_finds_nothing_broken(tmp_pat
     program = [sys.executable, "-m", "agenttool", "rap", "check", url, *words]
     checked = subprocess.run(program, cwd=tmp_path, text=True, capture_output=True, check=False, timeout=90)
     assert checked.returncode == 3
-    assert ('"is_kept":null' if words else "not checked") in checked.stdout
+    assert ('"is_met":null' if words else "not checked") in checked.stdout
     assert "connection failed" in checked.stdout
 
 

@@ -173,7 +173,7 @@ async def test_the_owner_of_a_call_is_shown_until_it_ends(run, tmp_path):
 
     async def shown():
         drawn = await asyncio.to_thread(run, "show", "--store", file)
-        held = json.loads((await asyncio.to_thread(run, "show", "--json", "--store", file)).stdout)["held"]
+        held = json.loads((await asyncio.to_thread(run, "show", "--json", "--store", file)).stdout)["owner"]
         return section(drawn.stdout, "Result").splitlines()[-1].strip(), held
 
     async with Runtime.open(store=f"sqlite:{file}", tools=[transfer]) as rt:

@@ -49,7 +49,7 @@ class Answers:
 
     async def reply(self, prompt, selected):
         self.replies.append((prompt.prompt_id, selected))
-        return ReplyOutcome.HEARD
+        return ReplyOutcome.ACCEPTED
 
     def tool(self, name="ask", **facts):
         made = scripted_tool(name, self.send, namespace="far", is_concurrency_safe=True, **facts)
@@ -248,7 +248,7 @@ async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, op
         assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.NEEDS_INPUT
         assert not (await rt.choose(prompt.prompt_id, 2)).is_taken
         chosen = await rt.choose(prompt.prompt_id, None)
-        assert (chosen.is_taken, chosen.is_heard, far.replies) == (True, True, [(prompt.prompt_id, 1)])
+        assert (chosen.is_taken, chosen.is_delivered, far.replies) == (True, True, [(prompt.prompt_id, 1)])
         assert not (await rt.choose(prompt.prompt_id, 0)).is_taken
         assert await rt.prompts() == ()
         assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING

@@ -28,10 +28,10 @@ from agenttool.rap.check import CheckFinding, open_check
 
 app = typer.Typer(add_completion=False)
 
-BROKEN, NOT_CHECKED = 1, 3
-"""Exit codes of a check in which a promise is broken, or some could not be checked; 2 is a usage error."""
+NOT_MET, NOT_CHECKED = 1, 3
+"""Exit codes of a check in which an expectation is not met, or some could not be checked; 2 is a usage error."""
 
-_MARKS = {True: "[green]kept[/]       ", False: "[red]broken[/]     ", None: "[yellow]not checked[/]"}
+_MARKS = {True: "[green]met[/]        ", False: "[red]not met[/]    ", None: "[yellow]not checked[/]"}
 
 ProviderArgument = Annotated[str, typer.Argument(metavar="MODULE:NAME", help="The provider")]
 
@@ -78,7 +78,7 @@ def check(
     secret_env: Annotated[
         str | None, typer.Option(metavar="NAME", help="Environment variable that holds the secret for signatures")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each promise")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object for each expectation")] = False,
 ) -> None:
     """Check from outside whether a provider behaves as runtimes expect.
 
@@ -86,7 +86,7 @@ def check(
     operations that do not exist, sends arguments that fit no schema, and names
     unknown threads. The provider must be able to post to this machine.
 
-    Exits with 0 if every promise is kept, 1 if one is broken, and 3 if some could
+    Exits with 0 if every expectation is met, 1 if one is not, and 3 if some could
     not be checked, for example because no response came or the token is not valid.
     """
     try:
@@ -97,7 +97,7 @@ def check(
         _print_finding(each, as_json=as_json)
     outcomes = {each.is_met for each in found}
     if False in outcomes or None in outcomes:
-        raise typer.Exit(BROKEN if False in outcomes else NOT_CHECKED)
+        raise typer.Exit(NOT_MET if False in outcomes else NOT_CHECKED)
 
 
 @app.command()
@@ -142,7 +142,7 @@ def _print_finding(finding: CheckFinding, *, as_json: bool) -> None:
     if as_json:
         detail = finding.detail or None
         print_json(
-            {"promise": finding.expectation, "is_kept": finding.is_met, "told": detail, "rules": [*finding.rules]}
+            {"expectation": finding.expectation, "is_met": finding.is_met, "detail": detail, "rules": [*finding.rules]}
         )
         return
     console = Console(highlight=False)

@@ -58,7 +58,7 @@ def _document(call: RecordedCall) -> JsonObject:
         "events": [to_json(event) for event in call.events],
         "records": [to_json(record) for record in call.records],
         "children": [*call.children],
-        "held": None if call.owner is None else {**call.owner._asdict()},
+        "owner": None if call.owner is None else {**call.owner._asdict()},
     }
 
 

@@ -374,7 +374,7 @@ class Call(Live, eq=False):
         else:
             self.core.loop.call_soon_threadsafe(self._report, update)
 
-    def goes_on(self, ended: "asyncio.Future[None]") -> None:
+    def report_running_thread(self, ended: "asyncio.Future[None]") -> None:
         """Record that a thread of the tool runs on after the call, until `ended` resolves."""
         self.thread_ended = ended
 

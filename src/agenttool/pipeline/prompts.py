@@ -30,12 +30,12 @@ class Chosen(Part, frozen=True, kw_only=True):
 
     Attributes:
         is_taken: it was accepted; only the first answer is.
-        is_heard: the tool has acknowledged it.
+        is_delivered: the tool has acknowledged it.
     """
 
     prompt_id: str
     is_taken: bool
-    is_heard: bool = False
+    is_delivered: bool = False
     message: str
 
 
@@ -128,7 +128,10 @@ class Prompts:
             await self.deferred.note(key, _has_input)
         outcome = await self._deliver(answered, chosen)
         return Chosen(
-            prompt_id=prompt_id, is_taken=True, is_heard=outcome is ReplyOutcome.HEARD, message=_MESSAGES[outcome]
+            prompt_id=prompt_id,
+            is_taken=True,
+            is_delivered=outcome is ReplyOutcome.ACCEPTED,
+            message=_MESSAGES[outcome],
         )
 
     async def withdraw(self, invocation_id: InvocationId) -> None:
@@ -146,16 +149,16 @@ class Prompts:
             self._in_flight.discard(key)
         if outcome is not ReplyOutcome.AWAY:
             # The entry stays until the call ends, to recognise the same prompt; the reply address is not needed.
-            delivered = replace(prompt, is_heard=outcome is ReplyOutcome.HEARD, reply_to=None)
+            delivered = replace(prompt, is_delivered=outcome is ReplyOutcome.ACCEPTED, reply_to=None)
             await self.shelf.swap(SHELF, key, before=write_own(prompt), after=write_own(delivered))
             await self.shelf.put(UNDELIVERED, key, None)
         return outcome
 
 
 _MESSAGES = {
-    ReplyOutcome.HEARD: "the tool has heard of it",
-    ReplyOutcome.REFUSED: "the tool wants to hear no choice any more; its own limit ends the wait",
-    ReplyOutcome.AWAY: "it is kept; the tool is away, and hears of it when it is back",
+    ReplyOutcome.ACCEPTED: "the tool has received it",
+    ReplyOutcome.REFUSED: "the tool accepts no choice any more; its own limit ends the wait",
+    ReplyOutcome.AWAY: "it is stored; the tool is unreachable, and receives it when it is back",
 }
 
 

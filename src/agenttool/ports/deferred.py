@@ -49,7 +49,7 @@ class Prompt(Part, frozen=True, kw_only=True):
         url: where the person grants an authorization; secret, and deleted with the prompt.
         reply_to: how to reach the tool's server, in its own terms; not shown to people.
         selected: the chosen option.
-        is_heard: whether the server has acknowledged the choice.
+        is_delivered: whether the server has acknowledged the choice.
         asked_before: the latest prompts of the same call that this one replaced.
         number: how many prompts the call has made by now, this one included.
     """
@@ -66,7 +66,7 @@ class Prompt(Part, frozen=True, kw_only=True):
     url: str | None = None
     reply_to: Json = None
     selected: int | None = None
-    is_heard: bool = False
+    is_delivered: bool = False
     asked_before: tuple[str, ...] = ()
     number: int = 1
     asked_at_ns: int
@@ -83,7 +83,7 @@ class PromptOutcome(ClosedEnum):
 class ReplyOutcome(ClosedEnum):
     """What became of the delivery of a person's choice to the tool's server."""
 
-    HEARD = "heard"
+    ACCEPTED = "accepted"
     REFUSED = "refused"
     AWAY = "away"
 

@@ -108,7 +108,7 @@ class Job(Protocol):
         """Request a change of the shared context; the scheduler decides whether and when it is applied."""
         ...
 
-    def goes_on(self, ended: "Future[None]") -> None:
+    def report_running_thread(self, ended: "Future[None]") -> None:
         """Report that work of this run outlasts the call until `ended`, such as a thread that cannot be stopped."""
         ...
 

@@ -285,7 +285,7 @@ async def test_a_choice_that_was_made_while_its_server_was_away_is_brought_when_
     async with taken_up() as (rt, server, call, invocation):
         assert await server.post(invocation, "user_choice", response_url=f"{server.url}/picked", **choice) == 200
         (prompt,) = await rt.prompts()
-        assert not (await rt.choose(prompt.prompt_id, 0)).is_heard
+        assert not (await rt.choose(prompt.prompt_id, 0)).is_delivered
         server.statuses.clear()
         assert await server.until(lambda: server.posts("/picked")) == [{"id": call, "selected": 0}]
         await server.settle(invocation, "open")
@@ -328,10 +328,10 @@ async def test_a_slow_server_does_not_delay_opening_and_is_discovered_later(runn
     monkeypatch.setattr(discovery, "FIRST_ANSWER_S", 0.05)
 
     class Slow(tool_server):
-        goes_on = asyncio.Event()
+        continues = asyncio.Event()
 
         async def __call__(self, scope, receive, send):
-            await self.goes_on.wait()
+            await self.continues.wait()
             await super().__call__(scope, receive, send)
 
     slow, quick = Slow(), tool_server("quick", tools=("look",))
@@ -339,6 +339,6 @@ async def test_a_slow_server_does_not_delay_opening_and_is_discovered_later(runn
         await there(rt, 1)
         assert rt.rap.statuses[0].state is ProviderState.CONNECTING
         assert "sent no manifest within 0.05 s" in rt.rap.statuses[0].fault
-        slow.goes_on.set()
+        slow.continues.set()
         await there(rt)
         assert "tool_s0.read_probe" in (await rt.surface()).tool_refs

@@ -245,7 +245,7 @@ async def test_a_choice_is_put_to_a_person_and_posted_once(running, tool_server,
         (prompt,) = await rt.prompts()
         assert (prompt.message, prompt.choices, prompt.default) == (CHOICE["prompt"], ("Open it", "Leave closed"), 1)
         assert (await rt.invocation(call.invocation_id)).status.value == "needs_input"
-        assert (await rt.choose(prompt.prompt_id, selected)).is_heard
+        assert (await rt.choose(prompt.prompt_id, selected)).is_delivered
         assert not (await rt.choose(prompt.prompt_id, 0)).is_taken
         assert server.posts("/picked") == [{"id": invocation["id"], "selected": posted}]
         assert len(await rt.waiting()) == 1
@@ -373,7 +373,7 @@ async def test_a_repeated_prompt_is_shown_once(running, tool_server, started):
         (prompt,) = await rt.prompts()
         assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
         assert await rt.prompts() == (prompt,)
-        assert (await rt.choose(prompt.prompt_id, 0)).is_heard
+        assert (await rt.choose(prompt.prompt_id, 0)).is_delivered
         assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
         assert await rt.prompts() == ()
         assert await asked(server, invocation, headers={"Idempotency-Key": "b"}, prompt="And now?") == 200
@@ -392,7 +392,7 @@ async def test_a_tool_that_was_away_hears_of_a_choice_when_it_is_back(running, t
         await asked(server, invocation)
         (prompt,) = await rt.prompts()
         chosen = await rt.choose(prompt.prompt_id, 0)
-        assert (chosen.is_taken, chosen.is_heard) == (True, False)
+        assert (chosen.is_taken, chosen.is_delivered) == (True, False)
         assert not (await rt.choose(prompt.prompt_id, 1)).is_taken
         told = await server.until(lambda: server.posts("/picked")[7:])
         assert told == [{"id": invocation["id"], "selected": 0}]
@@ -436,7 +436,7 @@ async def test_a_rejected_choice_is_reported_and_not_sent_again(running, tool_se
         await asked(server, invocation)
         (prompt,) = await rt.prompts()
         chosen = await rt.choose(prompt.prompt_id, 0)
-        assert (chosen.is_taken, chosen.is_heard) == (True, False)
+        assert (chosen.is_taken, chosen.is_delivered) == (True, False)
         await asyncio.sleep(0.05)
         assert len(server.posts("/picked")) == 1
 

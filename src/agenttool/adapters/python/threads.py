@@ -114,7 +114,7 @@ async def in_thread(function: Callable[[], object], left_behind: LeftBehind, job
         if not done.done() or done.cancelled():
             left_behind.add(ended)
             if job is not None:
-                job.goes_on(ended)
+                job.report_running_thread(ended)
     if error is not None:
         raise _own(error)
     return value

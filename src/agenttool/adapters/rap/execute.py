@@ -238,7 +238,7 @@ class RapDeferredResult:
             reply = await self._post(url, body)
             attempts += 1
         if reply.is_accepted:
-            return ReplyOutcome.HEARD
+            return ReplyOutcome.ACCEPTED
         log.warning("the choice of %s was not accepted: %s", prompt.prompt_id, reply.fault or reply.status)
         return ReplyOutcome.AWAY if reply.is_retryable else ReplyOutcome.REFUSED
 

@@ -36,7 +36,7 @@ async def carry_out(runtime, do, **members):
             while not (prompts := await runtime.prompts()):  # noqa: ASYNC110 -- they come from another process
                 await asyncio.sleep(0.01)
             chosen = await runtime.choose(prompts[0].prompt_id, members["selected"])
-            tell(event="chosen", heard=chosen.is_heard)
+            tell(event="chosen", heard=chosen.is_delivered)
         case "events":
             found = await runtime.rap.subscriptions.events()
             tell(event="events", texts=[each.text for each in found])

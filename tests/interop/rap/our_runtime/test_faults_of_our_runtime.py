@@ -98,7 +98,7 @@ async def test_a_repeated_prompt_replaces_the_one_before(governed):
         call = await runtime.start("open_valve", {"minutes": 9}, surface=await runtime.surface())
         await asyncio.to_thread(provider.wait_for, event="fault", what="duplicate", status=200)
         (prompt,) = await runtime.prompts()
-        assert (await runtime.choose(prompt.prompt_id, 0)).is_heard
+        assert (await runtime.choose(prompt.prompt_id, 0)).is_delivered
         assert text_of(await runtime.wait(call.invocation_id)) == "picked 0: Open for 9 minutes"
 
 

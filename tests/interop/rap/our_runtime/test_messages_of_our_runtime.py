@@ -171,7 +171,7 @@ async def test_a_choice_goes_to_a_person_and_back(governed, selected, words):
         assert (prompt.choices[2], prompt.default) == ("Leave closed", 2)
         assert (await runtime.invocation(prompt.invocation_id)).status is InvocationStatus.NEEDS_INPUT
         chosen = await runtime.choose(prompt.prompt_id, selected)
-        assert (chosen.is_taken, chosen.is_heard) == (True, True)
+        assert (chosen.is_taken, chosen.is_delivered) == (True, True)
         assert not (await runtime.choose(prompt.prompt_id, 0)).is_taken
         assert text_of(await calling) == words
 
