@@ -10,7 +10,7 @@ import pytest
 
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.contracts.story import story_of
+from agenttool.testing.call_facts import story_of
 
 
 def test_what_is_exported_is_valid(run, journal, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from agenttool.journal.steps import STEPS
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.contracts.story import invocation_number, story_of
+from agenttool.testing.call_facts import invocation_number, story_of
 
 BOUND_S = 60
 

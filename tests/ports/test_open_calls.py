@@ -15,7 +15,7 @@ from agenttool.ports.world import Moment
 from agenttool.stores.memory import CallTable, MemoryOpenCalls
 from agenttool.stores.sqlite.connect import Durability
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.contracts.story import invocation_number
+from agenttool.testing.call_facts import invocation_number
 
 OWNERS = ("a", "b", "c")
 OPENING = [("renew", "b", 30), ("renew", "c", 15)]

@@ -6,7 +6,7 @@ import pytest
 
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.contracts.story import story_of
+from agenttool.testing.call_facts import story_of
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from agenttool.journal.steps import STEPS
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.contracts.story import invocation_number, story_of
+from agenttool.testing.call_facts import invocation_number, story_of
 
 CALLERS = 10
 

@@ -24,7 +24,7 @@ from agenttool.stores.fact_codec import encode_fact
 from agenttool.stores.sqlite.fact_rows import link
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.contracts.story import story_of
+from agenttool.testing.call_facts import story_of
 
 CALLS = 1000
 

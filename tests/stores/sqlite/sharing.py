@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.contracts.story import story_of
+from agenttool.testing.call_facts import story_of
 
 CALLERS = 4
 PER_WRITER = 1_000_000

@@ -15,7 +15,7 @@ from agenttool.stores.sqlite.fact_rows import IS_UNINDEXED, MAX_UNINDEXED
 from agenttool.stores.sqlite.reader import SqliteReader
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.writer import WriteBatch
-from agenttool.testing.contracts.story import invocation_number, story_of
+from agenttool.testing.call_facts import invocation_number, story_of
 
 NOW, LATER = Moment(1), Moment(2)
 PER_CALL = len(story_of(1))

@@ -14,7 +14,7 @@ from agenttool.journal import steps
 from agenttool.ports.facts import Fact
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit, writer
-from agenttool.testing.contracts.story import invocation_number, story_of
+from agenttool.testing.call_facts import invocation_number, story_of
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from agenttool.ports.facts import Fact, Step
 from agenttool.ports.world import Moment
 from agenttool.stores.fact_codec import encode_fact
 from agenttool.stores.sqlite import log, writer
-from agenttool.testing.contracts.story import TOOL, invocation_number, story_of
+from agenttool.testing.call_facts import TOOL, invocation_number, story_of
 
 CALLS = 40_000
 

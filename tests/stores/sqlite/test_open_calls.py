@@ -10,7 +10,7 @@ import pytest
 
 from agenttool.ports.stores import AnswerStatus
 from agenttool.ports.world import Moment
-from agenttool.testing.contracts.story import invocation_number, story_of
+from agenttool.testing.call_facts import invocation_number, story_of
 
 WAITING = 100_000
 BOUND_S = 60

@@ -11,7 +11,7 @@ import pytest
 from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
 from agenttool.stores.sqlite.reader import SqliteReader
-from agenttool.testing.contracts.story import invocation_number
+from agenttool.testing.call_facts import invocation_number
 
 
 def look(path):

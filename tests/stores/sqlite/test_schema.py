@@ -13,7 +13,7 @@ from agenttool.stores.fact_codec import encode_fact, join_lines
 from agenttool.stores.sqlite.fact_rows import link
 from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.store import SqliteStore
-from agenttool.testing.contracts.story import invocation_number, story_of
+from agenttool.testing.call_facts import invocation_number, story_of
 
 
 def opened(path):

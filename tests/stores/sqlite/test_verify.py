@@ -21,7 +21,7 @@ from agenttool.stores.sqlite.connect import open_connection
 from agenttool.stores.sqlite.fact_rows import link, register_functions
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.stores.sqlite.verify import verify
-from agenttool.testing.contracts.story import TOOL, invocation_number, story_of
+from agenttool.testing.call_facts import TOOL, invocation_number, story_of
 
 
 def flaws(store, pinned=None):

@@ -1,28 +1,40 @@
-"""The contract of `PayloadStore`."""
+"""Payloads in memory, in a folder and in an object store fulfil the contract of `PayloadStore`."""
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
-from typing import TypeAlias
+from contextlib import nullcontext
+
+import pytest
+from obstore.store import MemoryStore
 
 from agenttool.codec import digest_of_bytes
 from agenttool.errors import StoreError
-from agenttool.ports.stores import PayloadStore
 from agenttool.records import Digest
-
-OpenPayloads: TypeAlias = Callable[[], AbstractAsyncContextManager[PayloadStore]]
+from agenttool.stores.files.payloads import ObjectPayloads
+from agenttool.stores.memory import MemoryPayloads
 
 DATA = bytes(range(256)) * 4096
 DIGEST = digest_of_bytes(DATA)
 
 
-async def _pieces(data: bytes, size: int = 70_000) -> AsyncIterator[bytes]:
+@pytest.fixture(params=["memory", "folder", "object store"])
+def open_payloads(request, tmp_path):
+    """Opens one store of payloads, as often as a test needs."""
+    kinds = {
+        "memory": MemoryPayloads,
+        "folder": lambda: ObjectPayloads.open(tmp_path / "payloads"),
+        "object store": lambda: ObjectPayloads(MemoryStore()),
+    }
+    payloads = kinds[request.param]()
+    return lambda: nullcontext(payloads)
+
+
+async def _pieces(data, size=70_000):
     for start in range(0, len(data), size):
         yield data[start : start + size]
 
 
-async def bytes_come_back_whole_and_in_ranges(open_payloads: OpenPayloads) -> None:
+async def test_bytes_come_back_whole_and_in_ranges(open_payloads):
     async with open_payloads() as payloads:
         assert DIGEST in await payloads.put(DATA, DIGEST)
         assert await payloads.get(DIGEST) == DATA
@@ -33,7 +45,7 @@ async def bytes_come_back_whole_and_in_ranges(open_payloads: OpenPayloads) -> No
         assert await payloads.get(DIGEST, start=5, length=0) == b""
 
 
-async def what_is_not_there_is_none(open_payloads: OpenPayloads) -> None:
+async def test_what_is_not_there_is_none(open_payloads):
     async with open_payloads() as payloads:
         unknown = digest_of_bytes(b"never stored")
         assert await payloads.get(unknown) is None
@@ -45,14 +57,14 @@ async def what_is_not_there_is_none(open_payloads: OpenPayloads) -> None:
         raise AssertionError("a stream of nothing ended as if it were whole")
 
 
-async def putting_twice_or_at_once_is_putting_once(open_payloads: OpenPayloads) -> None:
+async def test_putting_twice_or_at_once_is_putting_once(open_payloads):
     async with open_payloads() as payloads:
         uris = await asyncio.gather(*[payloads.put(DATA, DIGEST) for _ in range(8)])
         assert len(set(uris)) == 1
         assert await payloads.get(DIGEST) == DATA
 
 
-async def a_stream_goes_in_and_out(open_payloads: OpenPayloads) -> None:
+async def test_a_stream_goes_in_and_out(open_payloads):
     async with open_payloads() as payloads:
         assert await payloads.put_stream(_pieces(DATA)) == (DIGEST, len(DATA))
         assert b"".join([piece async for piece in payloads.stream(DIGEST)]) == DATA
@@ -60,8 +72,8 @@ async def a_stream_goes_in_and_out(open_payloads: OpenPayloads) -> None:
         assert await payloads.get(digest_of_bytes(b"")) == b""
 
 
-async def a_stream_that_breaks_leaves_nothing(open_payloads: OpenPayloads) -> None:
-    async def broken() -> AsyncIterator[bytes]:
+async def test_a_stream_that_breaks_leaves_nothing(open_payloads):
+    async def broken():
         yield DATA
         raise ConnectionError
 
@@ -74,7 +86,7 @@ async def a_stream_that_breaks_leaves_nothing(open_payloads: OpenPayloads) -> No
         raise AssertionError("half a stream was stored")
 
 
-async def old_bytes_expire_and_new_ones_stay(open_payloads: OpenPayloads) -> None:
+async def test_old_bytes_expire_and_new_ones_stay(open_payloads):
     async with open_payloads() as payloads:
         await payloads.put(DATA, DIGEST)
         assert await payloads.expire(time.time_ns() - 3600 * 10**9) == 0
@@ -85,18 +97,7 @@ async def old_bytes_expire_and_new_ones_stay(open_payloads: OpenPayloads) -> Non
         assert await payloads.get(DIGEST) == DATA
 
 
-async def a_digest_is_no_path(open_payloads: OpenPayloads) -> None:
+async def test_a_digest_is_no_path(open_payloads):
     async with open_payloads() as payloads:
         for name in ("sha256:../../etc/passwd", "sha256:", "md5:0123", f"sha256:{'g' * 64}"):
             assert await payloads.get(Digest(name)) is None
-
-
-PAYLOAD_PROMISES = (
-    bytes_come_back_whole_and_in_ranges,
-    what_is_not_there_is_none,
-    putting_twice_or_at_once_is_putting_once,
-    a_stream_goes_in_and_out,
-    a_stream_that_breaks_leaves_nothing,
-    old_bytes_expire_and_new_ones_stay,
-    a_digest_is_no_path,
-)

@@ -1,17 +1,32 @@
-"""The contract of `DocumentStore`."""
+"""Documents in memory and in a file fulfil the contract of `DocumentStore`."""
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from typing import TypeAlias
+from contextlib import asynccontextmanager, nullcontext
 
-from agenttool.ports.stores import DocumentStore
+import pytest
 
-OpenTheShelf: TypeAlias = Callable[[], AbstractAsyncContextManager[DocumentStore]]
-"""Opens the same location each time."""
+from agenttool.journal.steps import STEPS
+from agenttool.stores.memory import MemoryDocuments
+from agenttool.stores.sqlite.store import SqliteStore
 
 
-async def a_document_is_stored_until_it_is_replaced_or_deleted(shelf: OpenTheShelf) -> None:
-    async with shelf() as one, shelf() as other:
+@pytest.fixture(params=["memory", "sqlite"])
+def open_documents(request, tmp_path):
+    """Opens the same documents, as often as a test needs."""
+    documents = MemoryDocuments()
+
+    @asynccontextmanager
+    async def opened():
+        store = SqliteStore.open(tmp_path / "state.db", steps=STEPS)
+        try:
+            yield store.shelf
+        finally:
+            await store.close()
+
+    return opened if request.param == "sqlite" else lambda: nullcontext(documents)
+
+
+async def test_a_document_is_stored_until_it_is_replaced_or_deleted(open_documents):
+    async with open_documents() as one, open_documents() as other:
         assert await one.get("view", "a") is None
         await one.put("view", "a", b"first")
         assert await other.get("view", "a") == b"first"
@@ -22,8 +37,8 @@ async def a_document_is_stored_until_it_is_replaced_or_deleted(shelf: OpenTheShe
         assert await other.get("view", "a") is None
 
 
-async def only_the_first_of_two_concurrent_swaps_succeeds(shelf: OpenTheShelf) -> None:
-    async with shelf() as one, shelf() as other:
+async def test_only_the_first_of_two_concurrent_swaps_succeeds(open_documents):
+    async with open_documents() as one, open_documents() as other:
         assert await one.swap("prompt", "a", before=None, after=b"asked")
         assert not await other.swap("prompt", "a", before=None, after=b"asked too")
         assert await other.swap("prompt", "a", before=b"asked", after=b"yes")
@@ -33,8 +48,8 @@ async def only_the_first_of_two_concurrent_swaps_succeeds(shelf: OpenTheShelf) -
         assert await other.get("prompt", "a") is None
 
 
-async def documents_beside_a_swap_are_written_in_its_transaction(shelf: OpenTheShelf) -> None:
-    async with shelf() as one, shelf() as other:
+async def test_documents_beside_a_swap_are_written_in_its_transaction(open_documents):
+    async with open_documents() as one, open_documents() as other:
         assert await one.swap("open", "a", before=None, after=b"0", beside={("event", "1"): b"first"})
         assert await other.get("event", "1") == b"first"
         assert not await other.swap("open", "a", before=None, after=b"1", beside={("event", "2"): b"second"})
@@ -43,8 +58,8 @@ async def documents_beside_a_swap_are_written_in_its_transaction(shelf: OpenTheS
         assert (await other.get("open", "a"), await other.get("event", "3")) == (None, b"third")
 
 
-async def documents_are_listed_by_key_page_by_page(shelf: OpenTheShelf) -> None:
-    async with shelf() as one:
+async def test_documents_are_listed_by_key_page_by_page(open_documents):
+    async with open_documents() as one:
         for key in ("t2/x", "t1/b", "t1/a", "t1/\u00fc", "t10/a"):
             await one.put("view", key, key.encode())
         found = await one.page("view", prefix="t1/", limit=2)
@@ -55,11 +70,3 @@ async def documents_are_listed_by_key_page_by_page(shelf: OpenTheShelf) -> None:
         assert await one.keys("view", prefix="t1/", limit=2) == ["t1/a", "t1/b"]
         assert await one.keys("view", limit=9) == ["t1/a", "t1/b", "t1/\u00fc", "t10/a", "t2/x"]
         assert await one.keys("prompt", limit=9) == []
-
-
-SHELF_PROMISES = (
-    a_document_is_stored_until_it_is_replaced_or_deleted,
-    only_the_first_of_two_concurrent_swaps_succeeds,
-    documents_beside_a_swap_are_written_in_its_transaction,
-    documents_are_listed_by_key_page_by_page,
-)

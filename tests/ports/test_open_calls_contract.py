@@ -1,26 +1,43 @@
-"""The contract of `OpenCalls`, for one owner and for several."""
+"""Open calls in memory and in a file fulfil the contract of `OpenCalls`, for one owner and for several."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import TypeAlias
+from contextlib import asynccontextmanager, nullcontext, suppress
+
+import pytest
 
 from agenttool.errors import StoreError
-from agenttool.ports.stores import AnswerStatus, OpenCall, OpenCalls
+from agenttool.journal.steps import STEPS
+from agenttool.ports.stores import AnswerStatus, OpenCall
 from agenttool.ports.world import Moment
-from agenttool.records import ApprovalId, InvocationId
-from agenttool.testing.contracts.story import invocation_number
-
-OpenTheCalls: TypeAlias = Callable[[str], AbstractAsyncContextManager[OpenCalls]]
-"""Opens the same location for an owner of this name."""
+from agenttool.records import ApprovalId
+from agenttool.stores.memory import CallTable, MemoryOpenCalls
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.testing.call_facts import invocation_number
 
 NOW, LATER, LATEST = 1000, 2000, 3000
 
 
-def _question(number: int) -> ApprovalId:
+@pytest.fixture(params=["memory", "sqlite"])
+def open_calls(request, tmp_path):
+    """Opens the same calls for an owner of a given name."""
+    table = CallTable()
+
+    @asynccontextmanager
+    async def opened(owner):
+        store = SqliteStore.open(tmp_path / "state.db", steps=STEPS, owner=owner)
+        try:
+            yield store.open_calls
+        finally:
+            with suppress(StoreError):  # an owner whose lease has expired cannot write its last changes
+                await store.close()
+
+    return opened if request.param == "sqlite" else lambda owner: nullcontext(MemoryOpenCalls(owner, table))
+
+
+def _question(number):
     return ApprovalId(f"apr_{number:032x}-1")
 
 
-async def _park(calls: OpenCalls, *numbers: int, expires_at_ns: int | None = LATEST) -> None:
+async def _park(calls, *numbers, expires_at_ns=LATEST):
     for number in numbers:
         calls.save(
             invocation_number(number),
@@ -32,11 +49,11 @@ async def _park(calls: OpenCalls, *numbers: int, expires_at_ns: int | None = LAT
     await calls.settle()
 
 
-def _ids(calls: Sequence[OpenCall]) -> list[InvocationId]:
+def _ids(calls):
     return [call.invocation_id for call in calls]
 
 
-async def a_checkpoint_is_stored_until_its_call_is_removed(open_calls: OpenTheCalls) -> None:
+async def test_a_checkpoint_is_stored_until_its_call_is_removed(open_calls):
     async with open_calls("a") as calls:
         call = invocation_number(1)
         assert await calls.get(call) is None
@@ -53,7 +70,7 @@ async def a_checkpoint_is_stored_until_its_call_is_removed(open_calls: OpenTheCa
         assert await calls.by_approval(_question(1)) is None
 
 
-async def calls_are_listed_by_age_page_by_page(open_calls: OpenTheCalls) -> None:
+async def test_calls_are_listed_by_age_page_by_page(open_calls):
     async with open_calls("a") as calls:
         await _park(calls, 3, 1, 2)
         calls.save(invocation_number(4), kind="started", body=b"")
@@ -66,7 +83,7 @@ async def calls_are_listed_by_age_page_by_page(open_calls: OpenTheCalls) -> None
         assert _ids(await calls.awaiting_answer(after=asked[-1].approval_id, limit=9)) == [invocation_number(3)]
 
 
-async def a_question_is_answered_once_by_any_process(open_calls: OpenTheCalls) -> None:
+async def test_a_question_is_answered_once_by_any_process(open_calls):
     async with open_calls("a") as here, open_calls("b") as there:
         await _park(here, 1, 2)
         assert await there.answer(_question(1), b"yes", now_ns=NOW) is AnswerStatus.ACCEPTED
@@ -80,7 +97,7 @@ async def a_question_is_answered_once_by_any_process(open_calls: OpenTheCalls) -
         assert _ids(await here.awaiting_answer(limit=10)) == [invocation_number(2)]
 
 
-async def the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends(open_calls: OpenTheCalls) -> None:
+async def test_the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends(open_calls):
     async with open_calls("a") as calls:
         await _park(calls, 1, 2)
         for number in (1, 2):
@@ -93,7 +110,7 @@ async def the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends(open_
             assert await calls.answer(_question(number), b"again", now_ns=NOW) is AnswerStatus.ANSWERED
 
 
-async def calls_of_an_owner_with_a_lease_cannot_be_claimed(open_calls: OpenTheCalls) -> None:
+async def test_calls_of_an_owner_with_a_lease_cannot_be_claimed(open_calls):
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(LATER))
         await there.renew_lease(Moment(LATER))
@@ -104,7 +121,7 @@ async def calls_of_an_owner_with_a_lease_cannot_be_claimed(open_calls: OpenTheCa
         assert await here.claim(now=Moment(NOW), limit=10) == []
 
 
-async def calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more(open_calls: OpenTheCalls) -> None:
+async def test_calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more(open_calls):
     async with open_calls("a") as dead, open_calls("b") as first, open_calls("c") as second:
         await dead.renew_lease(Moment(NOW))
         await first.renew_lease(Moment(LATEST))
@@ -122,7 +139,7 @@ async def calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more(open_
         assert await _is_refused(dead)
 
 
-async def a_change_of_the_wall_clock_expires_no_lease(open_calls: OpenTheCalls) -> None:
+async def test_a_change_of_the_wall_clock_expires_no_lease(open_calls):
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(NOW, steady_ns=20, since="boot"))
         here.save(invocation_number(1), kind="started", body=b"")
@@ -135,7 +152,7 @@ async def a_change_of_the_wall_clock_expires_no_lease(open_calls: OpenTheCalls) 
         assert _ids(dead) == [invocation_number(1)], "nor does setting it back renew one"
 
 
-async def leases_on_different_monotonic_clocks_are_compared_by_the_wall_clock(open_calls: OpenTheCalls) -> None:
+async def test_leases_on_different_monotonic_clocks_are_compared_by_the_wall_clock(open_calls):
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(LATER, steady_ns=2**40, since="an earlier boot"))
         await there.renew_lease(Moment(LATEST, steady_ns=40, since="boot"))
@@ -145,7 +162,7 @@ async def leases_on_different_monotonic_clocks_are_compared_by_the_wall_clock(op
         assert _ids(await there.claim(now=Moment(LATER, steady_ns=1, since="boot"), limit=10)) == [invocation_number(1)]
 
 
-async def _is_refused(calls: OpenCalls) -> bool:
+async def _is_refused(calls):
     try:
         await calls.renew_lease(Moment(LATEST))
     except StoreError:
@@ -153,7 +170,7 @@ async def _is_refused(calls: OpenCalls) -> bool:
     return False
 
 
-async def only_calls_that_are_due_are_claimed(open_calls: OpenTheCalls) -> None:
+async def test_only_calls_that_are_due_are_claimed(open_calls):
     async with open_calls("a") as dead, open_calls("b") as alive:
         await alive.renew_lease(Moment(LATEST))
         await _park(dead, 1, 2)
@@ -168,7 +185,7 @@ async def only_calls_that_are_due_are_claimed(open_calls: OpenTheCalls) -> None:
         assert found.body == b"1"
 
 
-async def calls_of_a_released_lease_can_be_claimed_at_once(open_calls: OpenTheCalls) -> None:
+async def test_calls_of_a_released_lease_can_be_claimed_at_once(open_calls):
     async with open_calls("a") as leaving, open_calls("b") as staying:
         await leaving.renew_lease(Moment(LATEST))
         await staying.renew_lease(Moment(LATEST))
@@ -179,7 +196,7 @@ async def calls_of_a_released_lease_can_be_claimed_at_once(open_calls: OpenTheCa
         assert _ids(await staying.claim(now=Moment(NOW), limit=10)) == [invocation_number(1)]
 
 
-async def an_owner_without_a_lease_cannot_claim(open_calls: OpenTheCalls) -> None:
+async def test_an_owner_without_a_lease_cannot_claim(open_calls):
     async with open_calls("a") as calls:
         try:
             await calls.claim(now=Moment(NOW), limit=1)
@@ -188,7 +205,7 @@ async def an_owner_without_a_lease_cannot_claim(open_calls: OpenTheCalls) -> Non
         raise AssertionError("an owner without a lease could claim")
 
 
-async def a_call_may_be_due_before_its_question_expires(open_calls: OpenTheCalls) -> None:
+async def test_a_call_may_be_due_before_its_question_expires(open_calls):
     async with open_calls("a") as dead, open_calls("b") as alive:
         await alive.renew_lease(Moment(LATEST))
         dead.save(
@@ -204,7 +221,7 @@ async def a_call_may_be_due_before_its_question_expires(open_calls: OpenTheCalls
         assert await alive.answer(_question(1), b"early", now_ns=NOW) is AnswerStatus.ACCEPTED
 
 
-async def an_unowned_call_can_be_claimed_once_it_is_answered(open_calls: OpenTheCalls) -> None:
+async def test_an_unowned_call_can_be_claimed_once_it_is_answered(open_calls):
     async with open_calls("a") as here, open_calls("b") as there:
         await here.renew_lease(Moment(LATEST))
         await there.renew_lease(Moment(LATEST))
@@ -221,7 +238,7 @@ async def an_unowned_call_can_be_claimed_once_it_is_answered(open_calls: OpenThe
         await here.settle()
 
 
-async def a_call_that_changed_since_it_was_due_is_not_claimed(open_calls: OpenTheCalls) -> None:
+async def test_a_call_that_changed_since_it_was_due_is_not_claimed(open_calls):
     async with open_calls("a") as slow, open_calls("b") as there:
         await there.renew_lease(Moment(LATEST))
         await slow.renew_lease(Moment(NOW))
@@ -237,7 +254,7 @@ async def a_call_that_changed_since_it_was_due_is_not_claimed(open_calls: OpenTh
         assert taken.answer == b"yes"
 
 
-async def waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for(open_calls: OpenTheCalls) -> None:
+async def test_waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for(open_calls):
     async with open_calls("a") as calls:
         await _park(calls, 1, 2)
         for number in (3, 4):
@@ -249,22 +266,3 @@ async def waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for(open_call
         assert _ids(await calls.awaiting_answer(after=first.approval_id, limit=9, prefix="late_")) == [
             invocation_number(4)
         ]
-
-
-OPEN_CALLS_PROMISES = (
-    a_checkpoint_is_stored_until_its_call_is_removed,
-    calls_are_listed_by_age_page_by_page,
-    a_question_is_answered_once_by_any_process,
-    the_body_of_an_answer_is_deleted_when_its_call_continues_or_ends,
-    calls_of_an_owner_with_a_lease_cannot_be_claimed,
-    calls_of_an_expired_owner_are_claimed_once_and_it_writes_no_more,
-    a_change_of_the_wall_clock_expires_no_lease,
-    leases_on_different_monotonic_clocks_are_compared_by_the_wall_clock,
-    only_calls_that_are_due_are_claimed,
-    calls_of_a_released_lease_can_be_claimed_at_once,
-    an_owner_without_a_lease_cannot_claim,
-    a_call_may_be_due_before_its_question_expires,
-    an_unowned_call_can_be_claimed_once_it_is_answered,
-    a_call_that_changed_since_it_was_due_is_not_claimed,
-    waiting_calls_are_listed_by_the_prefix_of_what_they_wait_for,
-)

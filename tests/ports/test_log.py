@@ -1,22 +1,47 @@
-"""The contracts of `EventLog` and `DurableLog`."""
+"""Every log fulfils the contract of `EventLog`; a log in a file also fulfils that of `DurableLog`."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
-from typing import TypeAlias
+from contextlib import asynccontextmanager, nullcontext, suppress
+
+import pytest
 
 from agenttool.journal import steps
 from agenttool.journal.projection import events_of, invocation_of, records_of
+from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact
-from agenttool.ports.stores import DurableLog, EventLog
 from agenttool.records import InvocationId
-from agenttool.testing.contracts.story import invocation_number, story_of
+from agenttool.stores.memory import MemoryLog
+from agenttool.stores.sqlite.connect import Durability
+from agenttool.stores.sqlite.store import SqliteStore
+from agenttool.testing.call_facts import invocation_number, story_of
 
-OpenLog: TypeAlias = Callable[[], AbstractAsyncContextManager[EventLog]]
-OpenDurableLog: TypeAlias = Callable[[], AbstractAsyncContextManager[DurableLog]]
+
+def sqlite(folder, durability):
+    @asynccontextmanager
+    async def opened():
+        store = SqliteStore.open(folder / "state.db", steps=STEPS, durability=durability)
+        try:
+            yield store.log
+        finally:
+            await store.close()
+
+    return opened
 
 
-async def _write(log: EventLog, number: int) -> list[Fact]:
+@pytest.fixture(params=list(Durability))
+def open_durable_log(request, tmp_path):
+    """Opens the log in one file, as often as a test needs."""
+    return sqlite(tmp_path, request.param)
+
+
+@pytest.fixture(params=["memory", *Durability])
+def open_log(request, tmp_path):
+    """Opens one log, in memory or in a file, as often as a test needs."""
+    log = MemoryLog()
+    return sqlite(tmp_path, request.param) if request.param != "memory" else lambda: nullcontext(log)
+
+
+async def _write(log, number):
     facts = story_of(number)
     for fact in facts:
         log.append(fact)
@@ -24,13 +49,13 @@ async def _write(log: EventLog, number: int) -> list[Fact]:
     return facts
 
 
-def _replayed(facts: Sequence[Fact]) -> object:
+def _replayed(facts):
     """Return all events and records that facts replay as, to compare facts by them."""
     events = [list(events_of(fact, position=place)) for place, fact in enumerate(facts, 1)]
     return events, invocation_of(facts), list(records_of(facts))
 
 
-async def a_new_log_is_empty(open_log: OpenLog) -> None:
+async def test_a_new_log_is_empty(open_log):
     async with open_log() as log:
         assert log.last == 0
         assert list(log.read(0, 10)) == []
@@ -38,7 +63,7 @@ async def a_new_log_is_empty(open_log: OpenLog) -> None:
         await log.settle()
 
 
-async def facts_are_read_as_they_were_written(open_log: OpenLog) -> None:
+async def test_facts_are_read_as_they_were_written(open_log):
     async with open_log() as log:
         written = await _write(log, 1)
         found = log.read(0, 100)
@@ -48,19 +73,19 @@ async def facts_are_read_as_they_were_written(open_log: OpenLog) -> None:
         assert _replayed(log.stored_facts_of(invocation_number(1))) == _replayed(written)
 
 
-async def a_reader_continues_where_it_stopped(open_log: OpenLog) -> None:
+async def test_a_reader_continues_where_it_stopped(open_log):
     async with open_log() as log:
         await _write(log, 1)
         await _write(log, 2)
         whole = [position for position, _ in log.read(0, 100)]
-        pieces: list[int] = []
+        pieces = []
         while piece := log.read(pieces[-1] if pieces else 0, 3):
-            assert len(piece) <= 3  # noqa: PLR2004 -- the limit asked for
+            assert len(piece) <= 3
             pieces += [position for position, _ in piece]
         assert pieces == whole == list(range(1, log.last + 1))
 
 
-async def interleaved_calls_are_read_separately(open_log: OpenLog) -> None:
+async def test_interleaved_calls_are_read_separately(open_log):
     async with open_log() as log:
         first, second = story_of(1), story_of(2)
         for pair in zip(first, second, strict=True):
@@ -71,7 +96,7 @@ async def interleaved_calls_are_read_separately(open_log: OpenLog) -> None:
         assert _replayed(log.facts_of(invocation_number(2))) == _replayed(second)
 
 
-async def a_fact_without_a_call_is_stored(open_log: OpenLog) -> None:
+async def test_a_fact_without_a_call_is_stored(open_log):
     async with open_log() as log:
         log.append(Fact(steps.DECLARED, 1, 0, None, None, {"tool_id": "t", "name": "n"}))
         await log.settle()
@@ -80,10 +105,10 @@ async def a_fact_without_a_call_is_stored(open_log: OpenLog) -> None:
         assert fact.invocation_id is None
 
 
-async def many_callers_settle_concurrently(open_log: OpenLog) -> None:
+async def test_many_callers_settle_concurrently(open_log):
     async with open_log() as log:
 
-        async def caller(number: int) -> None:
+        async def caller(number):
             for fact in story_of(number):
                 log.append(fact)
                 await log.settle()
@@ -98,9 +123,9 @@ async def many_callers_settle_concurrently(open_log: OpenLog) -> None:
             assert _replayed(log.facts_of(invocation_number(number))) == _replayed(story_of(number))
 
 
-async def a_canceled_waiter_does_not_affect_the_others(open_log: OpenLog) -> None:
+async def test_a_canceled_waiter_does_not_affect_the_others(open_log):
     async with open_log() as log:
-        waiting: list[asyncio.Future[None]] = []
+        waiting = []
         for number in range(1, 9):
             for fact in story_of(number):
                 log.append(fact)
@@ -115,7 +140,7 @@ async def a_canceled_waiter_does_not_affect_the_others(open_log: OpenLog) -> Non
         assert log.last == 8 * len(story_of(1))
 
 
-async def the_facts_of_a_call_include_those_that_are_not_durable_yet(open_log: OpenLog) -> None:
+async def test_the_facts_of_a_call_include_those_that_are_not_durable_yet(open_log):
     async with open_log() as log:
         facts = story_of(1)
         for place, fact in enumerate(facts, 1):
@@ -126,8 +151,8 @@ async def the_facts_of_a_call_include_those_that_are_not_durable_yet(open_log: O
             assert _replayed(log.facts_of(invocation_number(1))) == _replayed(facts[:place])
 
 
-async def facts_that_are_not_durable_are_not_read(open_log: OpenDurableLog) -> None:
-    async with open_log() as log:
+async def test_facts_that_are_not_durable_are_not_read(open_durable_log):
+    async with open_durable_log() as log:
         log.append(story_of(1)[0])
         assert list(log.read(0, 10)) == []
         assert list(log.stored_facts_of(invocation_number(1))) == []
@@ -136,9 +161,9 @@ async def facts_that_are_not_durable_are_not_read(open_log: OpenDurableLog) -> N
         assert len(log.read(0, 10)) == len(log.stored_facts_of(invocation_number(1))) == log.last == 1
 
 
-async def a_listener_is_called_once_facts_can_be_read(open_log: OpenDurableLog) -> None:
-    async with open_log() as log:
-        seen: list[int] = []
+async def test_a_listener_is_called_once_facts_can_be_read(open_durable_log):
+    async with open_durable_log() as log:
+        seen = []
         stop = log.listen(lambda: seen.append(log.last))
         await _write(log, 1)
         assert seen[-1] == log.last
@@ -148,18 +173,18 @@ async def a_listener_is_called_once_facts_can_be_read(open_log: OpenDurableLog) 
         assert seen == []
 
 
-async def durable_facts_are_there_after_the_log_is_reopened(open_log: OpenDurableLog) -> None:
-    async with open_log() as log:
+async def test_durable_facts_are_there_after_the_log_is_reopened(open_durable_log):
+    async with open_durable_log() as log:
         written = await _write(log, 1)
-    async with open_log() as log:
+    async with open_durable_log() as log:
         assert log.last == len(written)
         assert _replayed(log.facts_of(invocation_number(1))) == _replayed(written)
         more = await _write(log, 2)
         assert log.last == len(written) + len(more)
 
 
-async def an_unchanged_log_has_no_flaws(open_log: OpenDurableLog) -> None:
-    async with open_log() as log:
+async def test_an_unchanged_log_has_no_flaws(open_durable_log):
+    async with open_durable_log() as log:
         assert log.durable
         empty = log.head()
         for number in (1, 2, 3):
@@ -169,8 +194,8 @@ async def an_unchanged_log_has_no_flaws(open_log: OpenDurableLog) -> None:
         assert log.head().position == log.last
 
 
-async def old_facts_are_deleted_and_the_chain_continues(open_log: OpenDurableLog) -> None:
-    async with open_log() as log:
+async def test_old_facts_are_deleted_and_the_chain_continues(open_durable_log):
+    async with open_durable_log() as log:
         for number in (1, 2):
             await _write(log, number)
         head, half = log.head(), len(story_of(1))
@@ -183,25 +208,3 @@ async def old_facts_are_deleted_and_the_chain_continues(open_log: OpenDurableLog
         await _write(log, 3)
         assert log.read(0, 1)[0][0] == 2 * half + 1
         assert list(log.verify(head)) == []
-
-
-LOG_PROMISES = (
-    a_new_log_is_empty,
-    facts_are_read_as_they_were_written,
-    a_reader_continues_where_it_stopped,
-    interleaved_calls_are_read_separately,
-    a_fact_without_a_call_is_stored,
-    many_callers_settle_concurrently,
-    a_canceled_waiter_does_not_affect_the_others,
-    the_facts_of_a_call_include_those_that_are_not_durable_yet,
-)
-"""For every log."""
-
-DURABLE_LOG_PROMISES = (
-    facts_that_are_not_durable_are_not_read,
-    a_listener_is_called_once_facts_can_be_read,
-    durable_facts_are_there_after_the_log_is_reopened,
-    an_unchanged_log_has_no_flaws,
-    old_facts_are_deleted_and_the_chain_continues,
-)
-"""For a durable log, in addition."""
