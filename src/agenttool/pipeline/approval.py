@@ -51,7 +51,6 @@ from agenttool.records import (
 )
 from agenttool.results.redaction import reject_moved_markers, restore_redacted
 from agenttool.scheduler.drive import Drive, Stopped
-from agenttool.scheduler.timeouts import TimeLimit
 
 
 def answer(core: Core, approval_id: ApprovalId, given: Answer, *, by: str) -> Answered | Refused:
@@ -77,7 +76,7 @@ def _is_closed(core: Core, question: Question) -> bool:
         core.waiting.get(question.approval_id),
         cast("Call | None", core.calls.get(question.invocation_id)),
     )
-    return (waiting is not None and waiting.done()) or (asking is not None and asking.abort_reason is not None)
+    return (waiting is not None and waiting.done()) or (asking is not None and asking.stop.reason is not None)
 
 
 def answer_in(word: str, updated_input: JsonObject | None, message: str | None) -> Answer:
@@ -135,11 +134,11 @@ async def conclude(
         ToolFailure: approval_rejected, permission_denied (no answer in time), or an edited input is invalid.
     """
     core = call.core
-    call.decisions += 1
-    decision_id = DecisionId(f"dec_{call.unique}-{call.decisions}")
+    call.counts.decisions += 1
+    decision_id = DecisionId(f"dec_{call.unique}-{call.counts.decisions}")
     if answered is None:
         return _refused(call, expiry_record(question, decision_id=decision_id, decided_at=timestamp(core.now_ns())))
-    call.allowed_until = question.expires_at
+    call.votes = replace(call.votes, allowed_until=question.expires_at)
     decision = answer_record(answered, decision_id=decision_id)
     if isinstance(answered.answer, Edit):
         return await _edited(call, tool, proposed, answered, decision)
@@ -155,13 +154,13 @@ async def conclude(
 
 def _open(call: Call, tool: Tool, proposed: JsonObject, verdict: Verdict) -> Question:
     core, now = call.core, call.core.now_ns()
-    call.decisions += 1
+    call.counts.decisions += 1
     shown = parse_object(json_bytes(proposed))
     shown = tool.redactor.redact(shown) if tool.redactor else shown
     question = Question(
-        approval_id=ApprovalId(f"apr_{call.unique}-{call.decisions}"),
+        approval_id=ApprovalId(f"apr_{call.unique}-{call.counts.decisions}"),
         invocation_id=call.invocation_id,
-        decision_id=DecisionId(f"dec_{call.unique}-{call.decisions}"),
+        decision_id=DecisionId(f"dec_{call.unique}-{call.counts.decisions}"),
         tool_id=tool.tool_id,
         tool_name=tool.name,
         shown=shown,
@@ -193,7 +192,8 @@ async def _wait(call: Call, question: Question) -> Answered | None:
     core.waiting[question.approval_id] = future
     expiry = core.deadlines.arm(core.loop.time() + core.approval_ttl_s, lambda: _expire(future))
     call.drive = drive = Drive(core.grace_period)
-    call.become_idle()
+    if call.background is not None:
+        call.background.become_idle()
     try:
         with pause_timeouts(call):
             answered = await drive.run(_result_of(future))
@@ -203,7 +203,7 @@ async def _wait(call: Call, question: Question) -> Answered | None:
         core.approvals.withdraw(question.approval_id, timestamp(core.now_ns()))
         call.drive = None
     if isinstance(answered, Stopped):
-        call.interrupted = call.interrupted or drive.caller_canceled
+        call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
         raise ToolFailure(failure_of_stop(call))
     return cast("Answered | None", answered)
 
@@ -256,7 +256,7 @@ async def _edited(
     updated = cast("JsonObject", cast("Edit", answered.answer).updated_input)
     if tool.redactor is not None:
         updated = cast("JsonObject", restore_redacted(updated, proposed))
-        call.learn_secrets(updated)
+        call.learn_secrets(tool.redactor, updated)
     recordable = _without_secrets(call, tool, decision)
     by = Replacement(
         source=MutationSource.PERMISSION_PROMPT,
@@ -287,12 +287,12 @@ def pause_timeouts(call: Call) -> Generator[None]:
     """Pause the timeouts of all ancestors of a call; nested waits are counted."""
     ancestors = tuple(_ancestors_of(call))
     for each in ancestors:
-        _pause(each)
+        each.ensure_timer().pause()
     try:
         yield
     finally:
         for each in ancestors:
-            _resume(each)
+            each.ensure_timer().resume()
 
 
 def _ancestors_of(call: Call) -> Iterator[Call]:
@@ -300,23 +300,3 @@ def _ancestors_of(call: Call) -> Iterator[Call]:
     while parent is not None:
         yield parent
         parent = parent.parent
-
-
-def _pause(call: Call) -> None:
-    call.pauses += 1
-    if call.pauses > 1:
-        return
-    if call.deadline is not None:  # a bare deadline cannot be paused
-        deadlines = call.core.deadlines
-        deadlines.cancel(call.deadline)
-        call.deadline = None
-        call.limit = TimeLimit(deadlines, call.run_out, cap=call.cap_at - deadlines.now())
-    if call.limit is not None:
-        call.limit.pause()
-
-
-def _resume(call: Call) -> None:
-    call.pauses -= 1
-    if not call.pauses and call.limit is not None:
-        call.limit.resume()
-        call.cap_at = call.limit.cap_at if call.cap_at else 0.0

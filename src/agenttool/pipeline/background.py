@@ -12,6 +12,7 @@ from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.projection import invocation_of
 from agenttool.journal.reading import result_in
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.call_state import BackgroundState
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.deferred_results import DeferredResults
 from agenttool.pipeline.plan import plan
@@ -110,13 +111,13 @@ class BackgroundCalls:
             return known
         unique = None if invocation_id is None else _unique_in(invocation_id)
         call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
-        call.is_detached = True
-        call.idle, call.recorded_facts = self._core.loop.create_future(), []
+        idle: asyncio.Future[None] = self._core.loop.create_future()
+        background = call.background = BackgroundState(idle, [])
         task = asyncio.create_task(run_call(call))  # noqa: TID251 -- the close of the runtime waits for it
         self._started.add(task)
         task.add_done_callback(self._started.discard)
-        task.add_done_callback(lambda _: call.become_idle())
-        await call.idle
+        task.add_done_callback(lambda _: background.become_idle())
+        await idle
         invocation = invocation_of(_facts_of(call))
         if invocation is None:
             raise AssertionError("a call that was started has facts")
@@ -195,7 +196,7 @@ def _facts_of(call: Call) -> Sequence[Fact]:
 
     Those of a waiting call come from memory, because reading the log takes longer than the call did.
     """
-    facts, call.recorded_facts = call.recorded_facts, None
+    facts = None if call.background is None else call.background.facts
     if facts is None or call.status is None or call.status.is_terminal:
         return call.core.journal.log.facts_of(call.invocation_id)
     return facts

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from agenttool.codec.moments import timestamp
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.call_state import BatchMembership
 from agenttool.pipeline.cancellation import request_cancel
 from agenttool.pipeline.checkpoint import when_durable
 from agenttool.pipeline.evidence import BatchPlanned, Progressed
@@ -53,9 +54,6 @@ class Batch:
         delivery = delivery_of(self.policy)
         outlet = OrderedStream[BatchItem](len(self.calls), delivery)
         slots = asyncio.Semaphore(1 if delivery.serial else max(len(self.calls), 1))
-        for call in self.calls:
-            call.leaves_in_order = delivery.results_in_order
-            call.has_full_end = call.has_full_end or call.leaves_in_order
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._start_all(group, slots, outlet))
@@ -65,7 +63,7 @@ class Batch:
             for call in self.calls:  # a consumer that stops early leaves results that wait for earlier ones
                 release_result(call)
         for call in self.calls:
-            if call.has_deferred_changes:
+            if call.batch is not None and call.batch.has_deferred_changes:
                 call.core.shared.update(call.wanted_changes or {})
 
     async def _start_all(
@@ -87,9 +85,10 @@ class Batch:
     async def _run(self, index: int, slots: asyncio.Semaphore, outlet: OrderedStream[BatchItem]) -> None:
         call = self.calls[index]
         call.core.calls[call.invocation_id] = call
-        call.on_progress = lambda update: outlet.progress(
-            index, BatchItem(index=index, progress=_progress(call, update))
-        )
+        if call.batch is not None:
+            call.batch.on_progress = lambda update: outlet.progress(
+                index, BatchItem(index=index, progress=_progress(call, update))
+            )
         await self._wait_for_dependencies(index, call)
         try:
             async with slots:
@@ -130,8 +129,8 @@ def make_batch(calls: Sequence[Call], wanted: Sequence[ToolCall], policy: Schedu
     limiter = CallLimiter(policy) if _has_limits(policy) else None
     for index, call in enumerate(calls):
         needed = tuple(calls[other].invocation_id for other in depends_on[index])
-        call.scheduler_policy = policy
-        call.batch_limiter = limiter
+        call.batch = BatchMembership(policy, limiter, delivers_in_order=delivery_of(policy).results_in_order)
+        call.has_full_end = call.batch.delivers_in_order
         call.fault = call.fault or wanted[index].fault
         call.shown = wanted[index].shown
         call.request = replace(

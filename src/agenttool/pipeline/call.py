@@ -2,27 +2,38 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from types import MappingProxyType
+
+from msgspec import field
 
 from agenttool.catalog.surface import Surface
 from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes, parse_object
 from agenttool.journal import steps
+from agenttool.pipeline.call_state import (
+    NO_VOTES,
+    BackgroundState,
+    BatchMembership,
+    CallSecrets,
+    RecordCounts,
+    ResumeState,
+    RunTimer,
+    StopState,
+    Votes,
+)
 from agenttool.pipeline.core import Core
-from agenttool.pipeline.evidence import Decided, InputNoted, Progressed, native_ids, shared_decision
+from agenttool.pipeline.evidence import Decided, InputNoted, native_ids, shared_decision
 from agenttool.pipeline.progress import Update, progress_of, store_partial_result
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.verdict import Verdict
-from agenttool.policy.votes import ExternalVote, HookVote
 from agenttool.ports.calls import AS_IT_IS, Shown
 from agenttool.ports.deferred import Thread
 from agenttool.ports.digests import key_of
-from agenttool.ports.evidence import CallEnded, CallLaunched, CallRequest
+from agenttool.ports.evidence import CallLaunched, CallRequest
 from agenttool.ports.facts import Fact, FactData, Step
 from agenttool.records import (
     AbortReason,
-    Cancellation,
     DecisionId,
     InvocationId,
     InvocationStatus,
@@ -32,16 +43,14 @@ from agenttool.records import (
     MutationId,
     Phase,
     ResultId,
-    SchedulerPolicy,
     SchedulingFacts,
-    Timestamp,
     ToolId,
     ToolResult,
 )
-from agenttool.results.redaction import Scrubber, compile_scrubber
+from agenttool.results.redaction import Redactor, Scrubber
 from agenttool.scheduler.drive import Drive, StopSignal
-from agenttool.scheduler.limiter import CallLimiter, Permit
-from agenttool.scheduler.timeouts import Deadline, Expiry, TimeLimit
+from agenttool.scheduler.limiter import Permit
+from agenttool.scheduler.timeouts import Expiry
 
 _NO_CREDENTIALS: Mapping[str, str] = MappingProxyType({})
 _signal_lock = threading.Lock()
@@ -55,43 +64,37 @@ UPDATE_EVERY_S = 0.05
 _UNRESOLVED = ToolId("tool_unresolved")
 
 
+class Nesting(Live, eq=False):
+    """The call that made this one, the open calls that it made, and how many calls led to it."""
+
+    parent: "Call | None" = None
+    depth: int = 0
+    children: "dict[InvocationId, Call]" = field(default_factory=dict)
+
+
 class Call(Live, eq=False):
     """The state of one call. It is also the `Job` that its executor receives.
+
+    State that belongs to one concern is a part (`call_state`); parts that most calls do not need are none.
 
     Attributes:
         unique: the unique part of the ids of the call and all its records.
         fault: why the arguments could not be encoded.
-        depth: the number of calls that this call is nested in.
+        unresolved: why its surface was not found.
         shown: the part of the surface that the caller was shown.
-        scheduler_policy: the policy of its batch.
+        recovery: what another process needs to resume it; none if it never had a checkpoint.
+        secrets: its sensitive values; none if its tool declares no sensitive fields.
         permit: its permit of the runtime's limiter.
-        batch_limiter: the limiter of its batch, acquired before that of the runtime.
-        batch_permit: its permit of the batch's limiter.
+        drive: what the call waits for, and how to stop it.
         thread_ended: resolves when a thread that could not be stopped ends; its permits are released only then.
-        cap_at: when its time is over, retries included, by the clock of the event loop.
-        pauses: how many nested calls wait for an approver; timeouts are paused meanwhile.
-        is_cancel_recorded: the journal has the request to cancel.
-        children: the open calls that its tool made.
-        wanted_changes: the changes that its tool requests in the shared context.
-        has_deferred_changes: those changes are applied at the end of the batch.
-        has_checkpoint: the store has a checkpoint from which another process can resume it.
-        is_parked: this process stops waiting for it; another process, or a later result, resumes it.
-        attempts: how many processes have started it.
-        leaves_in_order: the batch delivers results in order, so a result may have to wait.
-        made: the end to record once such a result is delivered.
-        has_full_end: its end records more than a result: a change of its input or of the context, nested calls, a
-            checkpoint, a cancellation, or ordered delivery.
         unwritten: the last step that is not in the journal yet. Steps without a wait between them are written
             together: admission, permission and start are one fact.
         change: the change of its input by defaults or normalization, until it is written.
         verdict: the standing verdict that allowed it, until it is written.
-        unresolved: why its surface was not found.
-        allowed_until: when its permission expires.
-        is_detached: no caller waits for its result, so it may be parked while the result is deferred.
-        is_remote: its tool has acknowledged the request, and the result is deferred.
-        idle: resolves when a detached call ends or starts to wait.
-        recorded_facts: the facts of a detached call, until it is idle.
-        salt: the key material of the digests of its sensitive fields; stored only in the checkpoint.
+        has_full_end: its end records more than a result: a change of its input or of the context, nested calls, a
+            checkpoint, a cancellation, or ordered delivery.
+        wanted_changes: the changes that its tool requests in the shared context.
+        reported_at: when progress was recorded last, by the clock of the event loop.
     """
 
     core: Core
@@ -100,62 +103,35 @@ class Call(Live, eq=False):
     unique: str
     invocation_id: InvocationId
     fault: str | None = None
-    parent: "Call | None" = None
-    depth: int = 0
+    unresolved: Unresolved | None = None
     shown: Shown = AS_IT_IS
-    scheduler_policy: SchedulerPolicy | None = None
+    nesting: Nesting | None = None
+    batch: BatchMembership | None = None
+    background: BackgroundState | None = None
+    recovery: ResumeState | None = None
+    stop: StopState = field(default_factory=StopState)
+    counts: RecordCounts = field(default_factory=RecordCounts)
+    votes: Votes = NO_VOTES
+    secrets: CallSecrets | None = None
+    timer: RunTimer | None = None
+    tool: Tool | None = None
     tool_id: ToolId = _UNRESOLVED
+    phase: Phase = Phase.RESOLVE_TOOL
     status: InvocationStatus | None = None
     events: int = 0
-    phase: Phase = Phase.RESOLVE_TOOL
-    tool: Tool | None = None
-    drive: Drive | None = None
-    permit: Permit | None = None
-    batch_limiter: CallLimiter | None = None
-    batch_permit: Permit | None = None
-    thread_ended: "asyncio.Future[None] | None" = None
-    deadline: Deadline | None = None
-    limit: TimeLimit | None = None
-    cap_at: float = 0.0
-    pauses: int = 0
-    abort_reason: AbortReason | None = None
-    cancellation: Cancellation | None = None
-    is_cancel_recorded: bool = False
-    signal: StopSignal | None = None
-    children: "dict[InvocationId, Call] | None" = None
-    interrupted: BaseException | None = None
-    result: ToolResult | None = None
-    scrubber: Scrubber | None = None
-    facts: SchedulingFacts | None = None
-    started_ns: int = 0
-    progress: int = 0
-    reported_at: float = 0.0
-    on_progress: Callable[[Progressed], None] | None = None
-    wanted_changes: JsonObject | None = None
-    has_deferred_changes: bool = False
-    has_checkpoint: bool = False
-    is_parked: bool = False
-    attempts: int = 1
-    leaves_in_order: bool = False
-    made: CallEnded | None = None
-    mutations: int = 0
-    decisions: int = 0
-    hook_runs: int = 0
-    hook_votes: tuple[HookVote, ...] = ()
-    external_votes: tuple[ExternalVote, ...] = ()
-    hook_context: tuple[JsonObject, ...] = ()
-    has_full_end: bool = False
     unwritten: Step | None = None
     change: InputNoted | None = None
     verdict: Verdict | None = None
+    facts: SchedulingFacts | None = None
+    permit: Permit | None = None
+    drive: Drive | None = None
+    thread_ended: "asyncio.Future[None] | None" = None
     call_input: JsonObject = None  # pyright: ignore[reportAssignmentType] -- set before the tool runs
-    unresolved: Unresolved | None = None
-    allowed_until: Timestamp | None = None
-    is_detached: bool = False
-    is_remote: bool = False
-    idle: "asyncio.Future[None] | None" = None
-    recorded_facts: list[Fact] | None = None
-    salt: bytes = b""
+    started_ns: int = 0
+    reported_at: float = 0.0
+    wanted_changes: JsonObject | None = None
+    has_full_end: bool = False
+    result: ToolResult | None = None
 
     @property
     def result_id(self) -> ResultId:
@@ -179,10 +155,11 @@ class Call(Live, eq=False):
         if last is None:
             return
         verdict, self.verdict = self.verdict, None
+        self.counts.decisions += verdict is not None
         if last is steps.LAUNCHED and verdict is not None and self.facts is not None:
             shared = shared_decision(verdict, self.facts)
             change, self.change = self.change, None
-            launched = CallLaunched(self.request, shared, self.invocation_id, change, self.digest_key)
+            launched = CallLaunched(self.request, shared, self.invocation_id, change, self.salt)
             self._note(steps.LAUNCHED, launched, self.started_ns)
             return
         self._note(steps.ADMITTED, self.request)
@@ -197,19 +174,19 @@ class Call(Live, eq=False):
     def _note(self, step: Step, data: FactData, moment: int = 0) -> int:
         sequence = self.events
         moment = self.core.journal.note(self, step, data, moment)
-        if self.recorded_facts is not None:
-            self.recorded_facts.append(Fact(step, moment, sequence, self.invocation_id, self.tool_id, data))
+        if self.background is not None and self.background.facts is not None:
+            self.background.facts.append(Fact(step, moment, sequence, self.invocation_id, self.tool_id, data))
         return moment
 
     def next_mutation(self) -> MutationId:
         """Return the id of the next change of the input."""
-        self.mutations += 1
+        self.counts.mutations += 1
         self.has_full_end = True
         return self.mutation_refs()[-1]
 
     def mutation_refs(self) -> tuple[MutationId, ...]:
         """Return the ids of all changes of the input."""
-        return tuple(MutationId(f"mut_{self.unique}-{number}") for number in range(1, self.mutations + 1))
+        return tuple(MutationId(f"mut_{self.unique}-{number}") for number in range(1, self.counts.mutations + 1))
 
     def own_permit(self) -> Permit | None:
         """Return a permit that this call owns alone, so that nested calls can run within it."""
@@ -219,20 +196,62 @@ class Call(Live, eq=False):
 
     def decided(self, verdict: Verdict, judged: bytes) -> Decided:
         """Return the evidence of the next decision about this call."""
-        self.decisions += 1
+        self.counts.decisions += 1
         return self._decision(verdict, judged)
 
     def _decision(self, verdict: Verdict, judged: bytes) -> Decided:
-        decision_id = DecisionId(f"dec_{self.unique}-{self.decisions}")
+        decision_id = DecisionId(f"dec_{self.unique}-{self.counts.decisions}")
         return Decided(verdict, judged, decision_id, self.request.redactor, digest_key=self.digest_key)
+
+    @property
+    def salt(self) -> bytes:
+        """The key material of the digests of its inputs; empty if its tool has no sensitive fields."""
+        return b"" if self.secrets is None else self.secrets.salt
 
     @property
     def digest_key(self) -> bytes:
         """The key of the digests of its inputs; empty if its tool has no sensitive fields."""
-        if self.tool is None or self.tool.redactor is None:
-            return b""
-        self.salt = self.salt or self.core.ids.secret()
-        return key_of(self.salt, self.request.model_input)
+        return b"" if self.secrets is None else key_of(self.secrets.salt, self.request.model_input)
+
+    @property
+    def scrubber(self) -> Scrubber | None:
+        """Removes the sensitive values of the call from text; none if there are none."""
+        return None if self.secrets is None else self.secrets.scrubber
+
+    @property
+    def parent(self) -> "Call | None":
+        """The call that made this one."""
+        return None if self.nesting is None else self.nesting.parent
+
+    @property
+    def children(self) -> "tuple[Call, ...]":
+        """The open calls that its tool made."""
+        return () if self.nesting is None else tuple(self.nesting.children.values())
+
+    @property
+    def has_checkpoint(self) -> bool:
+        """Whether the store has a checkpoint from which another process can resume it."""
+        return self.recovery is not None and self.recovery.has_checkpoint
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether this process stops waiting for it; another process, or a later result, resumes it."""
+        return self.recovery is not None and self.recovery.is_parked
+
+    def ensure_nesting(self) -> Nesting:
+        """Return its place among nested calls."""
+        self.nesting = self.nesting or Nesting()
+        return self.nesting
+
+    def ensure_recovery(self) -> ResumeState:
+        """Return what another process needs to resume it."""
+        self.recovery = self.recovery or ResumeState()
+        return self.recovery
+
+    def ensure_timer(self) -> RunTimer:
+        """Return its timeouts."""
+        self.timer = self.timer or RunTimer(self.core.deadlines, self.run_out)
+        return self.timer
 
     @property
     def cancel(self) -> "Call":
@@ -242,17 +261,18 @@ class Call(Live, eq=False):
     @property
     def is_requested(self) -> bool:
         """Whether the call was asked to stop."""
-        return self.cancellation is not None or self.abort_reason is not None
+        return self.stop.cancellation is not None or self.stop.reason is not None
 
     @property
     def reason(self) -> AbortReason | None:
         """Why the call was asked to stop."""
-        return self.abort_reason or (self.cancellation.abort_reason if self.cancellation is not None else None)
+        stop = self.stop
+        return stop.reason or (None if stop.cancellation is None else stop.cancellation.abort_reason)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block a worker thread until the call is asked to stop; return whether it was."""
         with _signal_lock:
-            signal = self.signal = self.signal or StopSignal()
+            signal = self.stop.signal = self.stop.signal or StopSignal()
         if self.is_requested:
             signal.give()
         return signal.wait(timeout)
@@ -296,11 +316,6 @@ class Call(Live, eq=False):
         """The actor that made the call."""
         return self.request.actor_ref
 
-    def become_idle(self) -> None:
-        """Resolve `idle`: the call has ended or waits for an answer."""
-        if self.idle is not None and not self.idle.done():
-            self.idle.set_result(None)
-
     @property
     def credentials(self) -> Mapping[str, str]:
         """The credentials leased for this call."""
@@ -323,40 +338,17 @@ class Call(Live, eq=False):
         seconds = self.timeout_s
         return None if seconds is None or not self.started_ns else self.started_ns + int(seconds * 1e9)
 
-    def start_clocks(self) -> None:
-        """Start the timeouts when the tool first waits; before that, it could not be interrupted."""
-        seconds, idle = self.timeout_s, self.tool.idle_timeout_s if self.tool is not None else None
-        deadlines = self.core.deadlines
-        if seconds is not None and not self.cap_at:
-            self.cap_at = deadlines.now() + seconds
-        if idle is not None or (self.pauses and seconds is not None):
-            left = None if seconds is None else self.cap_at - deadlines.now()
-            self.limit = TimeLimit(deadlines, self.run_out, cap=left, idle=idle)
-            if self.pauses:
-                self.limit.pause()
-        elif seconds is not None:
-            self.deadline = deadlines.arm(self.cap_at, self.run_out)
-
-    def stop_clocks(self) -> None:
-        """Cancel the timeouts, because the tool has ended."""
-        if self.deadline is not None:
-            self.core.deadlines.cancel(self.deadline)
-        elif self.limit is not None:
-            self.limit.end()
-
     def run_out(self, expiry: Expiry = Expiry.CAP) -> None:
         """Stop the call, because a timeout has expired."""
-        if self.abort_reason is None:
-            self.abort_reason = AbortReason.TIMEOUT
+        self.stop.reason = self.stop.reason or AbortReason.TIMEOUT
         if self.drive is not None:
             self.drive.stop()
 
-    def learn_secrets(self, value: Json) -> None:
+    def learn_secrets(self, redactor: Redactor | None, value: Json) -> None:
         """Add the sensitive values of an input to those that are scrubbed from all output."""
-        if self.tool is not None and self.tool.redactor is not None:
-            found = compile_scrubber(self.tool.redactor.find(value))
-            if found is not None:
-                self.scrubber = found.merged_with(self.scrubber)
+        if redactor is not None:
+            self.secrets = self.secrets or CallSecrets(self.core.ids.secret())
+            self.secrets.learn(redactor, value)
 
     def report(
         self,
@@ -387,23 +379,24 @@ class Call(Live, eq=False):
             self.flush()
         if self.status is None or self.result is not None:
             return
-        if self.limit is not None:
-            self.limit.progress()
+        if self.timer is not None:
+            self.timer.progress()
         if self._is_throttled():
             return
-        self.progress += 1
-        self.recorded_facts = None  # progress can be long, so the facts are read from the log instead
+        self.counts.progress += 1
+        if self.background is not None:
+            self.background.facts = None  # progress can be long, so the facts are read from the log instead
         scrub, is_partial = self.scrubber, update.partial is not None
         elapsed_ms = (self.core.now_ns() - self.started_ns) // 1_000_000 if self.started_ns else None
         part = store_partial_result(self.core, self.tool, update.partial, scrub) if is_partial else None
-        progress = progress_of(update, number=self.progress, elapsed_ms=elapsed_ms, part=part, scrub=scrub)
+        progress = progress_of(update, number=self.counts.progress, elapsed_ms=elapsed_ms, part=part, scrub=scrub)
         self.note(steps.PARTIAL if is_partial and self.status in _RUNNING else steps.PROGRESSED, progress)
-        if self.on_progress is not None:
-            self.on_progress(progress)
+        if self.batch is not None and self.batch.on_progress is not None:
+            self.batch.on_progress(progress)
 
     def _is_throttled(self) -> bool:
         """Return whether to drop an update, so that frequent reports do not fill the journal."""
-        if self.progress < UNTHROTTLED_UPDATES:
+        if self.counts.progress < UNTHROTTLED_UPDATES:
             return False
         now = self.core.deadlines.now()
         if now - self.reported_at < UPDATE_EVERY_S:

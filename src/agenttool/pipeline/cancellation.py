@@ -30,25 +30,25 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
     if call.result is not None:
         return False
     call.has_full_end = True
-    if call.cancellation is None:
+    if call.stop.cancellation is None:
         failure = _why_not_cancelable(call)
-        call.cancellation = Cancellation(
+        call.stop.cancellation = Cancellation(
             cancel_requested=timestamp(call.core.now_ns()), abort_reason=reason, message=failure
         )
-        if call.signal is not None:
-            call.signal.give()
+        if call.stop.signal is not None:
+            call.stop.signal.give()
         if call.status is not None or call.unwritten is not None:
             record_cancellation(call)
         if failure is None:
             stop(call, reason)
-    return call.abort_reason is not None and call.phase not in _AFTER_TOOL
+    return call.stop.reason is not None and call.phase not in _AFTER_TOOL
 
 
 def stop(call: Call, reason: AbortReason) -> None:
     """Stop a call and its nested calls by interrupting what they wait for."""
-    if call.abort_reason is None:
-        call.abort_reason = reason
-    for child in tuple((call.children or {}).values()):
+    if call.stop.reason is None:
+        call.stop.reason = reason
+    for child in call.children:
         request_cancel(child, reason)
     if call.drive is not None:
         call.drive.stop()
@@ -56,9 +56,9 @@ def stop(call: Call, reason: AbortReason) -> None:
 
 def record_cancellation(call: Call) -> None:
     """Record the request, and its failure if the call cannot be canceled."""
-    requested = call.cancellation
-    if requested is not None and not call.is_cancel_recorded:
-        call.is_cancel_recorded = True
+    requested = call.stop.cancellation
+    if requested is not None and not call.stop.is_recorded:
+        call.stop.is_recorded = True
         with suppress(StoreError):  # the call's result reports that the journal failed
             call.note(steps.CANCEL_REQUESTED, CancelState(requested))
             if requested.message is not None:
@@ -67,15 +67,15 @@ def record_cancellation(call: Call) -> None:
 
 def acknowledge(call: Call) -> None:
     """Record that the tool acknowledged the cancellation: it ended when it was interrupted."""
-    if call.cancellation is not None:
-        call.cancellation = replace(call.cancellation, cancel_acknowledged=timestamp(call.core.now_ns()))
-        call.note(steps.CANCEL_ACKNOWLEDGED, CancelState(call.cancellation))
+    if call.stop.cancellation is not None:
+        call.stop.cancellation = replace(call.stop.cancellation, cancel_acknowledged=timestamp(call.core.now_ns()))
+        call.note(steps.CANCEL_ACKNOWLEDGED, CancelState(call.stop.cancellation))
 
 
 def settle_cancellation(call: Call, *, canceled: bool) -> None:
     """Record the outcome of a cancellation."""
     record_cancellation(call)
-    requested = call.cancellation
+    requested = call.stop.cancellation
     if requested is not None:
         outcome = CancellationOutcome.CANCELED if canceled else CancellationOutcome.CANCEL_FAILED
         settled = replace(requested, outcome=outcome)
@@ -92,9 +92,8 @@ def _why_not_cancelable(call: Call) -> str | None:
 
 def is_interruptible(call: Call) -> bool:
     """Return whether a user interruption stops a running call; its tool and its batch decide."""
-    policy = call.scheduler_policy
     declared = call.tool.interrupt_behavior if call.tool is not None else None
-    return stops_on_interrupt(declared, policy.interrupt_behavior if policy is not None else None)
+    return stops_on_interrupt(declared, None if call.batch is None else call.batch.policy.interrupt_behavior)
 
 
 def refuse_if_stopped(call: Call) -> None:
@@ -103,13 +102,13 @@ def refuse_if_stopped(call: Call) -> None:
     Raises:
         ToolFailure: canceled, sibling_canceled.
     """
-    if call.abort_reason is not None:
+    if call.stop.reason is not None:
         raise ToolFailure(failure_of_stop(call))
 
 
 def failure_of_stop(call: Call, *, abandoned: bool = False) -> ToolError:
     """Return the error of a stopped call; a read-only tool has no effects."""
-    reason = call.abort_reason or AbortReason.USER_INTERRUPTION
+    reason = call.stop.reason or AbortReason.USER_INTERRUPTION
     effects = False if call.tool is not None and call.tool.mapping.effects is False else None
     if reason is AbortReason.RUNTIME_SHUTDOWN and not call.is_parked:
         return stopped_by_shutdown(call.phase, effects=effects)
@@ -129,7 +128,7 @@ _CLASSES = {AbortReason.TIMEOUT: ErrorClass.TIMEOUT, AbortReason.SIBLING_ERROR: 
 
 
 def _why_stopped(call: Call, reason: AbortReason, *, abandoned: bool) -> str:
-    if call.is_parked and call.is_detached:
+    if call.is_parked and call.background is not None:
         return f"{call.invocation_id} waits for an answer that comes later"
     if call.is_parked:
         return f"the runtime closed before anybody answered; {call.invocation_id} goes on once somebody does"

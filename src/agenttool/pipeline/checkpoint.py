@@ -135,7 +135,8 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
     tool, request = call.tool, call.request
     if tool is None or call.status is None:
         return None
-    call.has_checkpoint = call.has_full_end = True
+    recovery = call.ensure_recovery()
+    recovery.has_checkpoint = call.has_full_end = True
     reach = None if call.surface is None else call.surface.reach
     return Checkpoint(
         name=request.name,
@@ -150,12 +151,12 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
         native_call_id=request.native_call_id,
         actor_ref=request.actor_ref,
         parent_invocation_id=request.parent_invocation_id,
-        decisions=call.decisions,
-        mutations=call.mutations,
-        progress=call.progress,
-        hook_runs=call.hook_runs,
+        decisions=call.counts.decisions,
+        mutations=call.counts.mutations,
+        progress=call.counts.progress,
+        hook_runs=call.counts.hook_runs,
         started_ns=call.started_ns,
-        attempts=call.attempts,
+        attempts=recovery.attempts,
         thread=None if tool.later is None else call.core.thread,
         salt=call.salt or None,
         question=question,

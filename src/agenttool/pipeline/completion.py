@@ -39,8 +39,8 @@ async def complete(call: Call, work: Callable[[Call], Awaitable[Mapped]]) -> Too
             await call.core.settle()
         except StoreError as error:
             result = persistence_failure(call, result, error)
-    if call.interrupted is not None:
-        raise call.interrupted
+    if call.stop.interrupted is not None:
+        raise call.stop.interrupted
     return result
 
 
@@ -60,4 +60,4 @@ async def finish(call: Call, mapped: Mapped) -> ToolResult:
         return await persist_result(call, mapped)
     except BaseException as crash:  # noqa: BLE001 -- the tool has run, so there is a result whatever happens now
         error = error_of_interruption(call, crash)
-        return mapped.result if call.interrupted is crash else failed_result(call, error).result
+        return mapped.result if call.stop.interrupted is crash else failed_result(call, error).result

@@ -47,10 +47,10 @@ def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
     """Return the error of an exception; store an interruption, to raise it after the result is written."""
     if not isinstance(crash, _INTERRUPTIONS):
         return error_of_crash(call, crash)
-    call.interrupted = crash
-    if call.abort_reason is None:
-        above = call.parent.abort_reason if call.parent is not None else None
-        call.abort_reason = above or AbortReason.USER_INTERRUPTION
+    call.stop.interrupted = crash
+    if call.stop.reason is None:
+        above = call.parent.stop.reason if call.parent is not None else None
+        call.stop.reason = above or AbortReason.USER_INTERRUPTION
     return failure_of_stop(call)
 
 

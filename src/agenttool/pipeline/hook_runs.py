@@ -16,6 +16,7 @@ from agenttool.policy.votes import HookVote
 from agenttool.ports.facts import Step
 from agenttool.ports.hooks import HookQuestion
 from agenttool.records import AbortReason, Behavior, ErrorClass, HookEvent, HookId, Json, JsonObject
+from agenttool.records import replace as replace_record
 from agenttool.results.failure import guided
 from agenttool.results.mapping import Mapped
 from agenttool.results.redaction import MARKER, Scrubber, reject_moved_markers, restore_redacted
@@ -95,8 +96,8 @@ class HookWorld:
         """Store a cancellation of the caller's task, to raise it once the result is written."""
         call = self._call
         if drive.caller_canceled is not None:
-            call.interrupted = call.interrupted or drive.caller_canceled
-            call.abort_reason = call.abort_reason or AbortReason.USER_INTERRUPTION
+            call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
+            call.stop.reason = call.stop.reason or AbortReason.USER_INTERRUPTION
 
 
 _STEPS: dict[HookEvent, tuple[Step, Step]] = {
@@ -137,13 +138,13 @@ async def run_hooks_at(
     outcome = await run_hooks(hooks, question, HookWorld(call, tool))
     outcome.runs = [_scrubbed(run, call.scrubber) for run in outcome.runs]
     for run in outcome.runs:
-        call.hook_runs += 1
+        call.counts.hook_runs += 1
         if run.reply.progress is not None:
             call.report(run.reply.progress)
-        call.hook_context += run.reply.additional_context
-        hook_id = HookId(f"hook_{call.unique}-{call.hook_runs}")
+        hook_id = HookId(f"hook_{call.unique}-{call.counts.hook_runs}")
         if run.reply.permission_result is not None:
-            call.hook_votes += (_vote_of(run, hook_id, run.reply.permission_result),)
+            vote = _vote_of(run, hook_id, run.reply.permission_result)
+            call.votes = replace_record(call.votes, hooks=(*call.votes.hooks, vote))
         call.note(completed, HookRan(run, event, hook_id))
     return outcome
 

@@ -54,7 +54,7 @@ def replace_input(call: Call, tool: Tool, before: JsonObject, after: JsonObject,
     if tool.preflight is not None and not is_denied(call, tool, after):
         tool.preflight(after)
     after = tool.with_integers(after)
-    call.learn_secrets(after)
+    call.learn_secrets(tool.redactor, after)
     note = InputNoted(
         _LATER[by.from_stage],
         encoded,

@@ -21,7 +21,7 @@ _BEHAVIORS = frozenset(Behavior)
 
 def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
     """Return the verdict of the policy; it is cached for tools without rules about arguments."""
-    policy, hook_votes, external_votes = call.core.policy, call.hook_votes, call.external_votes
+    policy, hook_votes, external_votes = call.core.policy, call.votes.hooks, call.votes.advisers
     if not hook_votes and not external_votes and not tool.has_computed_facts:
         standing = policy.standing(tool.subject)
         if standing is not None:
@@ -59,7 +59,8 @@ def _scrubbed(verdict: Verdict, scrubber: Scrubber) -> Verdict:
 
 async def request_votes(call: Call, tool: Tool, proposed: JsonObject) -> None:
     """Request the vote of every adviser and store the votes for the decision."""
-    call.external_votes = tuple([await _ask_adviser(call, tool, proposed, each) for each in call.core.advisers])
+    votes = tuple([await _ask_adviser(call, tool, proposed, each) for each in call.core.advisers])
+    call.votes = replace_record(call.votes, advisers=votes)
 
 
 async def _ask_adviser(call: Call, tool: Tool, proposed: JsonObject, adviser: Adviser) -> ExternalVote:

@@ -3,7 +3,7 @@
 from agenttool.catalog.unresolved import Unresolved
 from agenttool.codec import json_bytes
 from agenttool.errors import RecordError
-from agenttool.pipeline.call import Call
+from agenttool.pipeline.call import Call, Nesting
 from agenttool.pipeline.run import run_call
 from agenttool.ports.evidence import CallRequest
 from agenttool.records import ErrorClass, InvocationId, JsonObject, ToolResult
@@ -25,7 +25,8 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         encoded = json_bytes(arguments)
     except (RecordError, UnicodeError) as error:
         encoded, fault = b"null", str(error)
-    is_allowed = parent.depth < MAX_DEPTH
+    nesting = parent.ensure_nesting()
+    is_allowed = nesting.depth < MAX_DEPTH
     unique = parent.core.ids.unique()
     request = parent.request
     call = Call(
@@ -41,17 +42,15 @@ async def run_nested(parent: Call, name: str, arguments: JsonObject) -> ToolResu
         unique,
         InvocationId("inv_" + unique),
         fault,
-        parent,
-        depth=parent.depth + 1,
+        nesting=Nesting(parent, nesting.depth + 1),
         unresolved=None if is_allowed else TOO_DEEP,
     )
-    if parent.abort_reason is not None:
-        call.abort_reason = parent.abort_reason
+    if parent.stop.reason is not None:
+        call.stop.reason = parent.stop.reason
     parent.has_full_end = True
     parent.flush()  # the journal has the parent's start before any step of this call
-    children = parent.children = parent.children if parent.children is not None else {}
-    children[call.invocation_id] = call
+    nesting.children[call.invocation_id] = call
     try:
         return await run_call(call)
     finally:
-        children.pop(call.invocation_id, None)
+        nesting.children.pop(call.invocation_id, None)

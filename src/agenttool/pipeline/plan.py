@@ -54,7 +54,7 @@ def _without_surface(call: Call, surfaces: SurfaceStore, given: object) -> Call:
         call.surface = surfaces.find(given)
         call.unresolved = unknown_surface(given) if call.surface is None else None
     else:
-        call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
+        call.stop.reason = AbortReason.RUNTIME_SHUTDOWN
         call.surface = surfaces.closed.get(given.surface_id) if isinstance(given, ToolSurface) else None
     if call.surface is not None:
         call.request = replace(call.request, surface_id=call.surface.record.surface_id)

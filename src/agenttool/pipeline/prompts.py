@@ -179,8 +179,8 @@ def _rejection_of(prompt: Prompt, chosen: object) -> str | None:
 
 
 def _needs_input(call: Call) -> None:
-    call.progress += 1
-    progress = Progressed(call.progress, ProgressStatus.WAITING_FOR_INPUT, "a person is asked")
+    call.counts.progress += 1
+    progress = Progressed(call.counts.progress, ProgressStatus.WAITING_FOR_INPUT, "a person is asked")
     call.note(steps.BACKGROUNDED if call.status is InvocationStatus.NEEDS_INPUT else steps.NEEDS_INPUT, progress)
 
 

@@ -241,8 +241,8 @@ class Recovery:
     def _work_of(
         self, call: Call, opened: OpenCall, checkpoint: Checkpoint | None, tool: Tool | None
     ) -> Coroutine[object, object, ToolResult]:
-        if call.made is not None:
-            return deliver_made_result(call, call.made)
+        if call.recovery is not None and call.recovery.unreleased is not None:
+            return deliver_made_result(call, call.recovery.unreleased)
         if checkpoint is None or tool is None:
             return end_without_checkpoint(call)
         if CheckpointKind(opened.kind).is_deferred:

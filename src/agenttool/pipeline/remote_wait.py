@@ -42,7 +42,7 @@ async def send_and_wait(call: Call, later: DeferredTool, send: Callable[[], Awai
         _release_permit(call)
         if not result.done():
             note_backgrounded(call)
-            if not call.is_detached:
+            if call.background is None:
                 save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns)
                 await _wait(call, later, result, expires_at_ns)
     finally:
@@ -63,11 +63,11 @@ async def _sent(
     try:
         return await send()
     except BaseException as failure:
-        if result.done() and call.abort_reason is None and call.interrupted is None:
+        if result.done() and call.stop.reason is None and call.stop.interrupted is None:
             return DEFERRED
-        if not _is_rejection(failure) or call.attempts > 1:
+        if not _is_rejection(failure) or call.ensure_recovery().attempts > 1:
             later.withdraw(call.invocation_id, call.thread)  # the request may have arrived
-        if isinstance(failure, ToolFailure) and call.attempts > 1:
+        if isinstance(failure, ToolFailure) and call.ensure_recovery().attempts > 1:
             raise ToolFailure(_maybe_sent_before(failure.error)) from failure
         raise
 
@@ -94,9 +94,9 @@ def _release_permit(call: Call) -> None:
 
 def note_backgrounded(call: Call) -> None:
     """Record that the tool has acknowledged the request, and that the result is deferred."""
-    call.progress += 1
+    call.counts.progress += 1
     message = "taken on; the answer comes later"
-    call.note(steps.BACKGROUNDED, Progressed(call.progress, ProgressStatus.BACKGROUNDED, message))
+    call.note(steps.BACKGROUNDED, Progressed(call.counts.progress, ProgressStatus.BACKGROUNDED, message))
 
 
 async def _park(call: Call, expires_at_ns: int | None) -> object:
@@ -107,7 +107,7 @@ async def _park(call: Call, expires_at_ns: int | None) -> object:
     """
     core = call.core
     save_deferred_checkpoint(call, CheckpointKind.REMOTE, expires_at_ns, is_unowned=True)
-    call.is_parked = True
+    call.ensure_recovery().is_parked = True
     core.calls.pop(call.invocation_id, None)
     left_s = None if expires_at_ns is None else max(expires_at_ns - core.now_ns(), 0) / 1e9
     if left_s is not None and core.overdue is not None and (left_s < _TIMER_S or not core.durable):
@@ -128,17 +128,18 @@ async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]
         left_s = max(expires_at_ns - core.now_ns(), 0) / 1e9
         timer = core.deadlines.arm(core.deadlines.now() + left_s, lambda: _expire(call))
     call.drive = drive = Drive(core.grace_period)
-    call.is_remote = True
+    recovery = call.ensure_recovery()
+    recovery.is_remote = True
     try:
         waited = await drive.run(_until(result))
     finally:
-        call.drive, call.is_remote = None, False
+        call.drive, recovery.is_remote = None, False
         if timer is not None:
             core.deadlines.cancel(timer)
-    call.interrupted = call.interrupted or drive.caller_canceled
+    call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
     if isinstance(waited, Stopped):
-        if call.abort_reason is AbortReason.TIMEOUT and await _is_stored(call, result):
-            call.abort_reason = None
+        if call.stop.reason is AbortReason.TIMEOUT and await _is_stored(call, result):
+            call.stop.reason = None
             return
         if not call.is_parked:
             await withdraw_call(call, later)
@@ -146,8 +147,8 @@ async def _wait(call: Call, later: DeferredTool, result: "asyncio.Future[object]
 
 
 def _expire(call: Call) -> None:
-    if call.abort_reason is None:
-        call.abort_reason = AbortReason.TIMEOUT
+    if call.stop.reason is None:
+        call.stop.reason = AbortReason.TIMEOUT
     if call.drive is not None:
         call.drive.stop()
 

@@ -17,6 +17,7 @@ from agenttool.journal import steps
 from agenttool.journal.projection import invocation_of, records_of
 from agenttool.pipeline.approval import conclude
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.call_state import BackgroundState, CallSecrets, ResumeState
 from agenttool.pipeline.cancellation import failure_of_stop
 from agenttool.pipeline.checkpoint import Checkpoint, CheckpointKind, flush, save_checkpoint, when_durable
 from agenttool.pipeline.completion import complete, fail
@@ -66,26 +67,28 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         opened.invocation_id.partition("_")[2],
         opened.invocation_id,
         tool=tool,
-        has_checkpoint=True,
         has_full_end=True,
         phase=Phase.EXECUTE if opened.kind in _EXECUTING else Phase.PERMISSION,
-        is_detached=True,
+        background=BackgroundState(),
     )
+    recovery = call.recovery = ResumeState(has_checkpoint=True)
     for fact in facts:
         call.events = fact.sequence + fact.step.events
         call.status = fact.step.last or call.status
         call.tool_id = fact.tool_id or call.tool_id
-        call.progress += fact.step in _REPORTS
+        call.counts.progress += fact.step in _REPORTS
         if isinstance(fact.data, ResultMade):
-            call.made = CallEnded(fact.data.result, fact.data.context_modifiers)
+            recovery.unreleased = CallEnded(fact.data.result, fact.data.context_modifiers)
     if checkpoint is not None:
-        call.decisions, call.mutations = checkpoint.decisions, checkpoint.mutations
-        call.hook_runs, call.started_ns = checkpoint.hook_runs, checkpoint.started_ns
-        call.attempts, call.salt = checkpoint.attempts, checkpoint.salt or b""
+        call.counts.decisions, call.counts.mutations = checkpoint.decisions, checkpoint.mutations
+        call.counts.hook_runs, call.started_ns = checkpoint.hook_runs, checkpoint.started_ns
+        recovery.attempts = checkpoint.attempts
+        if checkpoint.salt is not None:
+            call.secrets = CallSecrets(checkpoint.salt)
     if tool is not None and checkpoint is not None:
         request = checkpoint.request
         call.request = request if tool.redactor is None else request.with_redactor(tool.redactor)
-        call.learn_secrets(parse_object(checkpoint.call_input))
+        call.learn_secrets(tool.redactor, parse_object(checkpoint.call_input))
     return call
 
 
@@ -124,7 +127,7 @@ async def resume_call(call: Call, tool: Tool, checkpoint: Checkpoint, answered: 
 
 
 async def _resumed(call: Call, tool: Tool, checkpoint: Checkpoint, answered: Answered | None) -> Mapped:
-    call.note(steps.TAKEN_UP, {"attempt": call.attempts + 1})
+    call.note(steps.TAKEN_UP, {"attempt": call.ensure_recovery().attempts + 1})
     _refuse_mismatch(call, checkpoint)
     call_input = parse_object(checkpoint.call_input)
     if call.phase is Phase.EXECUTE:
@@ -214,10 +217,11 @@ async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input:
     Raises:
         ToolFailure: it may not be run again; and all that running it may raise.
     """
-    call.attempts += 1
+    recovery = call.ensure_recovery()
+    recovery.attempts += 1
     may_repeat = tool.repeatability is not None or not tool.has_effects
     is_same = tool.subject.declaration_digest == checkpoint.declaration_digest
-    if not may_repeat or not is_same or call.attempts > MAX_ATTEMPTS:
+    if not may_repeat or not is_same or recovery.attempts > MAX_ATTEMPTS:
         raise ToolFailure(unknown_after_crash())
     if checkpoint.parent_invocation_id is not None:
         raise ToolFailure(_parent_ended(call))
@@ -280,11 +284,12 @@ async def _deferred_output(call: Call, tool: Tool, checkpoint: Checkpoint, opene
     if opened.answer is not None:
         return await read_result(call, later, opened.answer)
     if opened.kind == CheckpointKind.REMOTE:
-        call.abort_reason = AbortReason.TIMEOUT
+        call.stop.reason = AbortReason.TIMEOUT
         await withdraw_call(call, later)
         raise ToolFailure(failure_of_stop(call))
-    call.attempts += 1
-    call.note(steps.TAKEN_UP, {"attempt": call.attempts})
+    recovery = call.ensure_recovery()
+    recovery.attempts += 1
+    call.note(steps.TAKEN_UP, {"attempt": recovery.attempts})
     facts = call.core.journal.log.facts_of(call.invocation_id)
     is_same = tool.subject.declaration_digest == checkpoint.declaration_digest
     if not is_same or checkpoint_mismatch(opened.kind, checkpoint, facts):

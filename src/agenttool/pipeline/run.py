@@ -38,7 +38,7 @@ async def attempt(call: Call) -> Mapped:  # noqa: C901, PLR0912 -- the phases in
     if call.core.durable and not call.core.has_lease:
         await ensure_lease(call)
     tool = resolve_tool(call)  # 1
-    if call.abort_reason is not None:
+    if call.stop.reason is not None:
         refuse_if_stopped(call)
     call_input = parse_schema(call, tool)  # 2
     if tool.prepares_input:
@@ -60,7 +60,7 @@ async def attempt(call: Call) -> Mapped:  # noqa: C901, PLR0912 -- the phases in
             output = await output.rest
     finally:
         release(call)
-    if call.batch_limiter is not None:
+    if call.batch is not None:
         await yield_to_batch(call)
     return map_result(call, output)  # 9
 

@@ -36,28 +36,29 @@ async def drive_tool(call: Call, work: Coroutine[object, object, object], awaite
     """
     call.publish()
     call.drive = drive = Drive(call.core.grace_period)
-    if call.abort_reason is not None:
+    if call.stop.reason is not None:
         drive.stop()
-    call.start_clocks()
+    timer = call.ensure_timer()
+    timer.start(call.timeout_s, None if call.tool is None else call.tool.idle_timeout_s)
     carrying = drive.carry(work, awaited)
     del work, awaited  # avoids a reference cycle between this frame and an error
     try:
         output = await carrying
     finally:
         call.drive = None
-        call.stop_clocks()
+        timer.stop()
     return _ended(call, drive, output)
 
 
 def _ended(call: Call, drive: Drive, output: object) -> object:
     if drive.caller_canceled is not None:
-        call.interrupted = drive.caller_canceled
+        call.stop.interrupted = drive.caller_canceled
     if type(output) is not Stopped:
         return output
-    if call.abort_reason is None and call.interrupted is None:
+    if call.stop.reason is None and call.stop.interrupted is None:
         message = "CancelledError: the tool ended as if canceled, though nobody asked it to"
         raise ToolFailure(guided(ErrorClass.EXECUTION_FAILED, phase=call.phase, message=message))
-    if call.interrupted is not None and call.children:
+    if call.stop.interrupted is not None and call.children:
         stop(call, AbortReason.USER_INTERRUPTION)
     if not output.abandoned:
         acknowledge(call)
@@ -80,7 +81,7 @@ async def pause(call: Call, seconds: float) -> None:
         call.drive = None
         core.deadlines.cancel(alarm)
     if drive.caller_canceled is not None:
-        call.interrupted = drive.caller_canceled
+        call.stop.interrupted = drive.caller_canceled
     if isinstance(waited, Stopped):
         raise ToolFailure(failure_of_stop(call))
 

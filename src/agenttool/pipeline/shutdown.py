@@ -33,15 +33,16 @@ async def stop_calls(core: Core, open_calls: Callable[[], tuple[Call, ...]]) -> 
 
 def can_park(call: Call) -> bool:
     """Return whether a call only waits for an answer and has a checkpoint from which another process can resume it."""
-    waits = call.status is InvocationStatus.AWAITING_APPROVAL or (call.is_remote and call.core.durable)
+    is_remote = call.recovery is not None and call.recovery.is_remote
+    waits = call.status is InvocationStatus.AWAITING_APPROVAL or (is_remote and call.core.durable)
     is_waiting = call.has_checkpoint and waits and call.drive is not None
     return is_waiting and call.parent is None  # the parent ends with this process and takes no result
 
 
 def park(call: Call) -> None:
     """Stop the wait of a call in this process without ending the call."""
-    call.is_parked = True
-    call.abort_reason = AbortReason.RUNTIME_SHUTDOWN
+    call.ensure_recovery().is_parked = True
+    call.stop.reason = AbortReason.RUNTIME_SHUTDOWN
     if call.drive is not None:
         call.drive.stop()
 
@@ -53,6 +54,6 @@ def leave_parked(call: Call, result: ToolResult) -> ToolResult:
         del core.calls[call.invocation_id]
     for call_left in core.closing:
         call_left.set()
-    if call.interrupted is not None:
-        raise call.interrupted
+    if call.stop.interrupted is not None:
+        raise call.stop.interrupted
     return result

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 from agenttool.codec import RawJson, parse_object
 from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError
-from agenttool.ports.digests import input_digest
+from agenttool.ports.digests import input_digest, key_of
 from agenttool.ports.facts import CompactFact, Evidence, Fact, ProjectedFact
 from agenttool.records import (
     UNSET,
@@ -120,14 +120,14 @@ class CallLaunched(Evidence, frozen=True):
 
     Attributes:
         change: the change that filled in defaults or normalized the input, if there was one.
-        digest_key: seals the digest of an input with sensitive fields; empty if it has none.
+        salt: the key material that seals the digest of an input with sensitive fields; empty if it has none.
     """
 
     request: CallRequest
     shared: SharedDecision
     invocation_id: InvocationId
     change: InputChange | None
-    digest_key: bytes
+    salt: bytes
 
     @property
     def _decision_id(self) -> DecisionId:
@@ -162,6 +162,7 @@ class CallLaunched(Evidence, frozen=True):
 
     def records(self, fact: Fact) -> tuple[Record, ...]:
         """Return the change of the input, if any, and the decision."""
+        key = key_of(self.salt, self.request.model_input) if self.salt else b""
         judged = parse_object(self.request.model_input if self.change is None else self.change.value)
         return (
             *(() if self.change is None else self.change.records(fact)),
@@ -169,7 +170,7 @@ class CallLaunched(Evidence, frozen=True):
                 self.shared.decision,
                 decision_id=self._decision_id,
                 invocation_id=self.invocation_id,
-                input_digest=input_digest(judged, self.request.redactor, self.digest_key),
+                input_digest=input_digest(judged, self.request.redactor, key),
                 decided_at=timestamp(fact.at_ns),
             ),
         )
@@ -177,7 +178,7 @@ class CallLaunched(Evidence, frozen=True):
     @property
     def _is_compact(self) -> bool:
         """Whether the request and the shared decision say everything."""
-        return self.change is None and not self.digest_key
+        return self.change is None and not self.salt
 
     def compact(self, fact: Fact) -> CompactFact | ProjectedFact:
         """Return the request and the shared decision, if they are all."""

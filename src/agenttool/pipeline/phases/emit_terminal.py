@@ -34,7 +34,7 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
     """
     call.phase = _PHASE
     core = call.core
-    if call.mutations:
+    if call.counts.mutations:
         result, is_plain = replace(result, input_mutation_refs=call.mutation_refs()), False
     try:
         if result.error is not None or call.has_full_end:
@@ -43,9 +43,9 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
             call.result = result
             call.unwritten = None
             shared = shared_decision(call.verdict, call.facts)
-            change, key = call.change, call.digest_key
+            change, salt = call.change, call.salt
             whole = CallCompleted(
-                call.request, shared, call.invocation_id, change, key, result, call.started_ns, is_plain
+                call.request, shared, call.invocation_id, change, salt, result, call.started_ns, is_plain
             )
             core.journal.note(call, _COMPLETED, whole)
         else:
@@ -72,14 +72,14 @@ def _record_full_end(call: Call, result: ToolResult) -> ToolResult:
     if call.status is None and call.unwritten is None:
         call.note(steps.PLANNED, call.request)
     end = InvocationStatus.SUCCEEDED if result.error is None else outcome_of(result.error).invocation_status
-    for child in tuple((call.children or {}).values()):
+    for child in call.children:
         request_cancel(child, AbortReason.FALLBACK)
-    if call.cancellation is not None:
+    if call.stop.cancellation is not None:
         settle_cancellation(call, canceled=end is InvocationStatus.CANCELED)
     changes = None if call.wanted_changes is None else settle_changes(call, result)
-    if call.leaves_in_order:
+    if call.batch is not None and call.batch.delivers_in_order:
         call.note(steps.CREATED, ResultMade(result, changes))
-        call.made = CallEnded(result, changes)
+        call.ensure_recovery().unreleased = CallEnded(result, changes)
     else:
         call.note(_ENDED[end], CallEnded(result, changes))
     _delete_checkpoint(call)  # also if the result has to wait: its question may not be answered any more
@@ -88,8 +88,9 @@ def _record_full_end(call: Call, result: ToolResult) -> ToolResult:
 
 def release_result(call: Call) -> None:
     """Record the delivery of a result that had to wait, and the end of its call (AT-EVT-11)."""
-    made, call.made = call.made, None
+    made = None if call.recovery is None else call.recovery.unreleased
     if made is not None:
+        call.ensure_recovery().unreleased = None
         error = made.result.error
         end = InvocationStatus.SUCCEEDED if error is None else outcome_of(error).invocation_status
         with suppress(StoreError):  # recovery finds the result that was made
@@ -109,17 +110,18 @@ def settle_changes(call: Call, result: ToolResult) -> JsonObject:
     outcome = ModifierOutcome.REJECTED if result.is_error else _outcome_of_changes(call)
     if outcome is ModifierOutcome.APPLIED:
         call.core.shared.update(changes)
-    call.has_deferred_changes = outcome is ModifierOutcome.DEFERRED
+    if call.batch is not None:
+        call.batch.has_deferred_changes = outcome is ModifierOutcome.DEFERRED
     members: list[Json] = [*sorted(changes)]
     return {"fate": outcome.value, "members": members}
 
 
 def _outcome_of_changes(call: Call) -> ModifierOutcome:
     declared = call.tool.modifier_policy if call.tool is not None else None
-    policy = call.scheduler_policy
-    permits = [permit for permit in (call.permit, call.batch_permit) if permit is not None]
+    batch = call.batch
+    permits = [permit for permit in (call.permit, None if batch is None else batch.permit) if permit is not None]
     return modifier_outcome(
-        strictest_modifier_policy(declared, policy.context_modifier_policy if policy is not None else None),
+        strictest_modifier_policy(declared, None if batch is None else batch.policy.context_modifier_policy),
         ran_alone=any(permit.alone for permit in permits),
         supports_context_modifiers=declared is not None,
     )

@@ -33,7 +33,7 @@ def begin(call: Call, tool: Tool, call_input: JsonObject) -> object:
     Raises:
         ToolFailure: canceled; and the exceptions of the tool before its first wait.
     """
-    if call.abort_reason is not None:
+    if call.stop.reason is not None:
         refuse_if_stopped(call)
     call.phase = _PHASE
     call.call_input = call_input
@@ -124,10 +124,10 @@ async def run(call: Call, tool: Tool) -> object:
 def _wait(call: Call, tool: Repeatability, error: ToolError, number: int) -> float | None:
     """Return the seconds until the next attempt; none if there is no next attempt."""
     core = call.core
-    left = call.cap_at - core.deadlines.now() if call.cap_at else call.timeout_s
-    attempt = Attempt(number=number, effects_possible=True, seconds_left=left)
+    left = None if call.timer is None else call.timer.left
+    attempt = Attempt(number=number, effects_possible=True, seconds_left=call.timeout_s if left is None else left)
     found = next_attempt(complete_error(error), attempt, tool=tool, policy=core.retry, random=core.random)
-    return None if isinstance(found, RetryRefusal) or call.abort_reason is not None else found
+    return None if isinstance(found, RetryRefusal) or call.stop.reason is not None else found
 
 
 def _hold_buckets(call: Call, tool: Tool, error: ToolError) -> None:

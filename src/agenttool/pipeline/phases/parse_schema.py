@@ -35,7 +35,7 @@ def parse_schema(call: Call, tool: Tool) -> JsonObject:
     else:
         parsed = _read_and_check(call, tool)
     if tool.redactor is not None:
-        call.learn_secrets(parsed)
+        call.learn_secrets(tool.redactor, parsed)
     call.unwritten = _ADMITTED
     return parsed
 

@@ -6,12 +6,13 @@ from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.approval import ask
 from agenttool.pipeline.call import Call
+from agenttool.pipeline.call_state import NO_VOTES
 from agenttool.pipeline.hook_runs import decide_with_hooks, refuse_stop_and_fault, run_hooks_at
 from agenttool.pipeline.judge import judge, request_votes
 from agenttool.pipeline.tool import Tool
 from agenttool.policy.rules import has_passed
 from agenttool.policy.verdict import refusal
-from agenttool.records import Behavior, ErrorClass, HookEvent, JsonObject, Phase
+from agenttool.records import Behavior, ErrorClass, HookEvent, JsonObject, Phase, replace
 
 _PHASE = Phase.PERMISSION
 _ALLOW = Behavior.ALLOW
@@ -22,7 +23,7 @@ _JUDGED = steps.JUDGED
 def is_allowed_outright(call: Call, tool: Tool, proposed: JsonObject) -> bool:
     """Apply the standing verdict if it allows every call of this tool and there are no other votes."""
     core = call.core
-    if tool.is_judged_by_call or call.hook_votes or core.advisers:
+    if tool.is_judged_by_call or call.votes is not NO_VOTES or core.advisers:
         return False
     verdict = core.policy.standing(tool.subject)
     if verdict is None or verdict.behavior is not _ALLOW:
@@ -31,7 +32,6 @@ def is_allowed_outright(call: Call, tool: Tool, proposed: JsonObject) -> bool:
     if call.unwritten is _ADMITTED:
         call.unwritten = _JUDGED
         call.verdict = verdict
-        call.decisions = 1
     else:
         call.note(_JUDGED, call.decided(verdict, _encoded(call, proposed)))
     return True
@@ -57,7 +57,7 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
     verdict = judge(call, tool, proposed)
     if verdict.behavior is Behavior.ALLOW:
         call.note(steps.JUDGED, call.decided(verdict, _encoded(call, proposed)))
-        call.allowed_until = verdict.expires_at
+        call.votes = replace(call.votes, allowed_until=verdict.expires_at)
         return proposed
     if verdict.behavior is Behavior.DENY:
         call.note(steps.REFUSED, call.decided(verdict, _encoded(call, proposed)))
@@ -67,8 +67,8 @@ async def _decide(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject:
 
 def has_expired(call: Call) -> bool:
     """Return whether the permission of a call has expired (AT-PERM-28)."""
-    return call.allowed_until is not None and has_passed(call.allowed_until, timestamp(call.core.now_ns()))
+    return call.votes.allowed_until is not None and has_passed(call.votes.allowed_until, timestamp(call.core.now_ns()))
 
 
 def _encoded(call: Call, proposed: JsonObject) -> bytes:
-    return call.request.model_input if not call.mutations else json_bytes(proposed)
+    return call.request.model_input if not call.counts.mutations else json_bytes(proposed)

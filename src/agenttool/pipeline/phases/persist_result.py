@@ -102,7 +102,7 @@ async def _put(call: Call, data: bytes, digest: Digest) -> str:
     except asyncio.CancelledError as crash:
         if storing.cancelled():
             raise
-        call.interrupted = call.interrupted or crash
+        call.stop.interrupted = call.stop.interrupted or crash
     try:
         return await storing
     except asyncio.CancelledError:

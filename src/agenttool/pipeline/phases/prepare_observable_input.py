@@ -20,10 +20,10 @@ def prepare_observable_input(call: Call, tool: Tool, parsed: JsonObject) -> Json
         observable = {**parsed, **missing} if missing else parsed
     if tool.normalize is not None:
         observable = tool.with_integers(parse_object(json_bytes(tool.normalize({**observable}))))
-    if observable is not parsed and tool.redactor is not None:
-        call.learn_secrets(observable)
+    if observable is not parsed:
+        call.learn_secrets(tool.redactor, observable)
     if observable is not parsed and (changed := changed_fields(parsed, observable)):
-        call.mutations = 1
+        call.counts.mutations = 1
         call.change = InputNoted(
             _LATER_STAGES,
             json_bytes(observable),

@@ -24,7 +24,7 @@ MAX_THREAD_WAIT_S = 60.0
 
 def acquires_free_permit(call: Call, tool: Tool, call_input: JsonObject) -> bool:
     """Acquire a permit without a wait; return False and change nothing if the call may have to wait."""
-    if tool.buckets or call.batch_limiter is not None or call.parent is not None:
+    if tool.buckets or call.nesting is not None or (call.batch is not None and call.batch.limiter is not None):
         return False
     facts = tool.safety.static or call_facts_of(tool.safety, call_input)
     permit = call.core.limiter.try_acquire(facts)
@@ -47,8 +47,9 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
     facts = call_facts_of(tool.safety, call_input)
     call.facts = facts.record
     within = None if call.parent is None else call.parent.own_permit()
-    if call.batch_limiter is not None:
-        call.batch_permit = call.batch_limiter.try_acquire(facts) or await _wait(call, call.batch_limiter, facts, None)
+    batch = call.batch
+    if batch is not None and batch.limiter is not None:
+        batch.permit = batch.limiter.try_acquire(facts) or await _wait(call, batch.limiter, facts, None)
     try:
         if tool.buckets:
             await _wait_for_rate_limit(call, tool)
@@ -63,7 +64,7 @@ def release(call: Call) -> None:
     """Release the permits once no thread of the call runs any more."""
     if call.thread_ended is not None:
         _run_after_thread(call, lambda: _release_all(call))
-    elif call.batch_limiter is None and call.permit is not None:
+    elif call.batch is None and call.permit is not None:
         call.core.limiter.release(call.permit)
     else:
         _release_all(call)
@@ -75,20 +76,21 @@ async def yield_to_batch(call: Call) -> None:
     That takes two iterations of the event loop: one to wake them, one to run them. The tool has run, so a cancellation
     of the caller is raised once the result is written.
     """
-    if call.batch_limiter is None or not call.batch_limiter.has_waiters:
+    if call.batch is None or call.batch.limiter is None or not call.batch.limiter.has_waiters:
         return
     try:
         await sleep(0)
         await sleep(0)
     except CancelledError as canceled:
-        call.interrupted = canceled
+        call.stop.interrupted = canceled
 
 
 def _release_all(call: Call) -> None:
     if call.permit is not None:
         call.core.limiter.release(call.permit)
-    if call.batch_limiter is not None and call.batch_permit is not None:
-        call.batch_limiter.release(call.batch_permit)
+    batch = call.batch
+    if batch is not None and batch.limiter is not None and batch.permit is not None:
+        batch.limiter.release(batch.permit)
 
 
 async def _wait_for_rate_limit(call: Call, tool: Tool) -> None:
@@ -111,7 +113,7 @@ async def _wait(call: Call, limiter: CallLimiter, facts: CallFacts, within: Perm
     finally:
         call.drive = None
     if isinstance(permit, Stopped):
-        call.interrupted = call.interrupted or drive.caller_canceled
+        call.stop.interrupted = call.stop.interrupted or drive.caller_canceled
         raise ToolFailure(failure_of_stop(call))
     return permit
 
