@@ -9,10 +9,10 @@ SHALLOW = 2 * MAX_DEPTH
 """A text of this length cannot be too deep: each level takes at least two characters."""
 
 
-def is_too_deep(value: Json) -> bool:
-    """Return whether a document has more than `MAX_DEPTH` levels."""
+def is_too_deep(value: Json, limit: int = MAX_DEPTH) -> bool:
+    """Return whether a document has more than `limit` levels."""
     level: list[JsonObject | list[Json]] = [value] if isinstance(value, dict | list) else []
-    for _ in range(MAX_DEPTH):
+    for _ in range(limit):
         level = [
             inner
             for outer in level

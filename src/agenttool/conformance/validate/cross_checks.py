@@ -3,16 +3,12 @@
 from collections.abc import Iterator
 from typing import cast
 
+from msgspec.structs import replace
+
 from agenttool.conformance.validate.finding import RecordFlaw, Severity, shown_id, shown_word
 from agenttool.conformance.validate.foreign_records import ID_MEMBERS
 from agenttool.conformance.validate.record_index import KIND_NUMBERS, KINDS, RecordIndex
 from agenttool.records import OUTCOMES, TERMINAL_STATUSES, InvocationStatus, ResultStatus
-
-_PREPARE_CALLS = (
-    "CREATE TABLE outcomes (invocation TEXT, result TEXT, event_type TEXT)",
-    "CREATE TABLE statuses (status TEXT PRIMARY KEY, is_end INTEGER)",
-    "CREATE TABLE result_statuses (status TEXT PRIMARY KEY)",
-)
 
 _SECOND_RESULT = """
 SELECT results.n, first FROM results
@@ -50,57 +46,43 @@ WHERE NOT EXISTS (
 
 def check_calls(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
     """Check that each call has one result and one terminal event, and that both agree with its record."""
-    _prepare(index)
-    for question, thing, requirement in (
-        (_SECOND_RESULT, "result", "AT-RES-11"),
-        (_SECOND_END, "terminal event", "AT-EVT-12"),
-    ):
-        for number, first in index.ask(question):
-            yield cast("int", number), _second(thing, requirement, index, first)
-    for question, thing, requirement in (
-        (_NO_RESULT, "result", "AT-RES-11"),
-        (_NO_END, "terminal event", "AT-EVT-12"),
-    ):
-        for (number,) in index.ask(question):
-            yield cast("int", number), _none(thing, requirement)
-    for question, pointer, requirement in (
-        (_OTHER_RESULT, "/status", "G-09"),
-        (_OTHER_END, "/event_type", "AT-EVT-12"),
-    ):
-        for number, status, is_end in index.ask(question):
-            yield cast("int", number), _contradiction(cast("str", status), pointer, requirement, is_end=bool(is_end))
-
-
-def _prepare(index: RecordIndex) -> None:
-    for statement in _PREPARE_CALLS:
-        list(index.ask(statement))
-    rows = "INSERT INTO outcomes VALUES (?, ?, ?)"
     for each in OUTCOMES:
-        list(index.ask(rows, (str(each.invocation_status), str(each.result_status), str(each.terminal_event))))
+        index.add("outcomes", (str(each.invocation_status), str(each.result_status), str(each.terminal_event)))
     for status in InvocationStatus:
-        list(index.ask("INSERT INTO statuses VALUES (?, ?)", (str(status), status in TERMINAL_STATUSES)))
+        index.add("statuses", (str(status), status in TERMINAL_STATUSES))
     for status in ResultStatus:
-        list(index.ask("INSERT INTO result_statuses VALUES (?)", (str(status),)))
-
-
-def _second(thing: str, requirement: str, index: RecordIndex, first: str | int | None) -> RecordFlaw:
-    place = index.origin(first)
-    return RecordFlaw(
-        message=f"the call has another {thing} already",
-        expected=f"one {thing} for each call; the first is {place.file}:{place.line}",
-        advice="keep one; a retry is a call of its own, with retry_of",
-        pointer="/invocation_id",
-        requirement=requirement,
-    )
-
-
-def _none(thing: str, requirement: str) -> RecordFlaw:
-    return RecordFlaw(
-        message=f"the call has ended, but the set holds no {thing} for it",
-        expected=f"one {thing} for each finished call",
-        advice=f"export the {thing} too; a call without one must be given one",
-        requirement=requirement,
-    )
+        index.add("result_statuses", (str(status),))
+    for second, missing, other, thing, pointer, requirements in (
+        (_SECOND_RESULT, _NO_RESULT, _OTHER_RESULT, "result", "/status", ("AT-RES-11", "G-09")),
+        (_SECOND_END, _NO_END, _OTHER_END, "terminal event", "/event_type", ("AT-EVT-12", "AT-EVT-12")),
+    ):
+        for number, first in index.ask(second):
+            place = index.origin(first)
+            yield (
+                cast("int", number),
+                RecordFlaw(
+                    message=f"the call has another {thing} already",
+                    expected=f"one {thing} for each call; the first is {place.file}:{place.line}",
+                    advice="keep one; a retry is a call of its own, with retry_of",
+                    pointer="/invocation_id",
+                    requirement=requirements[0],
+                ),
+            )
+        for (number,) in index.ask(missing):
+            yield (
+                cast("int", number),
+                RecordFlaw(
+                    message=f"the call has ended, but the set holds no {thing} for it",
+                    expected=f"one {thing} for each finished call",
+                    advice=f"export the {thing} too; a call without one must be given one",
+                    requirement=requirements[0],
+                ),
+            )
+        for number, status, is_end in index.ask(other):
+            yield (
+                cast("int", number),
+                _contradiction(cast("str", status), pointer, requirements[1], is_end=bool(is_end)),
+            )
 
 
 def _contradiction(status: str, pointer: str, requirement: str, *, is_end: bool) -> RecordFlaw:
@@ -113,19 +95,15 @@ def _contradiction(status: str, pointer: str, requirement: str, *, is_end: bool)
             requirement="AT-INV-13",
             severity=Severity.WARNING,
         )
+    rows = [each for each in OUTCOMES if each.invocation_status == status]
+    allowed = {each.result_status if pointer == "/status" else each.terminal_event for each in rows}
     return RecordFlaw(
         message=f"it contradicts the record of the call, which says {shown_word(status)!r}",
-        expected=_allowed(status, pointer),
+        expected=f"one of {', '.join(sorted(allowed))}",
         advice="see the table of outcomes: status, result and event must name one outcome",
         pointer=pointer,
         requirement=requirement,
     )
-
-
-def _allowed(status: str, pointer: str) -> str:
-    rows = [each for each in OUTCOMES if each.invocation_status == status]
-    words = {each.result_status if pointer == "/status" else each.terminal_event for each in rows}
-    return f"one of {', '.join(sorted(words))}"
 
 
 _PREPARE_DECISIONS = """
@@ -166,19 +144,16 @@ WHERE event_tools.tool <> calls.tool ORDER BY event_tools.n
 """
 
 
-def check_decisions(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
-    """Compare each decision with its call; the last of several decides whether the call may run."""
+def check_decisions_and_tools(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
+    """Compare decisions with their calls, and the tools of events; the last of several decisions counts."""
     list(index.ask(_PREPARE_DECISIONS))
     for (number,) in index.ask(_OTHER_INPUT):
         yield cast("int", number), OTHER_INPUT
     for number, status in index.ask(_RAN_ANYWAY):
-        yield cast("int", number), _ran_anyway(cast("str", status))
+        message = f"the last decision about the call is a denial, but its record says {shown_word(status)!r}"
+        yield cast("int", number), replace(RAN_ANYWAY, message=message)
     for number, place in index.ask(_LISTED_ELSEWHERE):
-        yield cast("int", number), _listed_elsewhere(cast("int", place))
-
-
-def check_tools_of_events(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
-    """Check that an event names the same tool as its call (AT-EVT-02)."""
+        yield cast("int", number), replace(LISTED_ELSEWHERE, pointer=f"/permission_decision_refs/{place}")
     for (number,) in index.ask(_OTHER_TOOL):
         yield cast("int", number), OTHER_TOOL
 
@@ -190,6 +165,19 @@ OTHER_INPUT = RecordFlaw(
     pointer="/input_digest",
     requirement="AT-PERM-14",
 )
+RAN_ANYWAY = RecordFlaw(
+    message="the last decision about the call is a denial",
+    expected="a call that did not run, such as 'denied'",
+    advice="find out whether it ran; add the decision that allowed it, if there was one",
+    pointer="/status",
+    requirement="AT-PERM-17",
+)
+LISTED_ELSEWHERE = RecordFlaw(
+    message="the decision is about another call",
+    expected="a decision whose invocation_id is that of this call",
+    advice="list a decision at the call that it is about",
+    requirement="AT-PERM-27",
+)
 OTHER_TOOL = RecordFlaw(
     message="the event names another tool than its call does",
     expected="the tool_id of the call",
@@ -197,26 +185,6 @@ OTHER_TOOL = RecordFlaw(
     pointer="/tool_id",
     requirement="AT-EVT-02",
 )
-
-
-def _ran_anyway(status: str) -> RecordFlaw:
-    return RecordFlaw(
-        message=f"the last decision about the call is a denial, but its record says {shown_word(status)!r}",
-        expected="a call that did not run, such as 'denied'",
-        advice="find out whether it ran; add the decision that allowed it, if there was one",
-        pointer="/status",
-        requirement="AT-PERM-17",
-    )
-
-
-def _listed_elsewhere(place: int) -> RecordFlaw:
-    return RecordFlaw(
-        message="the decision is about another call",
-        expected="a decision whose invocation_id is that of this call",
-        advice="list a decision at the call that it is about",
-        pointer=f"/permission_decision_refs/{place}",
-        requirement="AT-PERM-27",
-    )
 
 
 _PROGRESS_GAPS = """
@@ -296,17 +264,8 @@ JOIN records AS later ON later.kind = twice.kind AND later.id = twice.id AND lat
 ORDER BY later.n
 """
 
-_MAY_CHANGE = frozenset(
-    {
-        "tool_namespace",
-        "tool_declaration",
-        "tool_interface",
-        "tool_execution_profile",
-        "tool_permission_profile",
-        "tool_surface",
-        "tool_scheduler_policy",
-    }
-)
+_PROFILES = ("tool_execution_profile", "tool_permission_profile", "tool_scheduler_policy")
+_MAY_CHANGE = frozenset({"tool_namespace", "tool_declaration", "tool_interface", "tool_surface", *_PROFILES})
 """Kinds that describe the catalog: they may differ between two exports."""
 
 

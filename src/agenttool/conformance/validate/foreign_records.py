@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import fields
+
 from agenttool.codec.decode import renamed
 from agenttool.conformance.validate.finding import Layer, RecordFlaw, Severity, shown_word
 from agenttool.records import RECORD_TYPES, Json, JsonObject
@@ -34,25 +36,10 @@ class ForeignRecord(NamedTuple):
         return pointer
 
 
-ID_MEMBERS = {
-    "tool_namespace": "namespace",
-    "tool_declaration": "tool_id",
-    "tool_interface": "interface_id",
-    "tool_execution_profile": "execution_profile_id",
-    "tool_permission_profile": "permission_profile_id",
-    "tool_surface": "surface_id",
-    "deferred_tool_ref": "tool_id",
-    "tool_invocation": "invocation_id",
-    "tool_input_mutation": "mutation_id",
-    "tool_hook": "hook_id",
-    "tool_permission_decision": "decision_id",
-    "tool_scheduler_policy": "scheduler_policy_id",
-    "tool_progress": "progress_id",
-    "tool_result": "result_id",
-    "tool_result_persistence": "decision_id",
-    "tool_event": "event_id",
-}
-"""The member with a record's id; a search result has none."""
+ID_FIELDS = {kind: fields(record)[1] for kind, record in RECORD_TYPES.items() if kind != "tool_search_result"}
+"""The field with a record's id: the first after the version. A search result has none."""
+
+ID_MEMBERS = {kind: field.encode_name for kind, field in ID_FIELDS.items()}
 
 _SIGNS: tuple[tuple[frozenset[str], str], ...] = tuple(
     (frozenset(members.split()), kind)

@@ -1,15 +1,13 @@
-"""Add records to the index, and answer references to recent records from memory."""
+"""Add records to the index: what the checks of the whole set need of each."""
 
-from collections.abc import Iterable
+import msgspec
 
 from agenttool.codec import digest_of
-from agenttool.conformance.validate.finding import RecordFlaw
 from agenttool.conformance.validate.foreign_records import ForeignRecord, id_of
 from agenttool.conformance.validate.parse import walk
 from agenttool.conformance.validate.record_checks import whole_number
 from agenttool.conformance.validate.record_index import (
     KIND_NUMBERS,
-    KINDS,
     RecordIndex,
     Row,
     ids_in,
@@ -17,7 +15,7 @@ from agenttool.conformance.validate.record_index import (
     members_with_references,
     requirement_of,
 )
-from agenttool.conformance.validate.secret_checks import InputSearch, is_redacted
+from agenttool.conformance.validate.secret_checks import FieldNames, is_redacted, open_inputs
 from agenttool.conformance.validate.value_checks import is_digest, moment_of
 from agenttool.errors import RecordError
 from agenttool.records import TERMINAL_EVENTS, Json, JsonObject, is_unresolved
@@ -54,58 +52,44 @@ def _was_redacted(value: Json) -> bool:
     return value is not None and value != "" and is_redacted(value)
 
 
-_MOST_KNOWN = 20_000
 _TERMINAL_EVENTS = frozenset(str(each) for each in TERMINAL_EVENTS)
 
 
 class IndexWriter:
-    """Add records to the index; references to recent records are resolved in memory."""
+    """Adds records to the index."""
 
     def __init__(self, index: RecordIndex) -> None:
         """Write to this index."""
         self._index = index
-        self._inputs = InputSearch(index)
-        self._known: dict[str, set[str]] = {kind: set() for kind in KINDS}
         self._count = 0
 
-    def add(self, record: ForeignRecord, *, file: int, line: int, content: int) -> Iterable[RecordFlaw]:
-        """Add one record; return the flaws that need no other record."""
+    def add(self, record: ForeignRecord, *, file: int, line: int, content: int) -> None:
+        """Add one record."""
         self._count += 1
         number, kind = self._count, record.kind
-        record_id = id_of(kind, record.members)
-        key = key_of(record_id) if record_id is not None else None
+        key = _key(id_of(kind, record.members))
         self._index.add("records", (number, file, line, KIND_NUMBERS[kind], key, content))
-        if key is not None:
-            self._remember(kind, key)
         self._add_references(number, record)
         self._add_part_of_call(number, record, key)
-        return self._inputs.check(number, record)
-
-    def _remember(self, kind: str, key: str) -> None:
-        known = self._known[kind]
-        if len(known) >= _MOST_KNOWN:
-            known.clear()
-        known.add(key)
+        contract = record.members.get("input_contract")
+        if kind == "tool_declaration" and isinstance(contract, dict):
+            fields = FieldNames.of(contract.get("sensitive_fields"))
+            if fields:
+                self._index.add("sensitive", (key, msgspec.json.encode(fields.names).decode()))
+        tool, call = _key(record.members.get("tool_id")), _key(record.members.get("invocation_id"))
+        if (tool or call) and (inputs := open_inputs(record)):
+            self._index.add("inputs", (number, tool, call, msgspec.json.encode(inputs).decode()))
 
     def _add_references(self, number: int, record: ForeignRecord) -> None:
-        """Store the references that no recent record resolves; most point to recent records."""
         for member, target in members_with_references(record.kind):
             value = record.members.get(member)
-            if isinstance(value, str):
-                if value not in self._known[target]:
-                    self._keep(number, record, target, value, (member,))
-            elif value is not None:
-                for index, each in ids_in(value):
-                    if each not in self._known[target]:
-                        self._keep(number, record, target, each, (member, index))
-
-    def _keep(
-        self, number: int, record: ForeignRecord, target: str, name: str, steps: tuple[str] | tuple[str, int]
-    ) -> None:
-        if target == "tool_declaration" and is_unresolved(name):
-            return
-        requirement = requirement_of(record.kind, steps[0])
-        self._index.add("refs", (number, KIND_NUMBERS[target], key_of(name), pointer_of(steps), requirement))
+            ids = (
+                [((member,), value)] if isinstance(value, str) else [((member, at), each) for at, each in ids_in(value)]
+            )
+            for steps, name in ids:
+                if target != "tool_declaration" or not is_unresolved(name):
+                    pointer, requirement = pointer_of(steps), requirement_of(record.kind, member)
+                    self._index.add("refs", (number, KIND_NUMBERS[target], key_of(name), pointer, requirement))
 
     def _add_part_of_call(self, number: int, record: ForeignRecord, key: str | None) -> None:
         members, kind = record.members, record.kind
@@ -126,8 +110,6 @@ class IndexWriter:
             self._index.add("decisions", (number, key, *decision_row(members)))
         elif kind == "tool_result":
             self._index.add("results", (number, _key(members.get("invocation_id")), _key(members.get("status"))))
-        elif kind == "tool_declaration":
-            self._inputs.declare(key, members.get("input_contract"))
 
     def _add_call(self, number: int, record: ForeignRecord, key: str | None) -> None:
         members = record.members

@@ -1,107 +1,99 @@
 """Parse the bytes of one document: quickly when all is well, with an explanation when it is not."""
 
-from __future__ import annotations
-
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from math import isfinite
 from typing import NamedTuple, cast
 
 import msgspec
+from msgspec.structs import replace
 
-from agenttool.codec import sorted_json
+from agenttool.codec import is_too_deep, sorted_json
 from agenttool.conformance.validate.finding import Layer, RecordFlaw, Severity
 from agenttool.records import Json, JsonObject
 from agenttool.schema.explain import pointer_of
 
-Step = str | int
+Steps = tuple[str | int, ...]
+
+MAX_DEPTH = 200
+"""Deeper documents are rejected, so that no later check overflows the stack."""
 
 
-class JsonPath(NamedTuple):
-    """A step below a parent path; parents are shared, so that a path costs one small object."""
-
-    before: JsonPath | None
-    step: Step
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps from the root."""
-        steps: list[Step] = []
-        trail: JsonPath | None = self
-        while trail:
-            steps.append(trail.step)
-            trail = trail.before
-        return tuple(reversed(steps))
-
-    @property
-    def pointer(self) -> str:
-        """The path as a JSON pointer."""
-        return pointer_of(self.steps)
-
-
-class WalkStep(NamedTuple):
-    """A value, its parent array or object, and its path."""
-
-    trail: JsonPath
-    parent: list[Json] | dict[str, Json]
-    value: Json
-
-
-def walk(root: Json) -> Iterator[WalkStep]:
-    """Yield every value below the root, in document order, without recursion.
+def walk(root: Json) -> Iterator[tuple[Steps, list[Json] | JsonObject, Json]]:
+    """Yield the path, the parent and the value of everything below the root, in document order, without recursion.
 
     The caller may replace the value in its parent, but not add or remove members.
     """
-    open_ones: list[tuple[JsonPath | None, list[Json] | dict[str, Json], Iterator[tuple[Step, Json]]]] = []
+    open_ones: list[tuple[Steps, list[Json] | JsonObject, Iterator[tuple[str | int, Json]]]] = []
     if isinstance(root, list | dict):
-        open_ones.append((None, root, _children(root)))
+        open_ones.append(((), root, _children(root)))
     while open_ones:
         before, parent, children = open_ones[-1]
         for step, value in children:
-            trail = JsonPath(before, step)
-            yield WalkStep(trail, parent, value)
+            steps = (*before, step)
+            yield steps, parent, value
             if isinstance(value, list | dict):
-                open_ones.append((trail, value, _children(value)))
+                open_ones.append((steps, value, _children(value)))
                 break
         else:
             open_ones.pop()
 
 
-def _children(value: list[Json] | dict[str, Json]) -> Iterator[tuple[Step, Json]]:
+def _children(value: list[Json] | JsonObject) -> Iterator[tuple[str | int, Json]]:
     return iter(value.items()) if isinstance(value, dict) else enumerate(value)
 
 
-MAX_DEPTH = 200
-"""Deeper documents are rejected, so that no parser overflows the stack."""
+class Parsed(NamedTuple):
+    """A document that could be parsed, perhaps with flaws.
 
-_BRACKETS = b"[]{}"
-_OTHERS = bytes(set(range(256)) - set(_BRACKETS))
-_ONE_KIND = bytes.maketrans(b"{}", b"[]")
-
-
-def is_too_deep(data: bytes, limit: int = MAX_DEPTH) -> bool:
-    """Return whether arrays and objects are nested more than `limit` levels deep, without recursion.
-
-    Exact up to the first error of a broken document, where a parser stops. Each round removes the innermost pairs.
+    Attributes:
+        value: its value; numbers that JSON cannot hold are replaced by the nearest.
+        content: a hash of the value, independent of its spelling.
+        is_exact: whether nothing was replaced.
     """
-    if data.count(b"{") + data.count(b"[") <= limit:
-        return False
-    nest = _outside_strings(data).translate(_ONE_KIND, _OTHERS)
-    if b"[" * (limit + 1) in nest:
-        return True
-    for _ in range(limit):
-        peeled = nest.replace(b"[]", b"")
-        if len(peeled) == len(nest):
-            break
-        nest = peeled
-    return b"[]" in nest or nest.count(b"[") > limit
+
+    value: Json
+    content: int
+    is_exact: bool
+    flaws: tuple[RecordFlaw, ...]
 
 
-def _outside_strings(data: bytes) -> bytes:
-    if b"\\" in data:
-        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    return b"".join(data.split(b'"')[::2])
+_decode = msgspec.json.Decoder().decode
+_NUMBERS = bytes.maketrans(b"123456789,[- \t\r\n", b"000000000:::::::")
+_LONG_NUMBER = b":" + b"0" * 19
+"""A separator and more digits than any 64-bit number has, in the alphabet of `_NUMBERS`."""
+
+
+def parse(data: bytes) -> Parsed | RecordFlaw:
+    """Parse one document, or return why it cannot be parsed. Never raises, whatever the bytes."""
+    try:
+        return _parse_quickly(data) or _parse_slowly(data)
+    except RecursionError:
+        return TOO_DEEP
+
+
+def _parse_quickly(data: bytes) -> Parsed | RecordFlaw | None:
+    """Parse a document in which nothing is wrong; return none for any other."""
+    try:
+        value = cast("Json", _decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_too_deep(value, MAX_DEPTH):
+        return TOO_DEEP
+    spelling = sorted_json(value)
+    is_hiding = _may_hide_something(data, spelling)
+    return None if is_hiding else Parsed(value, hash(spelling), is_exact=True, flaws=())
+
+
+def _may_hide_something(data: bytes, spelling: bytes) -> bool:
+    """Return whether the fast parser may have dropped a member or accepted a huge integer.
+
+    It uses the last of several members of one name. Each member has a colon, so the number of colons shows a dropped
+    member, unless a colon is written as an escape.
+    """
+    return data.count(b":") != spelling.count(b":") or b"\\u003" in data or _LONG_NUMBER in data.translate(_NUMBERS)
 
 
 _BLANK = " \t\r\n"
@@ -110,16 +102,8 @@ _LONGEST = len(str(_HIGHEST))
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
-class Diagnosis(NamedTuple):
-    """The value of a document, whether nothing was replaced in it, and its flaws."""
-
-    value: Json
-    is_exact: bool
-    flaws: tuple[RecordFlaw, ...]
-
-
-def diagnose(data: bytes) -> Diagnosis | RecordFlaw:
-    """Parse a document slowly and exactly, or return why it is not JSON. It must not be too deep."""
+def _parse_slowly(data: bytes) -> Parsed | RecordFlaw:
+    """Parse a document with the exact place of everything that is wrong in it."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -129,12 +113,20 @@ def diagnose(data: bytes) -> Diagnosis | RecordFlaw:
             "re-encode it, and carry binary content as base64 or by ref",
             lines_down=data.count(b"\n", 0, error.start),
         )
-    names = _RepeatedNames()
+    repeated: dict[int, tuple[JsonObject, list[str]]] = {}  # by identity: the parser reports no places
+
+    def object_of(members: list[tuple[str, Json]]) -> JsonObject:
+        made = dict(members)
+        if len(made) < len(members):
+            counts = Counter(name for name, _ in members)
+            repeated[id(made)] = made, [name for name, count in counts.items() if count > 1]
+        return made
+
     decoder = json.JSONDecoder(
-        object_pairs_hook=names.object_of,
+        object_pairs_hook=object_of,
         parse_int=cast("type[int]", _integer_of),
         parse_float=cast("type[float]", _float_of),
-        parse_constant=_constant_of,
+        parse_constant=lambda _: _Odd(_NOT_FINITE, 0.0),
     )
     try:
         value, end = decoder.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
@@ -142,7 +134,7 @@ def diagnose(data: bytes) -> Diagnosis | RecordFlaw:
         return _broken(text, error.pos, error.msg[:1].lower() + error.msg[1:])
     if text[end:].strip(_BLANK):
         return _broken(text, end, "there is more after its end")
-    return _mend(cast("Json", value), names)
+    return TOO_DEEP if is_too_deep(value, MAX_DEPTH) else _mend(cast("Json", value), repeated)
 
 
 def _reading(message: str, expected: str, advice: str, *, lines_down: int = 0) -> RecordFlaw:
@@ -168,24 +160,7 @@ def _broken(text: str, at: int, reason: str) -> RecordFlaw:
     )
 
 
-class _RepeatedNames:
-    """The objects with a repeated member name, by identity: the parser reports no places."""
-
-    def __init__(self) -> None:
-        self._objects: dict[int, tuple[JsonObject, tuple[str, ...]]] = {}
-
-    def object_of(self, members: list[tuple[str, Json]]) -> JsonObject:
-        """Make an object; the last member of a name counts."""
-        made = dict(members)
-        if len(made) < len(members):
-            seen: set[str] = set()
-            twice = dict.fromkeys(name for name, _ in members if name in seen or seen.add(name))
-            self._objects[id(made)] = made, tuple(twice)
-        return made
-
-    def of(self, value: Json) -> tuple[str, ...]:
-        """Return the names that an object had more than once."""
-        return self._objects.get(id(value), (value, ()))[1]
+TOO_DEEP = _reading("the document is nested too deeply to be a record", f"at most {MAX_DEPTH} levels", "flatten it")
 
 
 class _Odd(NamedTuple):
@@ -222,109 +197,34 @@ def _float_of(digits: str) -> float | _Odd:
     return number if isfinite(number) else _Odd(_HUGE, 0.0)
 
 
-def _constant_of(name: str) -> _Odd:
-    return _Odd(_NOT_FINITE, 0.0)
-
-
-def _mend(value: Json, names: _RepeatedNames) -> Diagnosis:
+def _mend(value: Json, repeated: dict[int, tuple[JsonObject, list[str]]]) -> Parsed:
     """Replace what is not plain JSON, and return a flaw for each replacement."""
     holder: list[Json] = [value]
-    flaws: list[RecordFlaw] = []
+    flaws: list[tuple[RecordFlaw, Steps]] = []
     renamed: list[tuple[JsonObject, str]] = []
-    for trail, parent, found in walk(holder):
-        step = trail.step
-        thing = cast("Json | _Odd", found)
-        mended: Json = found
+    for steps, parent, found in walk(holder):
+        thing, mended = cast("Json | _Odd", found), found
         if isinstance(thing, _Odd):
             mended = thing.instead
-            flaws.append(_at(thing.flaw, trail.steps))
+            flaws.append((thing.flaw, steps))
         elif isinstance(thing, str) and _HALF_PAIR.search(thing):
             mended = _whole(thing)
-            flaws.append(_at(_HALF, trail.steps))
-        elif isinstance(thing, dict):
-            flaws.extend(_at(_TWICE, (*trail.steps, name)) for name in names.of(thing))
+            flaws.append((_HALF, steps))
+        elif id(thing) in repeated:
+            flaws.extend((_TWICE, (*steps, name)) for name in repeated[id(thing)][1])
+        step = steps[-1]
         if isinstance(parent, dict) and isinstance(step, str):
             parent[step] = mended
             if _HALF_PAIR.search(step):
                 renamed.append((parent, step))
-                flaws.append(_at(_HALF, trail.steps))
+                flaws.append((_HALF, steps))
         elif isinstance(parent, list) and isinstance(step, int):
             parent[step] = mended
     for parent, name in renamed:
         parent[_whole(name)] = parent.pop(name)
-    is_exact = not flaws
-    return Diagnosis(holder[0], is_exact, tuple(flaws))
-
-
-def _at(flaw: RecordFlaw, steps: tuple[str | int, ...]) -> RecordFlaw:
-    return RecordFlaw(
-        message=flaw.message,
-        expected=flaw.expected,
-        advice=flaw.advice,
-        severity=flaw.severity,
-        layer=flaw.layer,
-        pointer=_whole(pointer_of(steps[1:])),
-    )
+    placed = tuple(replace(flaw, pointer=_whole(pointer_of(steps[1:]))) for flaw, steps in flaws)
+    return Parsed(holder[0], hash(sorted_json(holder[0])), not flaws, placed)
 
 
 def _whole(text: str) -> str:
     return _HALF_PAIR.sub("\ufffd", text)
-
-
-_decode = msgspec.json.Decoder().decode
-_NUMBERS = bytes.maketrans(b"123456789,[- \t\r\n", b"000000000:::::::")
-_LONG_NUMBER = b":" + b"0" * 19
-"""A separator and more digits than any 64-bit number has, in the alphabet of `_NUMBERS`."""
-
-TOO_DEEP = RecordFlaw(
-    message="the document is nested too deeply to be a record",
-    expected=f"at most {MAX_DEPTH} levels",
-    advice="flatten it",
-    layer=Layer.READING,
-)
-
-
-class Parsed(NamedTuple):
-    """A document that could be parsed, perhaps with flaws.
-
-    Attributes:
-        value: its value; numbers that JSON cannot hold are replaced by the nearest.
-        content: a hash of the value, independent of its spelling.
-        is_exact: whether nothing was replaced.
-    """
-
-    value: Json
-    content: int
-    is_exact: bool
-    flaws: tuple[RecordFlaw, ...]
-
-
-def parse(data: bytes) -> Parsed | RecordFlaw:
-    """Parse one document, or return why it cannot be parsed. Never raises, whatever the bytes."""
-    if is_too_deep(data):
-        return TOO_DEEP
-    try:
-        value = cast("Json", _decode(data))
-        spelling = sorted_json(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _parse_slowly(data)
-    if _may_hide_something(data, spelling):
-        return _parse_slowly(data)
-    return Parsed(value, hash(spelling), is_exact=True, flaws=())
-
-
-def _may_hide_something(data: bytes, spelling: bytes) -> bool:
-    """Return whether the fast parser may have dropped a member or accepted a huge integer.
-
-    It uses the last of several members of one name. Each member has a colon, so the number of colons shows a dropped
-    member, unless a colon is written as an escape.
-    """
-    return data.count(b":") != spelling.count(b":") or b"\\u003" in data or _LONG_NUMBER in data.translate(_NUMBERS)
-
-
-def _parse_slowly(data: bytes) -> Parsed | RecordFlaw:
-    diagnosis = diagnose(data)
-    if isinstance(diagnosis, RecordFlaw):
-        return diagnosis
-    value, is_exact, flaws = diagnosis
-    return Parsed(value, hash(sorted_json(value)), is_exact, flaws)

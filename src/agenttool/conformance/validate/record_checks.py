@@ -57,20 +57,15 @@ def check_nested_versions(record: ForeignRecord) -> Iterator[RecordFlaw]:
     deferred = record.members.get("deferred_tools")
     for index, ref in enumerate(deferred if isinstance(deferred, list) else ()):
         if isinstance(ref, dict) and ref.get("schema_version") != SCHEMA_VERSION:
-            yield _nested(ref.get("schema_version"), index)
-
-
-def _nested(version: Json, index: int) -> RecordFlaw:
-    return RecordFlaw(
-        message="a deferred ref does not say its version"
-        if version is None
-        else "a deferred ref is of another version",
-        expected=repr(SCHEMA_VERSION),
-        advice=f"add the member with {SCHEMA_VERSION!r}",
-        pointer=pointer_of(("deferred_tools", index, "schema_version")),
-        requirement="AT-VER-01",
-        severity=Severity.WARNING,
-    )
+            is_missing = ref.get("schema_version") is None
+            yield RecordFlaw(
+                message=f"a deferred ref {'does not say its version' if is_missing else 'is of another version'}",
+                expected=repr(SCHEMA_VERSION),
+                advice=f"add the member with {SCHEMA_VERSION!r}",
+                pointer=pointer_of(("deferred_tools", index, "schema_version")),
+                requirement="AT-VER-01",
+                severity=Severity.WARNING,
+            )
 
 
 def check_own_id(record: ForeignRecord) -> Iterator[RecordFlaw]:
@@ -91,22 +86,17 @@ def check_kin(record: ForeignRecord) -> Iterator[RecordFlaw]:
     own = record.members.get("invocation_id")
     if not isinstance(own, str):
         return
-    for member in ("parent_invocation_id", "retry_of"):
-        if record.members.get(member) == own:
-            yield _own(f"/{member}")
-    for index, each in ids_in(record.members.get("depends_on")):
-        if each == own:
-            yield _own(pointer_of(("depends_on", index)))
-
-
-def _own(pointer: str) -> RecordFlaw:
-    return RecordFlaw(
-        message="the call leads to itself",
-        expected="the id of another call",
-        advice="name the other call, or leave it out",
-        pointer=pointer,
-        requirement="AT-MODEL-01",
-    )
+    others = [((member,), record.members.get(member)) for member in ("parent_invocation_id", "retry_of")]
+    others += [(("depends_on", index), each) for index, each in ids_in(record.members.get("depends_on"))]
+    for steps, other in others:
+        if other == own:
+            yield RecordFlaw(
+                message="the call leads to itself",
+                expected="the id of another call",
+                advice="name the other call, or leave it out",
+                pointer=pointer_of(steps),
+                requirement="AT-MODEL-01",
+            )
 
 
 _FEWEST, _MOST = 3, 10
@@ -170,31 +160,17 @@ def check_surface(record: ForeignRecord) -> Iterator[RecordFlaw]:
     if not isinstance(listed, list):
         return
     refs = {each for each in listed if isinstance(each, str)}
-    for member in ("loaded_tools", "deferred_tools"):
-        for index, tool_id in _tools(record.members.get(member)):
-            if tool_id not in refs:
-                yield _flaw((member, index), "the tool is not among tool_refs", "a tool that tool_refs lists")
-    for member in ("blocked_tools", "excluded_tools"):
-        for index, tool_id in _tools(record.members.get(member)):
-            if tool_id in refs:
-                yield _flaw((member, index), "the tool is among tool_refs too", "a tool that tool_refs does not list")
-
-
-def _tools(entries: Json) -> Iterator[tuple[int, str]]:
-    for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-        tool_id = entry.get("tool_id") if isinstance(entry, dict) else entry
-        if isinstance(tool_id, str):
-            yield index, tool_id
-
-
-def _flaw(steps: tuple[str, int], message: str, expected: str) -> RecordFlaw:
-    return RecordFlaw(
-        message=message,
-        expected=expected,
-        advice="make tool_refs the loaded and the deferred tools, and no others",
-        pointer=pointer_of(steps),
-        requirement="AT-SURF-06",
-    )
+    for member in ("loaded_tools", "deferred_tools", "blocked_tools", "excluded_tools"):
+        is_offered = member in ("loaded_tools", "deferred_tools")
+        for index, tool_id in ids_in(record.members.get(member)):
+            if (tool_id in refs) != is_offered:
+                yield RecordFlaw(
+                    message=f"the tool is {'not among tool_refs' if is_offered else 'among tool_refs too'}",
+                    expected=f"a tool that tool_refs {'lists' if is_offered else 'does not list'}",
+                    advice="make tool_refs the loaded and the deferred tools, and no others",
+                    pointer=pointer_of((member, index)),
+                    requirement="AT-SURF-06",
+                )
 
 
 _NO_ENDS = frozenset(str(status) for status in InvocationStatus if not status.is_terminal)
@@ -205,13 +181,19 @@ def check_transitions(record: ForeignRecord) -> Iterator[RecordFlaw]:
     transitions = record.members.get("status_transitions")
     if not isinstance(transitions, list):
         return
-    statuses = [_member(each, "status") for each in transitions]
-    times = [_member(each, "at") for each in transitions]
+    steps = [each if isinstance(each, dict) else {} for each in transitions]
+    statuses, times = [each.get("status") for each in steps], [each.get("at") for each in steps]
     for index, (before, after) in enumerate(pairwise(statuses), start=1):
         if isinstance(before, str) and isinstance(after, str) and not _may_follow(before, after):
             yield _illegal(InvocationStatus(before), InvocationStatus(after), index)
         if is_before(times[index], times[index - 1]):
-            yield _earlier(index)
+            yield RecordFlaw(
+                message="the step is earlier than the one before it",
+                expected="times in the order of the steps",
+                advice="sort the steps by time, or take their times from one clock",
+                pointer=pointer_of(("status_transitions", index)),
+                requirement="AT-INV-09",
+            )
     last, status = (statuses or [None])[-1], record.members.get("status")
     if isinstance(last, str) and isinstance(status, str) and last != status:
         yield RecordFlaw(
@@ -241,16 +223,6 @@ def check_end(record: ForeignRecord) -> Iterator[RecordFlaw]:
         )
 
 
-def _earlier(index: int) -> RecordFlaw:
-    return RecordFlaw(
-        message="the step is earlier than the one before it",
-        expected="times in the order of the steps",
-        advice="sort the steps by time, or take their times from one clock",
-        pointer=pointer_of(("status_transitions", index)),
-        requirement="AT-INV-09",
-    )
-
-
 def _illegal(before: InvocationStatus, after: InvocationStatus, index: int) -> RecordFlaw:
     if before.is_terminal:
         message, expected = f"nothing follows {str(before)!r}, which is an end", "one end, and it last"
@@ -260,10 +232,6 @@ def _illegal(before: InvocationStatus, after: InvocationStatus, index: int) -> R
         advice, requirement = "skip states that did not occur, but do not turn their order round", "AT-INV-08"
     pointer = pointer_of(("status_transitions", index))
     return RecordFlaw(message=message, expected=expected, advice=advice, pointer=pointer, requirement=requirement)
-
-
-def _member(value: Json, name: str) -> Json:
-    return value.get(name) if isinstance(value, dict) else None
 
 
 _PAIRS = frozenset((outcome.result_status, each) for outcome in OUTCOMES for each in outcome.error_classes)
@@ -321,10 +289,11 @@ def _check_error(error: JsonObject, status: ResultStatus) -> Iterator[RecordFlaw
     error_class = error.get("error_class")
     if not isinstance(error_class, str):
         yield _missing_class("/error/error_class")
-    elif _is_listed(error_class) and status.is_listed and (status, error_class) not in _PAIRS:
+    elif ErrorClass(error_class).is_listed and status.is_listed and (status, error_class) not in _PAIRS:
+        allowed = sorted(each for known, each in _PAIRS if known == status)
         yield RecordFlaw(
             message=f"{error_class!r} does not go with the status {str(status)!r}",
-            expected=_expected_of(status),
+            expected=f"one of {', '.join(allowed)}" if allowed else "no error",
             advice="see the table of outcomes: a status and an error class name one way to end",
             pointer="/error/error_class",
             requirement="G-09",
@@ -350,15 +319,6 @@ def _missing_class(pointer: str) -> RecordFlaw:
         pointer=pointer,
         requirement="AT-RES-10",
     )
-
-
-def _is_listed(error_class: Json) -> bool:
-    return isinstance(error_class, str) and ErrorClass(error_class).is_listed
-
-
-def _expected_of(status: ResultStatus) -> str:
-    classes = sorted(error_class for known, error_class in _PAIRS if known == status)
-    return f"one of {', '.join(classes)}" if classes else "no error"
 
 
 Check = Callable[[ForeignRecord], Iterable[RecordFlaw]]

@@ -13,27 +13,10 @@ from types import TracebackType
 from typing import Self
 
 from agenttool.conformance.validate.finding import Origin, shown_id
-from agenttool.conformance.validate.foreign_records import ID_MEMBERS
+from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS
 from agenttool.conformance.validate.value_checks import Meaning, plan_of
 from agenttool.errors import StoreError
-from agenttool.records import (
-    RECORD_TYPES,
-    DecisionId,
-    EventId,
-    ExecutionProfileId,
-    HookId,
-    InterfaceId,
-    InvocationId,
-    Json,
-    MutationId,
-    PermissionProfileId,
-    PersistenceId,
-    ProgressId,
-    ResultId,
-    SchedulerPolicyId,
-    SurfaceId,
-    ToolId,
-)
+from agenttool.records import RECORD_TYPES, Json
 
 _TABLES = """
 CREATE TABLE records (n INTEGER PRIMARY KEY, file INTEGER, line INTEGER, kind INTEGER, id TEXT, content INTEGER);
@@ -50,6 +33,9 @@ CREATE TABLE results (n INTEGER, invocation TEXT, status TEXT);
 CREATE TABLE ends (n INTEGER, invocation TEXT, event_type TEXT);
 CREATE TABLE progress (n INTEGER, invocation TEXT, sequence INTEGER);
 CREATE TABLE sensitive (tool TEXT, names TEXT);
+CREATE TABLE outcomes (invocation TEXT, result TEXT, event_type TEXT);
+CREATE TABLE statuses (status TEXT PRIMARY KEY, is_end INTEGER);
+CREATE TABLE result_statuses (status TEXT PRIMARY KEY);
 CREATE TABLE inputs (n INTEGER, tool TEXT, invocation TEXT, pointers TEXT);
 """
 _INDEXES = """
@@ -70,23 +56,6 @@ PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA temp_store = FILE;
 PRAGMA cache_size = -16384;
 """
-_WIDTHS = {
-    "records": 6,
-    "refs": 5,
-    "invocations": 7,
-    "decisions": 7,
-    "listed": 4,
-    "event_tools": 3,
-    "results": 3,
-    "ends": 3,
-    "progress": 3,
-    "sensitive": 2,
-    "inputs": 4,
-}
-_INSERTS = {
-    table: f"INSERT INTO {table} VALUES ({', '.join('?' * width)})"  # noqa: S608 -- the names are those above
-    for table, width in _WIDTHS.items()
-}
 _BATCH = 2000
 _LONGEST_KEY = 200
 
@@ -162,8 +131,9 @@ class RecordIndex:
     def _write(self) -> None:
         try:
             for table, rows in self._rows.items():
-                self._database.executemany(_INSERTS[table], rows)
-                rows.clear()
+                places = ", ".join("?" * len(rows[0]))
+                self._database.executemany(f"INSERT INTO {table} VALUES ({places})", rows)  # noqa: S608 -- a name of ours
+            self._rows.clear()
         except sqlite3.Error as error:
             raise _lost(error) from error
 
@@ -181,23 +151,9 @@ def _lost(error: sqlite3.Error) -> StoreError:
     return StoreError(f"the index of the run cannot be written: {error}; free space for temporary files (TMPDIR)")
 
 
-TARGETS: dict[Meaning, str] = {
-    ToolId: "tool_declaration",
-    InterfaceId: "tool_interface",
-    ExecutionProfileId: "tool_execution_profile",
-    PermissionProfileId: "tool_permission_profile",
-    SurfaceId: "tool_surface",
-    InvocationId: "tool_invocation",
-    DecisionId: "tool_permission_decision",
-    MutationId: "tool_input_mutation",
-    HookId: "tool_hook",
-    SchedulerPolicyId: "tool_scheduler_policy",
-    ProgressId: "tool_progress",
-    ResultId: "tool_result",
-    PersistenceId: "tool_result_persistence",
-    EventId: "tool_event",
-}
-"""The kind of record of each kind of id."""
+_NO_TARGETS = frozenset({"tool_namespace", "deferred_tool_ref"})
+TARGETS: dict[Meaning, str] = {field.type: kind for kind, field in ID_FIELDS.items() if kind not in _NO_TARGETS}
+"""The kind of record of each type of id."""
 
 _UNTYPED = {
     ("tool_invocation", "input_mutation_refs"): "tool_input_mutation",
@@ -223,7 +179,7 @@ _JOINS_RECORDS = "AT-MODEL-01"
 @cache
 def members_with_references(kind: str) -> tuple[tuple[str, str], ...]:
     """List the members of a kind that hold ids of other records, with the target kind."""
-    slots = plan_of(RECORD_TYPES[kind], dict.fromkeys(TARGETS, bool))
+    slots = plan_of(RECORD_TYPES[kind], TARGETS)
     passed_over = {ID_MEMBERS.get(kind), *_NEED_NOT_BE_DECLARED}
     typed = ((slot.name, TARGETS[slot.meaning]) for slot in slots if slot.meaning and slot.name not in passed_over)
     untyped = ((member, target) for (owner, member), target in _UNTYPED.items() if owner == kind)

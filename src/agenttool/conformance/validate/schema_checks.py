@@ -78,12 +78,11 @@ def check_internal_fields(record: ForeignRecord) -> Iterator[RecordFlaw]:
     """Check that the schema for the model names no internal-only field on any level (AT-IO-10)."""
     schema = _at(record.members, ("input_contract", "model_input_schema"))
     internal = FieldNames.of(_at(record.members, ("input_contract", "internal_only_fields")))
-    for visit in walk(schema) if internal else ():
-        steps = visit.trail.steps
+    for steps, _, value in walk(schema) if internal else ():
         if isinstance(steps[-1], str) and len(steps) > 1 and steps[-2] in _KEEPS_PROPERTIES:
             shown = _properties(steps)
-        elif isinstance(visit.value, str) and "required" in steps[-2:-1]:
-            shown = (*_properties(steps), visit.value)
+        elif isinstance(value, str) and "required" in steps[-2:-1]:
+            shown = (*_properties(steps), value)
         else:
             continue
         if internal.end(shown):

@@ -9,13 +9,12 @@ import msgspec
 from agenttool.conformance.validate.finding import RecordFlaw, Severity
 from agenttool.conformance.validate.foreign_records import ForeignRecord
 from agenttool.conformance.validate.parse import walk
-from agenttool.conformance.validate.record_index import RecordIndex, key_of
+from agenttool.conformance.validate.record_index import RecordIndex
 from agenttool.conformance.validate.value_checks import is_digest
 from agenttool.records import Json
 from agenttool.schema.explain import pointer_of
 
 _STEP = re.compile(r"[^.\[\]]+")
-_FEW = 20
 
 
 def name_path(name: str) -> tuple[str, ...]:
@@ -30,7 +29,7 @@ def name_path(name: str) -> tuple[str, ...]:
 class FieldNames:
     """A list of field names; answers whether a path leads to one of the fields.
 
-    A bare name matches every field of that name on any level. The cost does not grow with the list.
+    A bare name matches every field of that name on any level.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -38,7 +37,6 @@ class FieldNames:
         self.names = tuple(names)
         self._paths = frozenset(path for name in self.names if (path := name_path(name)))
         self._lengths = sorted({len(path) for path in self._paths})
-        self._ends = tuple({path[-1].encode() for path in self._paths})
 
     @classmethod
     def of(cls, names: Json) -> Self:
@@ -57,15 +55,6 @@ class FieldNames:
         """Return whether a path leads through one of the fields or ends there."""
         way = tuple(steps)
         return any(self.end(way[:length]) for length in range(1, len(way) + 1))
-
-    def may_occur_in(self, text: bytes) -> bool:
-        """Return cheaply whether a document can hold a field: only if a name or an escape occurs in it."""
-        if len(self._ends) > _FEW:
-            return True
-        for end in self._ends:
-            if end in text:
-                return True
-        return b"\\" in text and bool(self._ends)
 
 
 _INPUTS = {
@@ -126,12 +115,16 @@ def _is_part_of_marker(name: str, value: Json) -> bool:
     return is_digest(value) is not None or value.lower() in _REASONS
 
 
-def open_values(record: ForeignRecord) -> Iterator[tuple[str | int, ...]]:
-    """Yield the path of every value of the call's inputs that is not redacted, without the values."""
+def open_inputs(record: ForeignRecord) -> list[str]:
+    """Return a pointer to each field of the call's inputs that is not redacted; items of one list count once."""
+    found: dict[tuple[str, ...], str] = {}
     for member in _INPUTS.get(record.kind, ()):
         given = _opened(record.members.get(member))
         if isinstance(given, list | dict) and not is_redacted(given):
-            yield from ((member, *steps) for steps in _leaves(given))
+            for steps in _leaves(given):
+                names = tuple(step for step in steps if isinstance(step, str))
+                found.setdefault((member, *names), pointer_of((member, *steps)))
+    return [record.in_file(pointer) for pointer in found.values()]
 
 
 def _opened(given: Json) -> Json:
@@ -157,17 +150,12 @@ def check_example_values(record: ForeignRecord) -> Iterator[RecordFlaw]:
 
 def _leaves(value: Json) -> Iterator[tuple[str | int, ...]]:
     marked: set[int] = set()
-    for trail, parent, each in walk(value):
+    for steps, parent, each in walk(value):
         if id(parent) in marked or is_redacted(each):
             if isinstance(each, list | dict):
                 marked.add(id(each))
         elif not isinstance(each, list | dict):
-            yield trail.steps
-
-
-def has_inputs(record: ForeignRecord) -> bool:
-    """Return whether a record may hold inputs of a call."""
-    return not record.members.keys().isdisjoint(_INPUTS.get(record.kind, ()))
+            yield steps
 
 
 def secret_flaw(pointer: str) -> RecordFlaw:
@@ -196,87 +184,6 @@ def check_credentials(record: ForeignRecord) -> Iterator[RecordFlaw]:
             )
 
 
-_MOST_DECLARED = 20_000
-_MOST_STORED = 10_000
-_TOO_MANY = RecordFlaw(
-    message=f"the record has more than {_MOST_STORED} fields and was not searched for secrets",
-    expected="the declaration of its tool before the call, or a smaller input",
-    advice="put declarations first: then an input of any size is searched",
-    requirement="AT-IO-06",
-    severity=Severity.WARNING,
-)
-
-
-class InputSearch:
-    """Search the inputs of calls for values of sensitive fields.
-
-    For a tool that is not declared yet, the names in its inputs are stored until the end.
-    """
-
-    def __init__(self, index: RecordIndex) -> None:
-        """Store inputs of undeclared tools in this index."""
-        self._index = index
-        self._declared: dict[str, FieldNames] = {}
-        self._tools: dict[str, str] = {}  # tools by call, for records that name only the call
-
-    def declare(self, tool: str | None, contract: Json) -> None:
-        """Record which fields of a tool are sensitive."""
-        if tool is None:
-            return
-        fields = FieldNames.of(contract.get("sensitive_fields") if isinstance(contract, dict) else None)
-        if fields:
-            self._index.add("sensitive", (tool, msgspec.json.encode(fields.names).decode()))
-        if len(self._declared) >= _MOST_DECLARED:
-            self._declared.clear()
-        self._declared[tool] = fields
-
-    def check(self, number: int, record: ForeignRecord) -> Iterable[RecordFlaw]:
-        """Return the flaws of sensitive fields, or store the names until the tool is declared."""
-        if record.kind == "tool_invocation":
-            self._note_tool(record)
-        if not has_inputs(record):
-            return ()
-        tool, call = record.members.get("tool_id"), record.members.get("invocation_id")
-        tool_key = key_of(tool) if isinstance(tool, str) else None
-        if tool_key is None and record.kind == "tool_result" and isinstance(call, str):
-            tool_key = self._tools.get(key_of(call))
-        fields = self._declared.get(tool_key) if tool_key is not None else None
-        if fields is None:
-            return self._store(number, record, tool_key)
-        if fields.may_occur_in(record.text):
-            return _open_secrets(record, fields)
-        return ()
-
-    def _note_tool(self, record: ForeignRecord) -> None:
-        tool, call = record.members.get("tool_id"), record.members.get("invocation_id")
-        if isinstance(tool, str) and isinstance(call, str):
-            if len(self._tools) >= _MOST_DECLARED:
-                self._tools.clear()
-            self._tools[key_of(call)] = key_of(tool)
-
-    def _store(self, number: int, record: ForeignRecord, tool: str | None) -> Iterable[RecordFlaw]:
-        """Store one path to each name until the tool is declared; skip a record that names no tool."""
-        call = record.members.get("invocation_id")
-        call_key = key_of(call) if isinstance(call, str) else None
-        if tool is None and call_key is None:
-            return ()
-        ways: dict[tuple[str, ...], str] = {}
-        for steps in open_values(record):
-            ways.setdefault(tuple(step for step in steps if isinstance(step, str)), pointer_of(steps))
-            if len(ways) >= _MOST_STORED:
-                return (_TOO_MANY,)
-        if ways:
-            pointers = [record.in_file(pointer) for pointer in ways.values()]
-            self._index.add("inputs", (number, tool, call_key, msgspec.json.encode(pointers).decode()))
-        return ()
-
-
-def _open_secrets(record: ForeignRecord, fields: FieldNames) -> Iterator[RecordFlaw]:
-    for steps in open_values(record):
-        if fields.are_passed_by(step for step in steps[1:] if isinstance(step, str)):
-            yield secret_flaw(pointer_of(steps))
-
-
 _STORED = """
 SELECT n, pointers, tool FROM (
     SELECT inputs.n AS n, pointers, coalesce(inputs.tool, calls.tool) AS tool
@@ -288,7 +195,7 @@ _NAMES = "SELECT names FROM sensitive WHERE tool = ? ORDER BY rowid DESC LIMIT 1
 
 
 def check_stored_inputs(index: RecordIndex) -> Iterator[tuple[int, RecordFlaw]]:
-    """Check the stored inputs, now that every declaration is known."""
+    """Check the inputs of calls for values of sensitive fields, now that every declaration is known (AT-IO-06)."""
     tool, fields = None, FieldNames(())
     for number, pointers, owner in index.ask(_STORED):
         if owner != tool:

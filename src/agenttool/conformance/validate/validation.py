@@ -11,13 +11,12 @@ from msgspec.structs import replace
 
 from agenttool.conformance.validate.cross_checks import (
     check_calls,
-    check_decisions,
+    check_decisions_and_tools,
     check_progress,
     check_references,
     check_repeats,
-    check_tools_of_events,
 )
-from agenttool.conformance.validate.documents import FLAWS, MAX_RECORD, Document, Trouble, read_documents
+from agenttool.conformance.validate.documents import MAX_RECORD, Document, read_documents
 from agenttool.conformance.validate.finding import Finding, Layer, Origin, RecordFlaw, Severity, Summary, shown_id
 from agenttool.conformance.validate.foreign_records import ForeignRecord, id_of, in_current_spelling, kind_of
 from agenttool.conformance.validate.index_writer import IndexWriter
@@ -46,7 +45,7 @@ class Validation:
         self._max_record = max_record
         self._on_bytes = on_bytes
         self._index = RecordIndex()
-        self._gatherer = IndexWriter(self._index)
+        self._writer = IndexWriter(self._index)
         self._records: Counter[str] = Counter()
         self._severities: Counter[Severity] = Counter()
         self._files = self._bytes = self._unreadable = 0
@@ -75,8 +74,8 @@ class Validation:
             if isinstance(piece, Document):
                 findings = self._check(name, file, piece)
             else:
-                self._unreadable += piece.trouble in (Trouble.TOO_LARGE, Trouble.NOT_UTF8)
-                findings = iter((Origin(name, piece.line).finding(FLAWS[piece.trouble]),))
+                self._unreadable += piece.flaw.severity is Severity.ERROR
+                findings = iter((Origin(name, piece.line).finding(piece.flaw),))
             for finding in findings:
                 self._severities[finding.severity] += 1
                 yield finding
@@ -92,8 +91,7 @@ class Validation:
             check_references(self._index, unreadable=self._unreadable),
             check_repeats(self._index),
             check_calls(self._index),
-            check_decisions(self._index),
-            check_tools_of_events(self._index),
+            check_decisions_and_tools(self._index),
             check_progress(self._index),
             check_stored_inputs(self._index),
         ):
@@ -131,9 +129,8 @@ class Validation:
             today = in_current_spelling(kind, members)
             is_exact = parsed.is_exact and today.members is members
             record = ForeignRecord(kind, today.members, document.data, is_exact, today.old_pointers)
-            adding = self._gatherer.add(record, file=file, line=document.line, content=parsed.content)
-            flaws = chain(parsed.flaws, today.flaws, misfits_of(kind, record.members), flaws_of(record), adding)
-            for flaw in flaws:
+            self._writer.add(record, file=file, line=document.line, content=parsed.content)
+            for flaw in chain(parsed.flaws, today.flaws, misfits_of(kind, record.members), flaws_of(record)):
                 origin = Origin(name, document.line, kind, shown_id(id_of(kind, members)))
                 yield origin.finding(replace(flaw, pointer=record.in_file(flaw.pointer)))
         elif isinstance(kind, RecordFlaw):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from calendar import monthrange
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -53,16 +53,12 @@ from agenttool.schema.explain import pointer_of
 Meaning = object
 """The meaning of a type, by identity: an enum of `records`, or one of its NewTypes."""
 
-Fits = Callable[[str], object]
-"""Returns a true value for text that is certainly valid; other text is checked in detail."""
-
 
 class PlaceSlot(NamedTuple):
     """One member that leads to checked values: the meaning of its value or items, and the plan inside."""
 
     name: str
     meaning: Meaning | None
-    fits: Fits | None
     inner: PlacePlan
 
 
@@ -77,17 +73,17 @@ class ValuePlace(NamedTuple):
     text: str
 
 
-def plan_of(kind: type[Part], wanted: Mapping[Meaning, Fits]) -> PlacePlan:
+def plan_of(kind: type[Part], wanted: Collection[Meaning]) -> PlacePlan:
     """List the members of a kind that lead to values of these meanings."""
     slots = (_slot_of(field.encode_name, field.type, wanted) for field in msgspec.structs.fields(kind))
-    return tuple(slot for slot in slots if slot.fits or slot.inner)
+    return tuple(slot for slot in slots if slot.meaning or slot.inner)
 
 
-def _slot_of(name: str, annotation: object, wanted: Mapping[Meaning, Fits]) -> PlaceSlot:
+def _slot_of(name: str, annotation: object, wanted: Collection[Meaning]) -> PlaceSlot:
     types = list(_flattened(annotation))
     meaning = next((each for each in types if each in wanted), None)
     inner = (plan_of(each, wanted) for each in types if isinstance(each, type) and issubclass(each, Part))
-    return PlaceSlot(name, meaning, wanted.get(meaning), tuple(slot for plan in inner for slot in plan))
+    return PlaceSlot(name, meaning, tuple(slot for plan in inner for slot in plan))
 
 
 def _flattened(annotation: object) -> Iterator[object]:
@@ -99,33 +95,9 @@ def _flattened(annotation: object) -> Iterator[object]:
         yield from _flattened(argument)
 
 
-def all_fit(members: JsonObject, plan: PlacePlan) -> bool:
-    """Return whether every checked value fits; the fast path for valid records."""
-    for name, _, fits, inner in plan:
-        value = members.get(name)
-        if isinstance(value, str):
-            if fits and not fits(value):
-                return False
-        elif value is not None and not _fit_within(value, fits, inner):
-            return False
-    return True
-
-
-def _fit_within(value: Json, fits: Fits | None, inner: PlacePlan) -> bool:
-    if isinstance(value, dict):
-        return not inner or all_fit(value, inner)
-    for each in value if isinstance(value, list) else ():
-        if isinstance(each, str):
-            if fits and not fits(each):
-                return False
-        elif isinstance(each, dict) and inner and not all_fit(each, inner):
-            return False
-    return True
-
-
 def value_places(members: JsonObject, plan: PlacePlan, before: tuple[str | int, ...] = ()) -> Iterator[ValuePlace]:
     """Yield every text that a plan leads to; values of the wrong shape are skipped."""
-    for name, meaning, _, inner in plan:
+    for name, meaning, inner in plan:
         for steps, each in _items(members.get(name), (*before, name)):
             if isinstance(each, dict):
                 yield from value_places(each, inner, steps)
@@ -288,11 +260,6 @@ _RFC_3339 = re.compile(
 _EVERY_MONTH_HAS = "28"
 _UTC = frozenset({"Z", "z", "+00:00"})
 
-is_plain_time = re.compile(
-    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?Z"
-).fullmatch
-"""Match the usual form of a time, which needs no further check."""
-
 
 def flaw_of_time(text: str, pointer: str) -> RecordFlaw | None:
     """Return the flaw of a time (G-03)."""
@@ -314,23 +281,16 @@ def _flaw(message: str, advice: str, pointer: str) -> RecordFlaw:
 
 def is_before(one: Json, other: Json) -> bool:
     """Return whether a time is earlier than another; false for times that cannot be compared."""
-    if one == other or not isinstance(one, str) or not isinstance(other, str):
-        return False
-    if is_plain_time(one) and is_plain_time(other) and len(one) == len(other):
-        return one < other
-    return not flaw_of_time(one, "") and not flaw_of_time(other, "") and _moment(one) < _moment(other)
+    first, second = moment_of(one), moment_of(other)
+    return first is not None and second is not None and first < second
 
 
 def moment_of(time: Json) -> str | None:
     """Return a time as text that sorts by time, or none if it cannot be compared."""
     if not isinstance(time, str) or flaw_of_time(time, ""):
         return None
-    return ".".join(_moment(time))
-
-
-def _moment(text: str) -> tuple[str, str]:
-    clock, _, fraction = text.upper().removesuffix("Z").removesuffix("+00:00").partition(".")
-    return clock, fraction.rstrip("0")
+    clock, _, fraction = time.upper().removesuffix("Z").removesuffix("+00:00").partition(".")
+    return f"{clock}.{fraction.rstrip('0')}"
 
 
 def check_order(record: ForeignRecord) -> Iterator[RecordFlaw]:
@@ -347,29 +307,19 @@ def check_order(record: ForeignRecord) -> Iterator[RecordFlaw]:
             return
 
 
-_FITS: dict[Meaning, Fits] = {
-    Timestamp: is_plain_time,
-    Digest: is_digest,
-    **{words: listed.__contains__ for words, listed in LISTED.items()},
-}
-
-
-def check_values(record: ForeignRecord) -> Iterable[RecordFlaw]:
+def check_values(record: ForeignRecord) -> Iterator[RecordFlaw]:
     """Check each value by its meaning."""
-    plan = _plan(record.kind)
-    if all_fit(record.members, plan):
-        return ()
-    return filter(None, map(_flaw_of, value_places(record.members, plan)))
+    for meaning, steps, text in value_places(record.members, _plan(record.kind)):
+        pointer = pointer_of(steps)
+        if isinstance(meaning, type) and issubclass(meaning, OpenEnum):
+            flaw = flaw_of_word(text, meaning, pointer)
+        else:
+            flaw = flaw_of_time(text, pointer) if meaning is Timestamp else flaw_of_digest(text, pointer)
+        if flaw:
+            yield flaw
 
 
 @cache
 def _plan(kind: str) -> PlacePlan:
     """List the checked values of a kind, without its own digest: `check_own_digest` compares that."""
-    return tuple(slot for slot in plan_of(RECORD_TYPES[kind], _FITS) if slot.name != "digest")
-
-
-def _flaw_of(place: ValuePlace) -> RecordFlaw | None:
-    meaning, pointer = place.meaning, pointer_of(place.steps)
-    if isinstance(meaning, type) and issubclass(meaning, OpenEnum):
-        return flaw_of_word(place.text, meaning, pointer)
-    return flaw_of_time(place.text, pointer) if meaning is Timestamp else flaw_of_digest(place.text, pointer)
+    return tuple(slot for slot in plan_of(RECORD_TYPES[kind], {Timestamp, Digest, *ROWS}) if slot.name != "digest")
