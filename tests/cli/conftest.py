@@ -12,8 +12,9 @@ from typer.testing import CliRunner
 from agenttool import Context, Progress, Runtime, tool
 from agenttool.adapters.python.hook import FunctionHook
 from agenttool.cli.main import app
+from agenttool.config import Setting
 from agenttool.hooks.definition import Hook
-from agenttool.policy.rule_settings import RuleSetting, read_rules
+from agenttool.policy.rule_settings import read_rules
 from agenttool.records import HookEvent, RuleSource
 
 PIN = "4711-0815"
@@ -91,7 +92,7 @@ async def say_less(question):
 
 def open_runtime(path):
     written = [
-        RuleSetting(members=each, source=RuleSource.PROJECT_SETTINGS, file="agenttool.toml", line=1) for each in RULES
+        Setting(members=each, source=RuleSource.PROJECT_SETTINGS, file="agenttool.toml", line=1) for each in RULES
     ]
     hook = Hook(name="say-less", event=HookEvent.PRE_TOOL_USE, runner=FunctionHook(say_less), tools=("kitchen.bake",))
     tools = (add, transfer, delete, bake, wait, recite, cook, burn)

@@ -147,8 +147,8 @@ def test_all_seven_outputs_are_told_without_their_values():
 def test_a_hook_looks_only_at_the_tools_it_named():
     tool = scripted_tool("write_file", namespace="files").declaration
     hooks = [hook("all", None), hook("files", None, tools=("files.*",)), hook("web", None, tools=("web.*",))]
-    assert [each.name for each in hooks_of(hooks, tool).at(PRE)] == ["all", "files"]
-    assert hooks_of(hooks, tool).at(HookEvent.POST_TOOL_USE) == ()
+    assert [each.name for each in hooks_of(hooks, tool)[PRE]] == ["all", "files"]
+    assert HookEvent.POST_TOOL_USE not in hooks_of(hooks, tool)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool import CommandArg, PathArg, UrlArg, tool
-from agenttool.policy.rule_settings import RuleSetting, read_rules
+from agenttool.config import Setting
+from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.votes import PermissionMode
 from agenttool.records import HookEvent, RuleSource
 
@@ -80,7 +81,7 @@ def rules_of(behaviors):
 
 def read_book(written, prefix):
     return read_rules(
-        RuleSetting(members={"name": f"{prefix}{n}", "behavior": behavior, **members}, source=source)
+        Setting(members={"name": f"{prefix}{n}", "behavior": behavior, **members}, source=source)
         for n, (behavior, members, source) in enumerate(written)
     )
 
@@ -137,7 +138,7 @@ def book_of(written, situation):
     if not situation["hook_is_binding"]:
         return rules
     waiver = {"name": "waiver", "behavior": "allow", "tool": "*", "hook": "advisor"}
-    return (*rules, *read_rules([RuleSetting(members=waiver, source=RuleSource.POLICY_SETTINGS)]))
+    return (*rules, *read_rules([Setting(members=waiver, source=RuleSource.POLICY_SETTINGS)]))
 
 
 @pytest.mark.requirement("AT-HOOK-14", "AT-PERM-17")

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from agenttool import PathArg, Sensitive, ToolFailure, tool
 from agenttool.codec import to_json
+from agenttool.config import Setting
 from agenttool.policy.approvals import Allow, Deny, Edit
-from agenttool.policy.rule_settings import RuleSetting, read_rules
+from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.rules import Rule
 from agenttool.ports.output import FailedItem, NativeError, NativeOutput, Partial
 from agenttool.records import (
@@ -233,7 +234,7 @@ def test_a_decision_about_a_sensitive_path_does_not_quote_it(run, opened, sound_
         return "read"
 
     members = {"name": "r", "behavior": behavior, "tool": "*", "path": "/vault/**"}
-    rules = read_rules([RuleSetting(members=members, source=RuleSource.PROJECT_SETTINGS)] if behavior else [])
+    rules = read_rules([Setting(members=members, source=RuleSource.PROJECT_SETTINGS)] if behavior else [])
 
     async def story():
         async with opened([read], rules=rules) as rt:

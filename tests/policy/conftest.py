@@ -4,9 +4,10 @@ import os
 
 import pytest
 
+from agenttool.config import Setting
 from agenttool.policy.decide import Policy
 from agenttool.policy.paths import Workspace
-from agenttool.policy.rule_settings import RuleSetting, read_rules
+from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.rules import RuleBook
 from agenttool.policy.subject import subject_of
 from agenttool.records import InputContract, PermissionProfile, ToolDeclaration, ToolInterface
@@ -49,7 +50,7 @@ def _tool(qualified="files.read", properties=("path",), *, interface=None, profi
 
 def _rules(*members, source="project_settings", file="agenttool.toml"):
     written = [
-        RuleSetting(
+        Setting(
             members={name: value for name, value in each.items() if name != "source"},
             source=each.get("source", source),
             file=file,

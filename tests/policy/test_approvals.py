@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agenttool.codec import digest_of, read, write
+from agenttool.config import Setting
 from agenttool.policy.approvals import (
     Allow,
     Answered,
@@ -18,7 +19,7 @@ from agenttool.policy.approvals import (
     rejection,
 )
 from agenttool.policy.decide import Policy
-from agenttool.policy.rule_settings import RuleSetting, read_rule
+from agenttool.policy.rule_settings import read_rule
 from agenttool.policy.suggest import suggest
 from agenttool.policy.verdict import decision_record
 from agenttool.records import PermissionDecision, Reason, SuggestedUpdate, text_item
@@ -347,7 +348,7 @@ def test_an_edit_that_was_completed_is_bound_to_what_will_run(plain_question):
 def test_a_remembered_rule_can_be_read_back_from_the_record(recorded):
     record = recorded(Remember(rule={"behavior": "allow", "tool": "files.read", "path": "a"}))
     [update] = read(write(record), PermissionDecision).suggested_updates
-    rule = read_rule(RuleSetting(members=update.rule, source=update.destination))
+    rule = read_rule(Setting(members=update.rule, source=update.destination))
     assert (rule.ref, rule.source, [each.text for each in rule.paths]) == ("session:apr_1", "session", ["a"])
 
 

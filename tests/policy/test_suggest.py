@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agenttool.config import Setting
 from agenttool.policy.decide import Policy
 from agenttool.policy.paths import Workspace
-from agenttool.policy.rule_settings import RuleSetting, read_rules
+from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.suggest import suggest
 from agenttool.policy.votes import HookVote, PermissionMode
 from agenttool.records import InputContract
@@ -31,9 +32,7 @@ calls = (
 
 
 def from_toml(text):
-    return read_rules(
-        [RuleSetting(members=members, source="local_settings") for members in tomllib.loads(text)["rules"]]
-    )
+    return read_rules([Setting(members=members, source="local_settings") for members in tomllib.loads(text)["rules"]])
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def test_whoever_accepts_the_suggestion_is_not_asked_again(tool, policies, now, 
     verdict = policy.decide(subject, arguments, now=now)
     for update in suggest(policy, verdict, subject, arguments):
         assert update.type == "add_rule"
-        [rule] = read_rules([RuleSetting(members={**update.rule, "name": "s"}, source="session")])
+        [rule] = read_rules([Setting(members={**update.rule, "name": "s"}, source="session")])
         assert policy.with_book(policy.book.with_rule(rule)).decide(subject, arguments, now=now).behavior == "allow"
         if isinstance(update.value, str):
             assert not len(policy.book)

@@ -6,7 +6,8 @@ import dataclasses
 import pytest
 
 from agenttool import Runtime, ToolFailure
-from agenttool.policy.rule_settings import RuleSetting, read_rules
+from agenttool.config import Setting
+from agenttool.policy.rule_settings import read_rules
 from agenttool.records import ErrorClass, ToolError
 from agenttool.stores.memory import MemoryPayloads
 from agenttool.testing.fakes import scripted_tool
@@ -232,7 +233,7 @@ async def test_a_denied_target_is_not_even_looked_at(call, rule):
         preflight=looked_at.append,
     )
     members = {"name": "vault", "behavior": "deny", "tool": "*", "path": "/vault/**"}
-    by_path = read_rules([RuleSetting(members=members, source="project_settings")])
+    by_path = read_rules([Setting(members=members, source="project_settings")])
     for rules in ([rule("deny", "*.read")], by_path):
         async with Runtime.open(tools=[probe], rules=rules) as rt:
             result = await call(rt, "read", {"path": "/vault/key"})

@@ -11,7 +11,7 @@ from agenttool.config import Config, Setting, StoreSetting, SurfaceSetting, envi
 from agenttool.errors import ConfigError
 from agenttool.hooks.definition import Hook, read_hook
 from agenttool.policy.paths import Workspace
-from agenttool.policy.rule_settings import RuleSetting, read_rules
+from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.rules import Rule
 from agenttool.ports.surfacing import Circumstances, SurfacePolicy
 from agenttool.results.redaction import compile_scrubber
@@ -36,9 +36,7 @@ def rules_of(config: Config) -> tuple[Rule, ...]:
     Raises:
         ConfigError: one is wrong, or does not do what its examples say.
     """
-    return read_rules(
-        RuleSetting(members=each.members, source=each.source, file=each.file, line=each.line) for each in config.rules
-    )
+    return read_rules(config.rules)
 
 
 def with_commands(hooks: Iterable[Hook], config: Config) -> tuple[Hook, ...]:
@@ -73,7 +71,7 @@ def _command_hooks(setting: Setting, taken: set[str]) -> list[Hook]:
     if unset:
         raise ValueError(f"pass_env names {unset[0]!r}, which is not set; set it, or take it out")
     variables = {**environment(HOOK_ENVIRONMENT), **passed, **written.env}
-    folder = str(Path(setting.file).resolve().parent)
+    folder = str(Path(setting.file or "").resolve().parent)
     argv = find_program(written.command, folder=folder, path=variables.get("PATH"))
     secrets = compile_scrubber(passed.values())
     runner = CommandHook(
@@ -89,7 +87,7 @@ def _command_hooks(setting: Setting, taken: set[str]) -> list[Hook]:
             timeout_s=written.timeout_s,
             is_trusted=written.is_trusted,
         )
-        for event in written.events
+        for event in dict.fromkeys(written.events)
     ]
 
 
@@ -137,9 +135,9 @@ def sources_of(settings: Config) -> tuple[RapSource, ...]:
         ConfigError: one is wrong; says in which file and line.
     """
     found: list[RapSource] = []
-    for setting in settings.sources:
+    for name, setting in settings.sources.items():
         try:
-            found.append(read_source(setting.name, setting.members, lambda name: environment((name,)).get(name)))
+            found.append(read_source(name, setting.members, lambda variable: environment((variable,)).get(variable)))
         except ConfigError as error:
             raise ConfigError(f"{setting.place}: {error}") from error
     return tuple(found)

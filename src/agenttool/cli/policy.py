@@ -19,7 +19,7 @@ from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, Re
 from agenttool.config import Config, read_config
 from agenttool.errors import ConfigError
 from agenttool.policy.paths import Workspace
-from agenttool.policy.rule_settings import RuleSetting, read_rules
+from agenttool.policy.rule_settings import read_rules
 from agenttool.policy.rules import RuleBook
 from agenttool.policy.votes import PermissionMode
 from agenttool.records import Behavior, JsonObject
@@ -83,10 +83,7 @@ def _rule_book(settings: Config) -> RuleBook:
     if settings.mode is not None and settings.mode not in list(PermissionMode):
         problem = f"unknown permission mode {settings.mode!r}; use one of {', '.join(PermissionMode)}"
         raise ConfigError(f"{settings.mode_place}: {problem}")
-    written = (
-        RuleSetting(members=each.members, source=each.source, file=each.file, line=each.line) for each in settings.rules
-    )
-    return RuleBook(read_rules(written))
+    return RuleBook(read_rules(settings.rules))
 
 
 def _workspace(settings: Config) -> Workspace:

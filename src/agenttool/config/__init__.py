@@ -1,13 +1,12 @@
 """Settings: the only reader of settings files and of the environment."""
 
 from agenttool.config.reader import environment, read_config
-from agenttool.config.settings import Config, ServerSetting, Setting, SourceSetting, StoreSetting, SurfaceSetting
+from agenttool.config.settings import Config, ServerSetting, Setting, StoreSetting, SurfaceSetting
 
 __all__ = [
     "Config",
     "ServerSetting",
     "Setting",
-    "SourceSetting",
     "StoreSetting",
     "SurfaceSetting",
     "environment",

@@ -1,81 +1,108 @@
 """The records of a settings file."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
+from msgspec import Meta, Struct
+
+from agenttool.config.table import Switch, Text
 from agenttool.records import JsonObject, RuleSource
+
+LAST_PORT = 65_535
+
+_Limit = Annotated[Annotated[int, Meta(ge=0)] | bool, Meta(description="a whole number or false; false means no limit")]
+_Names = Annotated[list[str], Meta(description='a list of names; write ["NAME"]')]
+_Days = Annotated[float, Meta(ge=0, le=1e6, description="a number of days from 0 on; write 30, or leave it out")]
+_Folders = Annotated[
+    tuple[Annotated[str, Meta(min_length=1)], ...],
+    Meta(description="a folder or a list of folders; write it in quotes"),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One table of a settings file, as written, and where it stands."""
+    """The keys of one table of settings, and where it is written."""
 
     members: JsonObject
-    file: str
-    line: int
     source: RuleSource
+    file: str | None = None
+    line: int | None = None
 
     @property
     def place(self) -> str:
-        """Return its file and line for a message."""
-        return f"{self.file}:{self.line}"
+        """The file and line for messages."""
+        where = self.file or str(self.source)
+        return where if self.line is None else f"{where}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSetting:
-    """Where the journal and the payloads are stored, as written; relative paths begin in the folder of the file.
+class PermissionsTable(Struct, frozen=True, kw_only=True):
+    """The table `[permissions]`."""
 
-    The retention times default to unlimited.
-    """
+    mode: Text | None = None
+    interactive: Switch | None = None
+    workspace: _Folders = ()
 
-    url: str
-    payloads: str | None
+
+class SearchTable(Struct, frozen=True, kw_only=True):
+    """The table `[search]`."""
+
+    model: Annotated[str, Meta(min_length=1, description='a folder; write model = "FOLDER"')]
+
+
+class StoreTable(Struct, frozen=True, kw_only=True):
+    """The table `[store]`: where the journal and the payloads are stored; retention defaults to unlimited."""
+
+    url: Annotated[str, Meta(min_length=1, description='a text; write url = "sqlite:agenttool.db"')]
+    payloads: Text | None = None
+    payload_days: _Days | None = None
+    journal_days: _Days | None = None
+
+
+class StoreSetting(StoreTable, frozen=True, kw_only=True):
+    """A `[store]` table with its place; relative paths begin in `folder`."""
+
     folder: Path
     place: str
-    payload_days: float | None = None
-    journal_days: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SurfaceSetting:
-    """The limits and capabilities of surfaces; a limit of `false` means no limit."""
+class SurfaceSetting(Struct, frozen=True, kw_only=True):
+    """The table `[surface]`: limits and capabilities of surfaces; a limit of `false` means no limit."""
 
-    max_tools: int | bool | None = None
-    max_tokens: int | bool | None = None
-    hide_denied: bool | None = None
-    credentials: tuple[str, ...] | None = None
-    gates: tuple[str, ...] | None = None
-    skills: tuple[str, ...] | None = None
-    peers: tuple[str, ...] | None = None
-    has_browser: bool | None = None
-    allows_shell: bool | None = None
+    max_tools: _Limit | None = None
+    max_tokens: _Limit | None = None
+    hide_denied: Switch | None = None
+    credentials: _Names | None = None
+    gates: _Names | None = None
+    skills: _Names | None = None
+    peers: _Names | None = None
+    has_browser: Switch | None = None
+    allows_shell: Switch | None = None
 
+    def __post_init__(self) -> None:
+        """Reject a limit of `true`.
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceSetting:
-    """A source of tools, as written."""
-
-    name: str
-    kind: str
-    members: JsonObject
-    place: str
+        Raises:
+            ValueError: there is one.
+        """
+        if self.max_tools is True or self.max_tokens is True:
+            raise ValueError("a limit must be a whole number or false, got True; false means no limit")
 
 
 _ALL = ("", "0.0.0.0", "::")  # noqa: S104 -- nothing is bound here
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSetting:
-    """The listening address of the server, and its public URL.
+class ServerSetting(Struct, frozen=True, kw_only=True):
+    """The table `[server]`: the listening address of the server, and its public URL.
 
     Attributes:
         token_env: the variable with the token that all endpoints but callbacks and health require; None requires none.
     """
 
-    host: str = "127.0.0.1"
-    port: int = 8642
-    url: str | None = None
-    token_env: str | None = None
+    host: Annotated[str, Meta(description="a text; write it in quotes")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=LAST_PORT, description=f"from 0 to {LAST_PORT}; 0 is any free port")] = 8642
+    url: Text | None = None
+    token_env: Text | None = None
 
     @property
     def reached(self) -> str | None:
@@ -87,7 +114,11 @@ class ServerSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The contents of a settings file."""
+    """The contents of a settings file.
+
+    Attributes:
+        sources: the `[sources.NAME]` tables by name.
+    """
 
     rules: tuple[Setting, ...] = ()
     hooks: tuple[Setting, ...] = ()
@@ -98,5 +129,5 @@ class Config:
     store: StoreSetting | None = None
     surface: SurfaceSetting | None = None
     search_model: Path | None = None
-    sources: tuple[SourceSetting, ...] = ()
+    sources: dict[str, Setting] = field(default_factory=dict[str, Setting])
     server: ServerSetting | None = None

@@ -14,17 +14,18 @@ on_failure = "fail"                 # the only value: a hook that fails ends its
 ```
 """
 
-import math
 import shlex
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from difflib import get_close_matches
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import NoReturn, cast
+from typing import Annotated, Literal, cast
 
+from msgspec import Meta, Struct, field
+
+from agenttool.config.table import Switch, Text, Texts, read_table
 from agenttool.errors import ConfigError
 from agenttool.ports.hooks import HookRunner
-from agenttool.records import HookEvent, Json, JsonObject, ToolDeclaration
+from agenttool.records import HookEvent, JsonObject, ToolDeclaration
 
 DEFAULT_TIMEOUT_S = 10.0
 
@@ -76,126 +77,63 @@ class Hook:
         return {"tools": list(self.tools)}
 
 
-@dataclass(frozen=True, slots=True)
-class HooksOfTool:
-    """The hooks of one tool by event, each list in the order of registration; usually all empty."""
+def hooks_of(hooks: Iterable[Hook], declaration: ToolDeclaration) -> dict[HookEvent, tuple[Hook, ...]]:
+    """Return the hooks that apply to a tool by event, in the order of registration; events without hooks are absent."""
+    found: dict[HookEvent, tuple[Hook, ...]] = {}
+    for hook in hooks:
+        if hook.applies_to(declaration):
+            found[hook.event] = (*found.get(hook.event, ()), hook)
+    return found
 
-    by_event: dict[HookEvent, tuple[Hook, ...]] = field(default_factory=dict[HookEvent, tuple[Hook, ...]])
-
-    def at(self, event: HookEvent) -> tuple[Hook, ...]:
-        """Return the hooks of one event."""
-        return self.by_event.get(event, ())
-
-
-def hooks_of(hooks: Iterable[Hook], declaration: ToolDeclaration) -> HooksOfTool:
-    """Return the hooks that apply to a tool, by event."""
-    chosen = [hook for hook in hooks if hook.applies_to(declaration)]
-    events = {hook.event for hook in chosen}
-    return HooksOfTool({event: tuple(hook for hook in chosen if hook.event == event) for event in events})
-
-
-MEMBERS = ("name", "event", "command", "tool", "timeout_s", "trusted", "env", "pass_env", "on_failure")
-"""The valid keys of a `[[hooks]]` table."""
 
 _SHELL_WORDS = frozenset({"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"})
 
+_Word = Annotated[str, Meta(min_length=1, pattern=r"\A[^\0]+\Z")]
+_Events = Annotated[
+    tuple[HookEvent, ...], Meta(min_length=1, description=f"one or more of {', '.join(HookEvent)}; write one of them")
+]
+_Command = Annotated[
+    tuple[_Word, ...], Meta(min_length=1, description='a text or a list of texts; write command = ["…"]')
+]
+_Seconds = Annotated[float, Meta(gt=0, le=1e9, description="seconds above zero; write a number, without quotes")]
+_Variables = Annotated[
+    dict[Annotated[str, Meta(pattern=r"\A[^=\0]+\Z")], Annotated[str, Meta(pattern=r"\A[^\0]*\Z")]],
+    Meta(description='a table of texts; write env = { NAME = "value" }'),
+]
+_OnFailure = Annotated[
+    Literal["fail"], Meta(description='"fail"; if a failure does not matter, let the command end with exit code 0')
+]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookSetting:
+
+class HookSetting(Struct, frozen=True, kw_only=True):
     """One `[[hooks]]` table of a settings file."""
 
-    name: str
-    events: tuple[HookEvent, ...]
-    command: tuple[str, ...]
-    tools: tuple[str, ...] = ("*",)
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    is_trusted: bool = False
-    env: Mapping[str, str] = field(default_factory=dict[str, str])
-    pass_env: tuple[str, ...] = ()
+    name: Text
+    events: _Events = field(name="event")
+    command: _Command
+    tools: Texts = field(name="tool", default=("*",))
+    timeout_s: _Seconds = DEFAULT_TIMEOUT_S
+    is_trusted: Switch = field(name="trusted", default=False)
+    env: _Variables = field(default_factory=dict)
+    pass_env: Texts = ()
+    on_failure: _OnFailure = "fail"
 
 
 def read_hook(members: JsonObject) -> HookSetting:
-    """Read one table.
+    """Read one table; a command that is one text is split at its blanks.
 
     Raises:
         ValueError: the table is invalid; the message has the cause and the remedy, but not the place.
     """
-    for name in members:
-        if name not in MEMBERS:
-            close = get_close_matches(name, MEMBERS, 1)
-            advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(MEMBERS)}"
-            raise ValueError(f"a hook has no {name!r}; {advice}")
-    if members.get("on_failure", "fail") != "fail":
-        advice = "if it does not matter that the command fails, let the command itself end with exit code 0"
-        _refuse('on_failure must be "fail"', members["on_failure"], advice)
-    return HookSetting(
-        name=_name(members.get("name")),
-        events=tuple(dict.fromkeys(_event(each) for each in _texts("event", members.get("event")))),
-        command=_command(members.get("command")),
-        tools=_texts("tool", members.get("tool", "*")),
-        timeout_s=_seconds(members.get("timeout_s", DEFAULT_TIMEOUT_S)),
-        is_trusted=_truth("trusted", members.get("trusted", False)),
-        env=_variables(members.get("env", {})),
-        pass_env=_texts("pass_env", members["pass_env"]) if "pass_env" in members else (),
-    )
-
-
-def _refuse(what: str, value: object, advice: str) -> NoReturn:
-    raise ValueError(f"{what}, got {value!r}; {advice}" if value is not None else f"{what}; {advice}")
-
-
-def _name(value: Json) -> str:
-    if not isinstance(value, str) or not value.strip():
-        _refuse("a hook needs a name", value, 'write name = "…"')
-    return value
-
-
-def _texts(name: str, value: Json) -> tuple[str, ...]:
-    listed = value if isinstance(value, list) else [value]
-    texts = tuple(each for each in listed if isinstance(each, str) and each)
-    if not texts or len(texts) < len(listed):
-        _refuse(f"{name} must be a text or a list of texts", value, f'write {name} = "…"')
-    return texts
-
-
-def _event(text: str) -> HookEvent:
-    if text not in list(HookEvent):
-        _refuse("event is unknown", text, f"use one of {', '.join(HookEvent)}")
-    return HookEvent(text)
-
-
-def _command(value: Json) -> tuple[str, ...]:
-    """Return the words of a command; shell syntax is rejected, because no shell runs it."""
-    words = _texts("command", value)
-    if isinstance(value, str):
-        try:
-            words = tuple(shlex.split(value))
-        except ValueError as error:
-            raise ValueError(f"command cannot be split into words: {error}; write it as a list") from error
-        shell = next((word for word in words if word in _SHELL_WORDS), None)
-        if shell is not None or not words:
-            _refuse("no shell reads a command", shell, 'write command = ["sh", "-c", "…"] if you want one')
-    if any("\0" in word for word in words):
-        _refuse("no word of a command can hold a null character", value, "take it out")
-    return words
-
-
-def _seconds(value: Json) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-        _refuse("timeout_s must be seconds above zero", value, "write a number, without quotes")
-    return value
-
-
-def _truth(name: str, value: Json) -> bool:
-    if not isinstance(value, bool):
-        _refuse(f"{name} must be true or false", value, "write one of them")
-    return value
-
-
-def _variables(value: Json) -> dict[str, str]:
-    variables = value if isinstance(value, dict) else {}
-    texts = {name: text for name, text in variables.items() if isinstance(text, str)}
-    odd = [name for name, text in texts.items() if not name or "=" in name or "\0" in name + text]
-    if not isinstance(value, dict) or len(texts) < len(variables) or odd:
-        raise ValueError('env must map names to texts; write env = { NAME = "value" }')
-    return texts
+    command = members.get("command")
+    if not isinstance(command, str):
+        return read_table(members, HookSetting, "a hook")
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"command cannot be split into words: {error}; write it as a list") from error
+    shell = next((word for word in words if word in _SHELL_WORDS), None)
+    if shell is not None:
+        advice = 'write command = ["sh", "-c", "…"] if you want one'
+        raise ValueError(f"no shell reads a command, got {shell!r}; {advice}")
+    return read_table({**members, "command": [*words]}, HookSetting, "a hook")

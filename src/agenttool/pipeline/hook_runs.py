@@ -205,7 +205,7 @@ async def decide_with_hooks(
     Raises:
         ToolFailure: the decision was a refusal, which hooks cannot change; or a hook stopped the call or failed.
     """
-    if _DECISION not in tool.hooks.by_event:
+    if _DECISION not in tool.hooks:
         return await deciding
     try:
         call_input = await deciding

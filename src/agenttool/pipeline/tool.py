@@ -9,7 +9,7 @@ from typing import cast
 
 from agenttool.catalog.entry import Entry
 from agenttool.errors import ConfigError, RecordError
-from agenttool.hooks.definition import Hook, HooksOfTool, hooks_of
+from agenttool.hooks.definition import Hook, hooks_of
 from agenttool.policy.subject import Subject, subject_of
 from agenttool.ports.deferred import DeferredTool
 from agenttool.ports.executor import Job
@@ -71,7 +71,7 @@ class Tool:
     internal_only: frozenset[str]
     mutation_policy: MutationPolicy
     redactor: Redactor | None
-    hooks: HooksOfTool
+    hooks: dict[HookEvent, tuple[Hook, ...]]
     subject: Subject
     has_computed_facts: bool
     safety: ToolSafety
@@ -106,7 +106,7 @@ class Tool:
 
     def hooks_at(self, event: HookEvent) -> tuple[Hook, ...]:
         """Return the hooks of this tool for an event."""
-        return self.hooks.at(event)
+        return self.hooks.get(event, ())
 
 
 def refuse_unusable(entry: Entry) -> None:
@@ -167,7 +167,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     buckets = tuple(each for each in (own, source) if each is not None)
     has_checks = declared.check_values is not None or declared.preflight is not None
     has_normal_form = bool(contract.defaults) or declared.normalize is not None
-    has_pre_hooks = bool(its_hooks.at(HookEvent.PRE_TOOL_USE))
+    has_pre_hooks = bool(its_hooks.get(HookEvent.PRE_TOOL_USE))
     return Tool(
         entry=entry,
         tool_id=entry.tool_id,
@@ -209,14 +209,14 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         has_common_start=safety.static is not None,
         is_judged_by_call=bool(
             subject.computed
-            or its_hooks.at(HookEvent.PERMISSION_REQUEST)
-            or its_hooks.at(HookEvent.PERMISSION_DECISION)
+            or its_hooks.get(HookEvent.PERMISSION_REQUEST)
+            or its_hooks.get(HookEvent.PERMISSION_DECISION)
         ),
         needs_run_loop=repeatability.supports_retries or bool(buckets) or declared.later is not None,
         has_effects=interface.is_read_only is not True,
         has_pre_hooks=has_pre_hooks,
-        has_post_hooks=bool(its_hooks.at(HookEvent.POST_TOOL_USE) or its_hooks.at(HookEvent.POST_TOOL_USE_FAILURE)),
-        inline_below=-1 if its_hooks.at(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,
+        has_post_hooks=bool(its_hooks.get(HookEvent.POST_TOOL_USE) or its_hooks.get(HookEvent.POST_TOOL_USE_FAILURE)),
+        inline_below=-1 if its_hooks.get(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,
         later=declared.later,
     )
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
 from agenttool.codec import digest_of_any, digest_of_bytes, json_bytes, parse_object, sorted_json, to_json
+from agenttool.config import Setting
 from agenttool.errors import RecordError
-from agenttool.policy.rule_settings import RuleSetting, read_rule, rule_members
+from agenttool.policy.rule_settings import read_rule, rule_members
 from agenttool.policy.rules import Rule, has_passed
 from agenttool.policy.suggest import ADD_RULE
 from agenttool.policy.verdict import Verdict, Weight
@@ -254,7 +255,7 @@ def _read_answer(question: Question, answer: Answer, by: str, now: Timestamp) ->
         _check_said(answer, by)
         if isinstance(answer, Remember):
             problem = RefusalReason.BAD_RULE
-            rule = _remembered(question, answer)
+            rule = read_rule(Setting(members=_remembered(question, answer), source=RuleSource.SESSION))
         elif isinstance(answer, Edit):
             problem = RefusalReason.BAD_INPUT
             answer = replace(answer, updated_input=_own_copy(answer.updated_input))
@@ -284,8 +285,8 @@ def _own_copy(updated: Json) -> JsonObject:
     raise ValueError("an edited input is a JSON object; give the whole input")
 
 
-def _remembered(question: Question, answer: Remember) -> Rule:
-    """Return the session rule of an answer that is to be remembered.
+def _remembered(question: Question, answer: Remember) -> JsonObject:
+    """Return the keys of the session rule of an answer that is to be remembered.
 
     It is bound to the tool as it is now, named after the question, and settles what the question was asked for.
     """
@@ -300,7 +301,7 @@ def _remembered(question: Question, answer: Remember) -> Rule:
         raise ValueError(f"only an allow can be remembered, got {members.get('behavior')!r}; answer deny to refuse")
     if question.verdict.rule_refs:
         members["settles"] = [*question.verdict.rule_refs]
-    return read_rule(RuleSetting(members=members, source=RuleSource.SESSION))
+    return rule_members(members)
 
 
 PROMPT = "permission_prompt"
@@ -325,8 +326,8 @@ def answer_record(
     edited = isinstance(answer, Edit)
     update = (
         None
-        if answered.rule is None
-        else SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=rule_members(answered.rule))
+        if not isinstance(answer, Remember)
+        else SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=_remembered(question, answer))
     )
     return PermissionDecision(
         decision_id=decision_id,

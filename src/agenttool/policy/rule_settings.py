@@ -29,23 +29,28 @@ binding against other rules; only `policy_settings` may contain one.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from difflib import get_close_matches
-from typing import NoReturn, TypeVar
+from typing import Annotated, Literal, cast
+
+import msgspec
+from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from agenttool.codec import json_bytes
+from agenttool.config import Setting
+from agenttool.config.table import Text, Texts, read_table
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.commands import command_pattern
 from agenttool.policy.fields import MatchingField, MatchingFields, steps_of
 from agenttool.policy.matching import CallTargets, find_match, matches
 from agenttool.policy.paths import PathPattern, Workspace
-from agenttool.policy.rules import ArgumentTest, Example, Rule, parse_timestamp
+from agenttool.policy.rules import ArgumentConditions, ArgumentTest, Rule, parse_timestamp
 from agenttool.policy.subject import Subject, subject_of
 from agenttool.policy.urls import url_pattern
 from agenttool.records import (
-    UNSET,
     Behavior,
     Digest,
     InputContract,
@@ -58,168 +63,120 @@ from agenttool.records import (
     ToolDeclaration,
     ToolId,
     ToolKind,
-    UnsetType,
 )
 
-_T = TypeVar("_T")
-
-MEMBERS = (
-    "name",
-    "behavior",
-    "tool",
-    "namespace",
-    "kind",
-    "operation",
-    "path",
-    "command",
-    "url",
-    "resource",
-    "argument",
-    "hook",
-    "settles",
-    "because",
-    "expires_at",
-    "declaration_digest",
-    "must_match",
-    "must_not_match",
-)
-"""Everything that may be written in a rule."""
-
-_TESTS = ("equals", "one_of", "glob", "prefix", "min", "max", "present")
-_CONDITIONS = ("tool", "namespace", "kind", "operation", "path", "command", "url", "resource", "argument")
+_Behavior = Annotated[Literal["allow", "ask", "deny"], Meta(description="allow, ask or deny; write one of them")]
+_Namespaces = Annotated[
+    tuple[str, ...], Meta(min_length=1, description="a text or a list of texts; write each in quotes")
+]
+_Tests = Annotated[
+    dict[str, JsonObject],
+    Meta(min_length=1, description='a table of JSON pointers and tests; write { "/limit" = { max = 100 } }'),
+]
+_Arguments = Annotated[dict[str, object], Meta(description="a table; write { NAME = value }")]
+_Calls = Annotated[list[JsonObject], Meta(description='a list of calls; write [{ tool = "…", arguments = {…} }]')]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleSetting:
-    """The keys of one rule, and their file and line."""
+class Example(Struct, frozen=True, kw_only=True):
+    """A call that a rule must match, or must not; checked when the rule is loaded."""
 
-    members: JsonObject
-    source: RuleSource
-    file: str | None = None
-    line: int | None = None
-
-    @property
-    def place(self) -> str:
-        """The file and line, for messages."""
-        where = self.file or str(self.source)
-        return where if self.line is None else f"{where}:{self.line}"
+    tool: Text
+    arguments: _Arguments = {}
+    kind: Text | None = None
+    operation: Text | None = None
 
 
-def read_rule(written: RuleSetting) -> Rule:
-    """Return the rule of a setting; its examples are not checked here.
+class RuleTable(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The keys of one rule, as written."""
+
+    name: Text | None = None
+    behavior: _Behavior
+    tool: Texts = ()
+    namespace: _Namespaces = ()
+    kind: Texts = ()
+    operation: Texts = ()
+    path: Texts = ()
+    command: Texts = ()
+    url: Texts = ()
+    resource: Texts = ()
+    argument: _Tests = {}
+    hook: Text | None = None
+    settles: Texts = ()
+    because: Text | None = None
+    expires_at: Annotated[object, Meta(description="a moment; write it as 2030-01-31T12:00:00Z")] = None
+    declaration_digest: Text | None = None
+    must_match: _Calls = []
+    must_not_match: _Calls = []
+
+
+def read_rule(setting: Setting) -> Rule:
+    """Return the rule of a setting; it is not tested on its examples.
 
     Raises:
-        ValueError: it is wrong; the message says what and what to do, and not where.
+        ValueError: the table is invalid; the message has the cause and the remedy, but not the place.
     """
-    members = written.members
-    _refuse_strangers(members, MEMBERS, "a rule")
-    behavior = _behavior(members.get("behavior"))
-    name = _text(members, "name")
-    source = RuleSource(written.source)
-    _check_whole(members, behavior, source)
+    source = RuleSource(setting.source)
+    table = read_table(setting.members, RuleTable, "a rule")
+    _check_whole(table, source)
     return Rule(
-        ref=f"{source}:{name or written.place}",
-        behavior=behavior,
+        ref=f"{source}:{table.name or setting.place}",
+        behavior=Behavior(table.behavior),
         source=source,
-        file=written.file,
-        line=written.line,
-        tools=_texts(members, "tool"),
-        namespaces=_texts(members, "namespace"),
-        kinds=_each(_texts(members, "kind"), _kind),
-        operations=_texts(members, "operation"),
-        paths=_each(_texts(members, "path"), _path),
-        commands=_each(_texts(members, "command"), command_pattern),
-        urls=_each(_texts(members, "url"), url_pattern),
-        resources=_texts(members, "resource"),
-        arguments=_argument_tests(members.get("argument")),
-        hook=_text(members, "hook"),
-        settles=_texts(members, "settles"),
-        because=_text(members, "because"),
-        must_match=_examples(members, "must_match"),
-        must_not_match=_examples(members, "must_not_match"),
-        expires_at=_moment(members.get("expires_at")),
-        declaration_digest=_digest(members),
+        file=setting.file,
+        line=setting.line,
+        tools=table.tool,
+        namespaces=table.namespace,
+        kinds=tuple(map(_kind, table.kind)),
+        operations=table.operation,
+        paths=tuple(map(_path, table.path)),
+        commands=tuple(map(command_pattern, table.command)),
+        urls=tuple(map(url_pattern, table.url)),
+        resources=table.resource,
+        arguments=tuple(_argument_test(pointer, test) for pointer, test in table.argument.items()),
+        hook=table.hook,
+        settles=table.settles,
+        because=table.because,
+        expires_at=_moment(table.expires_at),
+        declaration_digest=None if table.declaration_digest is None else Digest(table.declaration_digest),
     )
 
 
-def _check_whole(members: JsonObject, behavior: Behavior, source: RuleSource) -> None:
+def rule_members(members: JsonObject) -> JsonObject:
+    """Return the keys of a valid rule in one form: every list is written as a list, defaults are left out."""
+    table = read_table(members, RuleTable, "a rule")
+    table = msgspec.structs.replace(table, expires_at=_moment(table.expires_at))
+    return cast("JsonObject", msgspec.json.decode(msgspec.json.encode(table)))
+
+
+def _check_whole(table: RuleTable, source: RuleSource) -> None:
     """Reject combinations of keys that would match more or less than intended."""
-    if not any(each in members for each in _CONDITIONS):
+    of_tool = (table.tool, table.namespace, table.kind, table.operation)
+    if not any((*of_tool, table.path, table.command, table.url, table.resource, table.argument)):
         raise ValueError('a rule needs a condition, got none; write tool = "*" to mean every tool')
-    if "hook" in members and (behavior != Behavior.ALLOW or source != RuleSource.POLICY_SETTINGS):
-        raise ValueError(f"only an allow of policy_settings can let a hook decide, got {behavior} of {source}; move it")
-    if "settles" in members and (behavior != Behavior.ALLOW or source != RuleSource.SESSION):
-        raise ValueError(f"only an allow of a session can settle a question, got {behavior} of {source}; remove it")
-    if behavior == Behavior.ALLOW and "namespace" not in members:
-        for tool in _texts(members, "tool"):
-            if "." not in tool and tool != "*":
-                raise ValueError(
-                    f"an allow names its tool with its namespace, got {tool!r}, which any server could offer; "
-                    f"write 'namespace.{tool}', or add namespace = \"*\" if you mean all of them"
-                )
-
-
-def _refuse(what: str, value: object, advice: str) -> NoReturn:
-    raise ValueError(f"{what}, got {value!r}; {advice}")
-
-
-def _refuse_strangers(members: JsonObject, known: Iterable[str], what: str) -> None:
-    for name in members:
-        if name not in known:
-            close = get_close_matches(name, list(known), 1)
-            raise ValueError(
-                f"{what} has no {name!r}; " + (f"did you mean {close[0]!r}?" if close else f"use {', '.join(known)}")
-            )
-
-
-def _behavior(value: Json) -> Behavior:
-    if value not in ("allow", "ask", "deny"):
-        _refuse("behavior must be allow, ask or deny", value, "write one of them")
-    return Behavior(value)
-
-
-def _text(members: JsonObject, name: str) -> str | None:
-    value = members.get(name)
-    if value is not None and (not isinstance(value, str) or not value.strip()):
-        _refuse(f"{name} must be a text", value, "write it in quotes")
-    return value
-
-
-def _texts(members: JsonObject, name: str) -> tuple[str, ...]:
-    """Read one text or a list of them."""
-    value = members.get(name, [])
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or (name in members and not found):
-        _refuse(f"{name} must be a text or a list of texts", value, "write it in quotes")
-    texts = [each for each in found if isinstance(each, str) and (each or name == "namespace")]
-    if len(texts) < len(found):
-        _refuse(f"{name} must be a text or a list of texts", value, "write each in quotes")
-    return tuple(texts)
-
-
-def _each(texts: Iterable[str], read: Callable[[str], _T]) -> tuple[_T, ...]:
-    return tuple(read(text) for text in texts)
+    said = f"{table.behavior} of {source}"
+    if table.hook is not None and said != f"allow of {RuleSource.POLICY_SETTINGS}":
+        raise ValueError(f"only an allow of policy_settings can let a hook decide, got {said}; move it")
+    if table.settles and said != f"allow of {RuleSource.SESSION}":
+        raise ValueError(f"only an allow of a session can settle a question, got {said}; remove it")
+    bare = [tool for tool in table.tool if "." not in tool and tool != "*"]
+    if table.behavior == Behavior.ALLOW and not table.namespace and bare:
+        raise ValueError(
+            f"an allow names its tool with its namespace, got {bare[0]!r}, which any server could offer; "
+            f"write 'namespace.{bare[0]}', or add namespace = \"*\" if you mean all of them"
+        )
 
 
 def _kind(text: str) -> ToolKind:
     """Return a kind; an unlisted kind is valid unless it looks like a misspelled one."""
     close = [] if text in list(ToolKind) else get_close_matches(text, list(ToolKind), 1, cutoff=0.8)
     if close:
-        _refuse("kind must be a tool_kind", text, f"did you mean {str(close[0])!r}?")
+        raise ValueError(f"kind must be a tool_kind, got {text!r}; did you mean {str(close[0])!r}?")
     return ToolKind(text)
-
-
-def _json(value: Json, what: str) -> None:
-    """Reject values that are not JSON, such as a date of TOML."""
-    try:
-        json_bytes(value)
-    except RecordError as error:
-        raise ValueError(f"{what} is {error}") from error
 
 
 def _path(text: str) -> PathPattern:
     if "\0" in text or (text.startswith("~") and text[1:2] not in ("", "/")):
-        _refuse("a path pattern begins with '/', '~/' or a name", text, "write the directory out")
+        raise ValueError(f"a path pattern begins with '/', '~/' or a name, got {text!r}; write the directory out")
     return PathPattern(text)
 
 
@@ -234,128 +191,20 @@ def _moment(value: object) -> Timestamp | None:
         raise ValueError(f"expires_at must be a moment, got {text!r}; write it as 2030-01-31T12:00:00Z") from error
 
 
-def _digest(members: JsonObject) -> Digest | None:
-    text = _text(members, "declaration_digest")
-    return None if text is None else Digest(text)
+def _argument_test(pointer: str, test: JsonObject) -> ArgumentTest:
+    what = f"the test of {pointer!r}"
+    if not test:
+        raise ValueError(f"{what} must be a table, got {test!r}; write {{ max = 100 }}")
+    _check_json(test, what)
+    return ArgumentTest(**asdict(read_table(test, ArgumentConditions, what)), pointer=pointer, steps=steps_of(pointer))
 
 
-def _argument_tests(value: Json) -> tuple[ArgumentTest, ...]:
-    if value is None:
-        return ()
-    if not isinstance(value, dict) or not value:
-        raise ValueError(
-            f'argument must map JSON pointers to tests, got {value!r}; write {{ "/limit" = {{ max = 100 }} }}'
-        )
-    return tuple(_argument_test(pointer, test) for pointer, test in value.items())
-
-
-def _argument_test(pointer: str, test: Json) -> ArgumentTest:
-    if not isinstance(test, dict) or not test:
-        _refuse(f"the test of {pointer!r} must be a table", test, f"use {', '.join(_TESTS)}")
-    _refuse_strangers(test, _TESTS, f"the test of {pointer!r}")
-    _json(test, f"the test of {pointer!r}")
-    one_of, present = test.get("one_of"), test.get("present")
-    if one_of is not None and (not isinstance(one_of, list) or not one_of):
-        _refuse(f"one_of of {pointer!r} must be a list", one_of, "write it in brackets")
-    if present is not None and not isinstance(present, bool):
-        _refuse(f"present of {pointer!r} must be true or false", present, "write one of them")
-    return ArgumentTest(
-        pointer=pointer,
-        steps=steps_of(pointer),
-        equals=test.get("equals", UNSET),
-        one_of=None if one_of is None else tuple(one_of),
-        glob=_text(test, "glob"),
-        prefix=_text(test, "prefix"),
-        minimum=_number(test, "min"),
-        maximum=_number(test, "max"),
-        present=present,
-    )
-
-
-def _number(members: JsonObject, name: str) -> float | None:
-    value = members.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        _refuse(f"{name} must be a number", value, "write it without quotes")
-    return value
-
-
-def _examples(members: JsonObject, name: str) -> tuple[Example, ...]:
-    value = members.get(name, [])
-    if not isinstance(value, list):
-        _refuse(f"{name} must be a list of calls", value, 'write [{ tool = "…", arguments = {…} }]')
-    return tuple(_example(each, name) for each in value)
-
-
-def _example(value: Json, where: str) -> Example:
-    if not isinstance(value, dict):
-        _refuse(f"{where} must be a list of calls", value, 'write { tool = "…", arguments = {…} }')
-    _refuse_strangers(value, ("tool", "arguments", "kind", "operation"), where)
-    arguments, kind = value.get("arguments", {}), _text(value, "kind")
-    tool = _text(value, "tool")
-    if tool is None or not isinstance(arguments, dict):
-        _refuse(f"a call in {where} needs a tool and arguments", value, "write both")
-    _json(arguments, f"a call in {where}")
-    return Example(
-        tool=tool,
-        arguments=arguments,
-        kind=None if kind is None else _kind(kind),
-        operation=_text(value, "operation"),
-    )
-
-
-def rule_members(rule: Rule) -> JsonObject:
-    """Return the keys of a rule; `read_rule` returns the same rule from them."""
-    name = rule.ref.removeprefix(f"{rule.source}:")
-    found: JsonObject = {
-        "name": name if name != _place(rule) else None,
-        "behavior": str(rule.behavior),
-        "tool": [*rule.tools],
-        "namespace": [*rule.namespaces],
-        "kind": [str(kind) for kind in rule.kinds],
-        "operation": [*rule.operations],
-        "path": [each.text for each in rule.paths],
-        "command": [each.text for each in rule.commands],
-        "url": [each.text for each in rule.urls],
-        "resource": [*rule.resources],
-        "argument": {test.pointer: _test_members(test) for test in rule.arguments},
-        "hook": rule.hook,
-        "settles": [*rule.settles],
-        "because": rule.because,
-        "expires_at": rule.expires_at,
-        "declaration_digest": rule.declaration_digest,
-        "must_match": [_example_members(each) for each in rule.must_match],
-        "must_not_match": [_example_members(each) for each in rule.must_not_match],
-    }
-    return {name: value for name, value in found.items() if value not in (None, [], {})}
-
-
-def _place(rule: Rule) -> str:
-    return RuleSetting(members={}, source=rule.source, file=rule.file, line=rule.line).place
-
-
-def _test_members(test: ArgumentTest) -> JsonObject:
-    found: JsonObject = {
-        "one_of": None if test.one_of is None else [*test.one_of],
-        "glob": test.glob,
-        "prefix": test.prefix,
-        "min": test.minimum,
-        "max": test.maximum,
-        "present": test.present,
-    }
-    equals: JsonObject = {} if isinstance(test.equals, UnsetType) else {"equals": test.equals}
-    return {**equals, **{name: value for name, value in found.items() if value is not None}}
-
-
-def _example_members(example: Example) -> JsonObject:
-    found: JsonObject = {
-        "tool": example.tool,
-        "arguments": example.arguments,
-        "kind": None if example.kind is None else str(example.kind),
-        "operation": example.operation,
-    }
-    return {name: value for name, value in found.items() if value is not None}
+def _check_json(value: Json, what: str) -> None:
+    """Reject values that are not JSON, such as a date of TOML."""
+    try:
+        json_bytes(value)
+    except RecordError as error:
+        raise ValueError(f"{what} is {error}") from error
 
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -404,46 +253,46 @@ EXAMPLE_WORKSPACE = Workspace(roots=("/workspace",), home="/home/user", resolve=
 """Where examples take place: a workspace without links, so that loading rules touches no file."""
 
 
-def read_rules(written: Iterable[RuleSetting], *, subjects: Mapping[str, Subject] | None = None) -> tuple[Rule, ...]:
+def read_rules(settings: Iterable[Setting]) -> tuple[Rule, ...]:
     """Read rules from settings and check each against its examples.
-
-    Args:
-        written: the rules in plain form, from any of the eight sources.
-        subjects: tools by qualified name; an example of another tool is judged by the names of its arguments.
 
     Raises:
         ConfigError: some are wrong; the message names each with its file and line, what was wrong and what to do.
     """
     rules: list[Rule] = []
     problems: list[str] = []
-    for each in written:
+    for setting in settings:
         try:
-            rule = read_rule(each)
+            rule = read_rule(setting)
+            found = _failed_examples(rule, setting.members)
         except ValueError as error:
-            problems.append(f"{each.place}: {error}")
+            problems.append(f"{setting.place}: {error}")
             continue
-        problems += [f"{each.place}: {problem}" for problem in wrong_examples(rule, subjects or {})]
+        problems += [f"{setting.place}: {problem}" for problem in found]
         rules.append(rule)
     if problems:
         raise ConfigError("\n".join(problems))
     return tuple(rules)
 
 
-def wrong_examples(rule: Rule, subjects: Mapping[str, Subject]) -> list[str]:
+def _failed_examples(rule: Rule, members: JsonObject) -> list[str]:
     """Return a message for each example that the rule does not satisfy."""
-    promises = [(True, example) for example in rule.must_match] + [(False, example) for example in rule.must_not_match]
-    return [
-        f"rule {rule.ref!r} {'does not match' if wanted else 'matches'} the call of {example.tool!r} with "
-        f"{example.arguments!r}, which it must{'' if wanted else ' not'}; change the rule or the example"
-        for wanted, example in promises
-        if not _is_as_promised(rule, example, subjects, wanted=wanted)
-    ]
+    problems: list[str] = []
+    for key, wanted in (("must_match", True), ("must_not_match", False)):
+        for each in cast("list[JsonObject]", members.get(key, [])):
+            _check_json(each, f"a call in {key}")
+            example = read_table(each, Example, f"a call in {key}")
+            if not _is_as_promised(rule, example, wanted=wanted):
+                problems.append(
+                    f"rule {rule.ref!r} {'does not match' if wanted else 'matches'} the call of {example.tool!r} with "
+                    f"{example.arguments!r}, which it must{'' if wanted else ' not'}; change the rule or the example"
+                )
+    return problems
 
 
-def _is_as_promised(rule: Rule, example: Example, subjects: Mapping[str, Subject], *, wanted: bool) -> bool:
+def _is_as_promised(rule: Rule, example: Example, *, wanted: bool) -> bool:
     """Return whether a rule matches an example as wanted; a deny that only cannot be ruled out is either."""
-    subject = subjects.get(example.tool) or _imagined(rule, example)
-    call = CallTargets(subject, example.arguments, EXAMPLE_WORKSPACE)
+    call = CallTargets(_imagined(rule, example), cast("JsonObject", example.arguments), EXAMPLE_WORKSPACE)
     match = find_match(rule, call) if rule.behavior != Behavior.ALLOW else None
     return matches(rule, call) is wanted or (match is not None and not match.is_certain)
 
@@ -461,7 +310,7 @@ def _imagined(rule: Rule, example: Example) -> Subject:
             name=name,
             description="an example",
             lifecycle=Lifecycle.AVAILABLE,
-            tool_kind=example.kind or next(iter(rule.kinds), ToolKind.FUNCTION),
+            tool_kind=_kind(example.kind) if example.kind else next(iter(rule.kinds), ToolKind.FUNCTION),
             input_contract=InputContract(model_input_schema=schema),
             external_mappings=None if example.operation is None else (NativeMapping(native_id=example.operation),),
         )

@@ -4,16 +4,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import cast
+from typing import Annotated, cast
+
+from msgspec import Meta, Struct, field
 
 from agenttool.codec import digest_of_bytes
+from agenttool.config.table import Switch, Text
 from agenttool.errors import ConfigError
 from agenttool.policy.commands import CommandPattern
 from agenttool.policy.fields import values_at
 from agenttool.policy.paths import PathPattern
 from agenttool.policy.urls import UrlPattern
 from agenttool.policy.wildcards import fits
-from agenttool.records import UNSET, Behavior, Digest, Json, JsonObject, RuleSource, Timestamp, ToolKind, UnsetType
+from agenttool.records import UNSET, Behavior, Digest, Json, RuleSource, Timestamp, ToolKind
 
 
 def has_passed(moment: Timestamp, now: Timestamp) -> bool:
@@ -31,9 +34,23 @@ def parse_timestamp(text: str) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentTest:
-    """Conditions on one argument; all that are given must hold.
+_Number = Annotated[float, Meta(description="a number; write it without quotes")]
+
+
+class ArgumentConditions(Struct, frozen=True, kw_only=True):
+    """The conditions on one argument; all that are given must hold."""
+
+    equals: Annotated[object, Meta(description="a JSON value; write one")] = UNSET
+    one_of: Annotated[list[object], Meta(min_length=1, description="a list; write it in brackets")] | None = None
+    glob: Text | None = None
+    prefix: Text | None = None
+    minimum: _Number | None = field(name="min", default=None)
+    maximum: _Number | None = field(name="max", default=None)
+    present: Switch | None = None
+
+
+class ArgumentTest(ArgumentConditions, frozen=True, kw_only=True):
+    """The conditions on the argument at a JSON pointer.
 
     A list is tested by its elements: an allow needs all of them to pass, a deny or an ask only one. A value of the
     wrong type passes no test of an allow and every test of a deny.
@@ -41,13 +58,6 @@ class ArgumentTest:
 
     pointer: str
     steps: tuple[str, ...]
-    equals: Json | UnsetType = UNSET
-    one_of: tuple[Json, ...] | None = None
-    glob: str | None = None
-    prefix: str | None = None
-    minimum: float | None = None
-    maximum: float | None = None
-    present: bool | None = None
 
     def covers(self, arguments: Json) -> bool:
         """Return whether the argument surely passes; a missing one passes only `present = false`."""
@@ -73,7 +83,7 @@ class ArgumentTest:
 
     @property
     def _choices(self) -> tuple[Json, ...]:
-        return (self.one_of or ()) if isinstance(self.equals, UnsetType) else (self.equals,)
+        return cast("tuple[Json, ...]", (*(self.one_of or ()),) if self.equals is UNSET else (self.equals,))
 
     def _passes(self, value: Json, *, doubt: bool) -> bool:
         """Return whether one value passes; `doubt` is the result for a value of the wrong type."""
@@ -139,16 +149,6 @@ _PATTERNS: dict[str, type] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Example:
-    """A call that a rule must match, or must not; checked when the rule is loaded."""
-
-    tool: str
-    arguments: JsonObject
-    kind: ToolKind | None = None
-    operation: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule: its behavior, its conditions, its source and its reason.
 
@@ -180,8 +180,6 @@ class Rule:
     hook: str | None = None
     settles: tuple[str, ...] = ()
     because: str | None = None
-    must_match: tuple[Example, ...] = ()
-    must_not_match: tuple[Example, ...] = ()
     expires_at: Timestamp | None = None
     declaration_digest: Digest | None = None
 

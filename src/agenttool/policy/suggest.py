@@ -3,10 +3,11 @@
 import shlex
 from collections.abc import Iterable
 
+from agenttool.config import Setting
 from agenttool.policy.decide import Policy
 from agenttool.policy.matching import CallTargets, matches
 from agenttool.policy.paths import ResolvedPath, Steps, Workspace
-from agenttool.policy.rule_settings import RuleSetting, read_rule, rule_toml
+from agenttool.policy.rule_settings import read_rule, rule_toml
 from agenttool.policy.subject import Subject
 from agenttool.policy.verdict import Verdict, Weight
 from agenttool.policy.votes import PermissionMode
@@ -90,7 +91,7 @@ def smallest_rule(call: CallTargets) -> JsonObject | None:
 
 def _suffices(members: JsonObject, call: CallTargets) -> bool:
     try:
-        rule = read_rule(RuleSetting(members=members, source=RuleSource.SESSION))
+        rule = read_rule(Setting(members=members, source=RuleSource.SESSION))
     except ValueError:
         return False
     return matches(rule, call)

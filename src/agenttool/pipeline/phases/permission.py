@@ -45,7 +45,7 @@ async def permission(call: Call, tool: Tool, proposed: JsonObject) -> JsonObject
     """
     call.phase = _PHASE
     call.publish()
-    if HookEvent.PERMISSION_REQUEST in tool.hooks.by_event:
+    if HookEvent.PERMISSION_REQUEST in tool.hooks:
         outcome = await run_hooks_at(call, tool, HookEvent.PERMISSION_REQUEST, proposed)
         refuse_stop_and_fault(call, outcome, fault_class=ErrorClass.HOOK_FAILED)
     return await decide_with_hooks(call, tool, proposed, _decide(call, tool, proposed))

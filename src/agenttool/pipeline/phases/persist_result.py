@@ -41,7 +41,7 @@ async def persist_result(call: Call, mapped: Mapped) -> ToolResult:
         return mapped.result
     read_tool = partial(read_tool_of, call)
     plan = decide_persistence(mapped, tool.persistence, read_tool)
-    if _EVENT in tool.hooks.by_event and call.started_ns:
+    if _EVENT in tool.hooks and call.started_ns:
         mapped = await _side_hooks(call, tool, mapped, plan)
         plan = decide_persistence(mapped, tool.persistence, read_tool)
     if plan is INLINE and not mapped.payloads:

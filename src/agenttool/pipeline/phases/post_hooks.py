@@ -20,7 +20,7 @@ async def post_hooks(call: Call, mapped: Mapped) -> Mapped:
     if tool is None:
         return mapped
     event = HookEvent.POST_TOOL_USE_FAILURE if mapped.result.is_error else HookEvent.POST_TOOL_USE
-    if event not in tool.hooks.by_event or not call.started_ns:
+    if event not in tool.hooks or not call.started_ns:
         return mapped
     call.phase = _PHASE
     outcome = await run_hooks_at(call, tool, event, call.call_input, output=visible(mapped))
