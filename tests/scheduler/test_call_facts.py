@@ -10,7 +10,7 @@ from agenttool.records import (
     ToolInterface,
     complete_interface,
 )
-from agenttool.scheduler.call_facts import FACTS, CallFacts, call_facts_of, claims, locks_of, safety_of
+from agenttool.scheduler.call_facts import FACTS, CallFacts, claims, locks_of, safety_of
 
 
 def interface(**said):
@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 def test_a_tool_that_says_nothing_runs_alone_and_counts_as_a_destructive_write():
-    facts = call_facts_of(safety_of(interface()), {})
+    facts = safety_of(interface()).facts_for({})
     assert facts == CallFacts(
         record=SchedulingFacts(
             is_concurrency_safe=False,
@@ -52,8 +52,8 @@ def test_a_tool_that_says_nothing_runs_alone_and_counts_as_a_destructive_write()
 
 def test_a_tool_with_plain_facts_has_one_object_for_all_of_its_calls():
     safety = safety_of(interface(is_concurrency_safe=True, context_modifier_policy=ContextModifierPolicy.FORBID))
-    assert call_facts_of(safety, {"a": 1}) is call_facts_of(safety, {"b": 2})
-    assert call_facts_of(safety, {}).record.context_modifier_policy is ContextModifierPolicy.FORBID
+    assert safety.facts_for({"a": 1}) is safety.facts_for({"b": 2})
+    assert safety.facts_for({}).record.context_modifier_policy is ContextModifierPolicy.FORBID
 
 
 @pytest.mark.parametrize(
@@ -66,25 +66,19 @@ def test_a_tool_with_plain_facts_has_one_object_for_all_of_its_calls():
     ],
 )
 def test_only_its_own_word_lets_a_call_run_beside_others(said, alone):
-    assert call_facts_of(safety_of(interface(**said)), {}).alone is alone
-
-
-def test_a_safe_tool_that_needs_its_context_for_itself_runs_alone():
-    safety = safety_of(interface(is_concurrency_safe=True, is_read_only=True), requires_exclusive_context=True)
-    assert call_facts_of(safety, {}).alone
-    assert call_facts_of(safety, {}).record.requires_exclusive_context is True
+    assert safety_of(interface(**said)).facts_for({}).alone is alone
 
 
 def test_a_call_that_only_reads_is_not_taken_for_destructive_where_nobody_said():
-    reads = call_facts_of(safety_of(interface(is_read_only=True, is_open_world=False)), {})
+    reads = safety_of(interface(is_read_only=True, is_open_world=False)).facts_for({})
     assert reads.classes == {"read_only"}
-    says_both = call_facts_of(safety_of(interface(is_read_only=True, is_destructive=True, is_open_world=False)), {})
+    says_both = safety_of(interface(is_read_only=True, is_destructive=True, is_open_world=False)).facts_for({})
     assert says_both.classes == {"read_only", "destructive"}
 
 
 def test_the_same_tool_is_safe_for_one_input_and_exclusive_for_another():
     safety = safety_of(SHELL, classifiers=COMMANDS)
-    reading, deleting = call_facts_of(safety, {"command": "ls -l"}), call_facts_of(safety, {"command": "rm -r ."})
+    reading, deleting = safety.facts_for({"command": "ls -l"}), safety.facts_for({"command": "rm -r ."})
     assert not reading.alone
     assert deleting.alone
     shared = {
@@ -125,20 +119,20 @@ def four(facts):
 )
 def test_a_classifier_that_is_missing_or_cannot_tell_fails_closed(classifiers):
     named = interface(**dict.fromkeys(FACTS, "classifier:x"))
-    assert four(call_facts_of(safety_of(named, classifiers=classifiers), {})) == UNREADABLE
+    assert four(safety_of(named, classifiers=classifiers).facts_for({})) == UNREADABLE
 
 
 @pytest.mark.parametrize(
     "said", ["same_as:is_read_only", "same_as:nothing", "same_as:is_enabled", "classifier:", "true", "input.command"]
 )
 def test_a_fact_that_points_nowhere_or_in_a_circle_fails_closed(said):
-    assert four(call_facts_of(safety_of(interface(**dict.fromkeys(FACTS, said))), {})) == UNREADABLE
+    assert four(safety_of(interface(**dict.fromkeys(FACTS, said))).facts_for({})) == UNREADABLE
 
 
 def test_a_classifier_whose_input_is_not_there_is_not_asked():
     asked = []
     safety = safety_of(SHELL, classifiers=dict.fromkeys(COMMANDS, asked.append))
-    assert call_facts_of(safety, {"script": "ls"}).alone
+    assert safety.facts_for({"script": "ls"}).alone
     assert asked == []
 
 
@@ -149,7 +143,7 @@ def test_a_classifier_whose_input_is_not_there_is_not_asked():
 def test_a_classifier_judges_the_place_that_the_interface_names(path, subject):
     asked = []
     named = interface(is_read_only="classifier:x", is_concurrency_safe="classifier:x", classifier_input=path)
-    call_facts_of(safety_of(named, classifiers={"x": asked.append}), {"a": {"b": 1}})
+    safety_of(named, classifiers={"x": asked.append}).facts_for({"a": {"b": 1}})
     assert asked == [subject]
 
 
@@ -158,7 +152,7 @@ def test_locks_come_from_the_actual_arguments():
         interface(is_concurrency_safe=True),
         locks=lambda its: [its["to"], ResourceLock(resource=its["from"], mode="read")],
     )
-    facts = call_facts_of(safety, {"from": "a", "to": "b"})
+    facts = safety.facts_for({"from": "a", "to": "b"})
     assert not facts.alone
     assert facts.locks == (("b", True), ("a", False))
     assert facts.record.resource_locks == (
@@ -168,7 +162,7 @@ def test_locks_come_from_the_actual_arguments():
 
 
 def test_a_lock_rule_that_cannot_tell_makes_the_call_run_alone():
-    facts = call_facts_of(safety_of(interface(is_concurrency_safe=True), locks=lambda its: [its["path"]]), {})
+    facts = safety_of(interface(is_concurrency_safe=True), locks=lambda its: [its["path"]]).facts_for({})
     assert facts.alone
     assert facts.record.requires_exclusive_context is True
 
@@ -181,7 +175,7 @@ def test_no_call_runs_beside_others_unless_its_safety_was_said_or_computed(said,
     safety = safety_of(complete_interface(interface(**said)), classifiers={"x": lambda _: answer})
     spoken = said["is_concurrency_safe"]
     was_allowed = spoken is True or (spoken == "classifier:x" and answer is True)
-    assert call_facts_of(safety, {}).alone is not was_allowed
+    assert safety.facts_for({}).alone is not was_allowed
 
 
 def lock(resource, mode=None):

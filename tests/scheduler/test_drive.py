@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from agenttool.records import InterruptBehavior
-from agenttool.scheduler.drive import Drive, Stopped, StopSignal, await_uninterruptible, stops_on_interrupt
+from agenttool.scheduler.drive import Drive, Stopped, StopSignal, stops_on_interrupt
 
 LEFT = Stopped(abandoned=True)
 
@@ -434,44 +434,6 @@ def test_a_failed_run_leaves_no_circle_of_references(play, drive):
     assert play(caller()) is None, (
         "something still holds the frame of the tool, in a circle that only the collector ends"
     )
-
-
-def test_a_tool_on_a_thread_hears_of_the_stop_and_its_true_end_is_awaited(play, drive):
-    asked = threading.Event()
-
-    def work():
-        return "stopped early" if asked.wait(5) else "never asked"
-
-    async def caller():
-        thread = asyncio.get_running_loop().run_in_executor(None, work)
-        return await drive.run(await_uninterruptible(thread, asked.set)), untouched()
-
-    assert play(caller(), lambda _: drive.stop()) == ("stopped early", True)
-
-
-def test_a_thread_that_takes_no_notice_is_left_behind_and_not_called_stopped(play, drive, glass):
-    let_go = threading.Event()
-
-    async def caller():
-        thread = asyncio.get_running_loop().run_in_executor(None, let_go.wait, 5)
-        ended = await drive.run(await_uninterruptible(thread, lambda: None))
-        alive = not thread.done()
-        let_go.set()
-        await thread
-        return ended, alive, untouched()
-
-    assert play(caller(), lambda _: drive.stop(), lambda _: glass.run_out()) == (LEFT, True, True)
-
-
-def test_a_thread_that_fails_fails_the_tool(play, drive):
-    def work():
-        raise LookupError
-
-    async def caller():
-        await drive.run(await_uninterruptible(asyncio.get_running_loop().run_in_executor(None, work), lambda: None))
-
-    with pytest.raises(LookupError):
-        play(caller())
 
 
 CANCEL, BLOCK = InterruptBehavior.CANCEL, InterruptBehavior.BLOCK

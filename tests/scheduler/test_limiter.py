@@ -4,7 +4,7 @@ import pytest
 
 from agenttool.errors import ConfigError, ToolFailure
 from agenttool.records import ErrorClass, ParallelClasses, ResourceLock, SchedulerPolicy, ToolInterface
-from agenttool.scheduler.call_facts import call_facts_of, safety_of
+from agenttool.scheduler.call_facts import safety_of
 from agenttool.scheduler.limiter import CallLimiter
 
 SAFE = {"is_concurrency_safe": True}
@@ -12,7 +12,7 @@ SAFE = {"is_concurrency_safe": True}
 
 def facts(*locks, **said):
     interface = ToolInterface(interface_id="i", tool_id="t", **said)
-    return call_facts_of(safety_of(interface, locks=lambda _: locks) if locks else safety_of(interface), {})
+    return (safety_of(interface, locks=lambda _: locks) if locks else safety_of(interface)).facts_for({})
 
 
 def shared(resource):

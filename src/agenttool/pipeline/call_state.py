@@ -53,7 +53,7 @@ class BatchMembership(Live, eq=False):
     policy: SchedulerPolicy
     limiter: CallLimiter | None = None
     permit: Permit | None = None
-    on_progress: Callable[[Progressed], None] | None = None
+    on_progress: Callable[[Progressed], object] | None = None
     delivers_in_order: bool = False
     has_deferred_changes: bool = False
 

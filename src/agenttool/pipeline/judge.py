@@ -14,7 +14,6 @@ from agenttool.ports.advice import Advice, AdviceQuestion, Adviser
 from agenttool.records import Behavior, JsonObject
 from agenttool.records import replace as replace_record
 from agenttool.results.redaction import Scrubber
-from agenttool.scheduler.call_facts import call_facts_of
 
 _BEHAVIORS = frozenset(Behavior)
 
@@ -28,7 +27,7 @@ def judge(call: Call, tool: Tool, proposed: JsonObject) -> Verdict:
             return standing
     facts = None
     if tool.has_computed_facts:
-        known = call_facts_of(tool.safety, proposed).record
+        known = tool.safety.facts_for(proposed).record
         facts = EffectFacts(
             is_read_only=bool(known.is_read_only),
             is_destructive=known.is_destructive is not False,

@@ -219,7 +219,7 @@ async def _run_again(call: Call, tool: Tool, checkpoint: Checkpoint, call_input:
     """
     recovery = call.ensure_recovery()
     recovery.attempts += 1
-    may_repeat = tool.repeatability is not None or not tool.has_effects
+    may_repeat = tool.supports_retries or not tool.has_effects
     is_same = tool.subject.declaration_digest == checkpoint.declaration_digest
     if not may_repeat or not is_same or recovery.attempts > MAX_ATTEMPTS:
         raise ToolFailure(unknown_after_crash())

@@ -33,7 +33,6 @@ from agenttool.results.persistence import PersistencePolicy, policy_of
 from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.call_facts import ToolSafety, safety_of
 from agenttool.scheduler.rate_limits import TokenBucket
-from agenttool.scheduler.retry import Repeatability, repeatability_of
 from agenttool.schema.compile import Checker, check_examples, compile_schema, is_costly
 from agenttool.schema.plain import is_plain
 from agenttool.schema.typed_reader import TypedReader, typed_reader
@@ -80,7 +79,7 @@ class Tool:
     interrupt_behavior: InterruptBehavior | None
     timeout_s: float | None
     idle_timeout_s: float | None
-    repeatability: Repeatability | None
+    supports_retries: bool
     buckets: tuple[TokenBucket, ...]
     modifier_policy: ContextModifierPolicy | None
     mapping: MappingPlan
@@ -162,7 +161,6 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
     its_hooks = hooks_of(hooks, declared.declaration)
     persistence = policy_of(interface, declared.declaration.output_contract)
     redactor = compile_redactor(contract.sensitive_fields)
-    repeatability = repeatability_of(profile, idempotent=profile.supports_retries)
     own = None if declared.rate_limit is None else TokenBucket(declared.rate_limit)
     buckets = tuple(each for each in (own, source) if each is not None)
     has_checks = declared.check_values is not None or declared.preflight is not None
@@ -192,7 +190,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         interrupt_behavior=interface.interrupt_behavior,
         timeout_s=min(timeouts) / 1000 if timeouts else None,
         idle_timeout_s=_idle_timeout_of(profile),
-        repeatability=repeatability if repeatability.supports_retries else None,
+        supports_retries=profile.supports_retries is True,
         buckets=buckets,
         modifier_policy=interface.context_modifier_policy if profile.supports_context_modifiers else None,
         mapping=plan_mapping(
@@ -212,7 +210,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
             or its_hooks.get(HookEvent.PERMISSION_REQUEST)
             or its_hooks.get(HookEvent.PERMISSION_DECISION)
         ),
-        needs_run_loop=repeatability.supports_retries or bool(buckets) or declared.later is not None,
+        needs_run_loop=profile.supports_retries is True or bool(buckets) or declared.later is not None,
         has_effects=interface.is_read_only is not True,
         has_pre_hooks=has_pre_hooks,
         has_post_hooks=bool(its_hooks.get(HookEvent.POST_TOOL_USE) or its_hooks.get(HookEvent.POST_TOOL_USE_FAILURE)),

@@ -50,10 +50,11 @@ def delivery_of(policy: SchedulerPolicy) -> Delivery:
     )
 
 
-class Sequencer(Generic[T]):
-    """Buffers items until their turn. Calls are numbered from 0 in the order of the request.
+class OrderedStream(Generic[T]):
+    """An async iterator over the items of a batch; it ends after the last result.
 
-    Each method returns the items that may leave now, in order.
+    Producers call `progress` and `result`. Calls are numbered from 0 in the order of the request. Both methods return
+    the items that leave now; others are buffered until their turn. One consumer iterates.
     """
 
     def __init__(self, calls: int, delivery: Delivery) -> None:
@@ -64,10 +65,12 @@ class Sequencer(Generic[T]):
         self._ended: set[int] = set()
         self._results: dict[int, T] = {}
         self._progress: dict[int, list[T]] = {}
+        self._leaving: deque[T] = deque()
+        self._waiting: asyncio.Future[None] | None = None
 
     @property
     def is_done(self) -> bool:
-        """Whether every result has been returned."""
+        """Whether every result has left."""
         return len(self._ended) == self._calls and not self._results
 
     def progress(self, call: int, item: T) -> list[T]:
@@ -77,7 +80,7 @@ class Sequencer(Generic[T]):
         if self._delivery.progress_held and call != self._next:
             self._progress.setdefault(call, []).append(item)
             return []
-        return [item]
+        return self._emit([item])
 
     def result(self, call: int, item: T) -> list[T]:
         """Add the one result of a call."""
@@ -85,37 +88,14 @@ class Sequencer(Generic[T]):
             raise ValueError(f"call {call} of {self._calls} cannot have this result; each call has exactly one")
         self._ended.add(call)
         if not self._delivery.results_in_order:
-            return [item]
+            return self._emit([item])
         self._results[call] = item
         leaving: list[T] = []
         while self._next in self._results:
             leaving.append(self._results.pop(self._next))
             self._next += 1
             leaving.extend(self._progress.pop(self._next, ()))
-        return leaving
-
-
-class OrderedStream(Generic[T]):
-    """An async iterator over a sequencer; it ends after the last result.
-
-    Producers call `progress` and `result`; one consumer iterates.
-    """
-
-    def __init__(self, calls: int, delivery: Delivery) -> None:
-        """Store what a `Sequencer` needs."""
-        self._sequencer = Sequencer[T](calls, delivery)
-        self._leaving: deque[T] = deque()
-        self._waiting: asyncio.Future[None] | None = None
-
-    def progress(self, call: int, item: T) -> None:
-        """Add progress."""
-        self._emit(self._sequencer.progress(call, item))
-
-    def result(self, call: int, item: T) -> list[T]:
-        """Add the one result of a call; return what leaves because of it."""
-        leaving = self._sequencer.result(call, item)
-        self._emit(leaving)
-        return leaving
+        return self._emit(leaving)
 
     def __aiter__(self) -> Self:
         """Return this iterator."""
@@ -124,16 +104,17 @@ class OrderedStream(Generic[T]):
     async def __anext__(self) -> T:
         """Wait for the next item."""
         while not self._leaving:
-            if self._sequencer.is_done:
+            if self.is_done:
                 raise StopAsyncIteration
             self._waiting = asyncio.get_running_loop().create_future()
             await self._waiting
         return self._leaving.popleft()
 
-    def _emit(self, items: list[T]) -> None:
+    def _emit(self, items: list[T]) -> list[T]:
         self._leaving.extend(items)
         if items and self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
+        return items
 
 
 K = TypeVar("K", bound=Hashable)
@@ -257,8 +238,3 @@ def modifier_outcome(
     if policy == ContextModifierPolicy.DEFER_UNTIL_BATCH_COMPLETE:
         return ModifierOutcome.DEFERRED
     return ModifierOutcome.APPLIED if ran_alone else ModifierOutcome.REJECTED
-
-
-def in_asked_order(deferred: Mapping[int, T]) -> tuple[T, ...]:
-    """Return deferred modifiers, given by the index of their call, in the order of their calls."""
-    return tuple(deferred[call] for call in sorted(deferred))

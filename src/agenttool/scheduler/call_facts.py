@@ -3,6 +3,7 @@
 Facts that do not depend on the input are computed once, when a tool is declared.
 """
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -45,20 +46,17 @@ def claims(locks: Iterable[ResourceLock]) -> tuple[Claim, ...]:
 
 def locks_of(rule: LockRule, call_input: JsonObject) -> tuple[ResourceLock, ...] | None:
     """Return what this call locks; None if the rule fails, and then the call must run alone."""
-    named: list[ResourceLock] = []
     try:
-        for lock in rule(call_input):
-            named.append(ResourceLock(resource=lock, mode="exclusive") if isinstance(lock, str) else lock)
-            if not _is_readable(named[-1]):
-                return None
+        named = [
+            ResourceLock(resource=each, mode="exclusive") if isinstance(each, str) else each
+            for each in rule(call_input)
+        ]
     except Exception:  # noqa: BLE001 -- the locks are unknown then, so the call runs alone
         return None
-    return tuple(named)
-
-
-def _is_readable(lock: object) -> bool:
-    """Return whether a lock has the right types; a rule is foreign code."""
-    return isinstance(lock, ResourceLock) and isinstance(lock.resource, str)
+    is_readable = all(
+        isinstance(cast("object", each), ResourceLock) and isinstance(each.resource, str) for each in named
+    )
+    return tuple(named) if is_readable else None
 
 
 Classifier = Callable[[Json], bool]
@@ -90,53 +88,24 @@ class CallFacts(Part, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSafety:
-    """The facts of a tool if they do not depend on the input, and the function that computes them."""
+    """How to compute the facts of a tool's calls: for each fact a value, or the name of its classifier.
 
-    static: CallFacts | None
-    compute: Callable[[JsonObject], CallFacts]
-
-
-def safety_of(
-    interface: ToolInterface,
-    *,
-    classifiers: Mapping[str, Classifier] = NO_CLASSIFIERS,
-    locks: LockRule | None = None,
-    requires_exclusive_context: bool = False,
-) -> ToolSafety:
-    """Read a tool's safety facts once, so that each call only looks them up.
-
-    A fact that names a missing classifier, or refers to itself, takes its fail-closed value here (AT-IFACE-10).
+    Attributes:
+        asked: the classifiers that must be run.
+        static: the facts of every call, if they do not depend on the input.
     """
-    completed = complete_interface(interface)
-    sources = tuple(_source_of(completed, fact, classifiers) for fact in FACTS)
-    plan = _FactsPlan(
-        interface=completed,
-        sources=sources,
-        asked={source: classifiers[source] for source in sources if isinstance(source, str)},
-        locks=locks,
-        exclusive=requires_exclusive_context,
-    )
-    is_static = locks is None and not plan.asked
-    return ToolSafety(static=plan.facts_for({}) if is_static else None, compute=plan.facts_for)
-
-
-def call_facts_of(safety: ToolSafety, call_input: JsonObject) -> CallFacts:
-    """Return the facts of one call; call it after the last change of the input."""
-    return safety.static or safety.compute(call_input)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FactsPlan:
-    """How to compute the facts: for each a value, or the name of its classifier."""
 
     interface: ToolInterface
     sources: tuple[bool | str, ...]
     asked: Mapping[str, Classifier]
     locks: LockRule | None
-    exclusive: bool
+    static: CallFacts | None = None
     known: dict[tuple[bool, ...], CallFacts] = field(default_factory=dict[tuple[bool, ...], CallFacts])
 
     def facts_for(self, call_input: JsonObject) -> CallFacts:
+        """Return the facts of one call; call it after the last change of the input."""
+        if self.static is not None:
+            return self.static
         values = self._values(call_input)
         if values not in self.known:
             self.known[values] = self._build(values)
@@ -181,18 +150,32 @@ class _FactsPlan:
             is_read_only=read_only,
             is_destructive=destructive,
             is_open_world=open_world,
-            requires_exclusive_context=self.exclusive,
+            requires_exclusive_context=False,
             interrupt_behavior=self.interface.interrupt_behavior,
             context_modifier_policy=self.interface.context_modifier_policy or ContextModifierPolicy.FORBID,
             resource_locks=(),
         )
         return CallFacts(
             record=record,
-            alone=self.exclusive or not safe,
+            alone=not safe,
             classes=frozenset(name for name, member in is_member.items() if member),
             locks=(),
-            claims_nothing=safe and not self.exclusive,
+            claims_nothing=safe,
         )
+
+
+def safety_of(
+    interface: ToolInterface, *, classifiers: Mapping[str, Classifier] = NO_CLASSIFIERS, locks: LockRule | None = None
+) -> ToolSafety:
+    """Read a tool's safety facts once, so that each call only looks them up.
+
+    A fact that names a missing classifier, or refers to itself, takes its fail-closed value here (AT-IFACE-10).
+    """
+    completed = complete_interface(interface)
+    sources = tuple(_source_of(completed, fact, classifiers) for fact in FACTS)
+    asked = {source: classifiers[source] for source in sources if isinstance(source, str)}
+    safety = ToolSafety(interface=completed, sources=sources, asked=asked, locks=locks)
+    return safety if asked or locks is not None else dataclasses.replace(safety, static=safety.facts_for({}))
 
 
 def _source_of(interface: ToolInterface, fact: str, classifiers: Mapping[str, Classifier]) -> bool | str:

@@ -7,15 +7,16 @@ waits. If it continues, its grace period starts; after that it is closed and aba
 This relies on details of `asyncio` that differ between versions of Python.
 """
 
-from asyncio import CancelledError, Future, Task, current_task, isfuture, shield
+from asyncio import CancelledError, Future, Task, current_task, isfuture
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event, Lock
 from types import coroutine
-from typing import Protocol, TypeGuard, TypeVar, cast
+from typing import TypeGuard, TypeVar, cast
 
 from agenttool.records import InterruptBehavior
+from agenttool.scheduler.timeouts import Handle
 
 
 def answer_to(awaited: object) -> Generator[object, None, BaseException | None]:
@@ -61,14 +62,6 @@ CLOSED_ITSELF = "GeneratorExit: the tool ended as if closed, but it was not clos
 """The error of a tool that raises `GeneratorExit` itself; only the caller may raise it to close a run."""
 
 
-class Timer(Protocol):
-    """The handle that `loop.call_later` returns."""
-
-    def cancel(self) -> object:
-        """Cancel the callback."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GracePeriod:
     """How long a tool may continue after a request to stop, and the timer for it.
@@ -80,7 +73,7 @@ class GracePeriod:
             the tool that takes this long to unwind, so the value should be generous.
     """
 
-    call_later: Callable[[float, Callable[[], None]], Timer]
+    call_later: Callable[[float, Callable[[], None]], Handle]
     after_stop: float
     after_caller: float
 
@@ -118,7 +111,7 @@ class Drive:
     """How often this run canceled the task; each cancellation is uncanceled at the end."""
     _before: int = 0
     """How often other code had canceled the task before the tool first waited."""
-    _timer: Timer | None = None
+    _timer: Handle | None = None
     _message: tuple[object, ...] = ()
 
     def __init__(self, grace: GracePeriod, on_wait: Callable[[], None] | None = None) -> None:
@@ -284,20 +277,6 @@ def _abandon(tool: Coroutine[object, object, object]) -> Stopped:
     with suppress(Exception):
         tool.close()
     return Stopped(abandoned=True)
-
-
-async def await_uninterruptible(work: "Future[T]", on_cancel: Callable[[], None]) -> T:
-    """Wait for work that cannot be interrupted, such as a thread's, until it has really ended.
-
-    Returning on cancellation would report that the work stopped while it still writes. So a cancellation only calls
-    `on_cancel`, which may signal the work; if the work continues, the grace period of `Drive` ends.
-    """
-    while not work.done():
-        try:
-            await shield(work)
-        except CancelledError:
-            on_cancel()
-    return work.result()
 
 
 UNSUPPORTED = "the tool does not support cancellation; it continues, and its result will be valid"

@@ -17,7 +17,7 @@ STALE_ALLOWED = 256
 
 
 class Handle(Protocol):
-    """The handle that `call_at` returns."""
+    """A scheduled callback of an event loop."""
 
     def cancel(self) -> object:
         """Cancel the callback."""
@@ -60,10 +60,7 @@ class Deadlines:
     def arm(self, at: float, callback: Callable[[], None]) -> Deadline:
         """Schedule a callback at a time, once."""
         deadline = Deadline(at, at, callback)
-        self._pushed += 1
-        heappush(self._heap, (at, self._pushed, deadline))
-        if at < self._armed_for:
-            self._set_timer(at)
+        self._queue(deadline)
         return deadline
 
     def cancel(self, deadline: Deadline) -> None:

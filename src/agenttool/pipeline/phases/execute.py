@@ -14,7 +14,7 @@ from agenttool.pipeline.running import ENDED_EARLY, drive_tool, end_early, pause
 from agenttool.pipeline.tool import Tool
 from agenttool.records import ErrorClass, InvocationStatus, JsonObject, Live, Phase, ToolError
 from agenttool.results.failure import complete_error
-from agenttool.scheduler.retry import Attempt, Repeatability, RetryRefusal, next_attempt
+from agenttool.scheduler.retry import next_attempt
 
 _PHASE = Phase.EXECUTE
 _JUDGED = steps.JUDGED
@@ -83,7 +83,7 @@ async def _run_recorded(call: Call, tool: Tool, call_input: JsonObject) -> objec
     Raises:
         ToolFailure: as `execute`; dependency_unavailable if the store cannot be written, and nothing has run.
     """
-    is_plain = call.change is None and tool.redactor is None and tool.repeatability is None
+    is_plain = call.change is None and tool.redactor is None and not tool.supports_retries
     is_in_journal = call.unwritten is _LAUNCHED and is_plain
     call.publish()
     if tool.later is not None:
@@ -112,7 +112,7 @@ async def run(call: Call, tool: Tool) -> object:
                 valid_error(call, failure.error) if isinstance(failure, ToolFailure) else error_of_crash(call, failure)
             )
             _hold_buckets(call, tool, error)
-            wait = None if tool.repeatability is None else _wait(call, tool.repeatability, error, number)
+            wait = _wait(call, error, number) if tool.supports_retries and call.stop.reason is None else None
             if wait is None:
                 raise
         retry: JsonObject = {"attempt": number, "error_class": error.error_class.value, "retry_in_s": round(wait, 3)}
@@ -121,13 +121,12 @@ async def run(call: Call, tool: Tool) -> object:
         number += 1
 
 
-def _wait(call: Call, tool: Repeatability, error: ToolError, number: int) -> float | None:
+def _wait(call: Call, error: ToolError, number: int) -> float | None:
     """Return the seconds until the next attempt; none if there is no next attempt."""
     core = call.core
     left = None if call.timer is None else call.timer.left
-    attempt = Attempt(number=number, effects_possible=True, seconds_left=call.timeout_s if left is None else left)
-    found = next_attempt(complete_error(error), attempt, tool=tool, policy=core.retry, random=core.random)
-    return None if isinstance(found, RetryRefusal) or call.stop.reason is not None else found
+    seconds_left = call.timeout_s if left is None else left
+    return next_attempt(complete_error(error), number, seconds_left=seconds_left, policy=core.retry, random=core.random)
 
 
 def _hold_buckets(call: Call, tool: Tool, error: ToolError) -> None:

@@ -11,7 +11,7 @@ from agenttool.pipeline.evidence import Scheduled
 from agenttool.pipeline.running import pause
 from agenttool.pipeline.tool import Tool
 from agenttool.records import InvocationStatus, JsonObject, Phase
-from agenttool.scheduler.call_facts import CallFacts, call_facts_of
+from agenttool.scheduler.call_facts import CallFacts
 from agenttool.scheduler.drive import Drive, Stopped
 from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.rate_limits import rate_limited, reserve_tokens
@@ -26,7 +26,7 @@ def acquires_free_permit(call: Call, tool: Tool, call_input: JsonObject) -> bool
     """Acquire a permit without a wait; return False and change nothing if the call may have to wait."""
     if tool.buckets or call.nesting is not None or (call.batch is not None and call.batch.limiter is not None):
         return False
-    facts = tool.safety.static or call_facts_of(tool.safety, call_input)
+    facts = tool.safety.facts_for(call_input)
     permit = call.core.limiter.try_acquire(facts)
     if permit is None:
         return False
@@ -44,7 +44,7 @@ async def schedule(call: Call, tool: Tool, call_input: JsonObject) -> None:
     """
     call.phase = _PHASE
     call.publish()
-    facts = call_facts_of(tool.safety, call_input)
+    facts = tool.safety.facts_for(call_input)
     call.facts = facts.record
     within = None if call.parent is None else call.parent.own_permit()
     batch = call.batch
