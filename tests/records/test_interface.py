@@ -20,8 +20,8 @@ BARE = ToolInterface(interface_id="i", tool_id="t")
 @pytest.mark.requirement("AT-IFACE-27")
 def test_a_completed_interface_says_which_facts_were_inferred():
     completed = to_json(complete_interface(BARE))
-    assert completed["inferred_facts"] == sorted(default.fact for default in INTERFACE_DEFAULTS)
-    assert {default.fact: completed[default.fact] for default in INTERFACE_DEFAULTS} == {
+    assert completed["inferred_facts"] == sorted(INTERFACE_DEFAULTS)
+    assert {fact: completed[fact] for fact in INTERFACE_DEFAULTS} == {
         "is_concurrency_safe": False,
         "is_read_only": False,
         "is_destructive": False,

@@ -3,7 +3,6 @@ import pytest
 from agenttool.codec import to_json
 from agenttool.records import (
     OUTCOMES,
-    PHASE_RULES,
     AbortReason,
     ErrorClass,
     Phase,
@@ -31,10 +30,24 @@ from agenttool.results.failure import (
     stopped_by_shutdown,
 )
 
+ARISES_IN = {
+    "resolve_tool": "unknown_tool blocked_tool schema_not_loaded",
+    "parse_schema": "schema_validation_failed",
+    "validate_values": "invalid_arguments setup_required sandbox_violation capability_gap credential_missing",
+    "prepare_observable_input": "input_mutation_failed",
+    "pre_hooks": "hook_blocked hook_failed",
+    "permission": "permission_denied approval_rejected policy_blocked",
+    "schedule": "canceled sibling_canceled streaming_fallback_discarded",
+    "execute": "execution_failed timeout dependency_unavailable rate_limited partial_failure",
+    "map_result": "result_mapping_failed",
+    "post_hooks": "post_hook_failed hook_blocked",
+    "persist_result": "result_too_large result_redacted",
+}
+
 
 def phase_of(error_class, *, ran=False):
-    """Where such an error arises; the last such place if the tool must have run."""
-    phases = [rule.phase for rule in PHASE_RULES if error_class in rule.failures]
+    """Return the phase that such an error arises in; the last one if the tool must have run."""
+    phases = [Phase(phase) for phase, classes in ARISES_IN.items() if error_class in classes.split()]
     return phases[-1 if ran else 0]
 
 

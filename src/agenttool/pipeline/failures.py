@@ -8,12 +8,11 @@ from agenttool.codec.moments import timestamp
 from agenttool.errors import RecordError, words_of
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import failure_of_stop
-from agenttool.records import PHASE_RULES, AbortReason, ErrorClass, Phase, ToolError, replace
+from agenttool.records import CRASH_CLASSES, AbortReason, ErrorClass, Phase, ToolError, replace
 from agenttool.results.failure import guided, result_of_failure
 from agenttool.results.mapping import Mapped
 from agenttool.schema.explain import Misfit
 
-_CRASH = {rule.phase: rule.crash for rule in PHASE_RULES}
 _UNREACHABLE = (ConnectionError, TimeoutError)
 _INTERRUPTIONS = (CancelledError, KeyboardInterrupt, GeneratorExit)
 """Exceptions for the caller's task; they are raised again once the result is written."""
@@ -40,7 +39,7 @@ def valid_error(call: Call, error: ToolError) -> ToolError:
         return read(write(replace(error, phase=error.phase or call.phase.value, message=message)), ToolError)
     except (RecordError, TypeError, ValueError, AttributeError, RecursionError) as flaw:
         message = f"the error that was raised is none: {words_of(flaw)}; fill ToolError as it is declared"
-        return guided(_CRASH[call.phase], phase=call.phase, message=message)
+        return guided(CRASH_CLASSES[call.phase], phase=call.phase, message=message)
 
 
 def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
@@ -57,7 +56,7 @@ def error_of_interruption(call: Call, crash: BaseException) -> ToolError:
 def error_of_crash(call: Call, crash: BaseException) -> ToolError:
     """Return the error of an unexpected exception; its class depends on the phase."""
     phase = call.phase
-    error_class = _CRASH[phase]
+    error_class = CRASH_CLASSES[phase]
     if phase is Phase.EXECUTE and isinstance(crash, _UNREACHABLE):
         error_class = ErrorClass.DEPENDENCY_UNAVAILABLE
     only_reads = call.tool is not None and call.tool.mapping.effects is False

@@ -1,6 +1,7 @@
 """The records of the standard: pure data, one file per record or close family."""
 
 from collections.abc import Mapping
+from typing import get_args
 
 from agenttool.records.content import ContentClass, ContentItem, RedactionState, Ref, TelemetryRef, text_item
 from agenttool.records.contracts import ArgumentMode, InputContract, MutationPolicy, OutputContract
@@ -45,7 +46,6 @@ from agenttool.records.interface import (
     INTERFACE_DEFAULTS,
     UNREADABLE_FACT,
     Fact,
-    FailClosedDefault,
     Rendering,
     SchemaVisibility,
     ToolInterface,
@@ -78,7 +78,7 @@ from agenttool.records.mapping import (
     RapMapping,
     TelemetryMapping,
 )
-from agenttool.records.outcome import OUTCOMES, Outcome, outcomes_of
+from agenttool.records.outcome import OUTCOMES, Outcome
 from agenttool.records.permission import (
     Behavior,
     ClassifierAuthority,
@@ -89,7 +89,7 @@ from agenttool.records.permission import (
     RuleSource,
     SuggestedUpdate,
 )
-from agenttool.records.phase import PHASE_RULES, Phase, PhaseRule
+from agenttool.records.phase import CRASH_CLASSES, Phase
 from agenttool.records.profiles import (
     AccessKind,
     ExecutionKind,
@@ -168,17 +168,7 @@ CORE_OBJECTS: Mapping[str, tuple[type[Part], ...]] = {
     "tool_input_contract": (InputContract,),
     "tool_output_contract": (OutputContract,),
     "tool_error": (ToolError,),
-    "tool_external_mapping": (
-        NativeMapping,
-        McpMapping,
-        OpenApiMapping,
-        FunctionMapping,
-        A2aMapping,
-        CliMapping,
-        BrowserMapping,
-        TelemetryMapping,
-        RapMapping,
-    ),
+    "tool_external_mapping": get_args(ExternalMapping),
 }
 """Every object of the standard, those that live inside others included (AT-MODEL-02)."""
 
@@ -186,6 +176,7 @@ __all__ = [
     "APPROVAL",
     "CAPABILITY_FLAGS",
     "CORE_OBJECTS",
+    "CRASH_CLASSES",
     "DECISION",
     "EVENT",
     "HOOK",
@@ -195,7 +186,6 @@ __all__ = [
     "MUTATION",
     "OUTCOMES",
     "PERSISTENCE",
-    "PHASE_RULES",
     "PROGRESS",
     "RECORD_TYPES",
     "RESULT",
@@ -236,7 +226,6 @@ __all__ = [
     "ExecutionProfileId",
     "ExternalMapping",
     "Fact",
-    "FailClosedDefault",
     "FunctionMapping",
     "HookEvent",
     "HookId",
@@ -278,7 +267,6 @@ __all__ = [
     "PersistenceId",
     "PersistenceStrategy",
     "Phase",
-    "PhaseRule",
     "ProgressId",
     "ProgressStatus",
     "QueryType",
@@ -334,7 +322,6 @@ __all__ = [
     "input_ref",
     "is_unresolved",
     "may_follow",
-    "outcomes_of",
     "plain_result",
     "replace",
     "text_item",

@@ -110,34 +110,21 @@ class ToolInterface(Record, frozen=True, kw_only=True, tag="tool_interface"):
     inferred_facts: tuple[str, ...] | None = None
 
 
-class FailClosedDefault(Part, frozen=True, kw_only=True):
-    """One default: the value recorded for a missing fact, and the value acted on, which may be stricter."""
+INTERFACE_DEFAULTS: dict[str, bool | str] = {
+    "is_concurrency_safe": False,  # AT-IFACE-18
+    "is_read_only": False,  # AT-IFACE-19
+    "is_destructive": False,  # AT-IFACE-20
+    "is_open_world": True,  # AT-IFACE-21
+    "requires_user_interaction": False,  # AT-IFACE-22
+    "strict": True,  # AT-IFACE-23
+    "interrupt_behavior": InterruptBehavior.BLOCK,  # AT-IFACE-24
+    "classifier_input": "",  # AT-IFACE-25
+    "deny_before_io": True,  # AT-IFACE-07
+}
+"""The value that is recorded for a fact that is not declared."""
 
-    fact: str
-    recorded: bool | str
-    acted_on: bool | str
-    requirement: str
-
-
-INTERFACE_DEFAULTS = (
-    FailClosedDefault(fact="is_concurrency_safe", recorded=False, acted_on=False, requirement="AT-IFACE-18"),
-    FailClosedDefault(fact="is_read_only", recorded=False, acted_on=False, requirement="AT-IFACE-19"),
-    FailClosedDefault(fact="is_destructive", recorded=False, acted_on=True, requirement="AT-IFACE-20"),
-    FailClosedDefault(fact="is_open_world", recorded=True, acted_on=True, requirement="AT-IFACE-21"),
-    FailClosedDefault(fact="requires_user_interaction", recorded=False, acted_on=False, requirement="AT-IFACE-22"),
-    FailClosedDefault(fact="strict", recorded=True, acted_on=True, requirement="AT-IFACE-23"),
-    FailClosedDefault(
-        fact="interrupt_behavior",
-        recorded=InterruptBehavior.BLOCK,
-        acted_on=InterruptBehavior.BLOCK,
-        requirement="AT-IFACE-24",
-    ),
-    FailClosedDefault(fact="classifier_input", recorded="", acted_on="", requirement="AT-IFACE-25"),
-    FailClosedDefault(fact="deny_before_io", recorded=True, acted_on=True, requirement="AT-IFACE-07"),
-)
-"""What a missing fact becomes; an undeclared `is_destructive` is recorded as false and treated as true (G-14)."""
-
-_DEFAULT_OF = {default.fact: default for default in INTERFACE_DEFAULTS}
+_ACTED_ON = INTERFACE_DEFAULTS | {"is_destructive": True}
+"""The value that is acted on: an undeclared `is_destructive` is recorded as false and treated as true (G-14)."""
 
 UNREADABLE_FACT = {
     "is_concurrency_safe": False,
@@ -168,11 +155,7 @@ CAPABILITY_FLAGS = (
 
 def complete_interface(interface: ToolInterface) -> ToolInterface:
     """Return an interface with fail-closed defaults for missing facts, listed as inferred."""
-    missing = {
-        default.fact: default.recorded
-        for default in INTERFACE_DEFAULTS
-        if getattr(interface, default.fact) in (None, UNSET)
-    }
+    missing = {fact: value for fact, value in INTERFACE_DEFAULTS.items() if getattr(interface, fact) in (None, UNSET)}
     return replace(interface, **missing, inferred_facts=_joined(interface.inferred_facts, missing))
 
 
@@ -219,10 +202,10 @@ def acted_on(interface: ToolInterface, fact: str) -> bool | str:
     Raises:
         KeyError: the fact has no fail-closed default.
     """
-    default = _DEFAULT_OF[fact]
+    default = _ACTED_ON[fact]
     declared: bool | str | UnsetType | None = getattr(interface, fact)
     if declared is None or declared is UNSET or fact in (interface.inferred_facts or ()):
-        return default.acted_on
+        return default
     return declared
 
 

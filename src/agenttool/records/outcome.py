@@ -20,154 +20,81 @@ class Outcome(Part, frozen=True, kw_only=True):
     effects_happened: bool
 
 
+_Call, _Result, _Error, _Abort = InvocationStatus, ResultStatus, ErrorClass, AbortReason
+
+_EVENTS = {
+    _Call.SUCCEEDED: EventType.SUCCEEDED,
+    _Call.CANCELED: EventType.CANCELED,
+    _Call.TIMED_OUT: EventType.TIMED_OUT,
+}
+"""The terminal event of a status; `FAILED` for any other."""
+
+
 def _end(
     name: str,
-    invocation_status: InvocationStatus,
-    result_status: ResultStatus,
+    call: InvocationStatus,
+    result: ResultStatus,
     *error_classes: ErrorClass,
     abort: AbortReason | None = None,
-    event: EventType = EventType.FAILED,
     ran: bool = False,
 ) -> Outcome:
     return Outcome(
         name=name,
-        invocation_status=invocation_status,
-        result_status=result_status,
+        invocation_status=call,
+        result_status=result,
         error_classes=error_classes,
         abort_reason=abort,
-        terminal_event=event,
+        terminal_event=_EVENTS.get(call, EventType.FAILED),
         effects_happened=ran,
     )
 
 
+_CANNOT_RUN = (_Error.SETUP_REQUIRED, _Error.CREDENTIAL_MISSING, _Error.CAPABILITY_GAP, _Error.SANDBOX_VIOLATION)
+_FAILED_IN_TOOL = (_Error.EXECUTION_FAILED, _Error.DEPENDENCY_UNAVAILABLE, _Error.RATE_LIMITED)
+
 OUTCOMES = (
-    _end("success", InvocationStatus.SUCCEEDED, ResultStatus.SUCCEEDED, event=EventType.SUCCEEDED, ran=True),
-    _end(
-        "some items failed",
-        InvocationStatus.SUCCEEDED,
-        ResultStatus.PARTIAL_SUCCEEDED,
-        ErrorClass.PARTIAL_FAILURE,
-        event=EventType.SUCCEEDED,
-        ran=True,
-    ),
-    _end("no such tool", InvocationStatus.FAILED, ResultStatus.FAILED, ErrorClass.UNKNOWN_TOOL),
-    _end("deferred, schema not loaded", InvocationStatus.FAILED, ResultStatus.FAILED, ErrorClass.SCHEMA_NOT_LOADED),
-    _end(
-        "on the surface but blocked or excluded", InvocationStatus.BLOCKED, ResultStatus.DENIED, ErrorClass.BLOCKED_TOOL
-    ),
-    _end(
-        "schema failure", InvocationStatus.SCHEMA_PARSE_FAILED, ResultStatus.FAILED, ErrorClass.SCHEMA_VALIDATION_FAILED
-    ),
-    _end("value failure", InvocationStatus.VALIDATION_FAILED, ResultStatus.FAILED, ErrorClass.INVALID_ARGUMENTS),
-    _end(
-        "setup, credential, capability or sandbox missing",
-        InvocationStatus.BLOCKED,
-        ResultStatus.FAILED,
-        ErrorClass.SETUP_REQUIRED,
-        ErrorClass.CREDENTIAL_MISSING,
-        ErrorClass.CAPABILITY_GAP,
-        ErrorClass.SANDBOX_VIOLATION,
-    ),
-    _end(
-        "normalizer failed or mutation forbidden",
-        InvocationStatus.FAILED,
-        ResultStatus.FAILED,
-        ErrorClass.INPUT_MUTATION_FAILED,
-    ),
-    _end("a hook stopped it before it ran", InvocationStatus.BLOCKED, ResultStatus.DENIED, ErrorClass.HOOK_BLOCKED),
-    _end("a hook failed before it ran", InvocationStatus.FAILED, ResultStatus.FAILED, ErrorClass.HOOK_FAILED),
-    _end(
-        "a hook failed after it ran",
-        InvocationStatus.FAILED,
-        ResultStatus.FAILED,
-        ErrorClass.POST_HOOK_FAILED,
-        ran=True,
-    ),
-    _end("denied by a rule or resolver", InvocationStatus.DENIED, ResultStatus.DENIED, ErrorClass.PERMISSION_DENIED),
-    _end("denied by policy", InvocationStatus.DENIED, ResultStatus.DENIED, ErrorClass.POLICY_BLOCKED),
-    _end("a person or delegate said no", InvocationStatus.DENIED, ResultStatus.REJECTED, ErrorClass.APPROVAL_REJECTED),
-    _end(
-        "canceled by its user",
-        InvocationStatus.CANCELED,
-        ResultStatus.CANCELED,
-        ErrorClass.CANCELED,
-        abort=AbortReason.USER_INTERRUPTION,
-        event=EventType.CANCELED,
-    ),
+    _end("success", _Call.SUCCEEDED, _Result.SUCCEEDED, ran=True),
+    _end("some items failed", _Call.SUCCEEDED, _Result.PARTIAL_SUCCEEDED, _Error.PARTIAL_FAILURE, ran=True),
+    _end("no such tool", _Call.FAILED, _Result.FAILED, _Error.UNKNOWN_TOOL),
+    _end("deferred, schema not loaded", _Call.FAILED, _Result.FAILED, _Error.SCHEMA_NOT_LOADED),
+    _end("on the surface but blocked or excluded", _Call.BLOCKED, _Result.DENIED, _Error.BLOCKED_TOOL),
+    _end("schema failure", _Call.SCHEMA_PARSE_FAILED, _Result.FAILED, _Error.SCHEMA_VALIDATION_FAILED),
+    _end("value failure", _Call.VALIDATION_FAILED, _Result.FAILED, _Error.INVALID_ARGUMENTS),
+    _end("setup, credential, capability or sandbox missing", _Call.BLOCKED, _Result.FAILED, *_CANNOT_RUN),
+    _end("normalizer failed or mutation forbidden", _Call.FAILED, _Result.FAILED, _Error.INPUT_MUTATION_FAILED),
+    _end("a hook stopped it before it ran", _Call.BLOCKED, _Result.DENIED, _Error.HOOK_BLOCKED),
+    _end("a hook failed before it ran", _Call.FAILED, _Result.FAILED, _Error.HOOK_FAILED),
+    _end("a hook failed after it ran", _Call.FAILED, _Result.FAILED, _Error.POST_HOOK_FAILED, ran=True),
+    _end("denied by a rule or resolver", _Call.DENIED, _Result.DENIED, _Error.PERMISSION_DENIED),
+    _end("denied by policy", _Call.DENIED, _Result.DENIED, _Error.POLICY_BLOCKED),
+    _end("a person or delegate said no", _Call.DENIED, _Result.REJECTED, _Error.APPROVAL_REJECTED),
+    _end("canceled by its user", _Call.CANCELED, _Result.CANCELED, _Error.CANCELED, abort=_Abort.USER_INTERRUPTION),
     _end(
         "a sibling failed",
-        InvocationStatus.CANCELED,
-        ResultStatus.SYNTHETIC_ERROR,
-        ErrorClass.SIBLING_CANCELED,
-        abort=AbortReason.SIBLING_ERROR,
-        event=EventType.CANCELED,
+        _Call.CANCELED,
+        _Result.SYNTHETIC_ERROR,
+        _Error.SIBLING_CANCELED,
+        abort=_Abort.SIBLING_ERROR,
     ),
     _end(
         "thrown away by streaming fallback",
-        InvocationStatus.CANCELED,
-        ResultStatus.DISCARDED,
-        ErrorClass.STREAMING_FALLBACK_DISCARDED,
-        abort=AbortReason.FALLBACK,
-        event=EventType.CANCELED,
+        _Call.CANCELED,
+        _Result.DISCARDED,
+        _Error.STREAMING_FALLBACK_DISCARDED,
+        abort=_Abort.FALLBACK,
     ),
     _end(
         "the runtime went down",
-        InvocationStatus.CANCELED,
-        ResultStatus.SYNTHETIC_ERROR,
-        ErrorClass.CANCELED,
-        abort=AbortReason.RUNTIME_SHUTDOWN,
-        event=EventType.CANCELED,
+        _Call.CANCELED,
+        _Result.SYNTHETIC_ERROR,
+        _Error.CANCELED,
+        abort=_Abort.RUNTIME_SHUTDOWN,
     ),
-    _end(
-        "over its time limit",
-        InvocationStatus.TIMED_OUT,
-        ResultStatus.TIMED_OUT,
-        ErrorClass.TIMEOUT,
-        abort=AbortReason.TIMEOUT,
-        event=EventType.TIMED_OUT,
-    ),
-    _end(
-        "the tool, its backend or a throttle failed it",
-        InvocationStatus.FAILED,
-        ResultStatus.FAILED,
-        ErrorClass.EXECUTION_FAILED,
-        ErrorClass.DEPENDENCY_UNAVAILABLE,
-        ErrorClass.RATE_LIMITED,
-    ),
-    _end(
-        "its output could not be mapped",
-        InvocationStatus.FAILED,
-        ResultStatus.FAILED,
-        ErrorClass.RESULT_MAPPING_FAILED,
-        ran=True,
-    ),
-    _end(
-        "a hook stopped it after it ran",
-        InvocationStatus.FAILED,
-        ResultStatus.FAILED,
-        ErrorClass.HOOK_BLOCKED,
-        ran=True,
-    ),
-    _end(
-        "ran, but cannot be inlined or stored",
-        InvocationStatus.SUCCEEDED,
-        ResultStatus.TOO_LARGE,
-        ErrorClass.RESULT_TOO_LARGE,
-        event=EventType.SUCCEEDED,
-        ran=True,
-    ),
-    _end(
-        "ran, but wholly withheld",
-        InvocationStatus.SUCCEEDED,
-        ResultStatus.REDACTED,
-        ErrorClass.RESULT_REDACTED,
-        event=EventType.SUCCEEDED,
-        ran=True,
-    ),
+    _end("over its time limit", _Call.TIMED_OUT, _Result.TIMED_OUT, _Error.TIMEOUT, abort=_Abort.TIMEOUT),
+    _end("the tool, its backend or a throttle failed it", _Call.FAILED, _Result.FAILED, *_FAILED_IN_TOOL),
+    _end("its output could not be mapped", _Call.FAILED, _Result.FAILED, _Error.RESULT_MAPPING_FAILED, ran=True),
+    _end("a hook stopped it after it ran", _Call.FAILED, _Result.FAILED, _Error.HOOK_BLOCKED, ran=True),
+    _end("ran, but cannot be inlined or stored", _Call.SUCCEEDED, _Result.TOO_LARGE, _Error.RESULT_TOO_LARGE, ran=True),
+    _end("ran, but wholly withheld", _Call.SUCCEEDED, _Result.REDACTED, _Error.RESULT_REDACTED, ran=True),
 )
 """The outcome table (resolves G-05 to G-12): one row per way a call can end."""
-
-
-def outcomes_of(invocation_status: InvocationStatus) -> tuple[Outcome, ...]:
-    """Return the outcomes with this status; none for a status that is not terminal or not listed."""
-    return tuple(outcome for outcome in OUTCOMES if outcome.invocation_status == invocation_status)
