@@ -196,7 +196,7 @@ def test_sizes_are_printed_tool_by_tool(run, tmp_path):
     assert sum(each["calls"] for each in told) == verified["calls"]
     assert [each["bytes"] for each in told] == sorted((each["bytes"] for each in told), reverse=True)
     with closing(sqlite3.connect(tmp_path / "agenttool.db")) as file:
-        (held,) = file.execute("SELECT sum(length(told) + 1) FROM facts").fetchone()
+        (held,) = file.execute("SELECT sum(length(lines) + 1) FROM facts").fetchone()
     assert sum(each["bytes"] for each in told) == held
     largest = max(told, key=lambda each: each["largest_bytes"])
     assert largest["about"].split(".")[-1] in run("show", largest["largest"]).stdout

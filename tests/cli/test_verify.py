@@ -22,10 +22,10 @@ def forge(path, change):
     """Change what facts tell and chain everything anew, as a writer that lies would."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
-        for position, told in connection.execute("SELECT last, told FROM facts ORDER BY last").fetchall():
+        for position, told in connection.execute("SELECT last, lines FROM facts ORDER BY last").fetchall():
             now = change(told)
             chained = link(chained, now)
-            connection.execute("UPDATE facts SET told = ?, hash = ? WHERE last = ?", (now, chained, position))
+            connection.execute("UPDATE facts SET lines = ?, hash = ? WHERE last = ?", (now, chained, position))
         connection.execute("UPDATE heads SET hash = ?", (chained,))
 
 
@@ -46,7 +46,7 @@ def test_an_unchanged_journal_has_no_flaws(run, journal):
 def test_a_flaw_is_printed_with_its_position_and_fails_the_command(run, path):
     with closing(sqlite3.connect(path)) as connection:
         (last,) = connection.execute("SELECT min(last) FROM facts").fetchone()
-    spoil(path, "UPDATE facts SET told = replace(told, 'math.add', 'math.odd') WHERE last = ?", (last,))
+    spoil(path, "UPDATE facts SET lines = replace(lines, 'math.add', 'math.odd') WHERE last = ?", (last,))
     outcome = run("verify")
     assert outcome.exit_code == 1
     line = outcome.stdout.splitlines()[1].split()

@@ -26,7 +26,7 @@ def keep(path, *views):
     async def run():
         kept = open_store(f"sqlite:{path}", STEPS, None)
         for thread, kind, content in views:
-            assert await ViewStore(kept.shelf).update(View(thread_id=thread, view_type=kind, content=content))
+            assert await ViewStore(kept.documents).update(View(thread_id=thread, view_type=kind, content=content))
         await kept.close()
 
     asyncio.run(run())

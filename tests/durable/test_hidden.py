@@ -111,7 +111,7 @@ async def test_a_call_that_an_earlier_version_put_down_goes_on(asking, survivor,
     approval_id = await _killed(asking)
     edit_kept(EDITS["no salt"])
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
-        file.execute("UPDATE facts SET told = replace(told, ?, ?)", (b',"salted":true', b""))
+        file.execute("UPDATE facts SET lines = replace(lines, ?, ?)", (b',"salted":true', b""))
     async with survivor() as rt:
         await rt.decide(approval_id, "allow")
         (result,) = await ended(rt)
@@ -131,7 +131,7 @@ async def test_nobody_who_reads_the_records_can_tell_that_two_calls_have_the_sam
         exported = b"\n".join([write(record) async for record in rt.export()])
         with closing(sqlite3.connect(tmp_path / "state.db")) as file:
             bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM open_calls")]
-            told = b"".join(told for (told,) in file.execute("SELECT CAST(told AS BLOB) FROM facts"))
+            told = b"".join(told for (told,) in file.execute("SELECT CAST(lines AS BLOB) FROM facts"))
     salts = [base64.b64decode(body["salt"]) for body in bodies]
     assert [len(salt) for salt in salts] == [32, 32]
     for salt in salts:

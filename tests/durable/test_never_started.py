@@ -77,7 +77,7 @@ async def test_a_call_that_the_log_cannot_tell_any_more_holds_up_no_other(surviv
     await store.close()
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         spoiled = (
-            """UPDATE facts SET told = replace(CAST(told AS TEXT), '["', '["un')"""
+            """UPDATE facts SET lines = replace(CAST(lines AS TEXT), '["', '["un')"""
             " WHERE last IN (SELECT last FROM facts_of_call WHERE invocation_id = ?)"
         )
         assert file.execute(spoiled, calls[1:2]).rowcount == 1

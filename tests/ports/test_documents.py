@@ -18,7 +18,7 @@ def open_documents(request, tmp_path):
     async def opened():
         store = SqliteStore.open(tmp_path / "state.db", steps=STEPS)
         try:
-            yield store.shelf
+            yield store.documents
         finally:
             await store.close()
 

@@ -11,15 +11,14 @@ from agenttool.journal.steps import STEPS
 from agenttool.ports.facts import Fact
 from agenttool.records import InvocationId
 from agenttool.stores.memory import MemoryLog
-from agenttool.stores.sqlite.connect import Durability
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.call_facts import invocation_number, story_of
 
 
-def sqlite(folder, durability):
+def sqlite(folder):
     @asynccontextmanager
     async def opened():
-        store = SqliteStore.open(folder / "state.db", steps=STEPS, durability=durability)
+        store = SqliteStore.open(folder / "state.db", steps=STEPS)
         try:
             yield store.log
         finally:
@@ -28,17 +27,17 @@ def sqlite(folder, durability):
     return opened
 
 
-@pytest.fixture(params=list(Durability))
-def open_durable_log(request, tmp_path):
+@pytest.fixture
+def open_durable_log(tmp_path):
     """Opens the log in one file, as often as a test needs."""
-    return sqlite(tmp_path, request.param)
+    return sqlite(tmp_path)
 
 
-@pytest.fixture(params=["memory", *Durability])
+@pytest.fixture(params=["memory", "sqlite"])
 def open_log(request, tmp_path):
     """Opens one log, in memory or in a file, as often as a test needs."""
     log = MemoryLog()
-    return sqlite(tmp_path, request.param) if request.param != "memory" else lambda: nullcontext(log)
+    return sqlite(tmp_path) if request.param == "sqlite" else lambda: nullcontext(log)
 
 
 async def _write(log, number):

@@ -13,7 +13,6 @@ from agenttool.errors import StoreError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.world import Moment
 from agenttool.stores.memory import CallTable, MemoryOpenCalls
-from agenttool.stores.sqlite.connect import Durability
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.testing.call_facts import invocation_number
 
@@ -85,12 +84,13 @@ async def story(open_calls, script):
     return told
 
 
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 -- this test needs no disk
+
+
 async def in_a_file(script):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
         path = Path(folder) / "state.db"
-        stores = {
-            owner: SqliteStore.open(path, steps=STEPS, durability=Durability.NORMAL, owner=owner) for owner in OWNERS
-        }
+        stores = {owner: SqliteStore.open(path, steps=STEPS, owner=owner) for owner in OWNERS}
         told = await story({owner: store.open_calls for owner, store in stores.items()}, script)
         for store in stores.values():
             with suppress(StoreError):

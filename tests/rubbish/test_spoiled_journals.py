@@ -53,12 +53,12 @@ SPOILED = {
     "a table is gone": "DROP TABLE facts_of_call",
     "an unread table is gone": "DROP TABLE processes",
     "an order was added": "CREATE TRIGGER theirs AFTER INSERT ON facts BEGIN DELETE FROM answers; END",
-    "a row is a word": f"UPDATE facts SET told = 'a word' WHERE last = {PLACE}",
-    "a row is a number": f"UPDATE facts SET told = 5 WHERE last = {PLACE}",
-    "a row is empty": f"UPDATE facts SET told = x'' WHERE last = {PLACE}",
-    "a row is too deep": f"UPDATE facts SET told = replace(hex(zeroblob(50000)), '0', '[') WHERE last = {PLACE}",
-    "numbers are too great": "UPDATE facts SET told = replace(CAST(told AS TEXT), '1', '99999999999999999999')",
-    "a member is none of ours": "UPDATE facts SET told = replace(CAST(told AS TEXT), 'permission_input', 'admission')",
+    "a row is a word": f"UPDATE facts SET lines = 'a word' WHERE last = {PLACE}",
+    "a row is a number": f"UPDATE facts SET lines = 5 WHERE last = {PLACE}",
+    "a row is empty": f"UPDATE facts SET lines = x'' WHERE last = {PLACE}",
+    "a row is too deep": f"UPDATE facts SET lines = replace(hex(zeroblob(50000)), '0', '[') WHERE last = {PLACE}",
+    "numbers are too great": "UPDATE facts SET lines = replace(CAST(lines AS TEXT), '1', '99999999999999999999')",
+    "a member is none of ours": "UPDATE facts SET lines = replace(CAST(lines AS TEXT), 'permission_input', 'admission')",
     "a hash is empty": f"UPDATE facts SET hash = x'' WHERE last = {PLACE}",
     "a position is below nothing": f"UPDATE facts SET last = -5 WHERE last = {PLACE}",
     "a position is the last there can be": "UPDATE facts SET last = 9223372036854775807 WHERE last = (SELECT max(last)"
@@ -70,7 +70,7 @@ SPOILED = {
     " WHERE other.invocation_id <> open_calls.invocation_id)",
     "the checkpoint of a call says that it runs": "UPDATE open_calls SET kind = 'running'",
     "a call is where nothing is": "INSERT INTO facts_of_call VALUES ('inv_x', 99999)",
-    "what began is no list": "INSERT INTO begun VALUES ('somebody', 1, '{{')",
+    "what began is no list": "INSERT INTO started_calls VALUES ('somebody', 1, '{{')",
 }
 COMMANDS = (
     ("log",),

@@ -7,10 +7,11 @@ from agenttool.assemble import declared
 from agenttool.journal.steps import STEPS
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
+from agenttool.ports.facts import Evidence
 from agenttool.records import Behavior, RuleSource
 from agenttool.runtime import Runtime, World
 from agenttool.stores.files.payloads import ObjectPayloads
-from agenttool.stores.payload_check import verify_payloads
+from agenttool.stores.payload_check import digests_in, flaw_of, is_there
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.world import SystemClock, UniqueIds
 
@@ -35,7 +36,12 @@ async def a_large_result(folder):
 
 
 async def flaws(store, payloads):
-    return [flaw async for flaw in verify_payloads(store.log, payloads)]
+    placed = [(position, fact) for position, fact in store.log.read(0, 100) if isinstance(fact.data, Evidence)]
+    found = [(position, digest) for position, fact in placed for digest in digests_in(fact.data.records(fact))]
+    checked = [
+        await flaw_of(payloads, digest, position) for position, digest in found if await is_there(payloads, digest)
+    ]
+    return [flaw for flaw in checked if flaw is not None]
 
 
 async def test_changed_bytes_show_where_the_log_speaks_of_them(tmp_path):

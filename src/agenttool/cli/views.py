@@ -49,7 +49,7 @@ async def _print_views(store: StoreParts, thread: str | None, types: list[str], 
     """Print the views of some types, or of all if none are given; return how many were printed."""
     shown = 0
     try:
-        async for view in _changes(ViewStore(store.shelf), thread, follow=follow):
+        async for view in _changes(ViewStore(store.documents), thread, follow=follow):
             if types and view.view_type not in types:
                 continue
             shown += 1

@@ -127,7 +127,7 @@ class OpenCall(Part, frozen=True, kw_only=True):
     answer: bytes | None = None
 
 
-NO_CHECKPOINT = "begun"
+NO_CHECKPOINT = "started"
 """The kind of an open call without a checkpoint: its body is empty, and the log has its facts."""
 
 

@@ -17,7 +17,7 @@ class StoreParts:
     log: EventLog
     payloads: PayloadStore
     open_calls: OpenCalls
-    shelf: DocumentStore
+    documents: DocumentStore
     close: Callable[[], Awaitable[None]] | None = None
 
 
@@ -45,7 +45,7 @@ def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = Non
     file = store_path(place)
     if file is None:
         return StoreParts(
-            log=MemoryLog(), payloads=MemoryPayloads(), open_calls=MemoryOpenCalls(), shelf=MemoryDocuments()
+            log=MemoryLog(), payloads=MemoryPayloads(), open_calls=MemoryOpenCalls(), documents=MemoryDocuments()
         )
     # Imported only for a file: they cost more to import than all the rest of a runtime in memory.
     from agenttool.stores.files.payloads import ObjectPayloads  # noqa: PLC0415 -- see above
@@ -56,6 +56,6 @@ def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = Non
         log=store.log,
         payloads=ObjectPayloads.open(payloads or file.with_name(file.name + "-payloads")),
         open_calls=store.open_calls,
-        shelf=store.shelf,
+        documents=store.documents,
         close=store.close,
     )

@@ -9,9 +9,6 @@ import sys
 import pytest
 
 from agenttool.errors import StoreError
-from agenttool.journal.steps import STEPS
-from agenttool.stores.sqlite.connect import Durability
-from agenttool.stores.sqlite.store import SqliteStore
 
 
 async def test_only_its_owner_can_read_the_file_and_those_beside_it(path, open_store, write):
@@ -24,12 +21,11 @@ async def test_only_its_owner_can_read_the_file_and_those_beside_it(path, open_s
     assert sorted(path.parent.glob("state.db*")) == [path]
 
 
-@pytest.mark.parametrize(("durability", "level"), [(Durability.FULL, 2), (Durability.NORMAL, 1)])
-async def test_a_commit_waits_for_the_disk_as_promised(path, write, durability, level):
-    store = SqliteStore.open(path, steps=STEPS, durability=durability)
+async def test_a_commit_waits_for_the_disk(open_store, write):
+    store = open_store()
     await write(store, 1)
     connection = store.log.group._writer._connection
-    assert connection.execute("PRAGMA synchronous").fetchone() == (level,)
+    assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     await store.close()
 

@@ -1,6 +1,5 @@
 """Find calls in the log at once, before and after their rows are indexed."""
 
-from contextlib import closing
 from unittest.mock import Mock
 
 import pytest
@@ -10,10 +9,8 @@ from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import NO_CHECKPOINT
 from agenttool.ports.world import Moment
 from agenttool.stores.sqlite import group_commit
-from agenttool.stores.sqlite.connect import open_connection
 from agenttool.stores.sqlite.fact_rows import IS_UNINDEXED, MAX_UNINDEXED
 from agenttool.stores.sqlite.reader import SqliteReader
-from agenttool.stores.sqlite.schema import MIGRATIONS, migrate
 from agenttool.stores.sqlite.writer import WriteBatch
 from agenttool.testing.call_facts import invocation_number, story_of
 
@@ -79,7 +76,7 @@ async def test_a_call_that_runs_while_rows_are_indexed_is_removed_after_its_end(
     await store.log.settle()
     assert await store.open_calls.get(invocation_number(1)) is None
     await store.open_calls.renew_lease(LATER)
-    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    assert store._reader.execute("SELECT count(*) FROM started_calls").fetchone() == (0,)
     await store.close()
 
 
@@ -96,16 +93,6 @@ async def test_recovery_finds_a_call_that_only_an_unindexed_row_lists(open_store
     await heir.close()
 
 
-async def test_the_rows_of_an_older_file_are_not_scanned_for_every_call(open_store, path, write):
-    with closing(open_connection(path)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        migrate(connection, "old", MIGRATIONS[:5])
-        connection.execute("INSERT INTO facts VALUES (7, x'00', x'5b5d')")
-    store = open_store()
-    assert loose(store) == 0
-    await store.close()
-
-
 async def test_a_call_with_and_later_without_a_checkpoint_is_found_until_it_ends(open_store, write):
     dead, heir = open_store("dead"), open_store("heir")
     await dead.open_calls.renew_lease(NOW)
@@ -115,7 +102,7 @@ async def test_a_call_with_and_later_without_a_checkpoint_is_found_until_it_ends
     await dead.log.settle()
     await write(dead, *range(2, 2 + MAX_UNINDEXED // PER_CALL))
     dead.open_calls.remove(invocation_number(1))
-    await dead.shelf.put("kind", "key", b"")
+    await dead.documents.put("kind", "key", b"")
     (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
     assert (taken.invocation_id, taken.kind) == (invocation_number(1), NO_CHECKPOINT)
     await heir.close()
@@ -130,11 +117,11 @@ async def test_a_call_whose_first_commit_failed_is_found_after_the_next_one(open
         failing.setattr(WriteBatch, "write", Mock(side_effect=StoreError("the disk is full")))
         dead.log.append(story_of(1)[0])
         with pytest.raises(StoreError):
-            await dead.shelf.put("kind", "key", b"")
+            await dead.documents.put("kind", "key", b"")
     await dead.log.settle()
     (taken,) = await heir.open_calls.claim(now=LATER, limit=9)
     assert taken.invocation_id == invocation_number(1)
-    assert heir._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    assert heir._reader.execute("SELECT count(*) FROM started_calls").fetchone() == (0,)
     await heir.close()
 
 
@@ -143,7 +130,7 @@ async def test_an_owner_that_is_not_text_does_not_prevent_writing(open_store, ta
     await store.open_calls.renew_lease(LATER)
     store.log.append(story_of(1)[0])
     await store.log.settle()
-    tamper("UPDATE facts SET holder = CAST(x'ff00' AS TEXT)")
+    tamper("UPDATE facts SET owner = CAST(x'ff00' AS TEXT)")
     await store.open_calls.renew_lease(LATER)
     assert loose(store) == 0
     await store.close()

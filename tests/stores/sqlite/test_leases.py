@@ -96,7 +96,7 @@ class Life:
                     await self.store.log.settle()
 
     async def change(self, which):
-        await self.store.shelf.put("kind", "key", b"")
+        await self.store.documents.put("kind", "key", b"")
 
     async def renew(self, which):
         await self.store.open_calls.renew_lease(Moment(LATER))
@@ -148,7 +148,7 @@ async def test_the_end_of_a_call_writes_nothing_about_calls_that_begin(open_stor
             store.log.append(fact)
         await store.log.settle()
         assert store.log.group._writer._connection.total_changes - written == 1, "facts alone"
-    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    assert store._reader.execute("SELECT count(*) FROM started_calls").fetchone() == (0,)
     await store.close()
 
 
@@ -159,14 +159,14 @@ async def test_the_row_of_started_calls_is_deleted_once_all_have_ended(open_stor
     for first, *_ in many:
         store.log.append(first)
     await store.log.settle()
-    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (1,)
+    assert store._reader.execute("SELECT count(*) FROM started_calls").fetchone() == (1,)
     for _, *rest in many:
         for fact in rest:
             store.log.append(fact)
     await store.log.settle()
-    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (1,)
-    await store.shelf.put("kind", "key", b"")
-    assert store._reader.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+    assert store._reader.execute("SELECT count(*) FROM started_calls").fetchone() == (1,)
+    await store.documents.put("kind", "key", b"")
+    assert store._reader.execute("SELECT count(*) FROM started_calls").fetchone() == (0,)
     await store.close()
 
 
@@ -210,7 +210,7 @@ async def test_a_claimed_call_stays_with_its_new_owner_when_the_old_one_leaves_i
     slept.open_calls.replace_owner()
     await slept.open_calls.renew_lease(Moment(LATEST))
     opened = await heir.open_calls.get(invocation_number(1))
-    assert (opened.kind, opened.owner) == ("begun", "heir")
+    assert (opened.kind, opened.owner) == ("started", "heir")
     await slept.close()
     await heir.close()
 
@@ -257,7 +257,7 @@ async def test_a_damaged_row_does_not_hide_the_other_started_calls(open_store, t
     await dead.open_calls.renew_lease(Moment(NOW))
     dead.log.append(story_of(1)[0])
     await dead.log.settle()
-    tamper("INSERT INTO begun VALUES ('dead', 7, 'no list')")
+    tamper("INSERT INTO started_calls VALUES ('dead', 7, 'no list')")
     await heir.open_calls.renew_lease(Moment(LATEST))
     assert [each.invocation_id for each in await heir.open_calls.page(limit=9)] == [invocation_number(1)]
     (taken,) = await heir.open_calls.claim(now=Moment(LATER), limit=9)

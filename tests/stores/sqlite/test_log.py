@@ -177,9 +177,9 @@ async def test_a_deleted_call_that_is_listed_as_started_is_not_recovered(open_st
             store.log.append(fact)
         await store.log.settle()
     with closing(sqlite3.connect(path)) as file:
-        assert file.execute("SELECT count(*) FROM begun").fetchone() == (1,)
+        assert file.execute("SELECT count(*) FROM started_calls").fetchone() == (1,)
         assert (await store.log.delete_before(2**62)).position == len(facts)
-        assert file.execute("SELECT count(*) FROM begun").fetchone() == (0,)
+        assert file.execute("SELECT count(*) FROM started_calls").fetchone() == (0,)
     await store.close()
     other = open_store()
     await other.open_calls.renew_lease(Moment(2**61))

@@ -101,7 +101,7 @@ def newer(path):
         (lambda path: path.write_bytes(b""), "holds no journal yet"),
         (lambda path: path.write_bytes(b"not a database" * 500), "not a database"),
         (foreign, "a database of something else"),
-        (newer, "newer agenttool"),
+        (newer, "another version of agenttool"),
     ],
 )
 def test_a_file_that_is_not_a_journal_is_rejected_and_nothing_is_created(path, make, told):

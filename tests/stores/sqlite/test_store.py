@@ -104,13 +104,3 @@ def test_a_failed_sync_fails_the_commit_and_is_retried(tmp_path):
     assert "INJECTED" in (tmp_path / "trace").read_text()
     assert 0 < seen["failed"] < 50
     assert (seen["last"], seen["flaws"]) == (50, [])
-
-
-@pytest.mark.soak
-def test_a_process_that_is_killed_during_a_migration_leaves_the_old_or_the_new_schema(tmp_path):
-    seed = int.from_bytes(os.urandom(4))
-    print("seed", seed)
-    seen, wrong = run("migrating.py", tmp_path, 25, seed)
-    assert wrong == []
-    assert seen["before"] > 0
-    assert seen["after"] > 0

@@ -37,7 +37,7 @@ async def test_a_log_that_nobody_touched_is_clean(open_store, write):
 
 
 TAMPERING = {
-    "an edit": ("UPDATE facts SET told = replace(told, 'allow', 'deny!') WHERE last = 2", (2, "hash")),
+    "an edit": ("UPDATE facts SET lines = replace(lines, 'allow', 'deny!') WHERE last = 2", (2, "hash")),
     "another hash": ("UPDATE facts SET hash = zeroblob(32) WHERE last = 3", (3, "hash")),
     "a deletion": ("DELETE FROM facts WHERE last = 4", (5, "position")),
     "a gap": ("UPDATE facts SET last = last + 100 WHERE last >= 9", (109, "position")),
@@ -46,7 +46,7 @@ TAMPERING = {
     "a call where it is not": ("INSERT INTO facts_of_call VALUES ('inv_else', 7)", (10, "invocation_id")),
     "the first one gone": ("DELETE FROM facts WHERE last = 1", (2, "position")),
     "one before the first": (
-        "INSERT INTO facts SELECT -5, hash, told, holder FROM facts WHERE last = 2",
+        "INSERT INTO facts SELECT -5, hash, lines, owner FROM facts WHERE last = 2",
         (-5, "position"),
     ),
     "a call where nothing is yet": ("INSERT INTO facts_of_call VALUES ('inv_else', 99)", (10, "invocation_id")),
@@ -55,15 +55,15 @@ TAMPERING = {
         "REPLACE INTO heads SELECT 1, 'soon', hash FROM anchors",
         (10, "invocation_id"),
     ),
-    "calls begun that nobody can read": ("INSERT INTO begun VALUES ('somebody', 1, '{{')", (10, "begun")),
-    "text in place of bytes": ("UPDATE facts SET told = 'a fact' WHERE last = 2", (2, "hash")),
+    "calls begun that nobody can read": ("INSERT INTO started_calls VALUES ('somebody', 1, '{{')", (10, "started")),
+    "text in place of bytes": ("UPDATE facts SET lines = 'a fact' WHERE last = 2", (2, "hash")),
     "a number in place of a hash": ("UPDATE facts SET hash = 5 WHERE last = 2", (2, "hash")),
     "a member that no call has": (
-        "UPDATE facts SET told = replace(CAST(told AS TEXT), 'model_input', 'moral_input') WHERE last = 1",
+        "UPDATE facts SET lines = replace(CAST(lines AS TEXT), 'model_input', 'moral_input') WHERE last = 1",
         (1, "hash"),
     ),
     "a moment that never is": (
-        """UPDATE facts SET told = '["planned",-5,0,"inv_1","t",null]' WHERE last = 6""",
+        """UPDATE facts SET lines = '["planned",-5,0,"inv_1","t",null]' WHERE last = 6""",
         (6, "hash"),
     ),
 }
@@ -114,7 +114,7 @@ async def test_a_question_that_was_taken_out_shows(open_store, tamper):
     await store.log.settle()
     assert flaws(store) == []
     tamper("DELETE FROM open_calls")
-    tamper("INSERT INTO begun VALUES ('somebody', 1, json_array(?))", (call,))
+    tamper("INSERT INTO started_calls VALUES ('somebody', 1, json_array(?))", (call,))
     assert flaws(store) == [(2, "question")]
     await store.close()
 
@@ -138,7 +138,7 @@ def test_a_fact_edited_taken_out_put_in_or_moved_among_those_written_with_it_sho
         path = shutil.copy(untouched, folder)
         with closing(open_connection(path)) as connection:
             register_functions(connection)
-            (told,) = connection.execute("SELECT told FROM facts WHERE last = 5").fetchone()
+            (told,) = connection.execute("SELECT lines FROM facts WHERE last = 5").fetchone()
             lines = split_lines(told)
             match change:
                 case "edit":
@@ -149,7 +149,7 @@ def test_a_fact_edited_taken_out_put_in_or_moved_among_those_written_with_it_sho
                     lines.insert(place, lines[place])
                 case _:
                     lines[place], lines[place + 1] = lines[place + 1], lines[place]
-            connection.execute("UPDATE facts SET told = ? WHERE last = 5", (join_lines(lines),))
+            connection.execute("UPDATE facts SET lines = ? WHERE last = 5", (join_lines(lines),))
             found = [(flaw.position, flaw.what) for flaw in verify(connection, STEPS)]
     assert (5, "hash") in found
 
@@ -202,10 +202,10 @@ async def test_an_unreadable_list_of_started_calls_is_a_flaw(open_store, write, 
     store.log.append(story_of(2)[0])
     await store.log.settle()
     await store.open_calls.renew_lease(Moment(1))
-    tamper("INSERT INTO begun VALUES ('somebody', 1, '{{')")
-    assert flaws(store) == [(6, "begun")]
-    tamper("DELETE FROM begun WHERE owner = 'one'")
-    assert flaws(store) == [(6, "end"), (6, "begun")]
+    tamper("INSERT INTO started_calls VALUES ('somebody', 1, '{{')")
+    assert flaws(store) == [(6, "started")]
+    tamper("DELETE FROM started_calls WHERE owner = 'one'")
+    assert flaws(store) == [(6, "end"), (6, "started")]
     await store.close()
 
 
@@ -224,10 +224,10 @@ async def test_a_rewritten_chain_is_detected_with_a_pinned_head(open_store, writ
     pinned = store.log.head()
     connection = sqlite3.connect(path, isolation_level=None)
     (chained,) = connection.execute("SELECT hash FROM anchors").fetchone()
-    for position, told in connection.execute("SELECT last, told FROM facts ORDER BY last").fetchall():
+    for position, told in connection.execute("SELECT last, lines FROM facts ORDER BY last").fetchall():
         changed = told.replace(b"allow", b"deny!")
         chained = link(chained, changed)
-        connection.execute("UPDATE facts SET told = ?, hash = ? WHERE last = ?", (changed, chained, position))
+        connection.execute("UPDATE facts SET lines = ?, hash = ? WHERE last = ?", (changed, chained, position))
     connection.close()
     assert flaws(store) == []
     assert flaws(store, pinned) == [(10, "pin")]
@@ -302,8 +302,8 @@ def test_any_changed_byte_shows_where_it_was_written(untouched, data):
     rows = [join_lines(map(encode_fact, story_of(number))) for number in (1, 2)]
     number = data.draw(st.integers(0, 1))
     last = 5 * (number + 1)
-    column = data.draw(st.sampled_from(["told", "hash"]))
-    size = len(rows[number]) if column == "told" else 32
+    column = data.draw(st.sampled_from(["lines", "hash"]))
+    size = len(rows[number]) if column == "lines" else 32
     spot, mask = data.draw(st.integers(0, size - 1)), data.draw(st.integers(1, 255))
     with tempfile.TemporaryDirectory() as folder:
         path = shutil.copy(untouched, folder)

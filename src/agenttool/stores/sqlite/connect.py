@@ -15,7 +15,6 @@ from pathlib import Path
 import msgspec
 
 from agenttool.errors import StoreError
-from agenttool.records import ClosedEnum
 
 BUSY_TIMEOUT_S = 10.0
 """How long to wait for another process that is writing."""
@@ -36,26 +35,18 @@ _RETRY_S = 0.0003
 _encode = msgspec.json.Encoder().encode
 
 
-class Durability(ClosedEnum):
-    """The guarantee of a commit."""
-
-    FULL = "full"
-    """The data is on the disk: it survives a crash of the process and of the machine."""
-    NORMAL = "normal"
-    """The data is with the operating system: it survives a crash of the process, but not a power cut."""
-
-
 class StoreBusy(StoreError):
     """Another process was writing for longer than the writer wanted to wait; nothing was written."""
 
 
-def open_connection(
-    path: Path, durability: Durability = Durability.FULL, *, timeout_s: float = BUSY_TIMEOUT_S
-) -> sqlite3.Connection:
-    """Return a connection with explicit transactions; several threads may use it, one at a time."""
+def open_connection(path: Path, *, timeout_s: float = BUSY_TIMEOUT_S) -> sqlite3.Connection:
+    """Return a connection with explicit transactions; several threads may use it, one at a time.
+
+    Once a commit returns, its data is on the disk: it survives a crash of the process and of the machine.
+    """
     connection = sqlite3.connect(path, isolation_level=None, timeout=timeout_s, check_same_thread=False)
     try:
-        connection.execute(f"PRAGMA synchronous = {durability.value}")
+        connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")  # deleted data, such as raw inputs, is overwritten
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
     except sqlite3.Error:

@@ -34,7 +34,7 @@ MAX_ENDED = 128
 """So many calls may have ended and still be listed as started; recovery asks the log."""
 
 # An edited file may have text or numbers where bytes were.
-ROW_CALL = "call_in(CAST(told AS BLOB))"
+ROW_CALL = "call_in(CAST(lines AS BLOB))"
 """The call of an unindexed row."""
 
 IS_UNINDEXED = "last > CAST(coalesce((SELECT position FROM heads), 0) AS INTEGER)"
@@ -44,12 +44,12 @@ UNINDEXED_CALLS = f"SELECT DISTINCT {ROW_CALL} AS invocation_id FROM facts WHERE
 """The calls of unindexed rows."""
 
 UNINDEXED_OWNED = (
-    f"SELECT holder AS owner, {ROW_CALL} AS invocation_id, max(last) AS last"  # noqa: S608 -- constants only
-    f" FROM facts WHERE {IS_UNINDEXED} GROUP BY invocation_id HAVING holder NOT NULL"
+    f"SELECT owner, {ROW_CALL} AS invocation_id, max(last) AS last"  # noqa: S608 -- constants only
+    f" FROM facts WHERE {IS_UNINDEXED} GROUP BY invocation_id HAVING owner NOT NULL"
 )
 """The open calls that only unindexed rows list: the newest row of a call has the owner."""
 
-STARTED_CALLS = "json_each(CASE WHEN json_valid(begun.calls) THEN begun.calls ELSE '[]' END)"
+STARTED_CALLS = "json_each(CASE WHEN json_valid(started_calls.calls) THEN started_calls.calls ELSE '[]' END)"
 """The calls of a row of started calls; a damaged row has none, and does not hide the others."""
 
 _OWNER_IS_KNOWN = "EXISTS (SELECT 1 FROM processes WHERE owner = ?)"
@@ -63,25 +63,25 @@ APPEND_ONE = (
 )
 """Appends a row behind one with a given hash, for an owner with a lease; else its hash is NULL, which is rejected."""
 
-_BYTES = "iif(typeof(told) = 'blob', told, CAST(told AS BLOB))"  # a cast would copy what is bytes already
-_UNINDEXED_ROWS = f"SELECT last, {_BYTES}, CAST(holder AS BLOB) FROM facts WHERE {IS_UNINDEXED} ORDER BY last"  # noqa: S608 -- constants only
-_START = "REPLACE INTO begun VALUES (?, ?, json_array(?))"
-_COUNT_STARTED = "SELECT count(*) FROM begun WHERE owner = ? AND number < 0"
+_BYTES = "iif(typeof(lines) = 'blob', lines, CAST(lines AS BLOB))"  # a cast would copy what is bytes already
+_UNINDEXED_ROWS = f"SELECT last, {_BYTES}, CAST(owner AS BLOB) FROM facts WHERE {IS_UNINDEXED} ORDER BY last"  # noqa: S608 -- constants only
+_START = "REPLACE INTO started_calls VALUES (?, ?, json_array(?))"
+_COUNT_STARTED = "SELECT count(*) FROM started_calls WHERE owner = ? AND number < 0"
 _INDEX = "INSERT OR IGNORE INTO facts_of_call SELECT value, CAST(key AS INTEGER) FROM json_each(?)"
 _DELETE_ENDED = (
-    "DELETE FROM begun WHERE owner = ? AND number < 0 AND NOT EXISTS"  # noqa: S608 -- constants only
+    "DELETE FROM started_calls WHERE owner = ? AND number < 0 AND NOT EXISTS"  # noqa: S608 -- constants only
     f" (SELECT 1 FROM {STARTED_CALLS} AS one WHERE one.value IN (SELECT value FROM json_each(?)))"
 )
 
-_FORWARD = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > ? ORDER BY last"
+_FORWARD = "SELECT last, CAST(lines AS BLOB) FROM facts WHERE last > ? ORDER BY last"
 _BACKWARD = (
-    "SELECT last, CAST(told AS BLOB) FROM facts"
+    "SELECT last, CAST(lines AS BLOB) FROM facts"
     " WHERE last <= coalesce((SELECT min(last) FROM facts WHERE last >= :upto), :upto) ORDER BY last DESC"
 )
 _OF_CALL = (
-    "SELECT last, CAST(told AS BLOB) FROM facts_of_call CROSS JOIN facts USING (last) WHERE invocation_id = :call"  # noqa: S608 -- constants
-    f" UNION ALL SELECT last, CAST(told AS BLOB) FROM facts WHERE {IS_UNINDEXED}"
-    " AND instr(told, CAST(:call AS BLOB)) > 0"
+    "SELECT last, CAST(lines AS BLOB) FROM facts_of_call CROSS JOIN facts USING (last) WHERE invocation_id = :call"  # noqa: S608 -- constants
+    f" UNION ALL SELECT last, CAST(lines AS BLOB) FROM facts WHERE {IS_UNINDEXED}"
+    " AND instr(lines, CAST(:call AS BLOB)) > 0"
     " AND NOT EXISTS (SELECT 1 FROM facts_of_call AS one WHERE one.invocation_id = :call AND one.last = facts.last)"
     " ORDER BY last"
 )
@@ -146,13 +146,13 @@ def index_rows(connection: sqlite3.Connection) -> None:
     """Index all unindexed rows and list their open calls as started, inside a transaction, and store the head."""
     places: list[tuple[str, int]] = []
     newest: dict[str, tuple[bytes | None, int]] = {}
-    for last, text, holder in connection.execute(_UNINDEXED_ROWS).fetchall():
+    for last, text, owner in connection.execute(_UNINDEXED_ROWS).fetchall():
         call = _call_in(text)
         if call is not None:
             places.append((call, last))
-            newest[call] = (holder, -last)
-    found = [(holder, number, call) for call, (holder, number) in newest.items() if holder is not None]
-    owned = [(holder.decode(errors="replace"), number, call) for holder, number, call in found]
+            newest[call] = (owner, -last)
+    found = [(owner, number, call) for call, (owner, number) in newest.items() if owner is not None]
+    owned = [(owner.decode(errors="replace"), number, call) for owner, number, call in found]
     if owned:
         connection.executemany(_START, owned)
     if places:

@@ -37,14 +37,13 @@ _HAS_LEASE = f"SELECT 1 WHERE :owner IN ({ALIVE_OWNERS})"
 
 _IS_DEAD = f"owner NOT IN ({ALIVE_OWNERS})"
 _STARTED = (
-    f"SELECT owner, call FROM (SELECT begun.owner AS owner, value AS call FROM begun, {STARTED_CALLS}"  # noqa: S608 -- constants
+    f"SELECT owner, call FROM (SELECT started_calls.owner AS owner, value AS call FROM started_calls, {STARTED_CALLS}"  # noqa: S608 -- constants
     f" UNION SELECT owner, invocation_id FROM ({UNINDEXED_OWNED}))"
     " WHERE call NOT IN (SELECT invocation_id FROM open_calls)"
 )
 _STARTED_OF_EXPIRED = (
-    f"SELECT 1 FROM begun WHERE {_IS_DEAD}"  # noqa: S608 -- constants only
-    f" UNION ALL SELECT 1 FROM (SELECT holder AS owner FROM facts WHERE {IS_UNINDEXED} AND owner NOT NULL)"
-    f" WHERE {_IS_DEAD} LIMIT 1"
+    f"SELECT 1 FROM started_calls WHERE {_IS_DEAD}"  # noqa: S608 -- constants only
+    f" UNION ALL SELECT 1 FROM facts WHERE {IS_UNINDEXED} AND owner NOT NULL AND {_IS_DEAD} LIMIT 1"
 )
 _CHECKPOINT_OWNER = (
     "SELECT owner, approval_id, EXISTS (SELECT 1 FROM answers WHERE answers.approval_id = open_calls.approval_id)"
@@ -112,12 +111,12 @@ def started_rows(groups: Iterable[StartedGroup], ended: list[int]) -> list[tuple
 def write_started(connection: sqlite3.Connection, owner: str, rows: Iterable[tuple[int, str]]) -> None:
     """Write rows of started calls."""
     for number, calls in rows:
-        connection.execute("REPLACE INTO begun VALUES (?, ?, ?)", (owner, number, calls))
+        connection.execute("REPLACE INTO started_calls VALUES (?, ?, ?)", (owner, number, calls))
 
 
 def delete_started(connection: sqlite3.Connection, owner: str, numbers: Iterable[int]) -> None:
     """Delete rows whose calls have all ended."""
-    statement = "DELETE FROM begun WHERE owner = ? AND number IN (SELECT value FROM json_each(?))"
+    statement = "DELETE FROM started_calls WHERE owner = ? AND number IN (SELECT value FROM json_each(?))"
     connection.execute(statement, (owner, as_json(list(numbers))))
 
 
@@ -138,7 +137,7 @@ def recover_started_calls(connection: sqlite3.Connection, steps: Mapping[str, St
             row = (call, NO_CHECKPOINT, b"", owner)
             connection.execute("INSERT INTO open_calls (invocation_id, kind, body, owner) VALUES (?, ?, ?, ?)", row)
             delete_lease(connection, owner)
-    connection.execute(f"DELETE FROM begun WHERE {_IS_DEAD}", values_of(now))  # noqa: S608 -- constants only
+    connection.execute(f"DELETE FROM started_calls WHERE {_IS_DEAD}", values_of(now))  # noqa: S608 -- constants only
 
 
 def open_started(

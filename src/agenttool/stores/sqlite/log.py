@@ -33,11 +33,11 @@ _HAS_CHECKPOINT = "SELECT 1 FROM json_each(?) WHERE value IN (SELECT invocation_
 # Some calls that are listed as started have ended since.
 _STARTED = (
     "SELECT value FROM json_each(?) AS called"  # noqa: S608 -- constants only
-    f" WHERE EXISTS (SELECT 1 FROM begun, {STARTED_CALLS} AS one WHERE one.value = called.value)"
+    f" WHERE EXISTS (SELECT 1 FROM started_calls, {STARTED_CALLS} AS one WHERE one.value = called.value)"
 )
 # Without their facts, calls that are listed as started would look open to recovery.
 _UNLIST = (
-    f"UPDATE begun SET calls = (SELECT json_group_array(one.value) FROM {STARTED_CALLS} AS one"  # noqa: S608 -- constants
+    f"UPDATE started_calls SET calls = (SELECT json_group_array(one.value) FROM {STARTED_CALLS} AS one"  # noqa: S608 -- constants
     " WHERE one.value NOT IN (SELECT value FROM json_each(:deleted)))"
     f" WHERE EXISTS (SELECT 1 FROM {STARTED_CALLS} AS one WHERE one.value IN (SELECT value FROM json_each(:deleted)))"
 )
@@ -162,7 +162,7 @@ def delete_facts(connection: sqlite3.Connection, steps: Mapping[str, Step], befo
     """
     index_rows(connection)
     found = connection.execute(
-        "SELECT last, CAST(hash AS BLOB), CAST(told AS BLOB) FROM facts ORDER BY last LIMIT ?", (DELETE_ROWS,)
+        "SELECT last, CAST(hash AS BLOB), CAST(lines AS BLOB) FROM facts ORDER BY last LIMIT ?", (DELETE_ROWS,)
     ).fetchall()
     last: tuple[int, bytes] | None = None
     count = 0
@@ -188,13 +188,13 @@ def _is_needed(connection: sqlite3.Connection, steps: Mapping[str, Step], text: 
 def _delete_up_to(connection: sqlite3.Connection, last: tuple[int, bytes], before_ns: int) -> None:
     connection.execute("INSERT INTO anchors VALUES (?, ?, ?)", (*last, before_ns))
     deleted: set[str] = set()
-    for (text,) in connection.execute("SELECT CAST(told AS BLOB) FROM facts WHERE last <= ?", last[:1]).fetchall():
+    for (text,) in connection.execute("SELECT CAST(lines AS BLOB) FROM facts WHERE last <= ?", last[:1]).fetchall():
         deleted.update(call for call in map(call_of, split_lines(text)) if call is not None)
     calls = as_json([*deleted])
     places = "DELETE FROM facts_of_call WHERE invocation_id IN (SELECT value FROM json_each(?)) AND last <= ?"
     connection.execute(places, (calls, last[0]))
     connection.execute(_UNLIST, {"deleted": calls})
-    connection.execute("DELETE FROM begun WHERE calls = '[]'")
+    connection.execute("DELETE FROM started_calls WHERE calls = '[]'")
     connection.execute("DELETE FROM facts WHERE last <= ?", last[:1])
     # The answer of a deleted call has no body and only records that it was given.
     connection.execute(

@@ -1,4 +1,4 @@
-"""Read-only access to a SQLite file: it is never created, migrated or written."""
+"""Read-only access to a SQLite file: it is never created or written."""
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ from agenttool.stores.sqlite.fact_rows import (
     split_rows,
 )
 from agenttool.stores.sqlite.leases import Ownership, find_ownership
-from agenttool.stores.sqlite.schema import MIGRATIONS, check_version, missing
+from agenttool.stores.sqlite.schema import is_empty, missing
 from agenttool.stores.sqlite.verify import InspectFact, verify
 
 PORTION = 500
@@ -56,7 +56,7 @@ _EARLIER = (
 )
 # A nested call is made while its parent is open, so only the facts in between are read.
 _MADE_BY = (
-    "SELECT last, CAST(told AS BLOB) FROM facts WHERE last > :first AND instr(told, :named) > 0"
+    "SELECT last, CAST(lines AS BLOB) FROM facts WHERE last > :first AND instr(lines, :named) > 0"
     " AND last <= coalesce((SELECT min(last) FROM facts WHERE last >= :last), :last) ORDER BY last"
 )
 
@@ -165,7 +165,7 @@ class SqliteReader:
 
     def begins(self, invocation_id: InvocationId, position: int) -> bool:
         """Return whether a fact is the first of its call that was not deleted."""
-        query = "SELECT last, CAST(told AS BLOB) FROM facts WHERE last >= ? ORDER BY last LIMIT 1"
+        query = "SELECT last, CAST(lines AS BLOB) FROM facts WHERE last >= ? ORDER BY last LIMIT 1"
         with reading(self.path):
             if self._connection.execute(_EARLIER, {"call": invocation_id, "place": position}).fetchone():
                 return False
@@ -250,17 +250,12 @@ def _check_file(connection: sqlite3.Connection, name: str) -> None:
     """Reject a file of another program or of another version."""
     try:
         connection.execute("PRAGMA query_only = ON")
-        version = check_version(connection, name)
+        is_new = is_empty(connection, name)
         lacks = missing(connection)
     except UNREADABLE as error:
         advice = advice_on(error, Path(name), "name the file of one with --store")
         raise ConfigError(f"cannot read {name!r} as a journal: {error}; {advice}") from error
-    if version == 0:
+    if is_new:
         raise ConfigError(f"{name!r} holds no journal yet; name another file with --store")
-    if version < len(MIGRATIONS):
-        raise ConfigError(
-            f"{name!r} is of an older agenttool (schema {version}, this one reads {len(MIGRATIONS)}); open it once with"
-            " a runtime, or with `agenttool approvals --store FILE`, which brings it up to date"
-        )
     if lacks:
         raise ConfigError(f"{name!r} is not whole: {lacks[0]}; {RESTORE}")

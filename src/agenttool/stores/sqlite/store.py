@@ -1,6 +1,5 @@
 """One SQLite file as a whole: the log, the open calls and the documents in it."""
 
-import asyncio
 import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -9,8 +8,7 @@ from typing import Self
 
 from agenttool.ports.facts import Step
 from agenttool.ports.stores import LeaseLost
-from agenttool.stores.sqlite.backup import copy_store
-from agenttool.stores.sqlite.connect import Durability, open_connection, reading
+from agenttool.stores.sqlite.connect import open_connection, reading
 from agenttool.stores.sqlite.fact_rows import register_functions
 from agenttool.stores.sqlite.group_commit import GroupCommit
 from agenttool.stores.sqlite.log import SqliteLog
@@ -25,31 +23,23 @@ _LAST = "\U0010ffff"
 class SqliteStore:
     """One file. Belongs to one event loop; other loops and processes open the same file for themselves."""
 
-    def __init__(self, path: Path, steps: Mapping[str, Step], durability: Durability, owner: str) -> None:
+    def __init__(self, path: Path, steps: Mapping[str, Step], owner: str) -> None:
         """Join the parts around an existing file; use `open`."""
         self.path = path
         self._reader = open_connection(path)
         register_functions(self._reader)
-        writer = Writer(path, durability, owner)
+        writer = Writer(path, owner)
         self.log = SqliteLog(path, self._reader, writer, steps)
         self.open_calls = SqliteOpenCalls(path, self._reader, writer, self.log.group, steps)
-        self.shelf = SqliteDocuments(path, self._reader, self.log.group)
+        self.documents = SqliteDocuments(path, self._reader, self.log.group)
 
     @classmethod
-    def open(
-        cls,
-        path: str | Path,
-        *,
-        steps: Mapping[str, Step],
-        durability: Durability = Durability.FULL,
-        owner: str | None = None,
-    ) -> Self:
-        """Open the file, or create it; an older schema is migrated first.
+    def open(cls, path: str | Path, *, steps: Mapping[str, Step], owner: str | None = None) -> Self:
+        """Open the file, or create it.
 
         Args:
             path: the file; two more appear beside it while it is in use.
             steps: every step by its name, to decode facts.
-            durability: what a commit guarantees.
             owner: the owner name of this process; a random one if it is not given.
 
         Raises:
@@ -57,15 +47,7 @@ class SqliteStore:
         """
         path = Path(path).absolute()
         create_store(path)
-        return cls(path, steps, durability, owner or secrets.token_hex(8))
-
-    async def backup(self, target: str | Path) -> None:
-        """Copy everything that is stored into another file, while this one is used.
-
-        Raises:
-            StoreError: the target exists, or a disk failed; no target is left behind.
-        """
-        await asyncio.to_thread(copy_store, self.path, Path(target))
+        return cls(path, steps, owner or secrets.token_hex(8))
 
     async def close(self) -> None:
         """Write what is left and close the file; other processes may claim its open calls at once.
@@ -126,24 +108,26 @@ class SqliteDocuments:
 
     async def page(self, kind: str, *, prefix: str = "", after: str = "", limit: int) -> Sequence[tuple[str, bytes]]:
         """Return documents in the order of their keys."""
-        query = "SELECT key, body FROM shelf WHERE kind = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
+        query = (
+            "SELECT key, body FROM documents WHERE kind = ? AND key >= ? AND key < ? AND key > ? ORDER BY key LIMIT ?"
+        )
         with reading(self._path):
             return self._reader.execute(query, (kind, prefix, prefix + _LAST, after, limit)).fetchall()
 
     async def keys(self, kind: str, *, prefix: str = "", limit: int) -> Sequence[str]:
         """Return keys in order."""
-        query = "SELECT key FROM shelf WHERE kind = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?"
+        query = "SELECT key FROM documents WHERE kind = ? AND key >= ? AND key < ? ORDER BY key LIMIT ?"
         with reading(self._path):
             return [key for (key,) in self._reader.execute(query, (kind, prefix, prefix + _LAST, limit))]
 
 
 def _get(connection: sqlite3.Connection, kind: str, key: str) -> bytes | None:
-    found = connection.execute("SELECT body FROM shelf WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+    found = connection.execute("SELECT body FROM documents WHERE kind = ? AND key = ?", (kind, key)).fetchone()
     return None if found is None else found[0]
 
 
 def _put(connection: sqlite3.Connection, kind: str, key: str, body: bytes | None) -> None:
     if body is None:
-        connection.execute("DELETE FROM shelf WHERE kind = ? AND key = ?", (kind, key))
+        connection.execute("DELETE FROM documents WHERE kind = ? AND key = ?", (kind, key))
     else:
-        connection.execute("REPLACE INTO shelf VALUES (?, ?, ?)", (kind, key, body))
+        connection.execute("REPLACE INTO documents VALUES (?, ?, ?)", (kind, key, body))

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from agenttool.errors import RecordError, StoreError
 from agenttool.ports.facts import Fact, Step
-from agenttool.ports.stores import Head, JournalFlaw
+from agenttool.ports.stores import NO_CHECKPOINT, Head, JournalFlaw
 from agenttool.records import InvocationId, InvocationStatus, ToolResult
 from agenttool.stores.fact_codec import decode_fact, split_lines
 from agenttool.stores.sqlite.connect import as_json
@@ -28,7 +28,7 @@ PORTION = 50
 """How many rows are read at a time."""
 
 _OPEN = (
-    f"SELECT value FROM begun, {STARTED_CALLS}"  # noqa: S608 -- constants only
+    f"SELECT value FROM started_calls, {STARTED_CALLS}"  # noqa: S608 -- constants only
     f" UNION ALL SELECT invocation_id FROM ({UNINDEXED_OWNED})"
 )
 
@@ -46,7 +46,7 @@ _COUNT = (
 
 _HAS_ROW = "SELECT 1 FROM open_calls WHERE invocation_id = :call"
 # A call that waits for approval has a checkpoint until it ends, because only that has the question.
-_HAS_QUESTION = f"{_HAS_ROW} AND kind <> 'begun'"
+_HAS_QUESTION = f"{_HAS_ROW} AND kind <> '{NO_CHECKPOINT}'"
 
 ChainedRow: TypeAlias = tuple[int, bytes, bytes]
 """The position of the last fact in a row, the hash, and the text."""
@@ -78,13 +78,13 @@ def verify(
     yield from walk.check_head()
     yield from walk.check_index()
     yield from walk.check_open()
-    yield from _check_begun(connection, walk.position)
+    yield from _check_started(connection, walk.position)
 
 
 def _portion(connection: sqlite3.Connection, after: int) -> list[ChainedRow]:
     # An edited file may have text or numbers where bytes were.
     return connection.execute(
-        "SELECT last, CAST(hash AS BLOB), CAST(told AS BLOB) FROM facts WHERE last > ? ORDER BY last LIMIT ?",
+        "SELECT last, CAST(hash AS BLOB), CAST(lines AS BLOB) FROM facts WHERE last > ? ORDER BY last LIMIT ?",
         (after, PORTION),
     ).fetchall()
 
@@ -105,12 +105,12 @@ def _check_front(connection: sqlite3.Connection, anchor: int) -> Iterator[Journa
         yield JournalFlaw(position=last, what="position", expected=f"nothing up to {anchor}", found=str(last))
 
 
-def _check_begun(connection: sqlite3.Connection, position: int) -> Iterator[JournalFlaw]:
+def _check_started(connection: sqlite3.Connection, position: int) -> Iterator[JournalFlaw]:
     """Check that the lists of started calls can be read."""
-    query = "SELECT owner FROM begun WHERE CASE WHEN json_valid(calls) THEN json_type(calls) END IS NOT 'array'"
+    query = "SELECT owner FROM started_calls WHERE CASE WHEN json_valid(calls) THEN json_type(calls) END IS NOT 'array'"
     for (owner,) in connection.execute(query):
         yield JournalFlaw(
-            position=position, what="begun", expected=f"the calls of {owner}", found="nothing that can be read"
+            position=position, what="started", expected=f"the calls of {owner}", found="nothing that can be read"
         )
 
 

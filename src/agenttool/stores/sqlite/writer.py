@@ -14,7 +14,7 @@ from agenttool.errors import StoreError
 from agenttool.ports.stores import LeaseLost
 from agenttool.records import ClosedEnum
 from agenttool.stores.fact_codec import join_lines
-from agenttool.stores.sqlite.connect import Durability, StoreBusy, as_json, begin_immediate, is_busy, open_connection
+from agenttool.stores.sqlite.connect import StoreBusy, as_json, begin_immediate, is_busy, open_connection
 from agenttool.stores.sqlite.fact_rows import (
     APPEND_ONE,
     MAX_UNINDEXED,
@@ -284,10 +284,9 @@ _HELD = LeaseState.HELD
 class Writer:
     """Commits batches. Safe from any thread; concurrent commits run one after the other."""
 
-    def __init__(self, path: Path, durability: Durability, owner: str) -> None:
-        """Take the file, what a commit guarantees, and the owner name of this process."""
+    def __init__(self, path: Path, owner: str) -> None:
+        """Take the file and the owner name of this process."""
         self._path = path
-        self._durability = durability
         self.owner = owner
         self._connection: sqlite3.Connection | None = None
         self.end: ChainEnd | None = None
@@ -302,7 +301,7 @@ class Writer:
         return self._pages > (CHECKPOINT_PAGES if idle else MAX_PAGES)
 
     def commit(self, batch: WriteBatch, *, timeout_s: float) -> None:
-        """Commit a batch with the durability of this writer.
+        """Commit a batch; it is on the disk when this returns.
 
         Raises:
             StoreBusy: another process was writing all the time.
@@ -342,8 +341,8 @@ class Writer:
         linked = link(chained, line)
         with self._turn:
             try:
-                holder = self.owner if is_open else None
-                connection.execute(APPEND_ONE, (last + 1, chained, self.owner, linked, line, holder))
+                row_owner = self.owner if is_open else None
+                connection.execute(APPEND_ONE, (last + 1, chained, self.owner, linked, line, row_owner))
                 self.end = (last + 1, linked, stored)  # at once, because an interrupt can arrive in any call
             except sqlite3.IntegrityError:
                 return False
@@ -387,7 +386,7 @@ class Writer:
             self._disconnect()
 
     def _connect(self) -> sqlite3.Connection:
-        connection = open_connection(self._path, self._durability, timeout_s=0)
+        connection = open_connection(self._path, timeout_s=0)
         register_functions(connection)
         return connection
 
