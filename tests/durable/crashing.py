@@ -39,7 +39,7 @@ from agenttool.records import (
     ToolInvocation,
     ToolResult,
 )
-from agenttool.stores.payload_check import verify_payloads
+from agenttool.stores.payload_check import digests_in, flaw_of, is_there
 
 CALLERS = 6
 LONGEST_S = 0.06
@@ -183,8 +183,10 @@ async def survive(folder, said, rng):
             left = await rt._core.open_calls.page(limit=3)
             return Counter(), [f"left open: {[(each.invocation_id, each.kind) for each in left]}"]
         flaws = [str(flaw) for flaw in rt._core.journal.log.verify()]
-        flaws += [str(flaw) async for flaw in verify_payloads(rt._core.journal.log, rt._core.payloads)]
         exported = [record async for record in rt.export()]
+        payloads = rt._core.payloads
+        stored = [each for each in digests_in(exported) if await is_there(payloads, each)]
+        flaws += [str(flaw) for each in stored if (flaw := await flaw_of(payloads, each, 0)) is not None]
         ends = Counter(
             "succeeded" if each.error is None else each.error.error_code
             for each in exported
