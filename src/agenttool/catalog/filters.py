@@ -1,6 +1,6 @@
-"""The reasons why a surface leaves a tool out: one function per reason."""
+"""The reasons why a surface leaves a tool out."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from agenttool.catalog.entry import Traits
@@ -50,8 +50,6 @@ class Absence:
     policy_refs: tuple[str, ...] | None = None
 
 
-Filter = Callable[[Traits, Situation], Absence | None]
-
 _BY_LIFECYCLE = {
     Lifecycle.DRAFT: ("it is still a draft", "make it available"),
     Lifecycle.DISABLED: ("it is disabled", "enable it"),
@@ -60,164 +58,87 @@ _BY_LIFECYCLE = {
 _COMMANDS = frozenset({ToolKind.SHELL_COMMAND, ToolKind.CODE_EXECUTION})
 
 
-def by_lifecycle(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude drafts, and disabled and retired tools."""
+def first_absence(traits: Traits, situation: Situation) -> Absence | None:
+    """Return the first reason why tools with these traits are absent; None if they are present."""
+    return (
+        withdrawal(traits)
+        or next(_excluded_by_declaration(traits, situation), None)
+        or next(_excluded_by_circumstances(traits, situation.circumstances), None)
+        or next(_blocked(traits, situation), None)
+    )
+
+
+def withdrawal(traits: Traits) -> Absence | None:
+    """Return why tools with these traits are on no surface in any situation; None if they may be."""
     found = _BY_LIFECYCLE.get(traits.lifecycle)
+    if found is None and not traits.is_enabled:
+        found = "its interface is not enabled", "enable it"
     return found and _excluded(AbsenceReason.FEATURE_DISABLED, *found)
 
 
-def by_switch(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude tools whose interface is not enabled."""
-    if traits.is_enabled:
-        return None
-    return _excluded(AbsenceReason.FEATURE_DISABLED, "its interface is not enabled", "enable it")
+def _excluded_by_declaration(traits: Traits, situation: Situation) -> Iterator[Absence]:
+    if traits.visibility == SchemaVisibility.INTERNAL:  # AT-IFACE-04
+        yield _excluded(AbsenceReason.ROLE_NOT_ALLOWED, "it is internal; models do not see it", None)
+    if shut := ", ".join(sorted(traits.gates - situation.circumstances.gates)):
+        message = f"the feature gate {shut} is closed"
+        yield _excluded(AbsenceReason.FEATURE_DISABLED, message, f"open the gate {shut}")
+    if situation.is_child and traits.kind == ToolKind.PEER_AGENT_TOOL:
+        message = "it starts an agent, and a sub-agent may not start another"
+        yield _excluded(AbsenceReason.RECURSIVE_TOOL_FORBIDDEN, message, "let the agent above call it")
+    supported = traits.needs if situation.model is None else situation.model.words()
+    if lacking := ", ".join(sorted(traits.needs - supported)):
+        message = f"it needs {lacking}, which the model does not support"
+        yield _excluded(AbsenceReason.MODEL_UNSUPPORTED, message, f"use a model that supports {lacking}")
 
 
-def by_visibility(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude internal tools, which no model may see (AT-IFACE-04)."""
-    if traits.visibility != SchemaVisibility.INTERNAL:
-        return None
-    return _excluded(AbsenceReason.ROLE_NOT_ALLOWED, "it is internal; models do not see it", None)
+def _excluded_by_circumstances(traits: Traits, now: Circumstances) -> Iterator[Absence]:
+    owner = traits.owner
+    if traits.kind == ToolKind.SKILL_TOOL and now.skills is not None and owner not in now.skills:
+        message = f"its skill {owner} is not active"
+        yield _excluded(AbsenceReason.FEATURE_DISABLED, message, f"activate the skill {owner}")
+    if traits.kind == ToolKind.PEER_AGENT_TOOL and now.peers is not None and owner not in now.peers:
+        message = f"the peer agent {owner} cannot be reached"
+        yield _excluded(AbsenceReason.SETUP_REQUIRED, message, f"connect to {owner}")
+    if traits.kind == ToolKind.BROWSER_ACTION and now.has_browser is False:
+        yield _excluded(AbsenceReason.SETUP_REQUIRED, "no browser session exists", "open a browser session")
+    if traits.kind in _COMMANDS and now.allows_shell is False:
+        message = "the sandbox or the platform forbids commands and code"
+        yield _excluded(AbsenceReason.POLICY_BLOCKED, message, "run it where commands are allowed")
 
 
-def by_gates(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude tools behind a closed feature gate."""
-    shut = sorted(traits.gates - situation.circumstances.gates)
-    if not shut:
-        return None
-    names = ", ".join(shut)
-    return _excluded(AbsenceReason.FEATURE_DISABLED, f"the feature gate {names} is closed", f"open the gate {names}")
-
-
-def by_recursion(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude tools that start an agent, for sub-agents."""
-    if not situation.is_child or traits.kind != ToolKind.PEER_AGENT_TOOL:
-        return None
-    message = "it starts an agent, and a sub-agent may not start another"
-    return _excluded(AbsenceReason.RECURSIVE_TOOL_FORBIDDEN, message, "let the agent above call it")
-
-
-def by_model(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude tools that need what the model does not support; an unknown model excludes nothing."""
-    if situation.model is None or not traits.needs:
-        return None
-    lacking = ", ".join(sorted(traits.needs - situation.model.words()))
-    if not lacking:
-        return None
-    message = f"it needs {lacking}, which the model does not support"
-    return _excluded(AbsenceReason.MODEL_UNSUPPORTED, message, f"use a model that supports {lacking}")
-
-
-def by_skill(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude the tools of inactive skills."""
-    active = situation.circumstances.skills
-    if active is None or traits.kind != ToolKind.SKILL_TOOL or traits.owner in active:
-        return None
-    message = f"its skill {traits.owner} is not active"
-    return _excluded(AbsenceReason.FEATURE_DISABLED, message, f"activate the skill {traits.owner}")
-
-
-def by_peer(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude the tools of unreachable peer agents."""
-    reachable = situation.circumstances.peers
-    if reachable is None or traits.kind != ToolKind.PEER_AGENT_TOOL or traits.owner in reachable:
-        return None
-    message = f"the peer agent {traits.owner} cannot be reached"
-    return _excluded(AbsenceReason.SETUP_REQUIRED, message, f"connect to {traits.owner}")
-
-
-def by_browser(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude browser actions while there is no browser session."""
-    if situation.circumstances.has_browser is not False or traits.kind != ToolKind.BROWSER_ACTION:
-        return None
-    return _excluded(AbsenceReason.SETUP_REQUIRED, "no browser session exists", "open a browser session")
-
-
-def by_platform(traits: Traits, situation: Situation) -> Absence | None:
-    """Exclude commands and code where the sandbox or the platform forbids them."""
-    if situation.circumstances.allows_shell is not False or traits.kind not in _COMMANDS:
-        return None
-    message = "the sandbox or the platform forbids commands and code"
-    return _excluded(AbsenceReason.POLICY_BLOCKED, message, "run it where commands are allowed")
-
-
-def by_setup(traits: Traits, situation: Situation) -> Absence | None:
-    """Block tools that are not set up yet."""
-    if not traits.needs_setup and traits.lifecycle is not Lifecycle.REQUIRES_SETUP:
-        return None
-    return _blocked(AbsenceReason.SETUP_REQUIRED, "it is not set up", "finish its setup")
-
-
-def by_credentials(traits: Traits, situation: Situation) -> Absence | None:
-    """Block tools whose credentials are missing."""
-    missing = ", ".join(sorted(traits.credentials - situation.circumstances.credentials))
-    if not missing:
-        return None
-    message = f"it needs the credential {missing}, which is missing"
-    return _blocked(AbsenceReason.CREDENTIAL_MISSING, message, f"provide the credential {missing}")
-
-
-def by_mode(traits: Traits, situation: Situation) -> Absence | None:
-    """Block tools that may write in read-only mode; a tool is assumed to write unless it is marked read-only."""
-    if situation.allows_writes or traits.only_reads:
-        return None
-    message = "it may write, and only reading is allowed"
-    return _blocked(AbsenceReason.POLICY_BLOCKED, message, "leave read-only mode")
-
-
-def by_interaction(traits: Traits, situation: Situation) -> Absence | None:
-    """Block tools that need a user while the runtime is not interactive."""
+def _blocked(traits: Traits, situation: Situation) -> Iterator[Absence]:
+    if traits.needs_setup or traits.lifecycle is Lifecycle.REQUIRES_SETUP:
+        yield Absence(reason=AbsenceReason.SETUP_REQUIRED, message="it is not set up", change="finish its setup")
+    if missing := ", ".join(sorted(traits.credentials - situation.circumstances.credentials)):
+        message = f"it needs the credential {missing}, which is missing"
+        change = f"provide the credential {missing}"
+        yield Absence(reason=AbsenceReason.CREDENTIAL_MISSING, message=message, change=change)
+    if not situation.allows_writes and not traits.only_reads:
+        message = "it may write, and only reading is allowed"
+        yield Absence(reason=AbsenceReason.POLICY_BLOCKED, message=message, change="leave read-only mode")
     in_background = situation.role is not None and situation.role.is_background
-    if not traits.needs_person or (situation.is_interactive and not in_background):
-        return None
-    return _blocked(AbsenceReason.POLICY_BLOCKED, "it needs a user, and no user is present", "run interactively")
+    if traits.needs_person and (in_background or not situation.is_interactive):
+        message = "it needs a user, and no user is present"
+        yield Absence(reason=AbsenceReason.POLICY_BLOCKED, message=message, change="run interactively")
 
 
-FILTERS: tuple[Filter, ...] = (
-    by_lifecycle,
-    by_switch,
-    by_visibility,
-    by_gates,
-    by_recursion,
-    by_model,
-    by_skill,
-    by_peer,
-    by_browser,
-    by_platform,
-    by_setup,
-    by_credentials,
-    by_mode,
-    by_interaction,
+def _excluded(reason: AbsenceReason, message: str, change: str | None) -> Absence:
+    return Absence(reason=reason, message=message, change=change, is_excluded=True)
+
+
+NOT_REQUESTED = _excluded(
+    AbsenceReason.ROLE_NOT_ALLOWED, "it is not among the tools requested for this surface", "ask for it"
 )
-"""Applied in this order; the first reason is recorded."""
-
-NOT_REQUESTED = Absence(
-    reason=AbsenceReason.ROLE_NOT_ALLOWED,
-    message="it is not among the tools requested for this surface",
-    change="ask for it",
-    is_excluded=True,
+NOT_PASSED_ON = _excluded(
+    AbsenceReason.ROLE_NOT_ALLOWED,
+    "the agent that started this sub-agent did not pass it on",
+    "let the agent above load it before it starts a sub-agent",
 )
-
-NOT_PASSED_ON = Absence(
-    reason=AbsenceReason.ROLE_NOT_ALLOWED,
-    message="the agent that started this sub-agent did not pass it on",
-    change="let the agent above load it before it starts a sub-agent",
-    is_excluded=True,
+NOTHING_DEFERRED = _excluded(
+    AbsenceReason.FEATURE_DISABLED, "it finds deferred tools, and no tool is deferred here", "defer a tool"
 )
-
-NOTHING_DEFERRED = Absence(
-    reason=AbsenceReason.FEATURE_DISABLED,
-    message="it finds deferred tools, and no tool is deferred here",
-    change="defer a tool",
-    is_excluded=True,
-)
-
-
-NOT_FOR_ROLE = Absence(
-    reason=AbsenceReason.ROLE_NOT_ALLOWED,
-    message="the role that this surface is for may not use it",
-    change="use another role",
-    is_excluded=True,
+NOT_FOR_ROLE = _excluded(
+    AbsenceReason.ROLE_NOT_ALLOWED, "the role that this surface is for may not use it", "use another role"
 )
 """Recorded by surfaces, which name their role elsewhere, so that all roles share one record per tool."""
 
@@ -233,22 +154,3 @@ def denied_by(rules: tuple[str, ...]) -> Absence:
     return Absence(
         reason=AbsenceReason.POLICY_BLOCKED, message=message, change="change the rule", policy_refs=rules or None
     )
-
-
-def withdrawal(traits: Traits) -> Absence | None:
-    """Return why tools with these traits are on no surface in any situation; None if they may be."""
-    anywhere = Situation()
-    return by_lifecycle(traits, anywhere) or by_switch(traits, anywhere)
-
-
-def first_absence(traits: Traits, situation: Situation) -> Absence | None:
-    """Return the first reason why tools with these traits are absent; None if they are present."""
-    return next((found for each in FILTERS if (found := each(traits, situation))), None)
-
-
-def _excluded(reason: AbsenceReason, message: str, change: str | None) -> Absence:
-    return Absence(reason=reason, message=message, change=change, is_excluded=True)
-
-
-def _blocked(reason: AbsenceReason, message: str, change: str | None) -> Absence:
-    return Absence(reason=reason, message=message, change=change)

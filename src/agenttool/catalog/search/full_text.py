@@ -9,9 +9,6 @@ from agenttool.catalog.search.tokens import SEPARATOR
 HEAP_BYTES = 60_000_000
 """Writer memory before it writes a segment. A search in one large segment is twice as fast as in eight."""
 
-UNINDEXED_LIMIT = 64
-"""Up to this many new documents are scanned instead, because a commit of the full-text index takes 30 ms."""
-
 NAME_COPIES, NAMESPACE_COPIES = 3, 2
 """How often the words of these fields are indexed, so that they weigh more. Words of details are indexed once."""
 
@@ -28,20 +25,13 @@ class FullTextIndex:
         self._index = Index(self._schema)
         self._index.register_tokenizer("symbols", TextAnalyzerBuilder(Tokenizer.ngram(1, 1)).build())
         self._writer = self._index.writer(HEAP_BYTES, 1)
-        self._unindexed: dict[int, str] = {}
         self._needs_commit = False
-        self._removed = 0
 
     def add(self, documents: Iterable[tuple[int, str]]) -> None:
         """Add documents with their numbers; the next search finds them."""
-        self._unindexed.update(documents)
-        if len(self._unindexed) > UNINDEXED_LIMIT:
-            self._write_unindexed()
-
-    def _write_unindexed(self) -> None:
-        for each in self._unindexed.items():
-            self._write(*each)
-        self._unindexed.clear()
+        for number, document in documents:
+            self._write(number, document)
+        self._needs_commit = True
 
     def _write(self, number: int, document: str) -> None:
         name, alias, hint, summary, details, parameters, about, namespace = document.split(SEPARATOR)
@@ -52,32 +42,22 @@ class FullTextIndex:
         page.add_integer("number", number)
         page.add_text("words", words)
         self._writer.add_document(page)
-        self._needs_commit = True
 
     def remove(self, number: int) -> None:
-        """Remove a document. Until the next commit a search may still return it, so the caller must check."""
-        if self._unindexed.pop(number, None) is None:
-            self._writer.delete_documents_by_term("number", number)
-            self._removed += 1
-            self._needs_commit = self._needs_commit or self._removed > UNINDEXED_LIMIT
+        """Remove a document; the next search does not find it."""
+        self._writer.delete_documents_by_term("number", number)
+        self._needs_commit = True
 
     def _commit(self) -> None:
         if self._needs_commit:
-            self._write_unindexed()
             self._writer.commit()
             self._index.reload()
-            self._needs_commit, self._removed = False, 0
+            self._needs_commit = False
 
     def frequency(self, symbol: str) -> int:
         """Count the documents with a symbol; removed ones count until their segment is merged."""
         self._commit()
-        unindexed = sum(symbol in document for document in self._unindexed.values())
-        return self._index.searcher().doc_freq("words", symbol) + unindexed
-
-    def unindexed(self, symbols: Iterable[tuple[str, float]]) -> list[int]:
-        """Return the new documents with any of these symbols; `best` does not know them yet."""
-        any_of = {symbol for symbol, _ in symbols}
-        return [number for number, document in self._unindexed.items() if not any_of.isdisjoint(document)]
+        return self._index.searcher().doc_freq("words", symbol)
 
     def best(self, symbols: Iterable[tuple[str, float]], limit: int) -> list[int]:
         """Return the numbers of the documents that match these weighted symbols best, best first."""

@@ -1,10 +1,9 @@
 """The searchable index of all tools of a catalog."""
 
-from collections import deque
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import nlargest
-from itertools import chain
+from itertools import chain, islice
 from math import hypot
 from operator import itemgetter
 
@@ -30,8 +29,8 @@ MAX_QUERY_LENGTH = 20_000
 
 MIN_SCORE = 0.0001
 
-MAX_FOLDED_LENGTH = 3
-"""How many characters one may become by case folding."""
+MAX_NAME_LENGTH = 4096
+"""A longer text is not looked up as a name."""
 
 MAX_DOTS = 64
 """At how many dots a qualified name is split."""
@@ -55,10 +54,8 @@ class ToolIndex:
         self._names = ExactNames()
         self._numbers: dict[ToolId, int] = {}
         self._entries: list[Entry | None] = []
-        self._ids: list[ToolId | None] = []
         self._free: list[int] = []
-        self._waiting: deque[int] = deque()
-        self._is_waiting = bytearray()
+        self._waiting: dict[int, None] = {}
         self._store = ToolDocuments()
 
     def put(self, entry: Entry) -> None:
@@ -68,16 +65,12 @@ class ToolIndex:
             self.remove(tool_id)
         if self._free:
             number = self._free.pop()
-            self._entries[number], self._ids[number] = entry, tool_id
+            self._entries[number] = entry
         else:
             number = len(self._entries)
             self._entries.append(entry)
-            self._ids.append(tool_id)
-            self._is_waiting.append(False)
         self._numbers[tool_id] = number
-        if not self._is_waiting[number]:  # a tool that is replaced many times is queued once
-            self._is_waiting[number] = True
-            self._waiting.append(number)
+        self._waiting[number] = None
         self._names.add(entry)
 
     def remove(self, tool_id: ToolId) -> None:
@@ -85,7 +78,7 @@ class ToolIndex:
         number = self._numbers.pop(tool_id, None)
         if number is None:
             return
-        entry, self._entries[number], self._ids[number] = self._entries[number], None, None
+        entry, self._entries[number] = self._entries[number], None
         if entry is not None:
             self._names.remove(entry)
         self._store.remove(number)
@@ -95,13 +88,11 @@ class ToolIndex:
 
     def catch_up(self, tools: int) -> bool:
         """Encode at most this many of the tools that were added; return whether more are waiting."""
-        new: dict[int, Entry] = {}
-        for _ in range(min(tools, len(self._waiting))):
-            number = self._waiting.popleft()
-            self._is_waiting[number] = False
-            entry = self._entries[number]
-            if entry is not None:  # it may have been removed
-                new[number] = entry
+        next_numbers = [*islice(self._waiting, tools)]
+        for number in next_numbers:
+            del self._waiting[number]
+        # A tool that was removed meanwhile has no entry.
+        new = {number: entry for number in next_numbers if (entry := self._entries[number]) is not None}
         if new:
             self._store.put(new)
         if self.semantic_index is not None:
@@ -146,8 +137,8 @@ class ToolIndex:
         by_sentence = {each: scorer.sentence_scores(documents[each]) for each in candidates}
         similarities = self._similarities(encoded, visible, scorer, by_sentence)
         scores = combine_scores({each: hypot(*mine) for each, mine in by_sentence.items()}, similarities)
-        ids = self._ids
-        ranked = [(-score, tool_id, each) for each, score in scores.items() if score and (tool_id := ids[each])]
+        entries = self._entries
+        ranked = [(-score, entry.tool_id, each) for each, score in scores.items() if score and (entry := entries[each])]
         if len(parsed.actions) > 1:
             best = diversify(ranked, by_sentence, DIVERSITY_WITH_MODEL if similarities else DIVERSITY)
         else:
@@ -197,10 +188,10 @@ class ToolIndex:
         self, semantic_index: SemanticIndex, sentence: str, visible: Container[ToolId], wanted: int
     ) -> list[int]:
         """Return the nearest visible tools; asks for more while too few of them are visible."""
-        ahead, ids = wanted, self._ids
+        ahead = wanted
         while True:
             nearest = semantic_index.nearest(sentence, ahead)
-            found = [each for each in nearest if (tool_id := ids[each]) is not None and tool_id in visible]
+            found = self._visible_among(nearest, visible)
             if len(found) >= wanted or len(nearest) < ahead:
                 return found[:wanted]
             ahead *= 8
@@ -213,23 +204,20 @@ class ToolIndex:
             yield from (each for each in numbers if each is not None and self._store.has(each))
             return
         symbols = _heaviest_symbols(terms)
-        ids, documents = self._ids, self._store.documents
-
-        def visible_among(numbers: Sequence[int]) -> list[int]:
-            # The index may still return a removed tool, and its number may be used again.
-            return [each for each in numbers if documents[each] and ids[each] in visible]
-
-        yield from visible_among(full_text.unindexed(symbols))
         wanted = max(MIN_CANDIDATES, min(MAX_CANDIDATES, CANDIDATES_PER_TERM * len(terms)), 2 * limit)
         seen, count, ahead = 0, 0, wanted
         while symbols and count < wanted:
             best = full_text.best(symbols, ahead)
-            fitting = visible_among(best[seen:])[: wanted - count]
+            fitting = self._visible_among(best[seen:], visible)[: wanted - count]
             count += len(fitting)
             yield from fitting
             if len(best) < ahead:
                 break
             seen, ahead = ahead, ahead * 8
+
+    def _visible_among(self, numbers: Iterable[int], visible: Container[ToolId]) -> list[int]:
+        entries = self._entries
+        return [each for each in numbers if (entry := entries[each]) is not None and entry.tool_id in visible]
 
 
 def _heaviest_symbols(terms: Sequence[QueryTerm]) -> list[tuple[str, float]]:
@@ -240,52 +228,35 @@ def _heaviest_symbols(terms: Sequence[QueryTerm]) -> list[tuple[str, float]]:
 
 
 class ExactNames:
-    """Tools by bare name and alias, ignoring case; an exact spelling takes precedence.
-
-    Most names have one owner, so that tools that share a name are stored apart.
-    """
+    """Tools by bare name and alias, ignoring case; an exact spelling takes precedence."""
 
     def __init__(self) -> None:
         """Start with no names."""
-        self._longest = 0
-        self._owner: dict[str, Entry] = {}
-        self._sharing: dict[str, dict[ToolId, Entry]] = {}
+        self._owners: dict[str, list[Entry]] = {}
 
     def add(self, entry: Entry) -> None:
         """Add the names of a tool."""
-        owner = self._owner
-        keys = _folded_names(entry)
-        self._longest = max(self._longest, len(entry.qualified_name), *map(len, keys))
-        for name in keys:
-            if owner.setdefault(name, entry) is not entry:
-                self._sharing.setdefault(name, {})[entry.tool_id] = entry
+        for name in _folded_names(entry):
+            self._owners.setdefault(name, []).append(entry)
 
     def remove(self, entry: Entry) -> None:
         """Remove the names of a tool."""
         for name in _folded_names(entry):
-            sharing = self._sharing.get(name, {})
-            if self._owner[name] is not entry:
-                del sharing[entry.tool_id]
-            elif sharing:
-                self._owner[name] = sharing.pop(next(iter(sharing)))
-            else:
-                del self._owner[name]
-            if not sharing:
-                self._sharing.pop(name, None)
+            self._owners[name].remove(entry)
+            if not self._owners[name]:
+                del self._owners[name]
 
     def find(self, name: str) -> tuple[Entry, ...]:
         """Return the owner of a qualified name, else all tools with this bare name or alias."""
-        if len(name) > self._longest * MAX_FOLDED_LENGTH:  # a long query is no name
+        if len(name) > MAX_NAME_LENGTH:
             return ()
         folded = name.casefold()
-        matching = tuple(self._by_qualified_name(folded)) or tuple(self._by_name(folded))
+        matching = tuple(self._by_qualified_name(folded)) or self._by_name(folded)
         exact = tuple(each for each in matching if name in _spellings(each))
         return exact or matching
 
-    def _by_name(self, folded: str) -> Iterator[Entry]:
-        if folded in self._owner:
-            yield self._owner[folded]
-            yield from self._sharing.get(folded, {}).values()
+    def _by_name(self, folded: str) -> tuple[Entry, ...]:
+        return tuple(self._owners.get(folded, ()))
 
     def _by_qualified_name(self, folded: str) -> Iterator[Entry]:
         """Find by namespace and name; both may contain dots."""

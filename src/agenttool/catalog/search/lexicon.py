@@ -117,63 +117,16 @@ book reserve reservation booking
 """One action per line. Words that are not separated by a semicolon are synonyms."""
 
 _SYNONYMS = """
-pay payment
-convert transform
-compare difference diff
-verify validate check
-fix repair
-copy duplicate clone
-save store
-choose select pick
-merge combine
-split divide
-suggest recommend recommendation
-translate translation language
-movie film
-picture photo image
-song music
-email mail
-phone telephone
-car vehicle
-weather forecast
-hotel accommodation
-price cost fee fare
-flight plane airline
-house home apartment property
-meeting appointment event
-schedule calendar
-job career employment
-money cash
-shop store
-doctor physician
-medicine drug medication
-trip travel journey
-restaurant dining
-food meal
-user account member
-folder directory
-error failure
-message text sms
-author writer
-country nation
-city town
-street road
-news headline article
-address location place
-route directions
-task job
-bug issue ticket
-document file
-password credential secret
-server host machine
-website site url
-customer client
-employee staff worker
-invoice bill receipt
-delivery shipping shipment parcel package
-discount coupon promotion
-comment reply
-reminder alarm
+pay payment; convert transform; compare difference diff; verify validate check; fix repair; copy duplicate clone
+save store; choose select pick; merge combine; split divide; suggest recommend recommendation
+translate translation language; movie film; picture photo image; song music; email mail; phone telephone; car vehicle
+weather forecast; hotel accommodation; price cost fee fare; flight plane airline; house home apartment property
+meeting appointment event; schedule calendar; job career employment; money cash; shop store; doctor physician
+medicine drug medication; trip travel journey; restaurant dining; food meal; user account member; folder directory
+error failure; message text sms; author writer; country nation; city town; street road; news headline article
+address location place; route directions; task job; bug issue ticket; document file; password credential secret
+server host machine; website site url; customer client; employee staff worker; invoice bill receipt
+delivery shipping shipment parcel package; discount coupon promotion; comment reply; reminder alarm
 """
 
 _CATEGORIES = """
@@ -285,9 +238,8 @@ def _related() -> dict[str, tuple[str, ...]]:
 
 
 def _pairs() -> Iterator[tuple[str, Iterable[str]]]:
-    forms = (_ABBREVIATIONS + _VERBS_AND_NOUNS + _IRREGULAR_FORMS).replace("\n", ";").split(";")
-    synonyms = (_ACTIONS.replace(";", "\n") + _SYNONYMS).splitlines()
-    for group in (*forms, *synonyms):
+    groups = _ABBREVIATIONS + _VERBS_AND_NOUNS + _IRREGULAR_FORMS + _ACTIONS + _SYNONYMS
+    for group in groups.replace("\n", ";").split(";"):
         words = [*map(stem, group.split())]
         yield from ((word, words) for word in words)
     for line in _CATEGORIES.strip().splitlines():
