@@ -41,8 +41,7 @@ class Guidance(Part, frozen=True):
     recoverability: Recoverability
     effects: Effects
     advice: str
-    arguments_must_change: bool = False
-    discovery_required: bool = False
+    arguments_may_stay: bool = False
     approval_required: bool = False
     caused_by_sibling: bool = False
 
@@ -50,8 +49,8 @@ class Guidance(Part, frozen=True):
         """Return all five retry facts, none of them unset (AT-ERR-13)."""
         return RetryGuidance(
             safe=safe,
-            arguments_must_change=self.arguments_must_change,
-            discovery_required=self.discovery_required,
+            arguments_must_change=self.recoverability in (_ARGUMENTS, _POLICY) and not self.arguments_may_stay,
+            discovery_required=self.recoverability is _DISCOVER,
             approval_required=self.approval_required,
             caused_by_sibling=self.caused_by_sibling,
         )
@@ -66,60 +65,38 @@ _NO = Recoverability.NOT_RECOVERABLE
 
 GUIDANCE: dict[ErrorClass, Guidance] = {
     ErrorClass.UNKNOWN_TOOL: Guidance(
-        _DISCOVER,
-        _NEVER,
-        "search for a tool that does this, or call one of the listed tools by its exact name",
-        discovery_required=True,
+        _DISCOVER, _NEVER, "search for a tool that does this, or call one of the listed tools by its exact name"
     ),
-    ErrorClass.INVALID_ARGUMENTS: Guidance(
-        _ARGUMENTS, _NEVER, "correct the arguments and call again", arguments_must_change=True
-    ),
+    ErrorClass.INVALID_ARGUMENTS: Guidance(_ARGUMENTS, _NEVER, "correct the arguments and call again"),
     ErrorClass.SCHEMA_VALIDATION_FAILED: Guidance(
-        _ARGUMENTS, _NEVER, "make the arguments fit the tool's schema and call again", arguments_must_change=True
+        _ARGUMENTS, _NEVER, "make the arguments fit the tool's schema and call again"
     ),
-    ErrorClass.SCHEMA_NOT_LOADED: Guidance(
-        _DISCOVER, _NEVER, "load the tool's schema first, then call again", discovery_required=True
-    ),
+    ErrorClass.SCHEMA_NOT_LOADED: Guidance(_DISCOVER, _NEVER, "load the tool's schema first, then call again"),
     ErrorClass.PERMISSION_DENIED: Guidance(
-        _POLICY,
-        _NEVER,
-        "do it another way, or ask for the rule to be changed; the same call will be denied again",
-        arguments_must_change=True,
+        _POLICY, _NEVER, "do it another way, or ask for the rule to be changed; the same call will be denied again"
     ),
     ErrorClass.APPROVAL_REJECTED: Guidance(
-        _POLICY,
-        _NEVER,
-        "take the refusal into account; do not repeat the call unchanged",
-        arguments_must_change=True,
-        approval_required=True,
+        _POLICY, _NEVER, "take the refusal into account; do not repeat the call unchanged", approval_required=True
     ),
-    ErrorClass.POLICY_BLOCKED: Guidance(
-        _POLICY, _NEVER, "do it another way; policy forbids this call", arguments_must_change=True
-    ),
+    ErrorClass.POLICY_BLOCKED: Guidance(_POLICY, _NEVER, "do it another way; policy forbids this call"),
     ErrorClass.HOOK_BLOCKED: Guidance(
-        _POLICY,
-        _ONCE_STARTED,
-        "follow the reason given; do not repeat the call unchanged",
-        arguments_must_change=True,
+        _POLICY, _ONCE_STARTED, "follow the reason given; do not repeat the call unchanged"
     ),
     ErrorClass.CAPABILITY_GAP: Guidance(_NO, _NEVER, "use another tool; this setup cannot do it"),
     ErrorClass.SETUP_REQUIRED: Guidance(_NO, _NEVER, "ask for the tool to be set up, then call again"),
     ErrorClass.CREDENTIAL_MISSING: Guidance(_NO, _NEVER, "ask for the credential to be provided, then call again"),
-    ErrorClass.SANDBOX_VIOLATION: Guidance(
-        _ARGUMENTS, _ONCE_STARTED, "stay inside the sandbox: use other arguments", arguments_must_change=True
-    ),
+    ErrorClass.SANDBOX_VIOLATION: Guidance(_ARGUMENTS, _ONCE_STARTED, "stay inside the sandbox: use other arguments"),
     ErrorClass.TIMEOUT: Guidance(_RETRYABLE, _ONCE_STARTED, "ask for less at once, or allow more time"),
     ErrorClass.RATE_LIMITED: Guidance(_RETRYABLE, _NEVER, "wait, then call again"),
     ErrorClass.DEPENDENCY_UNAVAILABLE: Guidance(_RETRYABLE, _ONCE_STARTED, "try again later, or use another tool"),
     ErrorClass.EXECUTION_FAILED: Guidance(
-        _ARGUMENTS, _ONCE_STARTED, "read the message; correct the arguments or do it another way"
+        _ARGUMENTS,
+        _ONCE_STARTED,
+        "read the message; correct the arguments or do it another way",
+        arguments_may_stay=True,
     ),
-    ErrorClass.PARTIAL_FAILURE: Guidance(
-        _ARGUMENTS, _ALWAYS, "repeat only the items that failed", arguments_must_change=True
-    ),
-    ErrorClass.RESULT_TOO_LARGE: Guidance(
-        _ARGUMENTS, _ALWAYS, "ask for less: narrow the query, or page through it", arguments_must_change=True
-    ),
+    ErrorClass.PARTIAL_FAILURE: Guidance(_ARGUMENTS, _ALWAYS, "repeat only the items that failed"),
+    ErrorClass.RESULT_TOO_LARGE: Guidance(_ARGUMENTS, _ALWAYS, "ask for less: narrow the query, or page through it"),
     ErrorClass.RESULT_REDACTED: Guidance(_NO, _ALWAYS, "continue without the output; it may not be shown"),
     ErrorClass.SIBLING_CANCELED: Guidance(
         _RETRYABLE,
@@ -131,11 +108,14 @@ GUIDANCE: dict[ErrorClass, Guidance] = {
         _RETRYABLE, _ONCE_STARTED, "repeat the call if it is still wanted"
     ),
     ErrorClass.CANCELED: Guidance(_RETRYABLE, _ONCE_STARTED, "repeat the call only if it is still wanted"),
-    ErrorClass.BLOCKED_TOOL: Guidance(_POLICY, _NEVER, "use another tool; this one is blocked here"),
+    ErrorClass.BLOCKED_TOOL: Guidance(
+        _POLICY, _NEVER, "use another tool; this one is blocked here", arguments_may_stay=True
+    ),
     ErrorClass.INPUT_MUTATION_FAILED: Guidance(
         _POLICY,
         _NEVER,
         "nothing was run; write the arguments in the form the tool asks for, or report the fault",
+        arguments_may_stay=True,
     ),
     ErrorClass.HOOK_FAILED: Guidance(_RETRYABLE, _NEVER, "nothing was run; try again once, then report the fault"),
     ErrorClass.RESULT_MAPPING_FAILED: Guidance(

@@ -6,9 +6,9 @@ import re
 from typing import TypeVar
 
 from agenttool.ports.output import Media
-from agenttool.records import ContentClass, ContentItem, Json, Part, RedactionState
+from agenttool.records import ContentClass, ContentItem, Json, JsonObject, Part, RedactionState
 from agenttool.results.payloads import OCTETS, Payload, class_of, media_type_of, payload_of, readable_text, sniff
-from agenttool.results.redaction import Scrubber
+from agenttool.results.redaction import Scrubber, map_json
 
 _MEDIA_RELATION = "media_of_result"
 _MIN_TEXT_CHARS = 64
@@ -100,20 +100,15 @@ class MediaExtractor:
             at = each.end
         return "".join([*pieces, self._scrubbed(text[at:])])
 
-    def value(self, value: Json, media_type: str | None = None) -> Json:
+    def value(self, value: Json) -> Json:
         """Apply `text` to every text in a JSON value; return the same object if nothing changes."""
-        if isinstance(value, str):
-            return self.text(value, media_type)
-        if isinstance(value, list):
-            items = [self.value(item, media_type) for item in value]
-            return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
-        if isinstance(value, dict):
-            hint = next((each for name in _TYPE_NAMES if isinstance(each := value.get(name), str)), None)
-            members = [(self._scrubbed(key), self.value(item, hint)) for key, item in value.items()]
-            pairs = zip(members, value.items(), strict=True)
-            is_clean = all(new[0] is old[0] and new[1] is old[1] for new, old in pairs)
-            return value if is_clean else dict(members)
-        return value if self._scrubber is None else self._note(value, self._scrubber.value(value))
+        return map_json(value, self._leaf, self._scrubbed)
+
+    def _leaf(self, leaf: Json, inside: JsonObject | None) -> Json:
+        if isinstance(leaf, str):
+            hints = (inside.get(name) for name in _TYPE_NAMES) if inside else ()
+            return self.text(leaf, next((each for each in hints if isinstance(each, str)), None))
+        return leaf if self._scrubber is None else self._note(leaf, self._scrubber.value(leaf))
 
     def part(self, part: _P) -> _P:
         """Mask the secrets of the call in a record that a tool filled in."""

@@ -196,9 +196,12 @@ def decide_persistence(
     if mapped.chars <= policy.inline_below and state is RedactionState.NONE:
         return INLINE
     if state is RedactionState.FULL:
-        return _nothing_delivered(policy, _REDACTED, _Strategy.REDACT)
+        message = "the output may not be shown"
+        withheld = ErrorClass.RESULT_REDACTED
+        return _nothing_delivered(policy, _Strategy.REDACT, "fully_redacted", message, error_class=withheld)
     if mapped.payloads and policy.over_limit is _Strategy.NEVER_PERSIST:
-        return _nothing_delivered(policy, _UNSTORABLE_MEDIA, _Strategy.NEVER_PERSIST)
+        message = "the output is media, which must be stored, and this tool forbids storing"
+        return _nothing_delivered(policy, _Strategy.NEVER_PERSIST, "media_never_persisted", message)
     document = document_of(mapped.result)
     threshold = _exceeded(document, mapped.chars, policy)
     is_stored = threshold is not None or (policy.always is _Strategy.REF_ONLY and bool(document.text))
@@ -227,10 +230,13 @@ def _within_limit(policy: PersistencePolicy, state: RedactionState | None) -> Pe
 def _over_limit(document: ResultDocument, policy: PersistencePolicy, threshold: JsonObject) -> PersistencePlan:
     if policy.self_bounding and len(document.text) <= SELF_BOUNDED_CHARS:
         return PersistencePlan(strategy=_Strategy.INLINE, reason="self_bounding_tool", threshold=threshold)
+    strategy = policy.over_limit
     if policy.self_bounding:
-        exceeded: JsonObject = {"self_bounded_chars": SELF_BOUNDED_CHARS}
-        return _nothing_delivered(policy, _too_large(exceeded), _Strategy.DROP_WITH_REASON, exceeded)
-    return _nothing_delivered(policy, _too_large(threshold), policy.over_limit, threshold)
+        strategy = _Strategy.DROP_WITH_REASON
+        threshold = {"self_bounded_chars": SELF_BOUNDED_CHARS}
+    [(name, limit)] = threshold.items()
+    message = f"the output is larger than its limit ({name} {limit}) and may not be stored"
+    return _nothing_delivered(policy, strategy, _OVER_LIMIT, message, threshold=threshold)
 
 
 def _stored(
@@ -263,46 +269,22 @@ def _stored(
     )
 
 
-class _Withholding(Part, frozen=True, kw_only=True):
-    """The reason why nothing can be delivered."""
-
-    error_class: ErrorClass
-    message: str
-    reason: str
-
-
-_REDACTED = _Withholding(
-    error_class=ErrorClass.RESULT_REDACTED, message="the output may not be shown", reason="fully_redacted"
-)
-_UNSTORABLE_MEDIA = _Withholding(
-    error_class=ErrorClass.RESULT_TOO_LARGE,
-    message="the output is media, which must be stored, and this tool forbids storing",
-    reason="media_never_persisted",
-)
-
-
-def _too_large(threshold: JsonObject) -> _Withholding:
-    [(name, limit)] = threshold.items()
-    return _Withholding(
-        error_class=ErrorClass.RESULT_TOO_LARGE,
-        message=f"the output is larger than its limit ({name} {limit}) and may not be stored",
-        reason=_OVER_LIMIT,
-    )
-
-
 def _nothing_delivered(
     policy: PersistencePolicy,
-    why: _Withholding,
     strategy: PersistenceStrategy,
+    reason: str,
+    message: str,
+    *,
+    error_class: ErrorClass = ErrorClass.RESULT_TOO_LARGE,
     threshold: JsonObject | None = None,
 ) -> PersistencePlan:
     return PersistencePlan(
         strategy=strategy,
-        reason=why.reason,
+        reason=reason,
         threshold=threshold,
         stores_media=False,
         fallback_summary=policy.fallback_summary,
-        error=guided(why.error_class, phase=Phase.PERSIST_RESULT, message=why.message, effects=policy.effects),
+        error=guided(error_class, phase=Phase.PERSIST_RESULT, message=message, effects=policy.effects),
     )
 
 

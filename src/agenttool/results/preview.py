@@ -1,6 +1,6 @@
 """Preview of text that is too large to inline: its head, its tail, and the call that reads the rest."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from agenttool.records import Json, Part
@@ -81,37 +81,21 @@ def head_and_tail(text: str, room: int) -> Excerpt:
 
 
 def _by_lines(text: str, total: int, room: int) -> Excerpt:
-    width = len(str(total))
-    everything = _numbered(enumerate(_lines_forward(text), 1), width, room + 1)
+    # A shown line has at least three characters, so no more than `room` lines are split off.
+    body, width = text.removesuffix("\n"), len(str(total))
+    first = [*enumerate(body.split("\n", room), 1)]
+    everything = _numbered(first, width, room + 1)
     if len(everything) == total:
         return Excerpt(text="\n".join(everything), missing_from=total + 1, missing_to=total + 1, in_lines=True)
     usable = max(room - _GAP_CHARS, 0)
-    head = _numbered(enumerate(_lines_forward(text), 1), width, usable * 2 // 3)
+    head = _numbered(first, width, usable * 2 // 3)
     left = usable - sum(len(line) + 1 for line in head)
-    tail = _numbered(((total - at, line) for at, line in enumerate(_lines_backward(text))), width, left)[::-1]
+    last = ((total - at, line) for at, line in enumerate(reversed(body.rsplit("\n", room))))
+    tail = _numbered(last, width, left)[::-1]
     start, end = len(head) + 1, total - len(tail) + 1
     gap = f"… lines {start} to {end - 1} of {total} are left out …"
     shown = "\n".join([*head, gap, *tail])
     return Excerpt(text=shown[: max(room, 0)], missing_from=start, missing_to=end, in_lines=True)
-
-
-def _lines_forward(text: str) -> Iterator[str]:
-    """Yield lines from the first without splitting the whole text: few of them are used."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start)
-        end = len(text) if end < 0 else end
-        yield text[start:end]
-        start = end + 1
-
-
-def _lines_backward(text: str) -> Iterator[str]:
-    """Yield lines from the last without splitting the whole text."""
-    end = len(text) - text.endswith("\n")
-    while end >= 0:
-        start = text.rfind("\n", 0, end)
-        yield text[start + 1 : end]
-        end = start
 
 
 def _numbered(lines: Iterable[tuple[int, str]], width: int, room: int) -> list[str]:

@@ -3,7 +3,7 @@
 import base64
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 from agenttool.codec import json_bytes, parse_object, sorted_json
 from agenttool.errors import RecordError
 from agenttool.ports.evidence import REDACTED
-from agenttool.records import Json, Part, replace
+from agenttool.records import Json, JsonObject, Part, replace
 from agenttool.results.payloads import PAYLOAD_SCHEME
 from agenttool.schema.explain import pointer_of
 
@@ -216,6 +216,26 @@ def _moved_markers(after: Json, shown: Json, steps: tuple[str | int, ...]) -> It
             yield from _moved_markers(value, known[place], (*steps, place))
 
 
+def map_json(
+    value: Json,
+    leaf: Callable[[Json, JsonObject | None], Json],
+    name: Callable[[str], str],
+    inside: JsonObject | None = None,
+) -> Json:
+    """Apply functions to every leaf and every member name; return the same object if nothing changes.
+
+    `leaf` also receives the innermost object that holds the leaf, which starts as `inside`.
+    """
+    if isinstance(value, list):
+        items = [map_json(item, leaf, name, inside) for item in value]
+        return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
+    if isinstance(value, dict):
+        members = [(name(key), map_json(item, leaf, name, value)) for key, item in value.items()]
+        pairs = zip(members, value.items(), strict=True)
+        return value if all(new[0] is old[0] and new[1] is old[1] for new, old in pairs) else dict(members)
+    return leaf(value, inside)
+
+
 class Scrubber:
     """Masks the secrets of one call, in clear and as written in URLs, JSON, base64 and Python.
 
@@ -264,21 +284,13 @@ class Scrubber:
         A value that is nested too deeply to be searched is masked as a whole.
         """
         try:
-            return self._value(value)
+            return map_json(value, lambda leaf, _: self._leaf(leaf), self.text)
         except RecursionError:
             return MARKER
 
-    def _value(self, value: Json) -> Json:
+    def _leaf(self, value: Json) -> Json:
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, list):
-            items = [self._value(item) for item in value]
-            return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
-        if isinstance(value, dict):
-            members = [(self.text(key), self._value(item)) for key, item in value.items()]
-            pairs = zip(members, value.items(), strict=True)
-            is_clean = all(new[0] is old[0] and new[1] is old[1] for new, old in pairs)
-            return value if is_clean else dict(members)
         if isinstance(value, int | float) and not isinstance(value, bool):
             spelled = repr(value)
             return value if self.text(spelled) is spelled else MARKER

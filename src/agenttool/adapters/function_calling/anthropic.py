@@ -13,7 +13,6 @@ from agenttool.adapters.function_calling.call_output import (
 )
 from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key, repair_parts
 from agenttool.adapters.function_calling.model_reply import (
-    CUT_OFF,
     CallReader,
     ModelReply,
     function_name_or_unknown,
@@ -88,26 +87,18 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     blocks = objects_at(message, "content")
     reader = CallReader(payload, "anthropic", message, recorded_choice(tool_choice, payload))
     is_cut = message.get("stop_reason") in ("max_tokens", "model_context_window_exceeded")
-    last = blocks[-1] if blocks else None
-    calls = [
-        reader.read(
-            each.get("name"), each.get("input"), each.get("id"), fault=CUT_OFF if is_cut and each is last else None
-        )
-        for each in blocks
-        if each.get("type") == "tool_use"
-    ]
-    ids = iter(calls)
-    echo = [
-        _echo(each, next(ids).call_id) if each.get("type") == "tool_use" else each
-        for each in blocks
-        if not _is_blank_text(each)
-    ]
+    echo, calls = reader.read(blocks, _request_in, lambda each, call: _echo(each, call.call_id), is_cut=is_cut)
+    repeated: list[Json] = [each for each in echo if not _is_blank_text(each)]
     return ModelReply(
-        echo=({"role": "assistant", "content": [*echo]},) if echo else (),
-        calls=tuple(calls),
+        echo=({"role": "assistant", "content": repeated},) if repeated else (),
+        calls=calls,
         found=tuple(_found(blocks)),
         is_final=not calls and message.get("stop_reason") != "pause_turn",
     )
+
+
+def _request_in(block: JsonObject) -> tuple[Json, Json, Json] | None:
+    return (block.get("name"), block.get("input"), block.get("id")) if block.get("type") == "tool_use" else None
 
 
 def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:

@@ -7,7 +7,6 @@ from agenttool.adapters.function_calling.call_output import INTERRUPTED, CallOut
 from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key, repair_parts
 from agenttool.adapters.function_calling.lenient_schema import gemini_schema
 from agenttool.adapters.function_calling.model_reply import (
-    CUT_OFF,
     CallReader,
     ModelReply,
     RequestedCall,
@@ -69,25 +68,16 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     parts = _objects(content, "parts")
     reason = _enum_text(_member(candidate, "finish_reason"))
     reader = CallReader(payload, "gemini", response, recorded_choice(tool_choice, payload))
-    requested = [_call_in(part) for part in parts]
-    calls = [
-        reader.read(
-            each.get("name"),
-            each.get("args", {}),
-            each.get("id"),
-            fault=CUT_OFF if reason in _CUT and each is requested[-1] else None,
-        )
-        for each in requested
-        if each
-    ]
     if not parts and reason in _UNREADABLE:
         return ModelReply(echo=(_unreadable(candidate),), calls=(), is_final=False)
-    ids = iter(calls)
-    repeated: list[Json] = [
-        _echo(part, next(ids)) if call else part for part, call in zip(parts, requested, strict=True)
-    ]
-    echo: JsonObject = {**content, "role": "model", "parts": repeated}
-    return ModelReply(echo=(echo,) if parts else (), calls=tuple(calls), is_final=not calls)
+    repeated, calls = reader.read(parts, _request_in, _echo, is_cut=reason in _CUT)
+    echo: JsonObject = {**content, "role": "model", "parts": [*repeated]}
+    return ModelReply(echo=(echo,) if parts else (), calls=calls, is_final=not calls)
+
+
+def _request_in(part: JsonObject) -> tuple[Json, Json, Json] | None:
+    call = _call_in(part)
+    return (call.get("name"), call.get("args", {}), call.get("id")) if call else None
 
 
 def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:

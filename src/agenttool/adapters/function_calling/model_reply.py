@@ -1,7 +1,7 @@
 """A model's reply, read from a provider's SDK objects or from plain JSON."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
@@ -92,8 +92,34 @@ class CallReader:
     tool_choice: Json | UnsetType = UNSET
     seen: set[str] = field(default_factory=set[str])
 
-    def read(self, name: Json, arguments: Json, call_id: Json, *, fault: str | None = None) -> RequestedCall:
-        """Return the call that a model wrote; a malformed one is returned too, so that it gets a result."""
+    def read(
+        self,
+        parts: Sequence[JsonObject],
+        request_in: Callable[[JsonObject], tuple[Json, Json, Json] | None],
+        echo: Callable[[JsonObject, RequestedCall], JsonObject],
+        *,
+        is_cut: bool,
+    ) -> tuple[list[JsonObject], tuple[RequestedCall, ...]]:
+        """Return the parts as the next request repeats them, and the calls among them, malformed ones included.
+
+        Args:
+            parts: the parts of the reply.
+            request_in: the name, the arguments and the id of the call in a part; None for any other part.
+            echo: a call in a form that the API accepts.
+            is_cut: the reply was cut off in its last part.
+        """
+        repeated, calls = list[JsonObject](), list[RequestedCall]()
+        for part in parts:
+            request = request_in(part)
+            if request is None:
+                repeated.append(part)
+                continue
+            is_incomplete = (is_cut and part is parts[-1]) or part.get("status") == "incomplete"
+            calls.append(self._call(*request, fault=CUT_OFF if is_incomplete else None))
+            repeated.append(echo(part, calls[-1]))
+        return repeated, tuple(calls)
+
+    def _call(self, name: Json, arguments: Json, call_id: Json, *, fault: str | None) -> RequestedCall:
         own_id, called = self._unique_id(call_id), name if isinstance(name, str) else ""
         sent = self.payload.tools.get(called)
         mapping = FunctionMapping(

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from agenttool.adapters.function_calling.call_output import IMAGES, INTERRUPTED, PDF, CallOutput, base64_of, data_url
 from agenttool.adapters.function_calling.conversation_repair import MessageParts, match_key, repair_parts
 from agenttool.adapters.function_calling.model_reply import (
-    CUT_OFF,
     CallReader,
     ModelReply,
     arguments_text,
@@ -60,24 +59,19 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     options = objects_at(whole, "choices")
     message = object_in(options[0].get("message")) if options else whole
     reader = CallReader(payload, "openai", whole, recorded_choice(tool_choice, payload))
-    written = objects_at(message, "tool_calls")
     is_cut = bool(options) and options[0].get("finish_reason") in _CUT
-    calls = [
-        reader.read(
-            *_name_and_arguments(each), each.get("id"), fault=CUT_OFF if is_cut and each is written[-1] else None
-        )
-        for each in written
-    ]
-    echo: list[Json] = [_echo(each, call.call_id) for each, call in zip(written, calls, strict=True)]
+    echo, calls = reader.read(
+        objects_at(message, "tool_calls"), _request_in, lambda each, call: _echo(each, call.call_id), is_cut=is_cut
+    )
     repeated: JsonObject = {key: value for key, value in message.items() if key not in _ONLY_IN_REPLIES}
     audio = object_in(message.get("audio")).get("id")
     repeated |= {"role": "assistant", "content": message.get("content")}
     if echo:
-        repeated["tool_calls"] = echo
+        repeated["tool_calls"] = [*echo]
     if audio:
         repeated["audio"] = {"id": audio}
     is_empty = not echo and not audio and repeated["content"] is None and repeated.get("refusal") is None
-    return ModelReply(echo=() if is_empty else (repeated,), calls=tuple(calls), is_final=not calls)
+    return ModelReply(echo=() if is_empty else (repeated,), calls=calls, is_final=not calls)
 
 
 def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
@@ -107,18 +101,16 @@ def _tool(sent: PayloadTool) -> JsonObject:
     return {"type": "function", "function": {**function, "strict": sent.is_strict}}
 
 
-def _name_and_arguments(written: JsonObject) -> tuple[Json, Json]:
-    """Return the name and the arguments of a call, whether the model wrote it as a function or a custom tool."""
+def _request_in(written: JsonObject) -> tuple[Json, Json, Json]:
+    """Return the name, the arguments and the id of a call, written as a function or as a custom tool."""
     function, custom = object_in(written.get("function")), object_in(written.get("custom"))
-    return function.get("name", custom.get("name")), function.get("arguments", custom.get("input", ""))
+    arguments = function.get("arguments", custom.get("input", ""))
+    return function.get("name", custom.get("name")), arguments, written.get("id")
 
 
 def _echo(written: JsonObject, call_id: str) -> JsonObject:
-    name, arguments = _name_and_arguments(written)
-    function: JsonObject = {
-        "name": function_name_or_unknown(name),
-        "arguments": arguments_text(arguments),
-    }
+    name, arguments, _ = _request_in(written)
+    function: JsonObject = {"name": function_name_or_unknown(name), "arguments": arguments_text(arguments)}
     return {"id": call_id, "type": "function", "function": function}
 
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from agenttool.adapters.function_calling.call_output import IMAGES, INTERRUPTED, PDF, CallOutput, data_url
 from agenttool.adapters.function_calling.conversation_repair import Position, match_key, match_results, unique_ids
 from agenttool.adapters.function_calling.model_reply import (
-    CUT_OFF,
     CallReader,
     ModelReply,
     arguments_text,
@@ -55,19 +54,13 @@ def read(reply: object, payload: ToolPayload) -> ModelReply:
     items = objects_at(response, "output")
     reader = CallReader(payload, "openai", response, recorded_choice(tool_choice, payload))
     is_cut = response.get("status") == "incomplete"
-    calls = [
-        reader.read(
-            each.get("name"),
-            each.get("arguments"),
-            each.get("call_id"),
-            fault=CUT_OFF if each.get("status") == "incomplete" or (is_cut and each is items[-1]) else None,
-        )
-        for each in items
-        if each.get("type") == _CALL
-    ]
-    ids = iter(calls)
-    echo = [_echo(each, next(ids).call_id) if each.get("type") == _CALL else _repeat(each) for each in items]
-    return ModelReply(echo=tuple(echo), calls=tuple(calls), found=tuple(_found(items)), is_final=not calls)
+    echo, calls = reader.read(items, _request_in, lambda each, call: _echo(each, call.call_id), is_cut=is_cut)
+    repeated = tuple(map(_repeat, echo))
+    return ModelReply(echo=repeated, calls=calls, found=tuple(_found(items)), is_final=not calls)
+
+
+def _request_in(item: JsonObject) -> tuple[Json, Json, Json] | None:
+    return (item.get("name"), item.get("arguments"), item.get("call_id")) if item.get("type") == _CALL else None
 
 
 def write(outputs: Sequence[CallOutput]) -> list[JsonObject]:
