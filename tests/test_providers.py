@@ -47,7 +47,7 @@ def turn(provider, *calls, tools=(stock, photo, weigh), **options):
             model = await rt.tools_for(provider, **options)
             request = model.request()
             taken = await model.answer(raw)
-            return taken, request, [await rt.invocation(each.invocation_id) for each in taken.results]
+            return taken, request, [await rt.journal.invocation(each.invocation_id) for each in taken.results]
 
     return asyncio.run(run())
 
@@ -286,7 +286,7 @@ def test_a_tool_that_native_search_found_is_loaded_and_runs(provider):
             before, request = model.surface, model.request()
             taken = await model.answer(SEARCHED[provider])
             events = [event.event_type async for _, event in _until_now(rt)]
-            invocation = await rt.invocation(taken.results[0].invocation_id)
+            invocation = await rt.journal.invocation(taken.results[0].invocation_id)
             return before, request, taken, model.surface, events, invocation, model.request()
 
     before, request, taken, after, events, invocation, later = asyncio.run(run())
@@ -315,7 +315,7 @@ def test_a_tool_that_became_unavailable_after_native_search_is_rejected_by_a_res
 
 
 async def _until_now(rt):
-    async for position, event in rt.events():
+    async for position, event in rt.journal.events():
         yield position, event
         if event.event_type == "tool.invocation.completed" or event.event_type.endswith(".succeeded"):
             return

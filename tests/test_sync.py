@@ -1,8 +1,10 @@
+import inspect
 import threading
 
 import pytest
 
-from agenttool import ConfigError, sync, tool
+from agenttool import ConfigError, Runtime, sync, tool
+from agenttool.providers import ModelTools
 from agenttool.testing.replies import ModelCall, reply
 
 
@@ -27,10 +29,10 @@ def test_a_program_without_a_loop_can_call_and_decide():
         paying.start()
         question = wait_for_question(rt)
         assert question.shown == {"amount": 5}
-        rt.decide(question.approval_id, "allow", by="pat")
+        rt.approvals.decide(question.approval_id, "allow", by="pat")
         paying.join(timeout=60)
         assert results[0].model_facing_content[0].text == "paid 5"
-        assert {type(record).__name__ for record in rt.export()} >= {
+        assert {type(record).__name__ for record in rt.journal.export()} >= {
             "ToolInvocation",
             "ToolResult",
             "PermissionDecision",
@@ -39,7 +41,7 @@ def test_a_program_without_a_loop_can_call_and_decide():
 
 def wait_for_question(rt):
     for _ in range(100_000):
-        questions = rt.approvals()
+        questions = rt.approvals.list()
         if questions:
             return questions[0]
     raise AssertionError("nobody was asked")
@@ -85,3 +87,39 @@ def test_tools_that_wait_are_found_loaded_and_called_without_a_loop():
         result = rt.call("weigh", {"article": "soap"}, surface=loaded)
     assert (bare.deferred_tools, len(surface.deferred_tools)) == ((), 1)
     assert result.structured_content == 4
+
+
+def public_names(kind):
+    return {name for name in dir(kind) if not name.startswith("_")} - {"target", "loop"}
+
+
+def parameters(method):
+    return list(inspect.signature(method).parameters.values())[1:] if callable(method) else None
+
+
+async def test_the_synchronous_runtime_has_the_groups_and_methods_of_the_asynchronous_one():
+    async with Runtime.open() as rt:
+        pairs = [(sync.SyncRuntime(rt, None), rt), (sync.SyncModelTools, ModelTools)]
+        groups = [name for name in vars(pairs[0][0]) if name not in {"target", "loop"}]
+        pairs += [(getattr(pairs[0][0], name), getattr(rt, name)) for name in groups]
+        assert len(groups) == 4
+        for synchronous, asynchronous in pairs:
+            names = public_names(asynchronous) - {"open", "rap"}
+            assert public_names(synchronous) - {"surface"} == names - {"surface"}
+            for name in names - set(groups):
+                ours, theirs = getattr(type(synchronous), name, None), getattr(type(asynchronous), name, None)
+                assert parameters(ours) == parameters(theirs), name
+
+
+def test_opening_takes_the_options_of_the_asynchronous_runtime():
+    assert inspect.signature(sync.open) == inspect.signature(Runtime.open)
+
+
+def test_events_and_records_are_iterated_without_a_loop():
+    with sync.open(tools=[add]) as rt:
+        result = rt.call("add", {"a": 1, "b": 2}, surface=rt.surface())
+        events = rt.journal.events()
+        position, event = next(events)
+        events.close()
+        assert (position, event.event_type) == (1, "tool.declared")
+        assert rt.journal.result(result.invocation_id) == result

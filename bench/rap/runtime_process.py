@@ -46,7 +46,7 @@ async def start(rt: Runtime, surface: ToolSurface) -> None:
     """Start a call, and raise if it does not wait."""
     invocation = await rt.start("work", {"number": 1}, surface=surface)
     if invocation.status is not InvocationStatus.RUNNING:
-        result = await rt.result(invocation.invocation_id)
+        result = await rt.journal.result(invocation.invocation_id)
         raise RuntimeError(f"a call does not wait: {None if result is None else result.error}")
 
 

@@ -69,15 +69,24 @@ class ModelTurn:
         return [*self.reply_messages, *self.result_messages]
 
 
+class PayloadReader(Protocol):
+    """Reads stored bytes; `rt.journal` is one."""
+
+    async def payload(self, payload: Ref, /) -> bytes | None:
+        """Return stored bytes."""
+        ...
+
+
 class ToolServer(Protocol):
     """What a conversation with a model needs of a runtime."""
 
-    def latest(self, surface: ToolSurface, /) -> ToolSurface:
-        """Return the surface that replaced this one."""
+    @property
+    def journal(self) -> PayloadReader:
+        """Reads the stored media of results."""
         ...
 
-    async def current(self, surface: ToolSurface, /) -> ToolSurface:
-        """Return the same, from a coroutine."""
+    def current(self, surface: ToolSurface, /) -> ToolSurface:
+        """Return the surface that replaced this one."""
         ...
 
     async def load(self, surface: ToolSurface, names: Iterable[str], /) -> ToolSurface:
@@ -90,10 +99,6 @@ class ToolServer(Protocol):
 
     async def batch(self, calls: Sequence[ToolCall], /, *, surface: ToolSurface) -> list[ToolResult]:
         """Run calls and return their results in order."""
-        ...
-
-    async def payload(self, payload: Ref, /) -> bytes | None:
-        """Return stored bytes."""
         ...
 
 
@@ -126,7 +131,7 @@ class ModelTools:
         Raises:
             ConfigError: the tool choice names no tool that is sent, or several.
         """
-        self.surface = self._runtime.latest(self.surface)
+        self.surface = self._runtime.current(self.surface)
         return self._format.request(self._payload())
 
     @property
@@ -153,7 +158,7 @@ class ModelTools:
         calls = tuple(each.call for each in read.calls)
         results = await self._runtime.batch(calls, surface=self.surface) if calls else []
         with suppress(ConfigError):  # a runtime that was closed meanwhile has results, but no surface
-            self.surface = await self._runtime.current(self.surface)  # a call may have loaded tools
+            self.surface = self._runtime.current(self.surface)  # a call may have loaded tools
         self._built = None  # a call may have added tools, such as the one that reads stored output
         stored = await self._fetch(media_refs(results, self._accepted_media()))
         return ModelTurn(
@@ -222,7 +227,7 @@ class ModelTools:
             if ref.digest is None or ref.digest in found or (ref.size_bytes or 0) > MAX_MEDIA_BYTES:
                 continue
             try:
-                data = await self._runtime.payload(ref)
+                data = await self._runtime.journal.payload(ref)
             except StoreError:
                 continue
             if data is not None:

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequenc
 from contextlib import aclosing, suppress
 from copy import copy
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self, Unpack, cast
 from weakref import WeakSet
 
 from agenttool.adapters.function_calling.tool_payload import ToolRequestOptions
@@ -26,14 +25,12 @@ from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.search.index import ToolIndex
 from agenttool.catalog.surface import Surface
 from agenttool.codec import read, write
-from agenttool.codec.moments import timestamp
 from agenttool.errors import ConfigError, StoreError
 from agenttool.hooks.definition import Hook
 from agenttool.journal import steps
-from agenttool.pipeline.approval import answer as take_answer
-from agenttool.pipeline.approval import answer_in
+from agenttool.pipeline.approval_queue import ApprovalQueue
 from agenttool.pipeline.arguments import all_are
-from agenttool.pipeline.background import BackgroundCalls
+from agenttool.pipeline.background import BackgroundCalls, DeferredCalls, PromptQueue, open_deferred, unique_part
 from agenttool.pipeline.batch import BatchItem, make_batch
 from agenttool.pipeline.builtin_tools import reject_builtin_names
 from agenttool.pipeline.call import Call
@@ -44,33 +41,37 @@ from agenttool.pipeline.nested import run_nested
 from agenttool.pipeline.plan import plan
 from agenttool.pipeline.read_back import READ_BACK_ID, read_back_tool
 from agenttool.pipeline.recovery import Recovery
-from agenttool.pipeline.retention import RetentionResult, retain
 from agenttool.pipeline.run import run_call
 from agenttool.pipeline.shutdown import stop_calls
-from agenttool.pipeline.surfaces import AgentSurfaces, SurfaceApi, ToolServices
+from agenttool.pipeline.surface_options import Changes, SurfaceContext, surface_request
+from agenttool.pipeline.surfaces import AgentSurfaces, ToolServices, offered_tools
 from agenttool.pipeline.tool import Tool as CompiledTool
 from agenttool.pipeline.world import World, make_core
-from agenttool.policy.approvals import Answer, Answered, Question, Refused
 from agenttool.policy.decide import Policy
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.policy.votes import PermissionMode
 from agenttool.ports.advice import Adviser
 from agenttool.ports.calls import ToolCall
+from agenttool.ports.deferred import Thread
 from agenttool.ports.limits import RateLimit
+from agenttool.ports.offer import OfferedTool
 from agenttool.ports.source import Host
 from agenttool.ports.surfacing import Circumstances, ProviderState, SurfacePolicy
 from agenttool.ports.tool import DeclaredTool
 from agenttool.providers import ModelTools
 from agenttool.records import (
+    INVOCATION,
     AbortReason,
-    ApprovalId,
     InvocationId,
     JsonObject,
     Lifecycle,
     SchedulerPolicy,
     SchedulerPolicyId,
+    SurfaceId,
     ToolId,
+    ToolInvocation,
     ToolResult,
+    ToolSearchResult,
     ToolSurface,
 )
 from agenttool.records import replace as replace_record
@@ -83,14 +84,21 @@ __all__ = ["Runtime", "World"]
 _DEFAULT_POLICY = SchedulerPolicy(scheduler_policy_id=SchedulerPolicyId("sched_default"))
 
 
-class Runtime(SurfaceApi, BackgroundCalls, JournalView):
+class Runtime:
     """Governed tool calls: `async with Runtime.open(tools=[...]) as rt`.
 
     A runtime belongs to one event loop. Every call returns a result; a call that failed is a result, too.
 
     Attributes:
+        approvals: the open approvals: `list`, `get`, `decide`.
+        journal: `invocation`, `result`, `events`, `payload`, `export`, `retain`.
+        deferred: the calls that wait for a deferred result: `list`, `get`, `unsettled`, `deliver`.
+        prompts: what those calls ask people: `list`, `choose`.
         rap: the RAP session, once the runtime is entered and has such sources.
     """
+
+    approvals: ApprovalQueue
+    journal: JournalView
 
     rap: "RapClient | None" = None
 
@@ -121,16 +129,17 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         self._catalog = Catalog()
         self._index = ToolIndex(world.semantic_index)
         services = ToolServices(self._catalog, self._index, surface_policy or SurfacePolicy(), self._declare)
-        self._surfacing = AgentSurfaces(self._core, services, circumstances or Circumstances())
-        self._surfaces = self._surfacing.surfaces
-        self._children: WeakSet[Runtime] = WeakSet()
         self._end_world = world.close
         self._recovery: Recovery | None = None
         if self._core.open_calls is not None:
             self._recovery = Recovery(self._core, self._core.open_calls, self._tool_of, surface_of=self._surface_of)
             self._core.acquire_lease = self._recovery.start
             self._core.stored_answer = self._recovery.approvals.answer_of
-        self._start_deferred()
+        self._background = BackgroundCalls(self._core)
+        self._results, self._prompts = open_deferred(self._core, self._tool_of)
+        self.deferred = DeferredCalls(self._results, self._prompts)
+        self.prompts = PromptQueue(self._prompts)
+        self._bind(AgentSurfaces(self._core, services, circumstances or Circumstances()))
         self._sources, self._callback_url, self._serves = sources, callback_url, serves
         self._sourced: set[ToolId] = set()
         for tool in map(declared, tools):
@@ -248,7 +257,11 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         await stop_calls(self._core, self._under_way)
         if not is_root:
             return
-        await self._stop_deferred()
+        if self._prompts is not None:
+            await self._prompts.stop()
+        await self._background.stop()
+        if self._results is not None:
+            await self._results.stop()
         if self._recovery is not None:
             await self._recovery.stop()
         self._core.journal.close()
@@ -265,7 +278,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         if core.shelf is None:
             raise ConfigError("sources need a store; open the runtime with one")
         host = Host(
-            door=self,
+            door=self.deferred,
             shelf=core.shelf,
             thread=core.thread,
             now_ns=core.now_ns,
@@ -315,7 +328,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         Raises:
             ConfigError: the surface was not made here, or the runtime is closed.
         """
-        self._refuse_if_closed()
+        self._check_open()
         book = None if rules is None else RuleBook(rules)
         policy = self._core.policy.for_child(book=book, mode=mode, interactive=interactive)
         child = copy(self)
@@ -324,14 +337,108 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         return child
 
     def _bind(self, surfacing: AgentSurfaces) -> None:
-        """Become the runtime of a sub-agent, which has no surface but the one it was given and those it makes."""
+        """Use the surfaces of one agent, with no sub-agents yet."""
         self._core, self._surfacing, self._surfaces = surfacing.core, surfacing, surfacing.surfaces
-        self._children = WeakSet()
+        self.approvals = ApprovalQueue(self._core, self._recovery)
+        self.journal = JournalView(self._core, self._catalog, self._surfaces)
+        self._children: WeakSet[Runtime] = WeakSet()
+
+    def in_thread(self, thread_id: str, *, under: Thread | None = None) -> Self:
+        """Return this runtime for calls in another conversation, by default a child of its own one.
+
+        It has the rules of this moment; a rule that is remembered later applies to runtimes that are made after it.
+        """
+        parent = under or self._core.thread
+        thread = Thread(thread_id=thread_id, ancestors=(*parent.ancestors, parent.thread_id))
+        other = copy(self)
+        other._core = replace(self._core, thread=thread, parent=self._core)  # noqa: SLF001 -- same class
+        return other
 
     def _close(self) -> None:
         self._surfaces.close()
         for child in tuple(self._children):
             child._close()  # noqa: SLF001 -- one of ours
+
+    def _check_open(self) -> None:
+        if self._surfaces.is_closed:
+            raise ConfigError("this runtime is closed; open another one")
+
+    async def surface(
+        self, scope: str = "turn", *, only: Iterable[str] | None = None, **context: Unpack[SurfaceContext]
+    ) -> ToolSurface:
+        """Create a surface: which tools are loaded, deferred or absent in one context, and why.
+
+        Raises:
+            ConfigError: an argument is invalid, or the runtime is closed.
+        """
+        self._check_open()
+        return self._surfacing.create(surface_request(scope, only, context))
+
+    def find_surface(self, surface_id: str) -> ToolSurface | None:
+        """Return the surface with an id; None if it is unknown."""
+        self._check_open()
+        found = self._surfaces.with_id(SurfaceId(surface_id))
+        return None if found is None else found.record
+
+    def current(self, surface: ToolSurface) -> ToolSurface:
+        """Return the surface that replaced this one, because a model loaded tools or something changed.
+
+        Raises:
+            ConfigError: there is no such surface, or the runtime is closed.
+        """
+        self._check_open()
+        return self._surfacing.current(surface)
+
+    def offered(self, surface: ToolSurface, *, deferred: bool = True) -> tuple[OfferedTool, ...]:
+        """Return the tools of a surface as a model may be shown them, deferred ones last.
+
+        Raises:
+            ConfigError: there is no such surface, or the runtime is closed.
+        """
+        self._check_open()
+        return offered_tools(self._surfaces.get(surface), deferred=deferred)
+
+    async def search(self, query: str, *, surface: ToolSurface, limit: int = 10) -> ToolSearchResult:
+        """Find tools that a surface shows or defers: by words, or exactly, as in `select:name,other_name`.
+
+        Raises:
+            ConfigError: there is no such surface, the query or the limit is invalid, or the runtime is closed.
+        """
+        self._check_open()
+        return await self._surfacing.search(surface, query, limit)
+
+    async def prepare_search(self, *, seconds: float = 60.0) -> bool:
+        """Index all tools now and wait for the search model. Optional: a search indexes tools itself.
+
+        Returns whether every tool can be found by its meaning, if there is a model. A model that is not ready in
+        time continues in the background.
+
+        Raises:
+            ConfigError: the runtime is closed.
+        """
+        self._check_open()
+        return await self._surfacing.prepare_search(seconds)
+
+    async def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
+        """Create a surface that also shows the named tools; return the same one if it shows them already.
+
+        Raises:
+            ConfigError: there is no such surface, a name leads to no tool there, or the runtime is closed.
+        """
+        self._check_open()
+        return self._surfacing.load(surface, names)
+
+    async def change(self, **changes: Unpack[Changes]) -> dict[SurfaceId, ToolSurface]:
+        """Change the policy or the circumstances of all surfaces: `await rt.change(credentials=["github"])`.
+
+        The change applies at once, also on existing surfaces: tools that are absent now cannot be called. Returns
+        the renewed surfaces by the ids of those they replace.
+
+        Raises:
+            ConfigError: a change is invalid, or the runtime is closed; then nothing has changed.
+        """
+        self._check_open()
+        return await self._surfacing.change(changes)
 
     def declare(self, tool: Tool) -> None:
         """Add a tool, or replace the one with the same id; surfaces made before keep what they had.
@@ -342,7 +449,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
             ConfigError: it is no tool, its records contradict each other, another tool has its name, the name is
                 reserved, or the runtime is closed or belongs to a sub-agent.
         """
-        self._refuse_if_closed()
+        self._check_open()
         if self._core.parent is not None:
             raise ConfigError("a sub-agent has the tools that it was given; declare this one on its parent's runtime")
         given = declared(tool)
@@ -488,7 +595,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         call = self._core.calls.get(invocation_id)
         if call is not None:
             return request_cancel(cast("Call", call), AbortReason(reason))
-        return self._deferred is not None and await self._deferred.cancel(invocation_id, AbortReason(reason))
+        return self._results is not None and await self._results.cancel(invocation_id, AbortReason(reason))
 
     def interrupt(self) -> None:
         """Interrupt the turn: calls that wait are stopped, and of those that run the ones whose tools allow it.
@@ -508,6 +615,49 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
     def shared(self) -> JsonObject:
         """The context that calls share, as tools have left it."""
         return {**self._core.shared}
+
+    async def start(
+        self,
+        name: str,
+        arguments: JsonObject | str | bytes,
+        *,
+        surface: ToolSurface | None = None,
+        native_call_id: str | None = None,
+        actor_ref: str | None = None,
+        invocation_id: InvocationId | None = None,
+    ) -> ToolInvocation:
+        """Start a call and return its invocation once it has ended or waits for an answer.
+
+        `journal.result` and `wait` return its result, in whichever process it ends. With an id from
+        `new_invocation_id` the call can be started again after a crash: a known call is not started twice.
+
+        Raises:
+            ConfigError: the id is not one of `new_invocation_id`.
+        """
+        known = None if invocation_id is None else self._background.known(invocation_id)
+        if known is not None:
+            return known
+        unique = None if invocation_id is None else unique_part(invocation_id)
+        call = plan(self._core, self._surfaces, name, arguments, surface, native_call_id, actor_ref, unique)
+        return await self._background.start(call)
+
+    async def wait(self, invocation_id: InvocationId, within_s: float | None = None) -> ToolResult | None:
+        """Wait for the result of a call, in whichever process it ends; None if it does not end within that time."""
+        return await self._background.wait(invocation_id, within_s)
+
+    def new_invocation_id(self) -> InvocationId:
+        """Return an id for a call that is going to be started."""
+        return INVOCATION.compose(self._core.ids.unique())
+
+    @property
+    def thread(self) -> Thread:
+        """The conversation of the calls."""
+        return self._core.thread
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether another process can recover the calls of this one."""
+        return self._core.durable
 
     def _tool_of(self, tool_id: ToolId) -> CompiledTool | None:
         entry = self._catalog.find(tool_id)
@@ -529,49 +679,7 @@ class Runtime(SurfaceApi, BackgroundCalls, JournalView):
         """Return the ids of the calls that this runtime runs now, recovered ones included."""
         return tuple(call.invocation_id for call in self._under_way())
 
-    async def approvals(self, *, limit: int = 1000, after: ApprovalId | None = None) -> tuple[Question, ...]:
-        """List the open questions, the oldest first; on a durable store those of every process.
-
-        Args:
-            limit: how many at most.
-            after: the `approval_id` of the last one seen, to list those that were asked after it.
-        """
-        if self._recovery is not None:
-            return await self._recovery.approvals.questions(limit, after)
-        pending = self._core.approvals.pending(timestamp(self._core.now_ns()))
-        return tuple(each for each in pending if after is None or each.approval_id > after)[:limit]
-
-    async def question(self, approval_id: ApprovalId) -> Question | None:
-        """Return one open question; none if it is not open."""
-        if self._recovery is not None:
-            return await self._recovery.approvals.question(approval_id)
-        return self._core.approvals.get(approval_id)
-
-    async def decide(
-        self,
-        approval_id: ApprovalId,
-        answer: str | Answer,
-        *,
-        updated_input: JsonObject | None = None,
-        by: str = "user",
-        message: str | None = None,
-    ) -> Answered | Refused:
-        """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer counts."""
-        words = answer if not isinstance(answer, str) else answer_in(answer, updated_input, message)
-        if self._recovery is not None:
-            return await self._recovery.answer(approval_id, words, by=by)
-        return take_answer(self._core, approval_id, words, by=by)
-
-    async def retain(self, *, payloads: timedelta | None = None, journal: timedelta | None = None) -> RetentionResult:
-        """Delete stored payloads and facts that are older than given; without an age, nothing of that kind is deleted.
-
-        Raises:
-            ConfigError: an age is not a length of time.
-            StoreError: a disk failed.
-        """
-        return await retain(self._core, payloads=payloads, journal=journal)
-
-    async def resume(self) -> int:
+    async def recover(self) -> int:
         """Recover the calls of processes that died, now; return how many."""
         return 0 if self._recovery is None else await self._recovery.recover()
 

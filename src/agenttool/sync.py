@@ -1,203 +1,298 @@
-"""The synchronous API: a runtime on an event loop in a thread of its own.
+"""The synchronous API: a runtime on an event loop in a thread of its own, with the methods of `Runtime`.
 
 ```python
 from agenttool import sync
 
 with sync.open(tools=[read_file]) as rt:
-    surface = rt.surface()
-    result = rt.call("read_file", {"path": "a.txt"}, surface=surface)
+    result = rt.call("read_file", {"path": "a.txt"}, surface=rt.surface())
 ```
 """
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Generator, Iterable, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import TypedDict, TypeVar, Unpack
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from typing import Concatenate, Generic, ParamSpec, TypeVar
 
-from agenttool.assemble import Tool
 from agenttool.errors import ConfigError
-from agenttool.hooks.definition import Hook
-from agenttool.pipeline.surface_options import Changes, SurfaceContext
-from agenttool.policy.approvals import Answer, Answered, Question, Refused
-from agenttool.policy.rules import Rule
-from agenttool.ports.calls import ToolCall
-from agenttool.ports.surfacing import Circumstances, SurfacePolicy
-from agenttool.providers import ModelTools, ModelTurn
-from agenttool.records import (
-    ApprovalId,
-    InvocationId,
-    JsonObject,
-    Record,
-    SurfaceId,
-    ToolInvocation,
-    ToolResult,
-    ToolSearchResult,
-    ToolSurface,
-)
+from agenttool.pipeline.approval_queue import ApprovalQueue
+from agenttool.pipeline.background import DeferredCalls, PromptQueue
+from agenttool.pipeline.journal_view import JournalView
+from agenttool.ports.deferred import Thread
+from agenttool.providers import ModelTools
+from agenttool.records import AbsentTool, JsonObject, ToolSurface
 from agenttool.runtime import Runtime
 
 _T = TypeVar("_T")
+_Target = TypeVar("_Target")
+_Wrapped = TypeVar("_Wrapped")
+_P = ParamSpec("_P")
 
 
-class OpenOptions(TypedDict, total=False):
-    """The options of `Runtime.open`."""
+class LoopProxy(Generic[_Target]):
+    """An object that lives on an event loop in another thread. Safe to use from several threads.
 
-    store: str | None
-    config: str | Path | None
-    tools: Iterable[Tool]
-    rules: str | Path | Iterable[Rule]
-    hooks: Iterable[Hook]
-    mode: str | None
-    interactive: bool | None
-    surface: SurfacePolicy | None
-    circumstances: Circumstances | None
+    Attributes:
+        target: the asynchronous object.
+        loop: its event loop.
+    """
 
-
-class ModelToolsOptions(TypedDict, total=False):
-    """The options of `Runtime.tools_for`."""
-
-    surface: ToolSurface | None
-    tool_choice: str | None
-    parallel_tool_calls: bool | None
-    strict: bool
-    native_search: bool
+    def __init__(self, target: _Target, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the object and its event loop."""
+        self.target = target
+        self.loop = loop
 
 
-class SyncRuntime:
-    """A runtime for code without an event loop. Safe to use from several threads."""
-
-    def __init__(self, runtime: Runtime, loop: asyncio.AbstractEventLoop) -> None:
-        """Take the runtime and its event loop."""
-        self._runtime = runtime
-        self._loop = loop
-
-    def surface(
-        self, scope: str = "turn", *, only: Iterable[str] | None = None, **context: Unpack[SurfaceContext]
-    ) -> ToolSurface:
-        """Return a new surface for a context."""
-        return self._wait(self._runtime.surface(scope, only=only, **context))
-
-    def search(self, query: str, *, surface: ToolSurface, limit: int = 10) -> ToolSearchResult:
-        """Return the tools of a surface that match a query, shown or deferred."""
-        return self._wait(self._runtime.search(query, surface=surface, limit=limit))
-
-    def prepare_search(self, *, seconds: float = 60.0) -> bool:
-        """Index all tools now, and wait until the search model has encoded them."""
-        return self._wait(self._runtime.prepare_search(seconds=seconds))
-
-    def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
-        """Return a new surface that also shows the named tools."""
-        return self._wait(self._runtime.load(surface, names))
-
-    def current(self, surface: ToolSurface) -> ToolSurface:
-        """Return the current version of a surface."""
-        return self._wait(self._runtime.current(surface))
-
-    def change(self, **changes: Unpack[Changes]) -> dict[SurfaceId, ToolSurface]:
-        """Change the policy or the circumstances; return the new surfaces by the ids of those they replace."""
-        return self._wait(self._runtime.change(**changes))
-
-    def call(self, name: str, arguments: JsonObject | str | bytes, *, surface: ToolSurface | None = None) -> ToolResult:
-        """Call a tool by name and wait for its result."""
-        return self._wait(self._runtime.call(name, arguments, surface=surface))
-
-    def batch(self, calls: Sequence[ToolCall], *, surface: ToolSurface | None = None) -> list[ToolResult]:
-        """Call several tools and wait for all results."""
-        return self._wait(self._runtime.batch(calls, surface=surface))
-
-    def tools_for(self, provider: str, **options: Unpack[ModelToolsOptions]) -> "SyncModelTools":
-        """Return the tools of a surface in the format of a model provider."""
-        return SyncModelTools(self._wait(self._runtime.tools_for(provider, **options)), self._loop)
-
-    def cancel(self, invocation_id: InvocationId) -> bool:
-        """Request the cancellation of a call."""
-        return self._wait(self._runtime.cancel(invocation_id))
-
-    def approvals(self) -> tuple[Question, ...]:
-        """Return the open questions."""
-        return self._wait(self._runtime.approvals())
-
-    def decide(
-        self,
-        approval_id: ApprovalId,
-        answer: str | Answer,
-        *,
-        updated_input: JsonObject | None = None,
-        by: str = "user",
-    ) -> Answered | Refused:
-        """Answer an open question."""
-        return self._wait(self._runtime.decide(approval_id, answer, updated_input=updated_input, by=by))
-
-    def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
-        """Return the current record of a call; none if it is unknown."""
-        return self._wait(self._runtime.invocation(invocation_id))
-
-    def export(self) -> list[Record]:
-        """Return every record."""
-        return self._wait(self._exported())
-
-    async def _exported(self) -> list[Record]:
-        return [record async for record in self._runtime.export()]
-
-    def _wait(self, work: Coroutine[object, object, _T]) -> _T:
-        if self._loop.is_closed():
-            work.close()
-            raise ConfigError("this runtime is closed; open another one")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
-
-
-class SyncModelTools:
-    """The tools of one conversation, for code without an event loop."""
-
-    def __init__(self, tools: ModelTools, loop: asyncio.AbstractEventLoop) -> None:
-        """Take the tools and the event loop of their runtime."""
-        self.tools = tools
-        self._loop = loop
-
-    def request(self) -> JsonObject:
-        """Return the part of a model request that describes the tools."""
-        return asyncio.run_coroutine_threadsafe(self._requested(), self._loop).result()
-
-    def answer(self, reply: object) -> ModelTurn:
-        """Run the calls in a model's reply, and return the messages to send back."""
-        return asyncio.run_coroutine_threadsafe(self.tools.answer(reply), self._loop).result()
-
-    async def _requested(self) -> JsonObject:
-        return self.tools.request()
-
-
-@contextmanager
-def open(**options: Unpack[OpenOptions]) -> Generator[SyncRuntime]:  # noqa: A001 -- `sync.open`, as `Runtime.open`
-    """Open a runtime on an event loop of its own; leaving the block closes it and cancels running calls.
+def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, _T]) -> _T:
+    """Run a coroutine on an event loop in another thread and wait for its result.
 
     Raises:
-        ConfigError: the tools, the rules, the hooks or the store are invalid.
+        ConfigError: the runtime is closed.
     """
+    if loop.is_closed():
+        work.close()
+        raise ConfigError("this runtime is closed; open another one")
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
+def _awaited(
+    method: Callable[Concatenate[_Target, _P], Coroutine[object, object, _T]],
+) -> Callable[Concatenate[LoopProxy[_Target], _P], _T]:
+    """Return a method that calls a coroutine method on the event loop and waits for its result."""
+
+    @wraps(method)
+    def call(self: LoopProxy[_Target], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        async def work() -> _T:
+            return await method(self.target, *args, **kwargs)
+
+        return _run(self.loop, work())
+
+    return call
+
+
+def _called(method: Callable[Concatenate[_Target, _P], _T]) -> Callable[Concatenate[LoopProxy[_Target], _P], _T]:
+    """Return a method that calls a plain method on the event loop."""
+
+    @wraps(method)
+    def call(self: LoopProxy[_Target], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        async def work() -> _T:
+            return method(self.target, *args, **kwargs)
+
+        return _run(self.loop, work())
+
+    return call
+
+
+def _iterated(
+    method: Callable[Concatenate[_Target, _P], AsyncIterator[_T]],
+) -> Callable[Concatenate[LoopProxy[_Target], _P], Iterator[_T]]:
+    """Return a generator method that reads an asynchronous generator item by item."""
+
+    @wraps(method)
+    def iterate(self: LoopProxy[_Target], *args: _P.args, **kwargs: _P.kwargs) -> Iterator[_T]:
+        items = method(self.target, *args, **kwargs)
+
+        async def following() -> tuple[_T, ...]:
+            async for item in items:
+                return (item,)
+            return ()
+
+        async def close() -> None:
+            if isinstance(items, AsyncGenerator):
+                await items.aclose()
+
+        try:
+            while found := _run(self.loop, following()):
+                yield found[0]
+        finally:
+            if not self.loop.is_closed():
+                _run(self.loop, close())
+
+    return iterate
+
+
+def _wrapped(
+    method: Callable[Concatenate[LoopProxy[_Target], _P], _T],
+    wrap: Callable[[_T, asyncio.AbstractEventLoop], _Wrapped],
+) -> Callable[Concatenate[LoopProxy[_Target], _P], _Wrapped]:
+    """Return a method whose result is a proxy, because it lives on the event loop, too."""
+
+    @wraps(method)
+    def call(self: LoopProxy[_Target], *args: _P.args, **kwargs: _P.kwargs) -> _Wrapped:
+        return wrap(method(self, *args, **kwargs), self.loop)
+
+    return call
+
+
+class SyncApprovals(LoopProxy[ApprovalQueue]):
+    """`rt.approvals` for code without an event loop."""
+
+    list = _awaited(ApprovalQueue.list)
+    get = _awaited(ApprovalQueue.get)
+    decide = _awaited(ApprovalQueue.decide)
+
+
+class SyncJournal(LoopProxy[JournalView]):
+    """`rt.journal` for code without an event loop."""
+
+    invocation = _awaited(JournalView.invocation)
+    result = _awaited(JournalView.result)
+    payload = _awaited(JournalView.payload)
+    events = _iterated(JournalView.events)
+    export = _iterated(JournalView.export)
+    retain = _awaited(JournalView.retain)
+
+
+class SyncDeferred(LoopProxy[DeferredCalls]):
+    """`rt.deferred` for code without an event loop."""
+
+    list = _awaited(DeferredCalls.list)
+    get = _awaited(DeferredCalls.get)
+    unsettled = _awaited(DeferredCalls.unsettled)
+    deliver = _awaited(DeferredCalls.deliver)
+    ask = _awaited(DeferredCalls.ask)
+
+
+class SyncPrompts(LoopProxy[PromptQueue]):
+    """`rt.prompts` for code without an event loop."""
+
+    list = _awaited(PromptQueue.list)
+    choose = _awaited(PromptQueue.choose)
+
+
+class SyncModelTools(LoopProxy[ModelTools]):
+    """The tools of one conversation, for code without an event loop."""
+
+    request = _called(ModelTools.request)
+    answer = _awaited(ModelTools.answer)
+    repair = _called(ModelTools.repair)
+    load = _awaited(ModelTools.load)
+
+    @property
+    def surface(self) -> ToolSurface:
+        """The surface of the last request."""
+        return self.target.surface
+
+    @property
+    def left_out(self) -> tuple[AbsentTool, ...]:
+        """The tools that the provider would reject, each with its reason; the other tools are sent."""
+        return self.target.left_out
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """Notes on tools that are sent, by qualified name, such as why one is not strict."""
+        return self.target.notes
+
+
+def _sync_runtime(target: Runtime, loop: asyncio.AbstractEventLoop) -> "SyncRuntime":
+    return SyncRuntime(target, loop)
+
+
+class SyncRuntime(LoopProxy[Runtime]):
+    """A runtime for code without an event loop: `with sync.open(tools=[...]) as rt`.
+
+    Attributes:
+        approvals: as `Runtime.approvals`.
+        journal: as `Runtime.journal`.
+        deferred: as `Runtime.deferred`.
+        prompts: as `Runtime.prompts`.
+    """
+
+    def __init__(self, target: Runtime, loop: asyncio.AbstractEventLoop) -> None:
+        """Take the runtime and its event loop."""
+        super().__init__(target, loop)
+        self.approvals = SyncApprovals(target.approvals, loop)
+        self.journal = SyncJournal(target.journal, loop)
+        self.deferred = SyncDeferred(target.deferred, loop)
+        self.prompts = SyncPrompts(target.prompts, loop)
+
+    call = _awaited(Runtime.call)
+    batch = _awaited(Runtime.batch)
+    stream_batch = _iterated(Runtime.stream_batch)
+    start = _awaited(Runtime.start)
+    wait = _awaited(Runtime.wait)
+    new_invocation_id = _called(Runtime.new_invocation_id)
+    cancel = _awaited(Runtime.cancel)
+    cancel_all = _called(Runtime.cancel_all)
+    interrupt = _called(Runtime.interrupt)
+    under_way = _called(Runtime.under_way)
+    recover = _awaited(Runtime.recover)
+
+    surface = _awaited(Runtime.surface)
+    find_surface = _called(Runtime.find_surface)
+    current = _called(Runtime.current)
+    offered = _called(Runtime.offered)
+    search = _awaited(Runtime.search)
+    prepare_search = _awaited(Runtime.prepare_search)
+    load = _awaited(Runtime.load)
+    change = _awaited(Runtime.change)
+    declare = _called(Runtime.declare)
+    retire = _called(Runtime.retire)
+
+    tools_for = _wrapped(_awaited(Runtime.tools_for), SyncModelTools)
+    child = _wrapped(_called(Runtime.child), _sync_runtime)
+    in_thread = _wrapped(_called(Runtime.in_thread), _sync_runtime)
+
+    __enter__ = _wrapped(_awaited(Runtime.__aenter__), _sync_runtime)
+    __exit__ = _awaited(Runtime.__aexit__)
+
+    @property
+    def thread(self) -> Thread:
+        """The conversation of the calls."""
+        return self.target.thread
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether another process can recover the calls of this one."""
+        return self.target.is_durable
+
+    @property
+    def shared(self) -> JsonObject:
+        """The context that calls share, as tools have left it."""
+        return self.target.shared
+
+    @property
+    def store_fault(self) -> str | None:
+        """Why the durable store could not be used at the last check, seconds ago; None if it could."""
+        return self.target.store_fault
+
+
+def _blocks(
+    method: Callable[_P, Runtime],
+) -> Callable[[Callable[..., Generator[SyncRuntime]]], Callable[_P, AbstractContextManager[SyncRuntime]]]:
+    """Return a decorator that makes a context manager with the parameters of a method."""
+
+    def decorate(
+        function: Callable[..., Generator[SyncRuntime]],
+    ) -> Callable[_P, AbstractContextManager[SyncRuntime]]:
+        return wraps(method)(contextmanager(function))
+
+    return decorate
+
+
+@_blocks(Runtime.open)
+def open(*args: object, **options: object) -> Generator[SyncRuntime]:  # noqa: A001 -- `sync.open`, as `Runtime.open`
+    """Open a runtime on an event loop of its own; leaving the block closes it and cancels running calls."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="agenttool-sync", daemon=True)
     thread.start()
 
     async def start() -> Runtime:
-        return Runtime.open(**options)
+        return Runtime.open(*args, **options)
 
-    async def stop(runtime: Runtime) -> None:
-        async with runtime:
-            pass
+    async def cancel_rest() -> None:
         # A caller that still waits in another thread gets a cancellation. Otherwise it would wait for a closed loop.
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*rest, return_exceptions=True)
 
     try:
-        runtime = asyncio.run_coroutine_threadsafe(start(), loop).result()
-        try:
-            yield SyncRuntime(runtime, loop)
-        finally:
-            asyncio.run_coroutine_threadsafe(stop(runtime), loop).result()
+        with SyncRuntime(_run(loop, start()), loop) as rt:
+            yield rt
     finally:
+        _run(loop, cancel_rest())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

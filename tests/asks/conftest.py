@@ -26,7 +26,7 @@ def records():
     """Give the exported records of a kind, as plain JSON."""
 
     async def found(runtime, kind):
-        every = [to_json(record) async for record in runtime.export()]
+        every = [to_json(record) async for record in runtime.journal.export()]
         return [record for record in every if record["record_type"] == kind]
 
     return found
@@ -38,12 +38,12 @@ def asked():
 
     async def start(runtime: Runtime, name, arguments, surface=None):
         surface = surface or await runtime.surface()
-        before = {question.approval_id for question in await runtime.approvals()}
+        before = {question.approval_id for question in await runtime.approvals.list()}
         waiting = asyncio.ensure_future(runtime.call(name, arguments, surface=surface))
-        async for _, event in runtime.events():
+        async for _, event in runtime.journal.events():
             found = (event.data or {}).get("approval_id")
             if found is not None and found not in before:
-                questions = [each for each in await runtime.approvals() if each.approval_id == found]
+                questions = [each for each in await runtime.approvals.list() if each.approval_id == found]
                 if questions:
                     return waiting, questions[0]
         raise AssertionError("nobody was asked")

@@ -41,7 +41,7 @@ async def test_ask_07_what_runs_is_what_was_shown_whatever_happens_to_it_meanwhi
         assert question.shown == SHOWN
         sent["amount"] = 5000
         question.shown["to"] = "mallory"
-        await rt.decide(question.approval_id, "allow")
+        await rt.approvals.decide(question.approval_id, "allow")
         await waiting
         ask, answer = await records(rt, "tool_permission_decision")
     assert bank.ran == [SHOWN]
@@ -67,7 +67,7 @@ async def test_ask_07_a_hook_changes_the_call_before_it_is_shown_and_never_after
     ]
     async with Runtime.open(tools=[bank.tool], hooks=hooks) as rt:
         waiting, question = await asked(rt, "transfer", {"to": "ada", "amount": 9})
-        await rt.decide(question.approval_id, "allow")
+        await rt.approvals.decide(question.approval_id, "allow")
         await waiting
     assert question.shown["amount"] == 10
     assert [each["amount"] for each in bank.ran] == runs
@@ -76,17 +76,17 @@ async def test_ask_07_a_hook_changes_the_call_before_it_is_shown_and_never_after
 async def test_ask_08_an_approval_is_good_for_one_call_and_a_late_one_for_none(bank, asked):
     async with Runtime.open(tools=[bank.tool]) as rt:
         waiting, question = await asked(rt, "transfer", {"to": "ada", "amount": 5})
-        await rt.decide(question.approval_id, Allow())
+        await rt.approvals.decide(question.approval_id, Allow())
         assert (await waiting).status == "succeeded"
         waiting, second = await asked(rt, "transfer", {"to": "ada", "amount": 5})
         assert second.approval_id != question.approval_id
-        assert (await rt.decide(question.approval_id, Allow())).reason == "answered"
-        await rt.decide(second.approval_id, "deny")
+        assert (await rt.approvals.decide(question.approval_id, Allow())).reason == "answered"
+        await rt.approvals.decide(second.approval_id, "deny")
         assert (await waiting).status == "rejected"
         rt._core.approval_ttl_s = 0.02
         waiting, third = await asked(rt, "transfer", {"to": "ada", "amount": 5})
         stale = await waiting
-        late = await rt.decide(third.approval_id, Allow())
+        late = await rt.approvals.decide(third.approval_id, Allow())
     assert len(bank.ran) == 1
     assert (stale.error.error_code, late.reason) == ("approval_expired", "expired")
 
@@ -95,7 +95,7 @@ async def test_ask_09_proposed_decided_and_executed_stay_apart_after_an_edit(ban
     async with Runtime.open(tools=[bank.tool]) as rt:
         waiting, question = await asked(rt, "transfer", {"to": "mallory", "amount": 5})
         edited = {**question.shown, "to": "ada"}
-        await rt.decide(question.approval_id, "allow", updated_input=edited, by="pat", message="wrong person")
+        await rt.approvals.decide(question.approval_id, "allow", updated_input=edited, by="pat", message="wrong person")
         result = await waiting
         (call,) = await records(rt, "tool_invocation")
         *_, mutation = await records(rt, "tool_input_mutation")
@@ -120,9 +120,9 @@ def test_ask_10_a_person_outside_the_agents_loop_answers_and_the_agent_only_wait
         thread = threading.Thread(target=agent)
         thread.start()
         gave_up = threading.Event()
-        while not (questions := rt.approvals()) and not gave_up.wait(0.005):
+        while not (questions := rt.approvals.list()) and not gave_up.wait(0.005):
             assert thread.is_alive()
-        assert rt.decide(questions[0].approval_id, "allow", by="desk").by == "desk"
+        assert rt.approvals.decide(questions[0].approval_id, "allow", by="desk").by == "desk"
         thread.join(30)
     assert [each.status for each in results] == ["succeeded"]
     assert bank.ran == [SHOWN]

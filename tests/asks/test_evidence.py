@@ -36,7 +36,7 @@ async def test_ask_19_a_secret_argument_reaches_no_record_event_log_or_message(a
         ]
         results.append(await rt.call("login", {"user": 5, "password": SECRET}, surface=surface))
         results.append(await rt.call("logon", {"user": "ada", "password": SECRET}, surface=surface))
-        exported = [write(record) async for record in rt.export()]
+        exported = [write(record) async for record in rt.journal.export()]
     assert seen == [SECRET, SECRET]
     assert [each.is_error for each in results] == [False, True, True, True]
     out, err = capfd.readouterr()
@@ -104,9 +104,9 @@ async def test_ask_26_who_allowed_what_and_by_which_rule_can_be_checked_by_a_thi
     async with Runtime.open(tools=[pay], rules=terminal.folder / "agenttool.toml") as rt:
         await rt.call("pay", {"amount": 5}, surface=await rt.surface())
         waiting, question = await asked(rt, "pay", {"amount": 500})
-        await rt.decide(question.approval_id, "allow", by="pat@example.com")
+        await rt.approvals.decide(question.approval_id, "allow", by="pat@example.com")
         await waiting
-        exported = b"\n".join([write(record) async for record in rt.export()])
+        exported = b"\n".join([write(record) async for record in rt.journal.export()])
     (terminal.folder / "audit.jsonl").write_bytes(exported)
     assert terminal("validate", "audit.jsonl").returncode == 0
     lines = [json.loads(line) for line in io.BytesIO(exported)]

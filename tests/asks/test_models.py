@@ -33,7 +33,7 @@ async def test_ask_02_a_name_that_no_provider_takes_costs_neither_its_tool_nor_a
         sent = names_in(model.request())
         asked = [ModelCall(name=name, arguments={}, call_id=f"call_{number}") for number, name in enumerate(sent)]
         turn = await model.answer(reply(provider, *asked))
-        reached = [(await rt.invocation(each.invocation_id)).tool_id for each in turn.results]
+        reached = [(await rt.journal.invocation(each.invocation_id)).tool_id for each in turn.results]
     assert len(set(sent)) == len(tools)
     assert all(TAKEN_BY_ALL.fullmatch(name) for name in sent)
     assert reached == [each.declaration.tool_id for each in tools]

@@ -34,8 +34,8 @@ async def main():
         results = []
         while not results:
             await asyncio.sleep(0.1)
-            await rt.resume()
-            results = [each async for each in rt.export() if type(each).__name__ == "ToolResult"]
+            await rt.recover()
+            results = [each async for each in rt.journal.export() if type(each).__name__ == "ToolResult"]
         print(results[0].error.error_code, results[0].error.retry.safe)
 
 asyncio.run(main())
@@ -51,19 +51,19 @@ async def test_ask_06_a_question_is_still_open_after_a_restart_and_its_answer_co
     store = f"sqlite:///{tmp_path}/state.db"
     async with Runtime.open(store=store, tools=[pay]) as first:
         calling = asyncio.ensure_future(first.call("pay", {"amount": 5}, surface=await first.surface()))
-        async for _, event in first.events():
+        async for _, event in first.journal.events():
             if event.event_type == "tool.permission.requested":
                 break
-        (asked,) = await first.approvals()
+        (asked,) = await first.approvals.list()
     left = await calling
     async with Runtime.open(store=store, tools=[pay]) as second:
-        (still,) = await second.approvals()
-        await second.decide(still.approval_id, "allow", by="ada")
+        (still,) = await second.approvals.list()
+        await second.approvals.decide(still.approval_id, "allow", by="ada")
         async with asyncio.timeout(60):
-            async for _, event in second.events():
+            async for _, event in second.journal.events():
                 if event.event_type == "tool.invocation.succeeded":
                     break
-        result = await second.result(left.invocation_id)
+        result = await second.journal.result(left.invocation_id)
     assert (still.approval_id, still.shown) == (asked.approval_id, {"amount": 5})
     assert (result.status, result.content[0].text) == ("succeeded", "paid 5")
 

@@ -23,7 +23,7 @@ async def test_ask_04_a_result_of_megabytes_is_a_success_with_a_preview_and_kept
     async with Runtime.open(tools=[dump], rules=allow) as rt:
         result = await rt.call("dump", {}, surface=await rt.surface())
         (decision,) = await records(rt, "tool_result_persistence")
-        kept = await rt.payload(decision["persisted_ref"]["digest"])
+        kept = await rt.journal.payload(decision["persisted_ref"]["digest"])
     told = result.model_facing_content[0].text
     assert result.status == "succeeded"
     assert len(told) < 30_000

@@ -102,9 +102,9 @@ def open_runtime(path):
 async def answered(rt, calling, word, updated):
     """Answer the question of a call, and give its result."""
     async with asyncio.timeout(BOUND_S):
-        while not (questions := await rt.approvals()):  # noqa: ASYNC110 -- nobody tells when a question is asked
+        while not (questions := await rt.approvals.list()):  # noqa: ASYNC110 -- nobody tells when a question is asked
             await asyncio.sleep(0.01)
-    await rt.decide(questions[0].approval_id, word, updated_input=updated, by="pat")
+    await rt.approvals.decide(questions[0].approval_id, word, updated_input=updated, by="pat")
     return await calling
 
 

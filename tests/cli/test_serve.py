@@ -30,7 +30,7 @@ async def start_all(garden):
             (await rt.start(name, arguments, surface=surface, actor_ref="user:ada")).invocation_id
             for name, arguments in (("grow", {}), ("water", {"bed": 3}), ("read_meter", {}), ("watch", {}))
         ]
-        [thread] = {each.thread.thread_id for each in await rt.waiting()}
+        [thread] = {each.thread.thread_id for each in await rt.deferred.list()}
         return calls, rt.rap.callbacks.urls.url(calls[0], thread), thread
 
 

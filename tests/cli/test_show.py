@@ -162,7 +162,7 @@ async def _come_to(rt, step, name, arguments):
     """Make a call, and wait until it is on disk that it has come so far."""
     calling = asyncio.ensure_future(rt.call(name, arguments, surface=await rt.surface()))
     async with asyncio.timeout(30):
-        async for _, event in rt.events(0):
+        async for _, event in rt.journal.events(0):
             if event.event_type is step:
                 break
     return calling
@@ -178,13 +178,13 @@ async def test_the_owner_of_a_call_is_shown_until_it_ends(run, tmp_path):
 
     async with Runtime.open(store=f"sqlite:{file}", tools=[transfer]) as rt:
         calling = await _come_to(rt, EventType.PERMISSION_REQUESTED, "transfer", {"amount": 5})
-        (question,) = await rt.approvals()
+        (question,) = await rt.approvals.list()
         told, held = await shown()
         assert told == f"it waits for an answer: agenttool approvals answer {question.approval_id} allow --store {file}"
         assert (held["is_alive"], held["waits_for"], held["is_answered"]) == (True, question.approval_id, False)
     await calling
     async with Runtime.open(store=f"sqlite:{file}") as rt:  # without the tool
-        await rt.decide(question.approval_id, "allow")
+        await rt.approvals.decide(question.approval_id, "allow")
     told, held = await shown()
     assert told.startswith("its answer is recorded; a process that has its tool")
     assert told.endswith(f"`agenttool approvals --from MODULE --store {file}`")

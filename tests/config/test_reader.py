@@ -19,7 +19,7 @@ async def results_kept(**options):
     async with Runtime.open(tools=[add], **options) as rt:
         made = await rt.call("add", {"a": 1}, surface=await rt.surface())
     async with Runtime.open(**options) as rt:
-        return await rt.result(made.invocation_id) is not None
+        return await rt.journal.result(made.invocation_id) is not None
 
 
 @pytest.fixture

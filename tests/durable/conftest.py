@@ -105,7 +105,7 @@ def parked(survivor):
             surface = await rt.surface()
             calling = [asyncio.ensure_future(rt.call("send", {"number": 7}, surface=surface)) for _ in range(count)]
             async with asyncio.timeout(BOUND_S):
-                while len(asked := await rt.approvals()) < count:
+                while len(asked := await rt.approvals.list()) < count:
                     await asyncio.sleep(0.01)
         await asyncio.gather(*calling)
         return [each.approval_id for each in asked]
@@ -123,7 +123,7 @@ def ended():
             async with asyncio.timeout(BOUND_S):
                 while len(found) < count:
                     await asyncio.sleep(0.02)
-                    found = [record async for record in rt.export() if type(record).__name__ == "ToolResult"]
+                    found = [record async for record in rt.journal.export() if type(record).__name__ == "ToolResult"]
         except TimeoutError:
             left = [(each.invocation_id, each.kind, each.owner) for each in await rt._core.open_calls.page(limit=9)]
             pytest.fail(f"{len(found)} of {count} calls ended within {BOUND_S} s; these are open: {left}")
@@ -138,7 +138,7 @@ def sound(published_schemas):
 
     async def sound(rt):
         assert list(rt._core.journal.log.verify()) == []
-        exported = [record async for record in rt.export()]
+        exported = [record async for record in rt.journal.export()]
         with Validation() as validation:
             lines = b"\n".join(map(write, exported))
             findings = [*validation.read("export", io.BytesIO(lines)), *validation.conclude()]

@@ -56,12 +56,12 @@ NOTHING_RAN = {"process_died", "rejected", "journal_unavailable", "declaration_c
 
 async def decide(rt, rng, say):
     """Answer an open question of any process, and say so if the answer was taken."""
-    for question in (await rt.approvals(limit=3))[:1]:
+    for question in (await rt.approvals.list(limit=3))[:1]:
         say("q", question.invocation_id)
         answer = rng.choice(["allow", "deny", "edit"])
         edit = {"number": -1 - rng.randrange(100)} if answer == "edit" else None
         words = "allow" if edit else answer
-        taken = await rt.decide(question.approval_id, words, updated_input=edit, by="chance")
+        taken = await rt.approvals.decide(question.approval_id, words, updated_input=edit, by="chance")
         if isinstance(taken, Answered):
             say("a", {"decision": question.decision_id, "answer": answer})
 
@@ -177,13 +177,13 @@ async def survive(folder, said, rng):
             async with asyncio.timeout(PATIENCE_S):
                 while await rt._core.open_calls.page(limit=1):
                     await decide(rt, rng, lambda *word: said.append(list(word)))
-                    await rt.resume()
+                    await rt.recover()
                     await asyncio.sleep(0.01)
         except TimeoutError:
             left = await rt._core.open_calls.page(limit=3)
             return Counter(), [f"left open: {[(each.invocation_id, each.kind) for each in left]}"]
         flaws = [str(flaw) for flaw in rt._core.journal.log.verify()]
-        exported = [record async for record in rt.export()]
+        exported = [record async for record in rt.journal.export()]
         payloads = rt._core.payloads
         stored = [each for each in digests_in(exported) if await is_there(payloads, each)]
         flaws += [str(flaw) for each in stored if (flaw := await flaw_of(payloads, each, 0)) is not None]
@@ -208,7 +208,7 @@ async def missing(rt, exported, said):
     given = {read(word.encode(), ToolResult).result_id for kind, word in said if kind == "r"}
     for result_id in given & stored.keys():
         ref = stored[result_id]
-        if ref is not None and await rt.payload(ref) is None:
+        if ref is not None and await rt.journal.payload(ref) is None:
             yield f"the bytes of {result_id} are gone"
 
 

@@ -84,11 +84,11 @@ async def main(mode, folder):
         await call("pay", 1, "whole disk")
         broken = await call("break_disk", 2, "breaks while it runs")
         told["given to who looks"] = [
-            await rt.result(broken.invocation_id),
+            await rt.journal.result(broken.invocation_id),
             await rt.wait(broken.invocation_id, within_s=0.1),
             *[
                 each.result_id
-                async for each in rt.export()
+                async for each in rt.journal.export()
                 if getattr(each, "invocation_id", "") == broken.invocation_id and type(each).__name__ == "ToolResult"
             ],
         ]
@@ -100,7 +100,7 @@ async def main(mode, folder):
         disk.mends()
         await settled(rt._core.journal.log)
         await call("pay", 7, "effect on a mended disk")
-        told["kept at last"] = (await rt.result(broken.invocation_id)).content[0].text
+        told["kept at last"] = (await rt.journal.result(broken.invocation_id)).content[0].text
         told["handed out as kept"] = sum(each.error is None for each in many)
         told["flaws"] = [str(flaw) for flaw in rt._core.journal.log.verify()]
     told["ledger"] = [number for _, _, number in living.ledger_of(folder)]

@@ -130,10 +130,10 @@ async def stand_in_line(folder, name, number):
         first = rt._core.tools[next(iter(rt._catalog))]
         await rt._core.limiter.acquire(first.safety.static)
         calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
-        while name in ASKED and not (asked := await rt.approvals()):
+        while name in ASKED and not (asked := await rt.approvals.list()):
             await asyncio.sleep(0.01)
         if name in ASKED:
-            await rt.decide(asked[0].approval_id, "allow", updated_input={**asked[0].shown, "number": 9})
+            await rt.approvals.decide(asked[0].approval_id, "allow", updated_input={**asked[0].shown, "number": 9})
         while not any(call.status is InvocationStatus.QUEUED for call in rt._core.calls.values()):
             await asyncio.sleep(0.01)
             assert not calling.done()
@@ -146,7 +146,7 @@ async def main(folder, name, number, lease_s):
         danger.update(is_mortal=name not in ASKED, log=rt._core.journal.log)
         surface = await rt.surface(role=Role(name="clerk", without=("local.pay",)) if name == "relay" else None)
         calling = asyncio.ensure_future(rt.call(name, input_of(name, number), surface=surface))
-        while not (asked := await rt.approvals()) and not calling.done():
+        while not (asked := await rt.approvals.list()) and not calling.done():
             await asyncio.sleep(0.01)
         print(asked[0].approval_id if asked else calling.result(), flush=True)
         danger["is_mortal"] = True

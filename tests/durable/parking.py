@@ -47,10 +47,10 @@ async def main(folder):
     approval_id, size = fill(folder)
     before = peak()
     async with living.open_runtime(folder) as rt:
-        first = await rt.approvals(limit=10)
-        await rt.resume()
-        await rt.decide(approval_id, "allow")
-        await rt.resume()
+        first = await rt.approvals.list(limit=10)
+        await rt.recover()
+        await rt.approvals.decide(approval_id, "allow")
+        await rt.recover()
         while not living.ledger_of(folder):
             await asyncio.sleep(0.01)
     told = {"size": size, "grown": peak() - before, "listed": len(first)}

@@ -22,10 +22,10 @@ async def test_no_process_is_taken_for_dead_because_a_clock_was_set(
         async with survivor() as rt:
             (opened,) = await rt._core.open_calls.page(limit=9)
             for _ in range(5):
-                assert await rt.resume() == 0, "the process lives, and its call is its own"
+                assert await rt.recover() == 0, "the process lives, and its call is its own"
                 assert await rt._core.open_calls.claim_one(opened.invocation_id, now=rt._core.moment()) is None
                 await asyncio.sleep(0.02)
-            await rt.decide(approval_id, "allow")
+            await rt.approvals.decide(approval_id, "allow")
             assert await asyncio.to_thread(child.wait, BOUND_S) == -signal.SIGKILL, "its own process ran it"
             assert len(living.ledger_of(tmp_path)) == 1
 

@@ -67,5 +67,5 @@ async def test_a_result_that_the_journal_cannot_tell_is_a_failed_call(survivor, 
         monkeypatch.setattr(journal, "_append", refuse_the_first_end)
         result = await rt.call("count", {"number": 1}, surface=surface)
         assert result.error.error_code == "journal_unavailable"
-        assert await rt.result(result.invocation_id) == result
+        assert await rt.journal.result(result.invocation_id) == result
         assert await rt._core.open_calls.page(limit=1) == []

@@ -48,7 +48,7 @@ async def test_an_answer_that_was_put_into_the_file_is_refused_and_shows(
 async def test_a_no_that_was_turned_into_a_yes_is_refused(asking, survivor, ended, sound, living, tmp_path):
     approval_id = await _waits(asking)
     async with survivor(tools=[]) as rt:
-        await rt.decide(approval_id, "deny", by="pat")
+        await rt.approvals.decide(approval_id, "deny", by="pat")
     assert _verify(tmp_path) == []
     turned = "UPDATE answers SET body = replace(CAST(body AS TEXT), '\"allow\":false', '\"allow\":true')"
     _forge(tmp_path, approval_id, turned + " WHERE approval_id = :id AND :body NOT NULL")
@@ -63,7 +63,7 @@ async def test_a_no_that_was_turned_into_a_yes_is_refused(asking, survivor, ende
 async def test_an_answer_that_was_emptied_before_it_was_heard_shows(asking, survivor, tmp_path):
     approval_id = await _waits(asking)
     async with survivor(tools=[]) as rt:
-        await rt.decide(approval_id, "allow", by="pat")
+        await rt.approvals.decide(approval_id, "allow", by="pat")
     _forge(tmp_path, approval_id, "UPDATE answers SET body = NULL WHERE approval_id = :id AND :body NOT NULL")
     assert _verify(tmp_path) == [("checkpoint", "another answer")]
 
@@ -71,14 +71,14 @@ async def test_an_answer_that_was_emptied_before_it_was_heard_shows(asking, surv
 async def test_an_answer_to_one_question_is_no_answer_to_another(parked, survivor, ended, sound, living, tmp_path):
     first, second = await parked(2)
     async with survivor(tools=[]) as rt:
-        await rt.decide(first, "allow", by="pat")
+        await rt.approvals.decide(first, "allow", by="pat")
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE answers SET approval_id = ?", (second,))
     async with survivor() as rt:
         (result,) = await ended(rt)
         assert result.invocation_id[4:] in second
         assert result.error.error_class == "approval_rejected"
-        assert [each.approval_id for each in await rt.approvals()] == [first]
+        assert [each.approval_id for each in await rt.approvals.list()] == [first]
         assert living.ledger_of(tmp_path) == []
         await sound(rt)
 
@@ -97,9 +97,9 @@ async def test_a_forged_answer_does_not_reach_a_process_that_waits(asking, survi
 async def test_the_record_of_an_answer_says_when_it_was_given(asking, survivor, ended, tmp_path):
     approval_id = await _waits(asking)
     async with survivor() as rt:
-        (question,) = await rt.approvals()
-        answered = await rt.decide(approval_id, "allow", by="pat")
+        (question,) = await rt.approvals.list()
+        answered = await rt.approvals.decide(approval_id, "allow", by="pat")
         await ended(rt)
-        exported = [record async for record in rt.export()]
+        exported = [record async for record in rt.journal.export()]
     (record,) = [each for each in exported if getattr(each, "answers", None) == question.decision_id]
     assert record.decided_at == answered.at > question.asked_at

@@ -47,7 +47,7 @@ async def _killed(asking):
 async def test_what_nobody_was_shown_is_what_runs_after_a_kill(asking, survivor, ended, sound, living, tmp_path, edit):
     approval_id = await _killed(asking)
     async with survivor() as rt:
-        await rt.decide(approval_id, "allow", updated_input=edit)
+        await rt.approvals.decide(approval_id, "allow", updated_input=edit)
         (result,) = await ended(rt)
         pin = 99 if edit is not None and edit["pin"] == 99 else living.PIN
         assert living.ledger_of(tmp_path) == [("unlock", result.invocation_id, pin)]
@@ -58,7 +58,7 @@ async def test_what_nobody_was_shown_is_what_runs_after_a_kill(asking, survivor,
 async def test_what_nobody_was_shown_is_what_is_run_again(asking, survivor, ended, sound, living, tmp_path):
     with asking(7, "unlock", living.LONG_LEASE_S) as (child, approval_id):
         async with survivor() as rt:
-            await rt.decide(approval_id, "allow")
+            await rt.approvals.decide(approval_id, "allow")
             while child.poll() is None:  # its tool writes, and kills it
                 await asyncio.sleep(0.01)
             (result,) = await ended(rt)
@@ -77,7 +77,7 @@ async def test_a_secret_that_somebody_edits_in_the_file_is_neither_answered_nor_
     verified = _verify(tmp_path)
     assert (verified.returncode, "another hidden input" in verified.stdout) == (1, True)
     async with survivor() as rt:
-        refused = await rt.decide(approval_id, "allow")
+        refused = await rt.approvals.decide(approval_id, "allow")
         assert refused.reason == "other_question"
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:  # an answer from somebody who knows how
         file.execute(
@@ -113,7 +113,7 @@ async def test_a_call_that_an_earlier_version_put_down_goes_on(asking, survivor,
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE facts SET lines = replace(lines, ?, ?)", (b',"salted":true', b""))
     async with survivor() as rt:
-        await rt.decide(approval_id, "allow")
+        await rt.approvals.decide(approval_id, "allow")
         (result,) = await ended(rt)
         assert living.ledger_of(tmp_path) == [("unlock", result.invocation_id, living.PIN)]
 
@@ -125,10 +125,10 @@ async def test_nobody_who_reads_the_records_can_tell_that_two_calls_have_the_sam
         given = {"number": 1, "pin": 4711}
         calling = [asyncio.ensure_future(rt.call("unlock", given, surface=surface)) for _ in range(2)]
         async with asyncio.timeout(60):
-            while len(questions := await rt.approvals()) < len(calling):
+            while len(questions := await rt.approvals.list()) < len(calling):
                 await asyncio.sleep(0.01)
         assert len({each.input_digest for each in questions}) == len(questions)
-        exported = b"\n".join([write(record) async for record in rt.export()])
+        exported = b"\n".join([write(record) async for record in rt.journal.export()])
         with closing(sqlite3.connect(tmp_path / "state.db")) as file:
             bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM open_calls")]
             told = b"".join(told for (told,) in file.execute("SELECT CAST(lines AS BLOB) FROM facts"))

@@ -20,7 +20,7 @@ async def test_what_may_have_run_is_not_run_again(dies, survivor, ended, sound, 
         (result,) = await ended(rt)
         assert result.error.error_code == "unknown_after_crash"
         assert result.error.retry.safe is False
-        assert await rt.resume() == 0
+        assert await rt.recover() == 0
         assert living.ledger_of(tmp_path) == [("pay", result.invocation_id, 4)]
         await sound(rt)
 
@@ -59,20 +59,20 @@ async def test_a_call_whose_tool_is_missing_waits_for_a_process_that_has_it(
         async with asyncio.timeout(60):
             while await _owner_is_alive(tmp_path):
                 await asyncio.sleep(0.02)
-        assert await without.resume() == 0
+        assert await without.recover() == 0
         async with survivor() as rt:
             (result,) = await ended(rt)
             assert result.error is None
             await sound(rt)
         without.declare(put.declared)
-        assert await without.resume() == 0
+        assert await without.recover() == 0
         assert living.ledger_of(tmp_path) == [("put", result.invocation_id, 4)] * 2
 
 
 async def test_a_tool_that_is_declared_late_is_enough(dies, survivor, ended, living, tmp_path):
     dies("put", 4)
     async with survivor(tools=[]) as rt:
-        await rt.resume()
+        await rt.recover()
         rt.declare(living.tools_of(tmp_path)[1].declared)
         (result,) = await ended(rt)
         assert result.error is None
@@ -92,7 +92,7 @@ async def test_two_processes_that_resume_at_once_never_both_take_a_call(dies, su
     for number in range(3):
         dies("pay", number)
     async with survivor() as one, survivor() as two, survivor() as three:
-        await asyncio.gather(*(rt.resume() for rt in (one, two, three) for _ in range(5)))
+        await asyncio.gather(*(rt.recover() for rt in (one, two, three) for _ in range(5)))
         results = await ended(one, 3)
         assert {result.error.error_code for result in results} == {"unknown_after_crash"}
         assert len(living.ledger_of(tmp_path)) == len(results) == 3

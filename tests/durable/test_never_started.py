@@ -20,7 +20,7 @@ async def test_a_call_that_only_read_ends_as_one_whose_process_died(dies, surviv
         (result,) = await ended(rt)
         assert (result.error.error_class, result.error.error_code) == ("canceled", "process_died")
         assert result.error.retry.safe is True
-        assert (await rt.invocation(result.invocation_id)).status == "canceled"
+        assert (await rt.journal.invocation(result.invocation_id)).status == "canceled"
         await sound(rt)
 
 
@@ -58,11 +58,11 @@ async def test_a_call_that_is_under_way_in_a_process_that_lives_is_left_alone(su
         calling = asyncio.ensure_future(one.call("wait", {"number": 3}, surface=await one.surface()))
         await entered.wait()
         await one._core.journal.log.settle()
-        assert await two.resume() == 0
+        assert await two.recover() == 0
         go_on.set()
         result = await calling
         assert result.error is None
-        assert await two.result(result.invocation_id) == result
+        assert await two.journal.result(result.invocation_id) == result
         assert await two._core.open_calls.page(limit=10) == []
 
 
@@ -83,8 +83,8 @@ async def test_a_call_that_the_log_cannot_tell_any_more_holds_up_no_other(surviv
         assert file.execute(spoiled, calls[1:2]).rowcount == 1
     async with survivor() as rt:
         async with asyncio.timeout(BOUND_S):
-            while await rt.result(calls[2]) is None or await rt.result(calls[0]) is None:
+            while await rt.journal.result(calls[2]) is None or await rt.journal.result(calls[0]) is None:
                 await asyncio.sleep(0.02)
-        assert await rt.resume() == 0
+        assert await rt.recover() == 0
         assert [each.invocation_id for each in await rt._core.open_calls.page(limit=10)] == calls[1:2]
         assert {flaw.what for flaw in rt._core.journal.log.verify()} >= {"hash", "fact"}

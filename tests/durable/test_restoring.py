@@ -28,7 +28,7 @@ async def test_a_copy_of_a_journal_in_use_takes_its_place_after_a_crash(
     shutil.copy(copy, file)
     run("verify", "--store", file)
     async with survivor() as rt:
-        await rt.decide(approval_id, "allow")
+        await rt.approvals.decide(approval_id, "allow")
         (result,) = await ended(rt)
         assert result.error is None
         assert living.ledger_of(tmp_path) == [("send", result.invocation_id, 7)]

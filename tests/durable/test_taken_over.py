@@ -60,7 +60,7 @@ async def until(found):
 
 
 async def result_of(rt, invocation_id):
-    return await until(lambda: rt.result(invocation_id))
+    return await until(lambda: rt.journal.result(invocation_id))
 
 
 async def under_way(rt, count):
@@ -82,7 +82,7 @@ async def test_a_result_that_waited_for_others_of_its_batch_leaves_as_it_was_mad
             return [fact.invocation_id for fact in facts if fact.step is steps.CREATED]
 
         (invocation_id,) = await until(made)
-        assert await rt.result(invocation_id) is None, "nobody has been given it"
+        assert await rt.journal.result(invocation_id) is None, "nobody has been given it"
         fall_asleep(slept)
         result = await result_of(rt, invocation_id)
         assert (result.error, result.content[0].text) == (None, "did 2")
@@ -107,11 +107,11 @@ async def test_a_process_taken_for_dead_goes_on_with_other_calls(living, tmp_pat
             return done.error is None and done
 
         done = await until(works_again)
-        assert write(await rt.result(done.invocation_id)) == write(done)
+        assert write(await rt.journal.result(done.invocation_id)) == write(done)
         await slept.cancel(invocation_id)
         mine = await calling
         assert mine.error.error_code == "journal_unavailable", "what another process said of it stands"
-        assert write(await rt.result(invocation_id)) == write(told)
+        assert write(await rt.journal.result(invocation_id)) == write(told)
         assert list(rt._core.journal.log.verify()) == []
 
 
@@ -138,8 +138,8 @@ async def test_a_call_whose_tool_is_nowhere_is_ended_after_a_day(living, tmp_pat
         fall_asleep(slept)
         for _ in range(50):
             await asyncio.sleep(0.02)
-        assert await rt.resume() == 0
-        assert await rt.result(invocation_id) is None, "somebody with the tool may come"
+        assert await rt.recover() == 0
+        assert await rt.journal.result(invocation_id) is None, "somebody with the tool may come"
         monkeypatch.setattr(recovery, "ABANDONED_AFTER_S", 0.0)
         rt._recovery._abandoned_ns.clear()
         assert (await result_of(rt, invocation_id)).error.error_code == "unknown_after_crash"
@@ -155,12 +155,12 @@ async def test_open_questions_are_listed_page_by_page(living, tmp_path, place):
         calls = [asyncio.ensure_future(rt.call("send", {"number": n}, surface=surface)) for n in range(5)]
 
         async def all_asked():
-            asked = await rt.approvals()
+            asked = await rt.approvals.list()
             return len(asked) == 5 and asked
 
         asked = await until(all_asked)
-        first = await rt.approvals(limit=2)
-        rest = await rt.approvals(limit=9, after=first[-1].approval_id)
+        first = await rt.approvals.list(limit=2)
+        rest = await rt.approvals.list(limit=9, after=first[-1].approval_id)
         assert [each.approval_id for each in (*first, *rest)] == [each.approval_id for each in asked]
         assert len(rest) == 3
         rt.cancel_all()
@@ -173,7 +173,7 @@ async def test_who_follows_a_runtime_that_closes_hears_the_rest_and_waits_no_mor
     heard = []
 
     async def follow(rt):
-        async for position, _ in rt.events():
+        async for position, _ in rt.journal.events():
             heard.append(position)
 
     async with living.open_runtime(tmp_path, tools=TOOLS, **where) as rt:
@@ -192,7 +192,7 @@ async def test_a_durable_log_without_a_place_for_open_calls_is_refused(living, t
 
 
 async def _has_no_questions(rt):
-    return await rt.approvals() == ()
+    return await rt.approvals.list() == ()
 
 
 @pytest.mark.parametrize("place", ["memory:", "sqlite:"])
@@ -203,10 +203,10 @@ async def test_a_call_that_ended_while_others_of_its_batch_run_asks_nobody_any_m
         calls = [ToolCall(name="endless", arguments={"number": 1}), ToolCall(name="send", arguments={"number": 2})]
         policy = SchedulerPolicy(scheduler_policy_id="sched_x", ordering_policy=OrderingPolicy.PRESERVE_TERMINAL_ORDER)
         batch = asyncio.ensure_future(rt.batch(calls, surface=await rt.surface(), policy=policy))
-        (question,) = await until(rt.approvals)
+        (question,) = await until(rt.approvals.list)
         await rt.cancel(question.invocation_id)
         await until(lambda: _has_no_questions(rt))
-        assert isinstance(await rt.decide(question.approval_id, "allow"), Refused)
+        assert isinstance(await rt.approvals.decide(question.approval_id, "allow"), Refused)
         rt.cancel_all()
         await batch
         assert living.ledger_of(tmp_path) == []

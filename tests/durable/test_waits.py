@@ -36,15 +36,15 @@ async def test_an_answer_after_a_kill_lets_the_call_go_on_as_itself(
 ):
     approval_id = await _killed(asking, 7)
     async with survivor() as rt:
-        (question,) = await rt.approvals()
+        (question,) = await rt.approvals.list()
         assert question.approval_id == approval_id
-        await rt.decide(approval_id, answer, updated_input=edit, by="eve")
+        await rt.approvals.decide(approval_id, answer, updated_input=edit, by="eve")
         (result,) = await ended(rt)
         assert (result.error and result.error.error_class.value) == error
         assert result.invocation_id == question.invocation_id
         assert living.ledger_of(tmp_path) == ([("send", question.invocation_id, wrote)] if wrote else [])
-        assert await rt.approvals() == ()
-        again = await rt.decide(approval_id, "allow")
+        assert await rt.approvals.list() == ()
+        again = await rt.approvals.decide(approval_id, "allow")
         assert isinstance(again, Refused)
         assert again.reason == "answered"
         exported = await sound(rt)
@@ -56,7 +56,7 @@ async def test_a_question_that_nobody_can_read_hides_no_other(parked, survivor, 
     async with survivor(tools=[]) as rt:
         with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
             file.execute("UPDATE open_calls SET body = x'ff' WHERE approval_id = ?", (first,))
-        assert [each.approval_id for each in await rt.approvals(limit=1)] == [second]
+        assert [each.approval_id for each in await rt.approvals.list(limit=1)] == [second]
 
 
 def _of(number):
@@ -80,7 +80,7 @@ async def test_what_somebody_edits_in_the_file_is_neither_answered_nor_run(
     approval_id = await _killed(asking, 7)
     edit_kept(EDITS[edit])
     async with survivor() as rt:
-        refused = await rt.decide(approval_id, "allow")
+        refused = await rt.approvals.decide(approval_id, "allow")
         assert refused.reason == "other_question"
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:  # an answer from somebody who knows how
         file.execute(
@@ -145,12 +145,12 @@ async def test_a_call_that_has_ended_and_is_put_back_is_not_taken_up_again(
     with closing(sqlite3.connect(tmp_path / "state.db")) as file:
         (kept,) = file.execute("SELECT invocation_id, body FROM open_calls").fetchall()
     async with survivor() as rt:
-        await rt.decide(approval_id, "allow", by="pat")
+        await rt.approvals.decide(approval_id, "allow", by="pat")
         await ended(rt)
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("INSERT INTO open_calls (invocation_id, body, kind) VALUES (?, ?, ?)", (*kept, kind))
     async with survivor() as rt:
-        assert await rt.resume() == 0
+        assert await rt.recover() == 0
         await sound(rt)
     assert [number for _, _, number in living.ledger_of(tmp_path)] == [7]
     assert "another end" in _flaws(tmp_path)
@@ -160,7 +160,7 @@ async def test_a_call_that_has_ended_and_is_put_back_is_not_taken_up_again(
 async def test_an_answer_reaches_a_call_in_another_process_that_lives(asking, survivor, ended, sound, living, tmp_path):
     with asking(3, lease_s=living.LONG_LEASE_S) as (child, approval_id):
         async with survivor() as rt:
-            await rt.decide(approval_id, "allow")
+            await rt.approvals.decide(approval_id, "allow")
             while child.poll() is None:  # its tool writes, and kills it
                 await asyncio.sleep(0.01)
             (result,) = await ended(rt)
@@ -174,7 +174,7 @@ async def test_a_call_that_goes_on_elsewhere_reaches_no_tool_that_its_role_may_n
 ):
     approval_id = await _killed(asking, 7, "relay")
     async with survivor() as rt:
-        await rt.decide(approval_id, "allow")
+        await rt.approvals.decide(approval_id, "allow")
         inner, outer = sorted(await ended(rt, 2), key=lambda result: result.error is None)
         assert (inner.error.error_class, outer.model_facing_content[0].text) == ("blocked_tool", "denied")
         assert living.ledger_of(tmp_path) == []
@@ -183,8 +183,8 @@ async def test_a_call_that_goes_on_elsewhere_reaches_no_tool_that_its_role_may_n
 async def test_an_answer_that_is_remembered_holds_where_the_call_goes_on(asking, survivor, ended, living, tmp_path):
     approval_id = await _killed(asking)
     async with survivor() as rt:
-        (question,) = await rt.approvals()
-        await rt.decide(approval_id, Remember(rule=question.suggested_updates[0].rule))
+        (question,) = await rt.approvals.list()
+        await rt.approvals.decide(approval_id, Remember(rule=question.suggested_updates[0].rule))
         await ended(rt)
         result = await rt.call("send", {"number": 1}, surface=await rt.surface())
         assert result.error is None
@@ -194,15 +194,15 @@ async def test_an_answer_that_is_remembered_holds_where_the_call_goes_on(asking,
 async def test_a_runtime_that_closes_leaves_its_questions_to_the_next(survivor, ended, sound, living, tmp_path):
     async with survivor() as first:
         calling = asyncio.ensure_future(first.call("send", {"number": 5}, surface=await first.surface()))
-        while not (asked := await first.approvals()):
+        while not (asked := await first.approvals.list()):
             await asyncio.sleep(0.01)
     left = await calling
     assert (left.error.error_class, left.error.error_code) == ("canceled", "waits_for_answer")
     assert left.error.retry.safe is False  # somebody may allow both
     assert "Next: do not repeat the call" in left.model_facing_content[0].text
     async with survivor() as second:
-        assert await second.result(left.invocation_id) is None
-        await second.decide(asked[0].approval_id, "allow")
+        assert await second.journal.result(left.invocation_id) is None
+        await second.approvals.decide(asked[0].approval_id, "allow")
         (result,) = await ended(second)
         assert result.error is None
         assert living.ledger_of(tmp_path) == [("send", left.invocation_id, 5)]
@@ -216,7 +216,7 @@ async def test_a_question_that_expires_while_nobody_runs_is_a_deny(
     async with survivor() as first:
         first._core.approval_ttl_s = 3600
         calling = asyncio.ensure_future(first.call("send", {"number": 5}, surface=await first.surface()))
-        while not await first.approvals():
+        while not await first.approvals.list():
             await asyncio.sleep(0.01)
     await calling
     monkeypatch.setattr(SystemClock, "now_ns", staticmethod(lambda: time.time_ns() + 3601 * 10**9))
@@ -232,7 +232,7 @@ async def test_an_answer_does_not_cover_a_tool_that_changed(asking, survivor, en
     *others, send, relay = living.tools_of(tmp_path)
     changed = tool(description="Send to everybody.")(send.function)
     async with survivor(tools=[*others, changed, relay]) as rt:
-        await rt.decide(approval_id, "allow")
+        await rt.approvals.decide(approval_id, "allow")
         (result,) = await ended(rt)
         assert result.error.error_code == "declaration_changed"
         assert living.ledger_of(tmp_path) == []
@@ -268,10 +268,10 @@ async def test_a_question_that_another_version_asks_is_left_to_it(asking, surviv
     with closing(sqlite3.connect(tmp_path / "state.db")) as file, file:
         file.execute("UPDATE open_calls SET body = ?", (body,))
     async with survivor() as rt:
-        assert await rt.approvals() == ()
-        refused = await rt.decide(approval_id, "allow")
+        assert await rt.approvals.list() == ()
+        refused = await rt.approvals.decide(approval_id, "allow")
         assert refused.reason == "unknown"
-        assert await rt.resume() == 0
+        assert await rt.recover() == 0
     assert living.ledger_of(tmp_path) == []
 
 
@@ -281,7 +281,7 @@ async def test_a_call_at_a_point_that_nobody_here_knows_holds_up_no_other(asking
         file.execute("UPDATE open_calls SET kind = 'of tomorrow', approval_id = NULL")
     approval_id = await _killed(asking, 2)
     async with survivor() as rt:
-        await rt.resume()
-        await rt.decide(approval_id, "allow")
+        await rt.recover()
+        await rt.approvals.decide(approval_id, "allow")
         (result,) = await ended(rt)
         assert living.ledger_of(tmp_path) == [("send", result.invocation_id, 2)]

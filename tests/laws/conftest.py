@@ -108,7 +108,7 @@ def sound_export():
     """Export a runtime and hold it to the validator; gives the records as JSON."""
 
     async def sound_export(runtime):
-        exported = [record async for record in runtime.export()]
+        exported = [record async for record in runtime.journal.export()]
         with Validation() as validation:
             lines = b"\n".join(map(write, exported))
             findings = [*validation.read("export", io.BytesIO(lines)), *validation.conclude()]

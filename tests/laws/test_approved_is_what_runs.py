@@ -57,9 +57,9 @@ async def answered(rt, calling, edit):
     """Answer whatever is asked until the call has ended."""
     while not calling.done():
         await asyncio.sleep(0)
-        for question in await rt.approvals():
+        for question in await rt.approvals.list():
             spoil(question.shown)
-            await rt.decide(question.approval_id, answer_of(edit))
+            await rt.approvals.decide(question.approval_id, answer_of(edit))
     return await calling
 
 
@@ -108,12 +108,12 @@ def test_an_edit_that_is_changed_after_it_was_given_changes_nothing(run, opened)
         async with opened([probe], rules=rules) as rt:
             surface = await rt.surface()
             calling = asyncio.ensure_future(rt.call("probe", {"amount": 1}, surface=surface))
-            async for _, told in rt.events():
+            async for _, told in rt.journal.events():
                 if told.event_type == "tool.permission.requested":
                     break
             edited = {"amount": 2}
-            (question,) = await rt.approvals()
-            await rt.decide(question.approval_id, "allow", updated_input=edited)
+            (question,) = await rt.approvals.list()
+            await rt.approvals.decide(question.approval_id, "allow", updated_input=edited)
             edited["amount"] = 1_000_000
             await calling
 

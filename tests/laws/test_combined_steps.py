@@ -126,8 +126,8 @@ async def told_of(probe, arguments, *, one_by_one, meet=None):
             meet(runtime)
         surface = await runtime.surface()
         result = await runtime.call("probe", arguments, surface=surface, native_call_id="call_1", actor_ref="user:ada")
-        exported = [to_json(record) async for record in runtime.export()]
-        invocation = await runtime.invocation(result.invocation_id)
+        exported = [to_json(record) async for record in runtime.journal.export()]
+        invocation = await runtime.journal.invocation(result.invocation_id)
     steps = [fact.step.name for fact in log.facts_of(result.invocation_id)]
     # An event about no call is named by its place in the log, and that depends on how many facts a call took.
     exported = [each for each in exported if each["record_type"] != "tool_event" or "invocation_id" in each]
@@ -173,15 +173,15 @@ class Far:
         job.add_native_ids("rap", {"toolset": "far", "operation": "probe"})
         body = b"bad" if self.way == "badly" else b"good"
         if self.way == "before the acknowledgement":
-            await self.runtime.deliver_result(job.invocation_id, body)
+            await self.runtime.deferred.deliver(job.invocation_id, body)
         else:
             self.answering = asyncio.ensure_future(self._answer(job.invocation_id, body))
         return DEFERRED
 
     async def _answer(self, invocation_id, body):
-        while (awaited := await self.runtime.awaited(invocation_id)) is None or not awaited.is_sent:  # noqa: ASYNC110 -- nobody tells
+        while (awaited := await self.runtime.deferred.get(invocation_id)) is None or not awaited.is_sent:  # noqa: ASYNC110 -- nobody tells
             await asyncio.sleep(0)
-        await self.runtime.deliver_result(invocation_id, body)
+        await self.runtime.deferred.deliver(invocation_id, body)
 
     def read(self, body):
         if body == b"bad":

@@ -41,14 +41,14 @@ def test_no_record_of_a_call_with_a_short_secret_gives_it_away():
         async with asyncio.timeout(60), Runtime.open(tools=[pay]) as runtime:
             surface = await runtime.surface()
             calling = asyncio.ensure_future(runtime.call("pay", {"amount": 5, "pin": 1234}, surface=surface))
-            async for _, event in runtime.events():
+            async for _, event in runtime.journal.events():
                 if event.data.get("prompted"):
                     break
-            questions = await runtime.approvals()
-            await runtime.decide(questions[0].approval_id, "allow", updated_input=answer)
+            questions = await runtime.approvals.list()
+            await runtime.approvals.decide(questions[0].approval_id, "allow", updated_input=answer)
             result = await calling
             assert result.status == "succeeded"
-            return str([record async for record in runtime.export()]) + str(questions)
+            return str([record async for record in runtime.journal.export()]) + str(questions)
 
     guesses = [digest_of({"amount": 5, "pin": pin}) for pin in range(10_000)]
     for answer in (None, {"amount": 5, "pin": 4321}):

@@ -102,12 +102,12 @@ async def reply_with(reply):
 async def perform(rt, calling, deed, with_what):
     """Do one thing to a call that is under way."""
     if deed == "cancel":
-        known = {each.invocation_id async for each in rt.export() if isinstance(each, ToolInvocation)}
+        known = {each.invocation_id async for each in rt.journal.export() if isinstance(each, ToolInvocation)}
         for invocation_id in known:
             await rt.cancel(invocation_id)
     elif deed == "answer":
-        for question in await rt.approvals():
-            await rt.decide(question.approval_id, with_what)
+        for question in await rt.approvals.list():
+            await rt.approvals.decide(question.approval_id, with_what)
     elif deed == "interrupt":
         rt.interrupt()
     elif deed == "cancel the caller":
@@ -167,7 +167,7 @@ def test_every_call_ends_once_and_came_there_by_a_legal_way(
         door = "synthetic_error" if "close" in deeds else "succeeded"
         assert beside.status == door, "whatever happened to one call, the next finds the door as it is"
         check_the_ending(await sound_export(rt), beside.invocation_id, len(probe.executor.inputs))
-        assert await rt.approvals() == ()
+        assert await rt.approvals.list() == ()
 
     run(story())
 

@@ -92,10 +92,12 @@ async def verdict_on(rt, surface, name, arguments):
     calling = asyncio.ensure_future(rt.call(name, arguments, surface=surface))
     while not calling.done():
         await asyncio.sleep(0)
-        for question in await rt.approvals():
-            await rt.decide(question.approval_id, "deny")
+        for question in await rt.approvals.list():
+            await rt.approvals.decide(question.approval_id, "deny")
     result = await calling
-    events = [each async for each in rt.export() if getattr(each, "invocation_id", None) == result.invocation_id]
+    events = [
+        each async for each in rt.journal.export() if getattr(each, "invocation_id", None) == result.invocation_id
+    ]
     behavior = next(each.behavior.value for each in events if hasattr(each, "behavior"))
     assert (behavior == "allow") == (ran == [name]) == (not result.is_error)
     return behavior

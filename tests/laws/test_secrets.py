@@ -164,9 +164,9 @@ async def answered(rt, calling, answer):
     seen = []
     while not calling.done():
         await asyncio.sleep(0)
-        for question in await rt.approvals():
+        for question in await rt.approvals.list():
             seen += [question.shown, *(to_json(update) for update in question.suggested_updates)]
-            await rt.decide(question.approval_id, answer(question.shown))
+            await rt.approvals.decide(question.approval_id, answer(question.shown))
     return seen
 
 

@@ -81,7 +81,7 @@ def test_a_sub_agent_never_sees_or_calls_more_than_the_surface_it_was_given(
             child = rt.child(above, mode=mode, interactive=interactive)
             below = await child.surface(**asked)
             await child.change(**child_change)
-            for surface in (above, below, await child.current(below)):
+            for surface in (above, below, child.current(below)):
                 assert await callable_on(child, surface) <= most
             assert set(below.loaded_tools) <= set(above.loaded_tools)
             assert below.deferred_tools == ()
@@ -90,7 +90,7 @@ def test_a_sub_agent_never_sees_or_calls_more_than_the_surface_it_was_given(
                 rt.retire(f"test.{retired}")
             left = await callable_on(rt, above)
             assert retired not in left
-            for surface in (above, below, await child.current(below)):
+            for surface in (above, below, child.current(below)):
                 assert await callable_on(child, surface) <= left
                 found = await child.search("select:" + ",".join(NAMES), surface=surface)
                 assert {each.name.removeprefix("test.") for each in found.matches} <= left

@@ -116,7 +116,7 @@ def test_a_call_that_waits_for_its_next_attempt_can_be_canceled(run, opened):
     async def story():
         async with opened([fetch]) as rt:
             calling = asyncio.ensure_future(call(rt, "fetch"))
-            async for _, event in rt.events():
+            async for _, event in rt.journal.events():
                 if event.event_type == "tool.invocation.progress":
                     assert await rt.cancel(event.invocation_id)
                     break
@@ -209,7 +209,7 @@ def test_a_tool_that_reports_without_end_does_not_fill_the_journal(run, opened):
     async def story():
         async with opened([scripted_tool("probe", work)], rules=ALLOW) as rt:
             result = await call(rt, "probe")
-            told = [each async for each in rt.export() if each.__class__.__name__ == "ToolProgress"]
+            told = [each async for each in rt.journal.export() if each.__class__.__name__ == "ToolProgress"]
             return result, told
 
     result, told = run(story())
@@ -242,7 +242,7 @@ def test_the_time_of_a_call_stands_still_while_a_person_is_asked_about_one_it_ma
             calling = asyncio.ensure_future(call(rt, "outer"))
             for _ in range(deciders):
                 await asyncio.sleep(60.0)
-                await rt.decide((await rt.approvals())[0].approval_id, "allow")
+                await rt.approvals.decide((await rt.approvals.list())[0].approval_id, "allow")
             result = await calling
             return result.status, now()
 

@@ -73,7 +73,7 @@ def test_a_providers_words_about_a_call_stand_beside_our_own(store, tmp_path, mo
             surface = await rt.surface()
             call = ToolCall(name="price", arguments={"article": "soap"}, native_call_id="call_1", mapping=said)
             (result,) = await rt.batch([call], surface=surface)
-            return result, await rt.invocation(result.invocation_id)
+            return result, await rt.journal.invocation(result.invocation_id)
 
     result, invocation = asyncio.run(run())
     assert not result.is_error

@@ -151,7 +151,7 @@ async def test_each_invocation_is_a_governed_call_on_behalf_of_its_user(governed
         assert json.loads((await client.result())["text"]) == {"bed": 3}
         await client.invoke("photo", id="tc-2")
         content = (await client.result(2))["content"]
-        calls = [each async for each in runtimes[0].export() if isinstance(each, ToolInvocation)]
+        calls = [each async for each in runtimes[0].journal.export() if isinstance(each, ToolInvocation)]
     assert [each["type"] for each in content[-2:]] == ["text", "image"]
     assert [call.actor_ref for call in calls] == ["rap:ann", None]
 
@@ -161,10 +161,10 @@ async def test_what_rules_ask_is_asked_of_the_runtimes_own_approvers(governed, s
     provider, runtimes = governed
     async with serving(provider) as client:
         await client.invoke("valves_open", {"name": "north"})
-        while not (questions := await runtimes[0].approvals()):
+        while not (questions := await runtimes[0].approvals.list()):
             await asyncio.sleep(0.01)
         assert client.inbox.messages == []
-        await runtimes[0].decide(questions[0].approval_id, answer)
+        await runtimes[0].approvals.decide(questions[0].approval_id, answer)
         assert (await client.result())["text"].startswith(told)
 
 
@@ -187,7 +187,7 @@ def durable(make, tmp_path):
 
 
 async def asked(rt):
-    while not (questions := await rt.approvals()):
+    while not (questions := await rt.approvals.list()):
         await asyncio.sleep(0.01)
     return questions[0].approval_id
 
@@ -201,9 +201,9 @@ async def test_a_call_that_waits_for_an_approver_outlives_its_provider(durable, 
         await asked(runtimes[-1])
     async with serving(provider(), inbox) as client:
         assert inbox.messages == []
-        await runtimes[-1].decide(await asked(runtimes[-1]), "allow")
+        await runtimes[-1].approvals.decide(await asked(runtimes[-1]), "allow")
         assert (await client.result())["text"] == "north is open"
-        calls = [each async for each in runtimes[-1].export() if isinstance(each, ToolInvocation)]
+        calls = [each async for each in runtimes[-1].journal.export() if isinstance(each, ToolInvocation)]
     assert len(calls) == 1
 
 
@@ -214,9 +214,9 @@ async def test_a_governed_call_is_canceled_with_its_invocation(durable, serving)
         await asked(runtimes[-1])
         await client.post("/cancel_tool_call", {"thread_id": "thread-1", "tool_call_id": "tc-1"})
         assert (await client.result())["text"].startswith("Error: the call was canceled")
-        (call,) = [each async for each in runtimes[-1].export() if isinstance(each, ToolInvocation)]
+        (call,) = [each async for each in runtimes[-1].journal.export() if isinstance(each, ToolInvocation)]
         result = await runtimes[-1].wait(call.invocation_id)  # it was asked to stop, and does so in its own time
-        assert (result.status.value, await runtimes[-1].approvals()) == ("canceled", ())
+        assert (result.status.value, await runtimes[-1].approvals.list()) == ("canceled", ())
 
 
 async def test_a_runtime_without_tools_cannot_be_served(make):

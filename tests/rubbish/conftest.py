@@ -15,7 +15,7 @@ ALLOW = (Rule(ref="all", behavior=Behavior.ALLOW, source=RuleSource.CLI_ARG, too
 
 async def findings_of(runtime):
     """Hold everything a runtime has recorded to the validator; rubbish must not spoil the records."""
-    lines = b"\n".join([write(record) async for record in runtime.export()])
+    lines = b"\n".join([write(record) async for record in runtime.journal.export()])
     with Validation() as validation:
         found = [*validation.read("export", io.BytesIO(lines)), *validation.conclude()]
     return [each for each in found if each.severity == "error"]
@@ -53,9 +53,9 @@ def asked():
     """Wait for the first approval request, and return the open ones."""
 
     async def wait(runtime):
-        async for _, event in runtime.events():
+        async for _, event in runtime.journal.events():
             if event.event_type == "tool.permission.requested" and event.data["prompted"]:
-                return await runtime.approvals()
+                return await runtime.approvals.list()
         return ()
 
     return wait

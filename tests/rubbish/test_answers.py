@@ -32,7 +32,7 @@ def vault():
 async def answered(runtime, approval_id, answer, **options):
     """Give an answer; a wrong one is refused, by value or by an error of ours."""
     try:
-        return await runtime.decide(approval_id, answer, **options)
+        return await runtime.approvals.decide(approval_id, answer, **options)
     except AgentToolError as error:
         return error
 
@@ -84,9 +84,9 @@ async def test_what_is_no_answer_decides_nothing_and_leaves_the_question_open(va
         refused = await answered(runtime, question.approval_id, answer)
         assert isinstance(refused, Refused | AgentToolError), refused
         assert "; " in (refused.message if isinstance(refused, Refused) else str(refused)), "what to do"
-        assert await runtime.approvals() == (question,)
+        assert await runtime.approvals.list() == (question,)
         assert vault.ran == []
-        await runtime.decide(question.approval_id, Deny(message="no"))
+        await runtime.approvals.decide(question.approval_id, Deny(message="no"))
         result = await waiting
         await sound(runtime)
     assert vault.ran == []
@@ -98,8 +98,8 @@ async def test_an_answer_without_an_author_is_rejected(vault, asked, by):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        assert (await runtime.decide(question.approval_id, "allow", by=by)).reason == "bad_answer"
-        await runtime.decide(question.approval_id, "deny", by="pat")
+        assert (await runtime.approvals.decide(question.approval_id, "allow", by=by)).reason == "bad_answer"
+        await runtime.approvals.decide(question.approval_id, "deny", by="pat")
         assert (await waiting).error.message == "pat refused the call"
     assert vault.ran == []
 
@@ -107,7 +107,7 @@ async def test_an_answer_without_an_author_is_rejected(vault, asked, by):
 @pytest.mark.parametrize("approval_id", ["apr_nowhere", "", None, 5, [], {}, ...], ids=short)
 async def test_an_answer_to_an_unknown_question_is_refused(vault, approval_id):
     async with Runtime.open(tools=[vault.tool]) as runtime:
-        refused = await runtime.decide(approval_id, "allow")
+        refused = await runtime.approvals.decide(approval_id, "allow")
     assert refused.reason == "unknown"
     assert "list the open ones" in refused.message
 
@@ -117,9 +117,9 @@ async def test_the_first_answer_stands_and_the_second_is_rejected(vault, asked, 
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        both = [await runtime.decide(question.approval_id, word, by=word) for word in (first, second)]
+        both = [await runtime.approvals.decide(question.approval_id, word, by=word) for word in (first, second)]
         result = await waiting
-        again = await runtime.decide(question.approval_id, second)
+        again = await runtime.approvals.decide(question.approval_id, second)
         await sound(runtime)
     assert isinstance(both[0], Answered)
     assert (both[1].reason, again.reason) == ("answered", "answered")
@@ -133,7 +133,7 @@ async def test_an_unanswered_question_expires_and_a_late_answer_is_rejected(vaul
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         result = await waiting
-        late = await runtime.decide(question.approval_id, "allow")
+        late = await runtime.approvals.decide(question.approval_id, "allow")
         await sound(runtime)
     assert (result.status, result.error.error_class) == ("denied", "permission_denied")
     assert result.error.error_code == "approval_expired"
@@ -146,7 +146,7 @@ async def test_an_answer_to_a_call_that_was_canceled_meanwhile_runs_nothing(vaul
         (question,) = await asked(runtime)
         assert await runtime.cancel(question.invocation_id)
         assert (await waiting).status == "canceled"
-        late = await runtime.decide(question.approval_id, "allow")
+        late = await runtime.approvals.decide(question.approval_id, "allow")
     assert (late.reason, vault.ran) == ("withdrawn", [])
 
 
@@ -155,7 +155,7 @@ async def test_an_answer_that_comes_while_its_call_is_ending_is_rejected_as_too_
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
         assert await runtime.cancel(question.invocation_id)
-        late = await runtime.decide(question.approval_id, "allow")
+        late = await runtime.approvals.decide(question.approval_id, "allow")
         assert (await waiting).status == "canceled"
         await sound(runtime)
     assert (late.reason, vault.ran) == ("withdrawn", [])
@@ -165,7 +165,7 @@ async def test_an_answer_to_a_closed_runtime_is_rejected(vault, asked):
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-    late = await runtime.decide(question.approval_id, "allow")
+    late = await runtime.approvals.decide(question.approval_id, "allow")
     assert (late.reason, vault.ran) == ("withdrawn", [])
     assert (await waiting).abort_reason == "runtime_shutdown"
 
@@ -174,7 +174,7 @@ async def test_an_edit_is_held_to_the_schema_and_to_the_rules(vault, asked, soun
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        await runtime.decide(ApprovalId(question.approval_id), Edit(updated_input={"amount": "all of it"}))
+        await runtime.approvals.decide(ApprovalId(question.approval_id), Edit(updated_input={"amount": "all of it"}))
         result = await waiting
         await sound(runtime)
     assert vault.ran == []
@@ -196,9 +196,9 @@ async def test_an_edit_that_moves_what_was_redacted_is_refused(asked):
         )
         (question,) = await asked(runtime)
         assert question.shown == {"pins": ["[redacted]", "[redacted]"]}
-        answer = await runtime.decide(question.approval_id, "allow", updated_input={"pins": ["[redacted]"]})
+        answer = await runtime.approvals.decide(question.approval_id, "allow", updated_input={"pins": ["[redacted]"]})
         if isinstance(answer, Refused):
-            await runtime.decide(question.approval_id, "deny")
+            await runtime.approvals.decide(question.approval_id, "deny")
         await waiting
     assert ran == []
 
@@ -225,11 +225,11 @@ async def test_what_was_redacted_can_be_left_where_it_was_and_nowhere_else(asked
         sent = {"pins": ["4711-0815", "1234-5678"]}
         waiting = asyncio.ensure_future(runtime.call("unlock", sent, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        refused = await runtime.decide(question.approval_id, "allow", updated_input=edit)
+        refused = await runtime.approvals.decide(question.approval_id, "allow", updated_input=edit)
         assert refused.reason == "bad_input"
         assert repr(place) in refused.message
         edit = {"pins": ["0000-0000", "[redacted]"], "door": "back"}
-        await runtime.decide(question.approval_id, "allow", updated_input=edit)
+        await runtime.approvals.decide(question.approval_id, "allow", updated_input=edit)
         await waiting
         await sound(runtime)
     assert ran == [(["0000-0000", "1234-5678"], "back")]
@@ -239,9 +239,9 @@ async def test_an_edit_that_comes_to_nothing_leaves_the_answer_on_record(vault, 
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        await runtime.decide(question.approval_id, "allow", updated_input={"amount": "all"}, by="pat")
+        await runtime.approvals.decide(question.approval_id, "allow", updated_input={"amount": "all"}, by="pat")
         result = await waiting
-        decisions = [each async for each in runtime.export() if hasattr(each, "decided_by")]
+        decisions = [each async for each in runtime.journal.export() if hasattr(each, "decided_by")]
         await sound(runtime)
     assert [(each.behavior, each.decided_by) for each in decisions] == [("ask", None), ("allow", "pat")]
     assert (decisions[1].updated_input, decisions[1].answers) == ({"amount": "all"}, decisions[0].decision_id)
@@ -253,7 +253,7 @@ async def test_an_edit_may_hold_any_integer_that_a_call_may(vault, asked, sound,
     async with Runtime.open(tools=[vault.tool]) as runtime:
         waiting = asyncio.ensure_future(runtime.call("pay", {"amount": 5}, surface=await runtime.surface()))
         (question,) = await asked(runtime)
-        await runtime.decide(question.approval_id, "allow", updated_input={"amount": number})
+        await runtime.approvals.decide(question.approval_id, "allow", updated_input={"amount": number})
         await waiting
         await sound(runtime)
     assert vault.ran == [(number, "ada")]

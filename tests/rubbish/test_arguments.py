@@ -109,7 +109,7 @@ async def test_of_a_member_that_is_given_twice_one_value_is_checked_recorded_and
 
     async with Runtime.open(tools=[spy], rules=allow) as runtime:
         result = await runtime.call("spy", sent, surface=await runtime.surface())
-        invocation = await runtime.invocation(result.invocation_id)
+        invocation = await runtime.journal.invocation(result.invocation_id)
         await sound(runtime)
     assert ran == [2]
     assert invocation.model_input == invocation.permission_input == {"b": 2}

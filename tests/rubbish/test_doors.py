@@ -33,7 +33,7 @@ async def test_a_surface_of_another_runtime_or_of_none_leads_nowhere(sound):
             assert result.error.error_class == "unknown_tool"
             assert "surface(...)" in result.error.message
             assert ("it is from another runtime" in result.error.message) is (surface is not None)
-            assert (await ours.invocation(result.invocation_id)).surface_id is None, "it is unknown here"
+            assert (await ours.journal.invocation(result.invocation_id)).surface_id is None, "it is unknown here"
         await sound(ours)
 
 
@@ -158,7 +158,7 @@ async def test_in_a_batch_rubbish_fails_alone(sound):
 async def test_no_call_is_found_by_an_unknown_id():
     async with Runtime.open(tools=[add]) as runtime:
         for unknown_id in ("inv_nowhere", "", None, 5):
-            assert await runtime.invocation(unknown_id) is None
+            assert await runtime.journal.invocation(unknown_id) is None
             assert await runtime.cancel(unknown_id) is False
 
 
@@ -199,7 +199,7 @@ async def test_a_surface_that_is_none_is_a_result(surface):
         lambda runtime: runtime.surface(only=5),
         lambda runtime: runtime.batch(None),
         lambda runtime: runtime.batch([{"name": "add"}]),
-        lambda runtime: anext(runtime.events(after="x")),
+        lambda runtime: anext(runtime.journal.events(after="x")),
     ],
     ids=["scope", "only a text", "only a number", "batch of none", "batch of dicts", "events after a text"],
 )
@@ -234,7 +234,7 @@ async def test_of_very_many_surfaces_the_oldest_are_put_away_and_made_again_when
             latest = await runtime.surface()
         assert len(runtime._surfaces.by_id) == MAX_SURFACES
         results = [await runtime.call("add", {"a": 1}, surface=each) for each in (lasting, oldest, latest)]
-        made_on = [(await runtime.invocation(result.invocation_id)).surface_id for result in results]
+        made_on = [(await runtime.journal.invocation(result.invocation_id)).surface_id for result in results]
         assert len(runtime._surfaces.by_id) == MAX_SURFACES
         await sound(runtime)
     assert [result.is_error for result in results] == [False, False, False]
@@ -256,7 +256,7 @@ async def test_a_surface_that_a_call_is_using_is_not_forgotten(asked):
         for _ in range(MAX_SURFACES):
             await runtime.surface()
         assert not (await runtime.call("add", {"a": 1}, surface=used)).is_error
-        await runtime.decide(question.approval_id, "allow")
+        await runtime.approvals.decide(question.approval_id, "allow")
         assert not (await waiting).is_error
 
 

@@ -222,7 +222,7 @@ async def test_a_tool_that_reports_after_its_end_is_ignored(allow, sound):
         contexts[0].report("too late", percent=float("nan"))
         contexts[0].partial({"late": object()})
         await sound(runtime)
-        assert "too late" not in repr([record async for record in runtime.export()])
+        assert "too late" not in repr([record async for record in runtime.journal.export()])
     assert result.status == "succeeded"
 
 

@@ -34,9 +34,9 @@ async def write_hostile(path):
         for word, edit in (("deny", None), ("allow", None), ("allow", {"to": HOSTILE + "2"})):
             calling = asyncio.ensure_future(rt.call("bank.pay", {"to": HOSTILE}, surface=surface))
             async with asyncio.timeout(BOUND_S):
-                while not (questions := await rt.approvals()):  # noqa: ASYNC110 -- there is no event to wait for
+                while not (questions := await rt.approvals.list()):  # noqa: ASYNC110 -- there is no event to wait for
                     await asyncio.sleep(0.01)
-            await rt.decide(questions[0].approval_id, word, updated_input=edit, by=HOSTILE, message=HOSTILE)
+            await rt.approvals.decide(questions[0].approval_id, word, updated_input=edit, by=HOSTILE, message=HOSTILE)
             ids.append((await calling).invocation_id)
         return ids
 

@@ -101,7 +101,9 @@ def test_an_interruption_of_the_program_goes_on_once_the_result_is_written(allow
                 await runtime.call("explode", {}, surface=surface)
             except type(crash):
                 await sound(runtime)
-                written.extend([record.status async for record in runtime.export() if hasattr(record, "is_error")])
+                written.extend(
+                    [record.status async for record in runtime.journal.export() if hasattr(record, "is_error")]
+                )
 
     asyncio.run(main())
     assert written == ["canceled"]

@@ -33,7 +33,7 @@ async def write_journal(path):
             await rt.call("math.add", {"a": number}, surface=surface)
         asking = [asyncio.ensure_future(rt.call("bank.pay", {"to": each}, surface=surface)) for each in ("ada", "bob")]
         async with asyncio.timeout(BOUND_S):
-            while len(await rt.approvals()) < len(asking):  # noqa: ASYNC110 -- there is no event to wait for
+            while len(await rt.approvals.list()) < len(asking):  # noqa: ASYNC110 -- there is no event to wait for
                 await asyncio.sleep(0.01)
     await asyncio.gather(*asking)
 

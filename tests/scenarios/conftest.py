@@ -105,7 +105,7 @@ def records():
     """Give the exported records of a runtime as JSON, all or those of one kind."""
 
     async def records(runtime, kind=None):
-        found = [to_json(record) async for record in runtime.export()]
+        found = [to_json(record) async for record in runtime.journal.export()]
         return found if kind is None else [record for record in found if record["record_type"] == kind]
 
     return records
@@ -116,9 +116,9 @@ def asked_questions():
     """Wait until somebody is asked, and give the open questions."""
 
     async def asked_questions(runtime):
-        async for _, event in runtime.events():
+        async for _, event in runtime.journal.events():
             if event.event_type == "tool.permission.requested" and event.data["prompted"]:
-                return await runtime.approvals()
+                return await runtime.approvals.list()
         return ()
 
     return asked_questions
@@ -129,7 +129,7 @@ def begun():
     """Wait for the event that says a call came so far, and give the call's id."""
 
     async def begun(runtime, event_type="tool.invocation.started", *, tool_id=None):
-        async for _, event in runtime.events():
+        async for _, event in runtime.journal.events():
             if event.event_type == event_type and tool_id in (None, event.tool_id):
                 return event.invocation_id
         return None
@@ -166,7 +166,7 @@ def sound_export(records, published_schemas):
     """Export a runtime, and hold every record to the validator and the published schemas."""
 
     async def sound_export(runtime):
-        lines = b"\n".join([write(record) async for record in runtime.export()])
+        lines = b"\n".join([write(record) async for record in runtime.journal.export()])
         with Validation() as validation:
             findings = [*validation.read("export", io.BytesIO(lines)), *validation.conclude()]
         exported = await records(runtime)
@@ -191,7 +191,7 @@ def story(sound_export):
         events = by_type["tool_event"]
         (result,), (invocation,) = by_type["tool_result"], by_type["tool_invocation"]
         assert [event["data"]["sequence"] for event in events] == list(range(1, len(events) + 1))
-        assert invocation == to_json(await runtime.invocation(invocation_id))
+        assert invocation == to_json(await runtime.journal.invocation(invocation_id))
         if isinstance(call, ToolResult):
             assert result == to_json(call)
         return Story(

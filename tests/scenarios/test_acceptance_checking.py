@@ -49,7 +49,7 @@ async def test_02_a_deferred_tool_is_found_by_name_and_by_keyword_and_loaded_bef
         surface = await rt.load(surface, [match.name for match in by_name.matches])
         result = await rt.call("code.create_pull_request", {}, surface=surface)
         told = await story(rt, result)
-        log = [to_json(event) async for event in rt.export() if to_json(event)["record_type"] == "tool_event"]
+        log = [to_json(event) async for event in rt.journal.export() if to_json(event)["record_type"] == "tool_event"]
     assert too_early.error.error_class == "schema_not_loaded"
     assert by_name.matches[0].name == by_keyword.matches[0].name == "code.create_pull_request"
     assert (result.status.value, told.invocation["surface_id"]) == ("succeeded", surface.surface_id)
@@ -170,7 +170,7 @@ async def test_05_sensitive_arguments_are_absent_from_whatever_is_told_of_a_call
         misfit = await call(rt, "login", {"user": 5, "password": MARKER})
         nobody = await call(rt, "log_in", {"user": "ada", "password": MARKER})
         followed = []
-        async for _, event in rt.events():
+        async for _, event in rt.journal.events():
             followed.append(to_json(event))
             if event.invocation_id == nobody.invocation_id and event.event_type == "tool.invocation.failed":
                 break

@@ -35,7 +35,9 @@ async def test_06_four_inputs_remain_distinguishable_after_hooks_and_permission_
     async with Runtime.open(tools=[send], hooks=[hook(sign, name="signer")]) as rt:
         waiting = asyncio.ensure_future(call(rt, "send", {"to": "ada", "text": "hello"}))
         (question,) = await asked_questions(rt)
-        await rt.decide(question.approval_id, "allow", updated_input={**question.shown, "to": "grace"}, by="pat")
+        await rt.approvals.decide(
+            question.approval_id, "allow", updated_input={**question.shown, "to": "grace"}, by="pat"
+        )
         told = await story(rt, await waiting)
     model = {"to": "ada", "text": "hello"}
     observable = {**model, "greeting": "Dear"}
@@ -97,13 +99,13 @@ def test_07_a_risky_call_pauses_for_approval_and_resumes_under_the_same_invocati
         caller = threading.Thread(target=wait_for_the_result)
         caller.start()
         assert asked.wait(30)
-        questions = _poll(rt.approvals)
-        paused = rt.invocation(questions[0].invocation_id)
+        questions = _poll(rt.approvals.list)
+        paused = rt.journal.invocation(questions[0].invocation_id)
         assert (paused.status, ran) == ("awaiting_approval", [])
         assert questions[0].verdict.reason.message == "it moves money"
-        rt.decide(questions[0].approval_id, "allow", by="pat")
+        rt.approvals.decide(questions[0].approval_id, "allow", by="pat")
         caller.join(30)
-        finished = rt.invocation(questions[0].invocation_id)
+        finished = rt.journal.invocation(questions[0].invocation_id)
     assert ran == [5]
     assert ended[0].status == "succeeded"
     assert ended[0].invocation_id == paused.invocation_id == finished.invocation_id
@@ -147,8 +149,8 @@ async def test_08_a_denied_or_rejected_call_yields_a_terminal_error_result(asked
         denied = await story(rt, await call(rt, "wipe", {}))
         waiting = asyncio.ensure_future(call(rt, "pay", {"amount": 5}))
         (question,) = await asked_questions(rt)
-        await rt.decide(question.approval_id, "deny", by="pat", message="not today")
-        late = await rt.decide(question.approval_id, "allow", by="eve")
+        await rt.approvals.decide(question.approval_id, "deny", by="pat", message="not today")
+        late = await rt.approvals.decide(question.approval_id, "allow", by="eve")
         rejected = await story(rt, await waiting)
     assert ran == []
     assert late.reason == "answered"

@@ -77,7 +77,7 @@ async def test_09_a_long_call_emits_ordered_progress_and_reports_its_cancellatio
 
 async def _heard(runtime, message):
     """Wait for a message of progress, and give the id of the call it came from."""
-    async for _, event in runtime.events():
+    async for _, event in runtime.journal.events():
         if event.event_type == "tool.invocation.progress" and event.data.get("message") == message:
             return event.invocation_id
     return None

@@ -82,7 +82,7 @@ def answer(value):
 
 async def one_waiting(rt):
     for _ in range(2000):
-        if (found := await rt.waiting()) and found[0].is_sent:
+        if (found := await rt.deferred.list()) and found[0].is_sent:
             return found[0]
         await asyncio.sleep(0.005)
     raise TimeoutError
@@ -93,13 +93,13 @@ async def test_a_caller_waits_for_the_answer(store, opened):
     async with opened(store, far) as rt:
         calling = asyncio.ensure_future(rt.call("ask", {"n": 1}, surface=await rt.surface()))
         waiting = await one_waiting(rt)
-        assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING
-        assert await rt.deliver_result(waiting.invocation_id, answer("forty-two")) is AnswerStatus.ACCEPTED
+        assert (await rt.journal.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING
+        assert await rt.deferred.deliver(waiting.invocation_id, answer("forty-two")) is AnswerStatus.ACCEPTED
         result = await calling
         assert (result.error, result.content[0].text) == (None, "forty-two")
-        assert await rt.deliver_result(waiting.invocation_id, answer("late")) is AnswerStatus.ANSWERED
-        assert await rt.waiting() == ()
-        assert await rt.result(result.invocation_id) == result
+        assert await rt.deferred.deliver(waiting.invocation_id, answer("late")) is AnswerStatus.ANSWERED
+        assert await rt.deferred.list() == ()
+        assert await rt.journal.result(result.invocation_id) == result
 
 
 async def test_a_started_call_is_a_row_until_its_answer_comes(store, opened):
@@ -107,13 +107,13 @@ async def test_a_started_call_is_a_row_until_its_answer_comes(store, opened):
     async with opened(store, far) as rt:
         invocation = await rt.start("ask", {"n": 1}, surface=await rt.surface())
         assert invocation.status is InvocationStatus.RUNNING
-        assert invocation == await rt.invocation(invocation.invocation_id)
+        assert invocation == await rt.journal.invocation(invocation.invocation_id)
         assert rt.under_way() == ()
         assert await rt.wait(invocation.invocation_id, within_s=0.01) is None
-        assert await rt.deliver_result(invocation.invocation_id, answer("done")) is AnswerStatus.ACCEPTED
+        assert await rt.deferred.deliver(invocation.invocation_id, answer("done")) is AnswerStatus.ACCEPTED
         result = await rt.wait(invocation.invocation_id)
         assert (result.invocation_id, result.content[0].text) == (invocation.invocation_id, "done")
-        told = await rt.invocation(invocation.invocation_id)
+        told = await rt.journal.invocation(invocation.invocation_id)
         assert told.status is InvocationStatus.SUCCEEDED
 
 
@@ -122,7 +122,7 @@ async def test_an_answer_may_come_before_the_acknowledgement(store, opened):
     async with opened(store, far) as rt:
 
         async def answer_first(job):
-            assert await rt.deliver_result(job.invocation_id, answer("quick")) is AnswerStatus.ACCEPTED
+            assert await rt.deferred.deliver(job.invocation_id, answer("quick")) is AnswerStatus.ACCEPTED
             return DEFERRED
 
         far.on_send = answer_first
@@ -137,7 +137,7 @@ async def test_an_answer_counts_even_if_the_acknowledgement_never_came(store, op
     async with opened(store, far) as rt:
 
         async def answer_then_fail(job):
-            await rt.deliver_result(job.invocation_id, answer("heard all the same"))
+            await rt.deferred.deliver(job.invocation_id, answer("heard all the same"))
             raise ConnectionError("cut")
 
         far.on_send = answer_then_fail
@@ -149,14 +149,14 @@ async def test_a_failure_is_an_answer_too(store, opened):
     far = Answers()
     async with opened(store, far) as rt:
         started = await rt.start("ask", {}, surface=await rt.surface())
-        await rt.deliver_result(started.invocation_id, b'{"error": "no such bed"}')
+        await rt.deferred.deliver(started.invocation_id, b'{"error": "no such bed"}')
         result = await rt.wait(started.invocation_id)
         assert (result.error.error_class, result.error.message) == (ErrorClass.EXECUTION_FAILED, "no such bed")
 
 
 async def test_a_stranger_s_answer_is_nobody_s(store, opened):
     async with opened(store, Answers()) as rt:
-        assert await rt.deliver_result("inv_" + "0" * 32, answer("?")) is AnswerStatus.UNKNOWN
+        assert await rt.deferred.deliver("inv_" + "0" * 32, answer("?")) is AnswerStatus.UNKNOWN
 
 
 @pytest.mark.parametrize("started", [True, False])
@@ -171,8 +171,8 @@ async def test_a_call_whose_answer_is_overdue_ends_as_timed_out(store, opened, s
             result = await rt.call("ask", {}, surface=surface)
         assert result.error.error_class is ErrorClass.TIMEOUT
         assert far.withdrawn == [(result.invocation_id, rt.thread.thread_id)]
-        assert await rt.deliver_result(result.invocation_id, answer("too late")) is not AnswerStatus.ACCEPTED
-        assert (await rt.result(result.invocation_id)).error.error_class is ErrorClass.TIMEOUT
+        assert await rt.deferred.deliver(result.invocation_id, answer("too late")) is not AnswerStatus.ACCEPTED
+        assert (await rt.journal.result(result.invocation_id)).error.error_class is ErrorClass.TIMEOUT
 
 
 @pytest.mark.parametrize("started", [True, False])
@@ -201,7 +201,7 @@ async def test_waiting_calls_are_in_nobody_s_way(store, opened):
         calling = asyncio.ensure_future(rt.call("ask", {}, surface=surface))
         waiting = await one_waiting(rt)
         assert (await rt.call("pay", {}, surface=surface)).error is None
-        await rt.deliver_result(waiting.invocation_id, answer(1))
+        await rt.deferred.deliver(waiting.invocation_id, answer(1))
         assert (await calling).error is None
 
 
@@ -243,21 +243,21 @@ async def test_a_call_that_needs_a_choice_is_answered_once_and_goes_on(store, op
             default=1,
             asked_at_ns=1,
         )
-        assert await rt.ask(prompt, 9) is PromptOutcome.PUT_UP
-        assert await rt.prompts() == (prompt,)
-        assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.NEEDS_INPUT
-        assert not (await rt.choose(prompt.prompt_id, 2)).is_taken
-        chosen = await rt.choose(prompt.prompt_id, None)
+        assert await rt.deferred.ask(prompt, 9) is PromptOutcome.PUT_UP
+        assert await rt.prompts.list() == (prompt,)
+        assert (await rt.journal.invocation(waiting.invocation_id)).status is InvocationStatus.NEEDS_INPUT
+        assert not (await rt.prompts.choose(prompt.prompt_id, 2)).is_taken
+        chosen = await rt.prompts.choose(prompt.prompt_id, None)
         assert (chosen.is_taken, chosen.is_delivered, far.replies) == (True, True, [(prompt.prompt_id, 1)])
-        assert not (await rt.choose(prompt.prompt_id, 0)).is_taken
-        assert await rt.prompts() == ()
-        assert (await rt.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING
-        await rt.deliver_result(waiting.invocation_id, answer("closed"))
+        assert not (await rt.prompts.choose(prompt.prompt_id, 0)).is_taken
+        assert await rt.prompts.list() == ()
+        assert (await rt.journal.invocation(waiting.invocation_id)).status is InvocationStatus.RUNNING
+        await rt.deferred.deliver(waiting.invocation_id, answer("closed"))
         result = await rt.wait(waiting.invocation_id)
         assert result.content[0].text == "closed"
         assert calling is None or await calling == result
-        assert await rt.ask(prompt, 9) is PromptOutcome.NOT_AWAITED
-        assert await rt.prompts() == ()
+        assert await rt.deferred.ask(prompt, 9) is PromptOutcome.NOT_AWAITED
+        assert await rt.prompts.list() == ()
 
 
 async def test_a_prompt_goes_when_its_call_ends(store, opened):
@@ -265,7 +265,7 @@ async def test_a_prompt_goes_when_its_call_ends(store, opened):
     async with opened(store, far) as rt:
         started = await rt.start("ask", {}, surface=await rt.surface())
         unique = started.invocation_id.partition("_")[2]
-        await rt.ask(
+        await rt.deferred.ask(
             Prompt(
                 prompt_id=f"prm_{unique}-1",
                 invocation_id=started.invocation_id,
@@ -279,8 +279,8 @@ async def test_a_prompt_goes_when_its_call_ends(store, opened):
             ),
             9,
         )
-        assert not (await rt.choose(f"prm_{unique}-1", 0)).is_taken
-        await rt.deliver_result(started.invocation_id, answer("ok"))
+        assert not (await rt.prompts.choose(f"prm_{unique}-1", 0)).is_taken
+        await rt.deferred.deliver(started.invocation_id, answer("ok"))
         await rt.wait(started.invocation_id)
         assert await rt._core.shelf.get("prompt", started.invocation_id) is None
 
@@ -295,9 +295,9 @@ async def test_a_runtime_that_closes_leaves_what_waits_to_the_next(tmp_path, ope
     assert (await calling).error.error_class is ErrorClass.CANCELED
     assert far.withdrawn == []
     async with opened(store, far) as rt:
-        assert [each.invocation_id for each in await rt.waiting()] == [attached, left]
+        assert [each.invocation_id for each in await rt.deferred.list()] == [attached, left]
         for each in (attached, left):
-            assert await rt.deliver_result(each, answer("after all")) is AnswerStatus.ACCEPTED
+            assert await rt.deferred.deliver(each, answer("after all")) is AnswerStatus.ACCEPTED
             assert (await rt.wait(each)).content[0].text == "after all"
     assert len(far.sent) == 2
 
@@ -308,12 +308,12 @@ async def test_another_process_brings_the_answer(tmp_path, opened):
         surface = await here.surface()
         calling = asyncio.ensure_future(here.call("ask", {}, surface=surface))
         attached = (await one_waiting(there)).invocation_id
-        assert await stranger.deliver_result(attached, answer("from afar")) is AnswerStatus.ACCEPTED
+        assert await stranger.deferred.deliver(attached, answer("from afar")) is AnswerStatus.ACCEPTED
         assert (await calling).content[0].text == "from afar"
         left = (await here.start("ask", {}, surface=surface)).invocation_id
-        assert await stranger.deliver_result(left, answer("again")) is AnswerStatus.ACCEPTED
+        assert await stranger.deferred.deliver(left, answer("again")) is AnswerStatus.ACCEPTED
         assert (await here.wait(left)).content[0].text == "again"
-        assert await there.deliver_result(left, answer("no")) is AnswerStatus.ANSWERED
+        assert await there.deferred.deliver(left, answer("no")) is AnswerStatus.ANSWERED
 
 
 async def test_in_memory_what_waits_ends_with_the_runtime(opened):
@@ -321,7 +321,7 @@ async def test_in_memory_what_waits_ends_with_the_runtime(opened):
     rt = opened("memory:", far)
     async with rt:
         left = (await rt.start("ask", {}, surface=await rt.surface())).invocation_id
-    result = await rt.result(left)
+    result = await rt.journal.result(left)
     assert (result.error.error_class, result.error.abort_reason) == (ErrorClass.CANCELED, "runtime_shutdown")
     assert far.withdrawn == [(left, rt.thread.thread_id)]
 
@@ -339,7 +339,7 @@ async def test_no_object_of_a_call_that_was_left_stays_behind(tmp_path, opened):
             await rt.start("ask", {}, surface=surface)
         gc.collect()
         assert len(gc.get_objects()) - before < 300
-        assert len(await rt.waiting()) == 320
+        assert len(await rt.deferred.list()) == 320
 
 
 async def test_a_call_that_has_a_name_is_started_once(store, opened):
@@ -387,8 +387,11 @@ async def test_a_call_that_is_left_while_somebody_looks_for_orphans_goes_on_wait
         assert await looking._recovery.recover() == 0
         acknowledged.set()
         invocation = await starting
-        assert (far.withdrawn, [each.invocation_id for each in await rt.waiting()]) == ([], [invocation.invocation_id])
-        assert await other.deliver_result(invocation.invocation_id, answer("there")) is AnswerStatus.ACCEPTED
+        assert (far.withdrawn, [each.invocation_id for each in await rt.deferred.list()]) == (
+            [],
+            [invocation.invocation_id],
+        )
+        assert await other.deferred.deliver(invocation.invocation_id, answer("there")) is AnswerStatus.ACCEPTED
         result = await other.wait(invocation.invocation_id, within_s=60)
         assert (result.error, result.content[0].text) == (None, "there")
         assert len(far.sent) == 1

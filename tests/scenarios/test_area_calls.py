@@ -51,7 +51,7 @@ async def test_all_four_inputs_are_told_without_their_secrets_and_each_is_a_valu
 
     async with Runtime.open(tools=[login], rules=allow) as rt:
         result = await call(rt, "login", {"user": "ada", "password": "correct horse"})
-        invocation = await rt.invocation(result.invocation_id)
+        invocation = await rt.journal.invocation(result.invocation_id)
     told = [getattr(invocation, stage) for stage in STAGES]
     assert told == [{"user": "ada", "password": "[redacted]"}] * 4
     assert len({id(each) for each in told}) == 4
@@ -108,7 +108,7 @@ async def test_an_invocation_outlives_its_bytes_its_refusal_and_its_failing_sibl
         before = [await story(rt, result) for result in results]
         bench.payloads.drop(before[1].persistence[0]["persisted_ref"]["digest"])
         after = [await story(rt, result) for result in results]
-        found = [await rt.invocation(result.invocation_id) for result in results]
+        found = [await rt.journal.invocation(result.invocation_id) for result in results]
     assert after == before
     assert [each.status.value for each in found] == ["succeeded", "succeeded", "denied", "canceled"]
     withheld, large, denied, dependent = after
@@ -128,7 +128,7 @@ async def test_an_input_that_does_not_fit_is_refused_before_anybody_is_asked(cal
 
     async with Runtime.open(tools=[pay]) as rt:
         told = await story(rt, await call(rt, "pay", {"amount": "much"}))
-        assert await rt.approvals() == ()
+        assert await rt.approvals.list() == ()
     assert "permission.requested" not in told.told
     assert told.result["error"]["error_class"] == "schema_validation_failed"
 
@@ -172,16 +172,16 @@ async def test_a_permission_that_expires_in_the_queue_is_decided_anew(
         calling = asyncio.ensure_future(rt.call("probe", {}, surface=surface))
         if given_by == "a person":
             (question,) = await asked_questions(rt)
-            await rt.decide(question.approval_id, "allow")
+            await rt.approvals.decide(question.approval_id, "allow")
         await begun(rt, "tool.invocation.queued", tool_id="tool_test.probe")
         bench.clock.advance(365 * 86_400)
         release.set()
         await blocking
         for _ in range(10):
             await asyncio.sleep(0)
-        asked_again = await rt.approvals()
+        asked_again = await rt.approvals.list()
         assert probe.executor.inputs == []
-        await rt.decide(asked_again[0].approval_id, "allow")
+        await rt.approvals.decide(asked_again[0].approval_id, "allow")
         told = await story(rt, await calling)
     assert (told.result["status"], len(probe.executor.inputs)) == ("succeeded", 1)
     before = ["ask", "allow"] if given_by == "a person" else ["allow"]
@@ -244,7 +244,9 @@ async def test_a_running_tool_is_handed_its_deadline_the_signal_to_stop_and_a_wa
         await begun(rt, "tool.invocation.progress")
         await rt.cancel(await begun(rt))
         told = await story(rt, await calling)
-        (interface,) = [to_json(each) async for each in rt.export() if to_json(each)["record_type"] == "tool_interface"]
+        (interface,) = [
+            to_json(each) async for each in rt.journal.export() if to_json(each)["record_type"] == "tool_interface"
+        ]
     assert interface.items() >= facts.items()
     assert handed["deadline"] > 0
     assert (handed["asked"], handed["why"]) == (False, None)

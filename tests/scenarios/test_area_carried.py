@@ -180,7 +180,7 @@ async def test_a_result_reads_the_same_to_the_byte_in_the_next_process_and_the_o
     texts = [write(made)]
     for _ in range(2):
         async with Runtime.open(tools=[odd], store=store) as rt:
-            texts.append(write(await rt.result(made.invocation_id)))
+            texts.append(write(await rt.journal.result(made.invocation_id)))
     assert texts[0] == texts[1] == texts[2]
     assert read(texts[0], type(made)).model_facing_content == made.model_facing_content
 

@@ -177,7 +177,7 @@ async def test_hints_of_an_untrusted_producer_relax_nothing_and_silence_means_th
             surface = await rt.surface()
             waiting = asyncio.ensure_future(rt.call(name, {}, surface=surface))
             (question,) = await asked_questions(rt)
-            await rt.decide(question.approval_id, "deny")
+            await rt.approvals.decide(question.approval_id, "deny")
             assert (await waiting).status == "rejected"
         async with Runtime.open(tools=[probe], rules=allow) as rt:
             surface = await rt.surface()
@@ -223,7 +223,7 @@ async def test_a_program_can_tell_the_eight_cases_of_a_result_apart(rule, asked_
         results = {name: await rt.call(name, {}, surface=surface) for name in plain}
         waiting = asyncio.ensure_future(rt.call("rejected", {}, surface=surface))
         (question,) = await asked_questions(rt)
-        await rt.decide(question.approval_id, "deny")
+        await rt.approvals.decide(question.approval_id, "deny")
         results["rejected"] = await waiting
         calls = [ToolCall(name="fail", arguments={}), ToolCall(name="synthetic", arguments={}, depends_on=(0,))]
         together = SchedulerPolicy(

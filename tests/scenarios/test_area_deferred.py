@@ -114,7 +114,7 @@ async def test_a_provider_that_connects_breaks_and_comes_back_changes_what_can_b
         seen = []
         for state in ("connecting", "unavailable", "ready"):
             await rt.change(providers={"mcp.slow": state})
-            surface = await rt.current(first)
+            surface = rt.current(first)
             states = {each.name: each.loading_state.value for each in surface.deferred_tools}
             search = await rt.search("select:mcp.slow.post", surface=surface)
             result = await rt.call("post", {}, surface=surface)
@@ -151,7 +151,7 @@ async def test_a_model_searches_loads_and_calls_and_every_step_is_a_governed_cal
         searched = await rt.call("tool_search", {"query": "open an issue"}, surface=surface)
         selected = await rt.call("tool_search", {"query": "select:tracker.create_issue"}, surface=surface)
         stale = await rt.call("tracker.create_issue", {"title": "it leaks"}, surface=surface)
-        current = await rt.current(surface)
+        current = rt.current(surface)
         told = await story(rt, selected)
         shown = set(current.loaded_tools) - set(surface.loaded_tools)
     assert (early.error.error_class, tools[-1].executor.inputs) == ("schema_not_loaded", [])
@@ -181,7 +181,7 @@ async def test_two_selections_at_once_are_both_on_the_current_surface(allow):
         await rt.batch(
             [ToolCall(name="tool_search", arguments={"query": f"select:{name}"}) for name in wanted], surface=surface
         )
-        current = await rt.current(surface)
+        current = rt.current(surface)
         done = await rt.batch(
             [ToolCall(name="chore_7", arguments={}), ToolCall(name="create_issue", arguments={"title": "it leaks"})],
             surface=current,

@@ -53,8 +53,8 @@ async def beside_a_failure(rt, surface, begun):
 async def rejected(rt, surface, begun):
     calling = asyncio.ensure_future(rt.call("pay", {"amount": 1}, surface=surface))
     await begun(rt, "tool.permission.requested")
-    (question,) = await rt.approvals()
-    await rt.decide(question.approval_id, "deny")
+    (question,) = await rt.approvals.list()
+    await rt.approvals.decide(question.approval_id, "deny")
     return await calling
 
 
@@ -114,7 +114,7 @@ async def moved(rt, name, policy, count=2):
     calls = [ToolCall(name=name, arguments={"to": f"place {number}"}) for number in range(count)]
     mine = SchedulerPolicy(scheduler_policy_id="sched_mine", context_modifier_policy=policy)
     await rt.batch(calls, surface=await rt.surface(), policy=mine)
-    told = [event.data async for event in rt.export() if getattr(event, "event_type", "").endswith("succeeded")]
+    told = [event.data async for event in rt.journal.export() if getattr(event, "event_type", "").endswith("succeeded")]
     return rt.shared.get("place"), [data["context_modifiers"]["fate"] for data in told]
 
 

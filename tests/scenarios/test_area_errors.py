@@ -159,7 +159,7 @@ async def test_fourteen_families_of_errors_have_fourteen_different_names(allow, 
             calling = asyncio.ensure_future(rt.call(name, {}, surface=surface))
             if name == "approval":
                 (question,) = await asked_questions(rt)
-                await rt.decide(question.approval_id, "deny")
+                await rt.approvals.decide(question.approval_id, "deny")
             elif name == "cancellation":
                 await rt.cancel(await begun(rt, tool_id="tool_test.cancellation"))
             ended[name] = (await calling).error

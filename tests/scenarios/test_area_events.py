@@ -54,7 +54,7 @@ async def test_a_decision_is_asked_for_and_told_with_its_id(asked_questions, cal
     async with Runtime.open(tools=[scripted_tool("probe")]) as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         (question,) = await asked_questions(rt)
-        await rt.decide(question.approval_id, "allow")
+        await rt.approvals.decide(question.approval_id, "allow")
         told = await story(rt, await calling)
     events = {event["event_type"]: event["data"] for event in told.events}
     ask, answer = told.decisions

@@ -137,7 +137,7 @@ async def test_whoever_decides_is_named_in_a_decision(asked_questions, call, rul
         calling = asyncio.ensure_future(call(rt, "probe", {}))
         if source == "person":
             (question,) = await asked_questions(rt)
-            await rt.decide(question.approval_id, "deny")
+            await rt.approvals.decide(question.approval_id, "deny")
         told = await story(rt, await calling)
     assert (told.decisions[-1]["behavior"], told.decisions[-1]["source"]) == ("deny", named)
     assert told.decisions[-1]["reason"]["type"] == reason

@@ -59,7 +59,7 @@ async def test_whatever_hooks_say_is_on_the_record_with_their_names(asked_questi
     async with Runtime.open(tools=[probe], hooks=hooks) as rt:
         calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
         (question,) = await asked_questions(rt)
-        await rt.decide(question.approval_id, "allow")
+        await rt.approvals.decide(question.approval_id, "allow")
         told = await story(rt, await calling)
     runs = {run["name"]: run for run in told.hooks}
     assert [run["outputs"][0]["type"] for run in runs.values()] == list(sayings)
@@ -104,7 +104,7 @@ async def test_a_hint_of_a_hook_is_an_input_of_the_decision(asked_questions, cal
         calling = asyncio.ensure_future(call(rt, "note", {"text": "milk"}))
         if hint in ("ask", "passthrough"):
             (question,) = await asked_questions(rt)
-            await rt.decide(question.approval_id, "allow")
+            await rt.approvals.decide(question.approval_id, "allow")
         told = await story(rt, await calling)
     assert told.decisions[0]["behavior"] == hint.replace("passthrough", "ask")
     assert told.hooks[0]["hook_id"] in str(told.decisions[0])
@@ -136,7 +136,7 @@ async def test_a_replacement_that_the_contract_forbids_does_not_take_effect(
         calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
         if not hooks:
             (question,) = await asked_questions(rt)
-            await rt.decide(question.approval_id, "allow", updated_input={"n": 2})
+            await rt.approvals.decide(question.approval_id, "allow", updated_input={"n": 2})
         told = await story(rt, await calling)
     assert told.result["error"]["error_class"] == "input_mutation_failed"
     assert (probe.executor.inputs, told.mutations) == ([], [])
@@ -156,7 +156,9 @@ async def posted(asked_questions, call, hook):
     async with Runtime.open(tools=[post], hooks=[injecting]) as rt:
         calling = asyncio.ensure_future(call(rt, "post", raw))
         (question,) = await asked_questions(rt)
-        await rt.decide(question.approval_id, "allow", updated_input={**question.shown, "region": "eu"}, by="pat")
+        await rt.approvals.decide(
+            question.approval_id, "allow", updated_input={**question.shown, "region": "eu"}, by="pat"
+        )
         return rt, await calling
 
 
@@ -208,7 +210,7 @@ async def test_hooks_and_approvers_see_the_normalized_copy_and_each_has_one_of_t
         (question,) = await asked_questions(rt)
         seen.append(dict(question.shown))
         question.shown["path"] = "elsewhere"
-        await rt.decide(question.approval_id, "allow")
+        await rt.approvals.decide(question.approval_id, "allow")
         told = await story(rt, await calling)
     assert seen == [{"path": "a.txt"}] * 3
     assert told.invocation["observable_input"] == {"path": "a.txt"}
@@ -235,7 +237,7 @@ async def test_hooks_at_the_decision_are_told_what_it_was(asked_questions, call,
         calling = asyncio.ensure_future(call(rt, "probe", {"n": 1}))
         if answer is not None:
             (question,) = await asked_questions(rt)
-            await rt.decide(question.approval_id, **answer)
+            await rt.approvals.decide(question.approval_id, **answer)
         told = await story(rt, await calling)
     (heard,) = questions
     assert (heard.details, told.result["status"]) == ({"behavior": told_behavior}, status)

@@ -90,7 +90,7 @@ async def test_every_ref_to_stored_bytes_has_six_facts_and_a_digest_that_can_be_
     async with Runtime.open(tools=[draw], rules=allow) as rt:
         result = await call(rt, "draw", {})
         (item,) = result.content
-        data = await rt.payload(item.ref)
+        data = await rt.journal.payload(item.ref)
     ref = to_json(item.ref)
     assert {"id", "uri", "media_type", "digest", "access", "relation"} <= ref.keys()
     assert (ref["media_type"], data) == ("image/png", b"\x89PNG and so on")

@@ -24,7 +24,7 @@ async def test_every_scope_has_its_surface_and_calls_carry_its_id(scope, allow, 
     async with Runtime.open(tools=[scripted_tool("look")], rules=allow) as rt:
         surface = await rt.surface(scope)
         result = await rt.call("look", {}, surface=surface)
-        invocation = await rt.invocation(result.invocation_id)
+        invocation = await rt.journal.invocation(result.invocation_id)
         exported = await sound_export(rt)
     assert surface.scope == scope
     assert invocation.surface_id == surface.surface_id

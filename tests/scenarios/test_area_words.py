@@ -84,7 +84,7 @@ async def a_long_day(rule, hook, asked_questions, sound_export):
         await rt.call("add", {"a": "x"}, surface=surface)
         waiting = asyncio.ensure_future(rt.call("asked", {}, surface=surface))
         (question,) = await asked_questions(rt)
-        await rt.decide(question.approval_id, "deny")
+        await rt.approvals.decide(question.approval_id, "deny")
         await waiting
         policy = SchedulerPolicy(scheduler_policy_id="s", sibling_failure_policy=SiblingFailurePolicy.CANCEL_DEPENDENT)
         pair = [ToolCall(name="fail", arguments={}), ToolCall(name="bake", arguments={}, depends_on=(0,))]
@@ -180,7 +180,7 @@ async def test_a_listener_who_leaves_and_comes_back_misses_no_progress_and_hears
 
     async def listen(runtime, after, until):
         """Follow the log from a position until enough was heard; give the position to come back to."""
-        async for position, event in runtime.events(after=after):
+        async for position, event in runtime.journal.events(after=after):
             if event.event_type == "tool.invocation.progress":
                 heard.append(event.data["progress"])
             after = position

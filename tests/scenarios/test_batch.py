@@ -143,7 +143,7 @@ async def test_whoever_waited_for_a_place_begins_before_the_one_before_is_writte
         await rt.batch(
             [call("read", 0), call("read", 1), call("read", 2)], surface=surface, policy=policy(max_parallel=1)
         )
-        told = [record.event_type.value async for record in rt.export() if isinstance(record, ToolEvent)]
+        told = [record.event_type.value async for record in rt.journal.export() if isinstance(record, ToolEvent)]
     begins = [place for place, kind in enumerate(told) if kind == "tool.invocation.started"]
     ends = [place for place, kind in enumerate(told) if kind == "tool.invocation.succeeded"]
     assert begins[1] < ends[0] < begins[2]
@@ -167,7 +167,7 @@ async def test_a_batch_that_is_canceled_as_a_tool_ends_keeps_what_the_tool_gave(
         batches.append(asyncio.ensure_future(rt.batch(calls, surface=surface, policy=policy(max_parallel=1))))
         with pytest.raises(asyncio.CancelledError):
             await batches[0]
-        events = [record async for record in rt.export() if isinstance(record, ToolEvent)]
+        events = [record async for record in rt.journal.export() if isinstance(record, ToolEvent)]
     ends = [event.event_type.value for event in events if event.event_type.is_terminal]
     assert ends.count("tool.invocation.succeeded") == 1
     assert len(ends) == len(calls)

@@ -26,7 +26,7 @@ async def test_a_tool_that_went_since_a_surface_was_made_is_not_loaded_on_it(rul
             await rt.change(**gone)
             with pytest.raises(ConfigError, match=r"'test.two' can no longer be loaded; .*gives the reason"):
                 await rt.load(surface, ["two"])
-        told = [each.event_type async for each in rt.export() if hasattr(each, "event_type")]
+        told = [each.event_type async for each in rt.journal.export() if hasattr(each, "event_type")]
         assert EventType.DEFERRED_LOADED not in told
 
 
@@ -74,7 +74,7 @@ async def test_each_of_the_eight_changes_makes_surfaces_anew_and_is_told(cause, 
     async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING) as rt:
         before = await rt.surface("session")
         renewed = await rt.change(**change)
-        after = await rt.current(before)
+        after = rt.current(before)
         events = [each for each in await records(rt, "tool_event") if each["event_type"] == EventType.SURFACE_UPDATED]
     assert renewed == {before.surface_id: after}
     assert after.surface_id != before.surface_id
@@ -91,7 +91,7 @@ async def test_a_surface_is_told_when_it_is_made_and_when_a_change_of_rules_make
     async with Runtime.open(tools=kinds(), rules=allow, circumstances=EVERYTHING) as rt:
         before = await rt.surface("session")
         await rt.change(rules=[])
-        after = await rt.current(before)
+        after = rt.current(before)
         told = [(each["event_type"], each["data"].get("surface_id")) for each in await records(rt, "tool_event")]
     assert [each for each in told if each[0].startswith("tool.surface.")] == [
         (EventType.SURFACE_CREATED, before.surface_id),
@@ -118,7 +118,7 @@ async def test_what_came_later_is_on_the_current_surface_and_not_on_the_old_one(
     async with Runtime.open(tools=tools, rules=allow) as rt:
         old = await rt.surface()
         await rt.change(credentials=["vault:key"])
-        current = await rt.current(old)
+        current = rt.current(old)
         assert error(await rt.call("keyed", {}, surface=old)) == "blocked_tool"
         assert (await rt.call("keyed", {}, surface=current)).status == "succeeded"
         assert (await rt.call("plain", {}, surface=old)).status == "succeeded"
@@ -149,7 +149,7 @@ async def test_a_search_on_an_old_surface_finds_nothing_that_was_left_out_since(
         for query in ("probe", "select:secret_probe"):
             assert "test.secret_probe" in [each.name for each in (await rt.search(query, surface=old)).matches]
         await rt.change(**change)
-        for surface in (old, await rt.current(old)):
+        for surface in (old, rt.current(old)):
             for query in ("probe", "secret_probe", "select:secret_probe,tool_test.secret_probe"):
                 found = await rt.search(query, surface=surface)
                 told = await rt.call("tool_search", {"query": query}, surface=surface)
@@ -224,7 +224,7 @@ async def test_surfaces_that_held_a_tool_are_made_anew_when_it_is_taken_back_and
         else:
             await rt.change(providers={"test": "unavailable"})
         await asyncio.sleep(0)
-        current, current_below = await rt.current(held), await child.current(below)
+        current, current_below = rt.current(held), child.current(below)
         told = await updates(rt, records)
         renewed = {before for before, _ in told}
         assert (held.surface_id, current.surface_id) in told
@@ -247,12 +247,12 @@ async def test_a_rule_that_a_person_wants_to_be_remembered_makes_surfaces_anew_a
         below = await child.surface()
         calling = asyncio.ensure_future(child.call("probe", {}, surface=below))
         async with asyncio.timeout(60):
-            while not (asked := await rt.approvals()):  # noqa: ASYNC110 -- there is nothing to wait on
+            while not (asked := await rt.approvals.list()):  # noqa: ASYNC110 -- there is nothing to wait on
                 await asyncio.sleep(0)
         rule = next(each.rule for each in asked[0].suggested_updates if each.rule)
-        await rt.decide(asked[0].approval_id, Remember(rule=rule))
+        await rt.approvals.decide(asked[0].approval_id, Remember(rule=rule))
         assert (await calling).status == "succeeded"
-        after, after_below = await rt.current(before), await child.current(below)
+        after, after_below = rt.current(before), child.current(below)
         told = await updates(rt, records)
     assert {(before.surface_id, after.surface_id), (below.surface_id, after_below.surface_id)} <= set(told)
     assert after.surface_reason == after_below.surface_reason == "policy changed"
@@ -265,7 +265,7 @@ async def test_what_goes_together_makes_a_surface_anew_once_and_who_asks_has_it_
         old = await rt.surface()
         for number in range(7):
             rt.retire(f"tool_test.t{number}")
-        current = await rt.current(old)
+        current = rt.current(old)
         assert loaded(current) == {"t7", "t8"}
         assert current.surface_reason == (
             "test.t0 taken back, test.t1 taken back, test.t2 taken back, test.t3 taken back, test.t4 taken back and 2 more"
@@ -303,7 +303,7 @@ async def test_a_loaded_tool_stays_loaded_when_the_surface_is_made_anew():
     async with Runtime.open(tools=tools) as rt:
         surface = await rt.load(await rt.surface(), ["waiting"])
         await rt.change(gates=["beta"])
-        current = await rt.current(surface)
+        current = rt.current(surface)
     assert loaded(current) >= {"waiting"}
     assert [each.name for each in current.deferred_tools] == ["other"]
 
@@ -318,9 +318,9 @@ async def test_a_change_above_reaches_the_sub_agents_below(allow, error):
         await rt.change(credentials=[])
         assert error(await child.call("keyed", {}, surface=below)) == "blocked_tool"
         assert error(await child.call("keyed", {}, surface=above)) == "blocked_tool"
-        assert loaded(await child.current(below)) == {"writing"}
+        assert loaded(child.current(below)) == {"writing"}
         await child.change(credentials=["vault:key"])
-        assert loaded(await child.current(below)) == {"writing"}
+        assert loaded(child.current(below)) == {"writing"}
         await rt.change(mode="read_only")
         assert error(await child.call("writing", {}, surface=below)) == "blocked_tool"
 
@@ -362,5 +362,5 @@ async def test_a_change_that_is_none_is_refused_and_changes_nothing(changes, tol
         surface = await rt.surface()
         with pytest.raises(ConfigError, match=told):
             await rt.change(**{"mode": "read_only", **changes})
-        assert await rt.current(surface) == surface
+        assert rt.current(surface) == surface
         assert (await rt.surface()).role_constraints["allows_writes"] is True

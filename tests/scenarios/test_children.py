@@ -65,7 +65,7 @@ async def test_what_a_person_lets_a_child_do_for_good_holds_for_the_child_too(as
         surface = await child.surface()
         calling = asyncio.ensure_future(child.call("change", {"n": 1}, surface=surface))
         (question,) = await asked_questions(rt)
-        await child.decide(question.approval_id, Remember(rule={"behavior": "allow", "tool": "local.change"}))
+        await child.approvals.decide(question.approval_id, Remember(rule={"behavior": "allow", "tool": "local.change"}))
         assert (await calling).status == "succeeded"
         again = await asyncio.wait_for(child.call("change", {"n": 1}, surface=surface), 10)
         assert again.status == "succeeded"

@@ -59,7 +59,7 @@ async def a_busy_run(rules):
             ("nothing", {}),
         ):
             await rt.call(name, arguments, surface=surface, actor_ref="user:test", native_call_id="call_1")
-        return [record async for record in rt.export()]
+        return [record async for record in rt.journal.export()]
 
 
 @pytest.mark.parametrize("rules", [RULES, RULES[:1]], ids=["one denied", "all allowed"])
@@ -102,7 +102,9 @@ async def test_a_tool_has_the_same_id_however_often_and_wherever_it_is_declared(
     for _ in range(2):
         declared = [tool(add.function), tool(login.function)]
         async with Runtime.open(tools=declared) as rt:
-            ids.append([r.tool_id async for r in rt.export() if to_json(r)["record_type"] == "tool_declaration"])
+            ids.append(
+                [r.tool_id async for r in rt.journal.export() if to_json(r)["record_type"] == "tool_declaration"]
+            )
     assert ids == [["tool_local.add", "tool_local.login"]] * 2
 
 
@@ -111,14 +113,14 @@ async def test_a_reader_may_leave_and_come_back():
         surface = await rt.surface()
         await rt.call("add", {"a": 1}, surface=surface)
         seen = []
-        async for position, event in rt.events():
+        async for position, event in rt.journal.events():
             seen.append((position, event.event_id))
             if event.event_type == "tool.invocation.succeeded":
                 break
         rest = []
 
         async def follow():
-            async for position, event in rt.events(after=seen[-1][0]):
+            async for position, event in rt.journal.events(after=seen[-1][0]):
                 rest.append((position, event.event_id))
                 if event.event_type == "tool.invocation.succeeded" and len(rest) > 8:
                     return

@@ -347,7 +347,7 @@ calls(
 async def approve(kit, answer, **options):
     calling = asyncio.ensure_future(kit.call("transfer", {"to": "ada", "amount": 5}))
     (question,) = await kit.asked_questions(kit.rt)
-    await kit.rt.decide(question.approval_id, answer, by="pat", **options)
+    await kit.rt.approvals.decide(question.approval_id, answer, by="pat", **options)
     await calling
 
 
@@ -402,7 +402,7 @@ async def _(kit):
 async def _(kit):
     for body in (b'{"value": "forty-two"}', b'{"error": "no idea"}'):
         invocation = await kit.rt.start("ask", {"n": 1}, surface=kit.surface)
-        await kit.rt.deliver_result(invocation.invocation_id, body)
+        await kit.rt.deferred.deliver(invocation.invocation_id, body)
         await kit.rt.wait(invocation.invocation_id)
 
 
@@ -415,7 +415,7 @@ async def _(kit):
 @case("retired tool", add, tens)
 async def _(kit):
     kit.rt.retire("local.add")
-    await kit.rt.current(kit.surface)
+    kit.rt.current(kit.surface)
     await kit.call("add", {"a": 1})
 
 
@@ -498,7 +498,7 @@ def export(rule, hook, asked_questions, begun):
         given = {**options, "rules": rules, "hooks": hooks}
         async with Runtime.open(store=store, tools=tools, **given) as rt:
             await run(Kit(rt=rt, surface=await rt.surface(), asked_questions=asked_questions, begun=begun))
-            return [to_json(record) async for record in rt.export()]
+            return [to_json(record) async for record in rt.journal.export()]
 
     return export
 

@@ -82,7 +82,7 @@ async def test_an_edit_keeps_the_secret_that_the_approver_was_not_shown_and_leav
         waiting = asyncio.ensure_future(call(rt, "transfer", {"to": "mallory", "pin": "4711-0815"}))
         (question,) = await asked_questions(rt)
         assert question.shown == {"to": "mallory", "pin": "[redacted]"}
-        await rt.decide(question.approval_id, "allow", updated_input={**question.shown, "to": "ada"})
+        await rt.approvals.decide(question.approval_id, "allow", updated_input={**question.shown, "to": "ada"})
         result = await waiting
         everything = repr(await records(rt)) + repr(result)
     assert ran == [("ada", "4711-0815")]
@@ -116,7 +116,7 @@ async def test_closing_a_runtime_ends_what_waits_and_what_runs_with_a_result(ask
         ("synthetic_error", "runtime_shutdown"),
         ("synthetic_error", "runtime_shutdown"),
     ]
-    assert await rt.approvals() == ()
+    assert await rt.approvals.list() == ()
 
 
 @pytest.mark.parametrize("arguments", [{"a": {1, 2}}, {"a": object()}, {1: 2}, {"a": float("nan")}, {"a": b"x"}])
@@ -175,7 +175,7 @@ async def test_missing_unsurfaced_blocked_deferred_and_ill_fitting_calls_are_tol
         surface = await rt.surface(only=["disabled", "deferred", "strict"])
         for name in (*tools, "nowhere"):
             result = await rt.call(name, {"z": 1}, surface=surface)
-            invocation = await rt.invocation(result.invocation_id)
+            invocation = await rt.journal.invocation(result.invocation_id)
             told[name] = (error(result), result.error.error_code, invocation.status.value)
     assert told == {
         "outside": ("blocked_tool", "role_not_allowed", "blocked"),
@@ -198,7 +198,7 @@ async def test_two_namespaces_may_use_one_name_and_both_tools_can_be_called(call
     tools = [scripted_tool("search", say_web, namespace="web"), scripted_tool("search", say_files, namespace="files")]
     async with Runtime.open(tools=tools, rules=allow) as rt:
         results = [await call(rt, name, {}) for name in ("web.search", "files.search", "search")]
-        calls = [await rt.invocation(result.invocation_id) for result in results[:2]]
+        calls = [await rt.journal.invocation(result.invocation_id) for result in results[:2]]
     assert [result.model_facing_content[0].text for result in results[:2]] == ["web", "files"]
     assert calls[0].tool_id != calls[1].tool_id
     assert results[2].error.error_code == "ambiguous_name"
@@ -217,8 +217,10 @@ async def test_what_was_shown_to_an_approver_cannot_be_changed_under_the_call(ca
         waiting = asyncio.ensure_future(call(rt, "read", {"where": "safe.txt"}))
         (question,) = await asked_questions(rt)
         question.shown["where"] = "/etc/shadow"
-        refused = [await rt.decide(question.approval_id, Edit(updated_input=each)) for each in ([1], "x", 5, None)]
-        await rt.decide(question.approval_id, "allow")
+        refused = [
+            await rt.approvals.decide(question.approval_id, Edit(updated_input=each)) for each in ([1], "x", 5, None)
+        ]
+        await rt.approvals.decide(question.approval_id, "allow")
         await waiting
     assert ran == ["safe.txt"]
     assert {each.reason for each in refused} == {"bad_input"}
@@ -293,7 +295,7 @@ async def test_a_call_that_was_cancelled_in_a_hook_asks_nobody_and_runs_nothing(
         assert await rt.cancel(invocation_id)
         go_on.set()
         result = await running
-        assert await rt.approvals() == ()
+        assert await rt.approvals.list() == ()
     assert result.status == "canceled"
 
 

@@ -61,7 +61,7 @@ async def call(rt, name="add", arguments=FITTING):
 
 
 async def records(rt, kind):
-    return [found async for record in rt.export() if (found := to_json(record))["record_type"] == kind]
+    return [found async for record in rt.journal.export() if (found := to_json(record))["record_type"] == kind]
 
 
 def impatient(rt):
@@ -145,7 +145,7 @@ async def test_a_hook_after_the_tool_may_be_ended_by_a_person_but_not_by_a_sibli
         surface = await rt.surface()
         calls = [ToolCall(name="add", arguments=FITTING), ToolCall(name="fail", arguments={})]
         running = asyncio.ensure_future(rt.batch(calls, surface=surface, policy=policy))
-        async for _, event in rt.events():
+        async for _, event in rt.journal.events():
             if event.event_type == "tool.invocation.cancel_failed":
                 break
         if reason == "user":
@@ -199,13 +199,13 @@ async def test_what_a_hook_says_of_a_secret_is_in_no_record_and_an_untrusted_one
     ]
     async with Runtime.open(tools=[pay], hooks=hooks) as rt:
         asked = asyncio.ensure_future(call(rt, "pay", {"to": "eve", "pin": "4711-0815"}))
-        async for _, event in rt.events():
+        async for _, event in rt.journal.events():
             if event.event_type == "tool.permission.requested":
                 break
-        for question in await rt.approvals():
-            await rt.decide(question.approval_id, "allow")
+        for question in await rt.approvals.list():
+            await rt.approvals.decide(question.approval_id, "allow")
         result = await asked
-        everything = repr([to_json(record) async for record in rt.export()])
+        everything = repr([to_json(record) async for record in rt.journal.export()])
     assert result.status == "succeeded"
     assert ran == [("ada", "4711-0815")]
     assert [*seen.values()] == ["[redacted]", "4711-0815"] * 2

@@ -36,7 +36,7 @@ async def test_every_door_takes_a_surface_that_was_put_away(allow):
         await push_out(rt)
         found = await rt.search("select:later", surface=surfaces[0])
         loaded = await rt.load(surfaces[1], ["later"])
-        current = await rt.current(surfaces[2])
+        current = rt.current(surfaces[2])
         child = rt.child(surfaces[3])
         offered = rt.offered(surfaces[4])
         assert not (await child.call("look", {}, surface=surfaces[3])).is_error
@@ -54,7 +54,7 @@ async def test_what_came_since_it_was_put_away_is_on_the_current_surface_and_not
         rt.declare(scripted_tool("new"))
         await rt.change(credentials=["vault:key"])
         refused = [await rt.call(name, {}, surface=old) for name in ("keyed", "new")]
-        current = await rt.current(old)
+        current = rt.current(old)
         ran = [await rt.call(name, {}, surface=current) for name in ("keyed", "new")]
     assert [(error(each), each.error.error_code) for each in refused] == [("blocked_tool", "later_surface")] * 2
     assert [each.status for each in ran] == ["succeeded"] * 2
@@ -76,9 +76,9 @@ async def test_a_surface_that_was_replaced_before_it_was_put_away_still_leads_to
         old = await rt.surface("session")
         for gate in ("one", "two", "three"):
             await rt.change(gates=[gate])
-        newest = await rt.current(old)
+        newest = rt.current(old)
         await push_out(rt)
-        assert await rt.current(old) == newest
+        assert rt.current(old) == newest
 
 
 async def test_a_narrow_surface_is_made_again_as_narrow_as_it_was(allow, error):

@@ -101,14 +101,14 @@ async def test_whoever_stops_a_call_stops_the_calls_it_made(allow, call, begun, 
         await begun(rt, tool_id="tool_local.hang")
         (outermost,) = [
             each.invocation_id
-            async for each in rt.export()
+            async for each in rt.journal.export()
             if getattr(each, "tool_id", None) == "tool_local.outer" and each.__class__.__name__ == "ToolInvocation"
         ]
         assert await rt.cancel(outermost)
         result = await calling
         ends = [
             (each.tool_id, each.status.value)
-            async for each in rt.export()
+            async for each in rt.journal.export()
             if each.__class__.__name__ == "ToolInvocation"
         ]
     assert result.status == "canceled"

@@ -22,7 +22,7 @@ async def test_a_plain_call_takes_its_steps_in_order_and_ends_once(call, records
     async with Runtime.open(tools=[add]) as rt:
         result = await call(rt, "add", {"a": 2, "b": 3})
         events = [e for e in await records(rt, "tool_event") if e.get("invocation_id") == result.invocation_id]
-        invocation = to_json(await rt.invocation(result.invocation_id))
+        invocation = to_json(await rt.journal.invocation(result.invocation_id))
     assert result.structured_content == 5
     assert [event["event_type"].removeprefix("tool.") for event in events] == [
         "invocation.planned",
@@ -57,7 +57,7 @@ async def test_arguments_that_do_not_fit_never_reach_the_tool(arguments, call, e
 
     async with Runtime.open(tools=[spy], rules=allow) as rt:
         result = await call(rt, "spy", arguments)
-        invocation = await rt.invocation(result.invocation_id)
+        invocation = await rt.journal.invocation(result.invocation_id)
     assert ran == []
     assert (result.status.value, result.is_error, error(result)) == ("failed", True, "schema_validation_failed")
     assert invocation.status == "schema_parse_failed"
@@ -67,7 +67,7 @@ async def test_a_name_that_leads_nowhere_is_a_result_too(call, error):
     async with Runtime.open(tools=[add]) as rt:
         unknown = await call(rt, "subtract", {})
         homeless = await rt.call("add", {"a": 1})
-        invocation = await rt.invocation(unknown.invocation_id)
+        invocation = await rt.journal.invocation(unknown.invocation_id)
     assert (error(unknown), unknown.error.error_code) == ("unknown_tool", "unknown_tool")
     assert (error(homeless), homeless.error.error_code) == ("unknown_tool", "no_surface")
     assert invocation.tool_id == "unresolved:subtract"

@@ -78,7 +78,7 @@ async def test_whoever_calls_a_tool_that_waits_is_told_a_next_step_that_works(to
         found = await rt.call(name, {"query": "weigh"}, surface=surface)
         assert f"call {name} with the query select:" in found.structured_content["next_step"]
         assert not (await rt.call(name, {"query": query}, surface=surface)).is_error
-        assert (await rt.call("weigh", {}, surface=await rt.current(surface))).structured_content == 12
+        assert (await rt.call("weigh", {}, surface=rt.current(surface))).structured_content == 12
     assert refused.error.error_class == "schema_not_loaded"
     assert name == ("agenttool.tool_search" if tools is CLASHING else "tool_search")
 

@@ -144,9 +144,9 @@ async def test_a_picture_is_no_text(opened):
         image = next(item for item in (await rt.call("shot", {}, surface=surface)).content if item.ref)
         result = await rt.call("read_result", {"payload_id": image.ref.id}, surface=surface)
         assert result.error.error_code == "not_text"
-        assert await rt.payload(image.ref, start=1, length=3) == b"PNG"
-        assert digest_of_bytes(await rt.payload(image.ref.digest)) == image.ref.digest
-        assert await rt.payload("sha256:" + "0" * 64) is None
+        assert await rt.journal.payload(image.ref, start=1, length=3) == b"PNG"
+        assert digest_of_bytes(await rt.journal.payload(image.ref.digest)) == image.ref.digest
+        assert await rt.journal.payload("sha256:" + "0" * 64) is None
 
 
 async def test_stored_output_is_read_back_by_the_process_that_comes_after(tmp_path):

@@ -49,7 +49,7 @@ async def test_a_tool_that_went_between_two_turns_is_not_in_the_next_request(pro
         assert functions_in(model.request()) == {"look", "unlock"}
         await rt.change(**CHANGES[cause])
         assert "unlock" not in functions_in(model.request())
-        assert model.surface == await rt.current(model.surface)
+        assert model.surface == rt.current(model.surface)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

@@ -30,7 +30,7 @@ def names(result):
 
 async def events(rt, wanted):
     found = []
-    async for record in rt.export():
+    async for record in rt.journal.export():
         written = to_json(record)
         if written["record_type"] == "tool_event" and wanted in written["event_type"]:
             found.append(written)

@@ -199,7 +199,7 @@ def test_a_store_failure_is_a_server_error(http, monkeypatch):
         raise StoreError("the disk is gone")
 
     assert http.get("/healthz").text == "ok"
-    monkeypatch.setattr(http.app.state.runtime, "waiting", fail)
+    monkeypatch.setattr(http.app.state.runtime.deferred, "list", fail)
     for path, is_for_anybody in (("/healthz", True), ("/status", False)):
         told = http.get(path)
         assert (told.status_code, "the disk is gone" in told.text) == (503, not is_for_anybody)
@@ -246,10 +246,10 @@ async def test_the_status_page_names_a_list_that_it_truncates(monkeypatch, asked
         surface = await rt.surface()
         calls = [asyncio.ensure_future(rt.call("pay", {"amount": amount}, surface=surface)) for amount in range(asked)]
         async with asyncio.timeout(TIMEOUT_S):
-            while len(await rt.approvals()) < asked:  # noqa: ASYNC110 -- there is nothing to wait on
+            while len(await rt.approvals.list()) < asked:  # noqa: ASYNC110 -- there is nothing to wait on
                 await asyncio.sleep(0.01)
         page = await status_of(rt)
-        for question in await rt.approvals():
-            await rt.decide(question.approval_id, "deny")
+        for question in await rt.approvals.list():
+            await rt.approvals.decide(question.approval_id, "deny")
         await asyncio.gather(*calls)
     assert (page["approvals"], page["more"]) == (2, more)

@@ -78,11 +78,11 @@ class Meddler:
 
 
 async def answer_all(runtime, words):
-    async for _, event in runtime.events():
+    async for _, event in runtime.journal.events():
         if event.event_type == "tool.permission.requested" and event.data["prompted"]:
-            for question in await runtime.approvals():
+            for question in await runtime.approvals.list():
                 answer, updated = next(words)
-                await runtime.decide(question.approval_id, answer, updated_input=updated)
+                await runtime.approvals.decide(question.approval_id, answer, updated_input=updated)
 
 
 async def a_run_of_every_kind():

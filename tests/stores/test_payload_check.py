@@ -67,8 +67,8 @@ async def test_the_envelope_digest_and_reason_stay_when_the_bytes_have_expired(t
     store = SqliteStore.open(tmp_path / "state.db", steps=STEPS)
     world = World(clock=SystemClock(), ids=UniqueIds(), log=store.log, payloads=payloads, open_calls=store.open_calls)
     async with Runtime(world) as runtime:
-        envelope = await runtime.invocation(call)
-        records = [record async for record in runtime.export()]
+        envelope = await runtime.journal.invocation(call)
+        records = [record async for record in runtime.journal.export()]
     (kept,) = (record for record in records if type(record).__name__ == "ResultPersistence")
     assert (envelope.status, envelope.tool_id) == ("succeeded", "tool_local.dump")
     assert kept.persisted_ref.digest.startswith("sha256:")

@@ -221,7 +221,7 @@ class QuestionFilter:
     async def all(self, rt: Runtime) -> AsyncIterator[Question]:
         """Yield every matching question, oldest first, without regard to the limit."""
         after = self.after
-        while page := await rt.approvals(limit=PAGE_SIZE, after=after):
+        while page := await rt.approvals.list(limit=PAGE_SIZE, after=after):
             for question in page:
                 if self.matches(question):
                     yield question
@@ -303,7 +303,7 @@ class ApprovalSession:
             listener.cancel()
 
     async def _collect_recovered(self) -> None:
-        async for _, event in self.rt.events(-1):
+        async for _, event in self.rt.journal.events(-1):
             if event.invocation_id is not None and "attempt" in (event.data or {}):
                 self._recovered.add(event.invocation_id)
 
@@ -342,7 +342,7 @@ class ApprovalSession:
         """Print the wanted questions, then the open prompts, as JSON Lines."""
         async for question in questions.select(self.rt):
             print_json(question_json(question))
-        for prompt in await self.rt.prompts():
+        for prompt in await self.rt.prompts.list():
             print_json(prompt_json(prompt))
 
     async def _print_counts(self, questions: QuestionFilter) -> None:
@@ -358,7 +358,7 @@ class ApprovalSession:
 
     async def _answer(self, answer: ApprovalAnswer) -> bool:
         """Give the answer of the command line; return whether it was accepted."""
-        question = await self.rt.question(answer.approval_id)
+        question = await self.rt.approvals.get(answer.approval_id)
         if question is not None:
             is_accepted = await self._decide(question, answer.to(question))
         else:
@@ -370,16 +370,16 @@ class ApprovalSession:
     async def _why_not_open(self, approval_id: ApprovalId) -> str:
         # Both ids are made of the same characters.
         call = InvocationId("inv_" + approval_id.partition("_")[2].rpartition("-")[0])
-        ended = await self.rt.result(call)
+        ended = await self.rt.journal.result(call)
         if ended is not None:
             command = f"agenttool show {ended.invocation_id}{self._options.journal_arguments}"
             return f"its call has ended ({ended.status.value}); see: {command}"
-        if await self.rt.invocation(call) is not None:
+        if await self.rt.journal.invocation(call) is not None:
             return "it was answered already; the first answer counts"
         return f"there is no such question; list the open ones: agenttool approvals{self._options.arguments}"
 
     async def _decide(self, question: Question, answer: Answer) -> bool:
-        outcome = await self.rt.decide(question.approval_id, answer, by="terminal")
+        outcome = await self.rt.approvals.decide(question.approval_id, answer, by="terminal")
         if isinstance(outcome, Refused):
             print_error(outcome.reason.value, f"{question.approval_id}: {outcome.message}")
             return False
@@ -418,17 +418,17 @@ class ApprovalSession:
             self.terminal.print_hint(await self._how_to_continue(invocation_id))
 
     async def _wait_for_result(self, invocation_id: InvocationId) -> ToolResult:
-        while (result := await self.rt.result(invocation_id)) is None:
+        while (result := await self.rt.journal.result(invocation_id)) is None:
             await asyncio.sleep(_POLL_S)
-            await self.rt.resume()
+            await self.rt.recover()
         return result
 
     async def _how_to_continue(self, invocation_id: InvocationId) -> str:
         """Return which process continues a call that did not end in time, and the next command."""
         show = f"  agenttool show {invocation_id}{self._options.journal_arguments}"
-        if await self.rt.awaited(invocation_id) is not None:
+        if await self.rt.deferred.get(invocation_id) is not None:
             return f"its server works on it, and `agenttool serve` receives the result; then run:\n{show}"
-        invocation = await self.rt.invocation(invocation_id)
+        invocation = await self.rt.journal.invocation(invocation_id)
         if self.rt.rap is not None and invocation is not None and self.rt.rap.knows(invocation.tool_id):
             return f"its process, or `agenttool serve` with these settings, continues it; then run:\n{show}"
         recover = f"  agenttool approvals --from MODULE{self._options.arguments}"
@@ -438,9 +438,9 @@ class ApprovalSession:
         """Continue answered calls whose process is gone, and print their results."""
         if not self._tools or self._as_json:
             return
-        await self.rt.resume()
+        await self.rt.recover()
         await asyncio.sleep(_POLL_S)
-        ended = [each for each in self._recovered if await self.rt.result(each) is not None]
+        ended = [each for each in self._recovered if await self.rt.journal.result(each) is not None]
         for invocation_id in sorted({*self.rt.under_way(), *ended} - self._shown):
             self.terminal.print_hint(f"recovering {invocation_id}, whose process is gone")
             await self._print_result(invocation_id, None)

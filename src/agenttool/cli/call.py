@@ -146,7 +146,7 @@ class CommandLineCall:
                 parked.cancel()
             if calling.done():
                 result = calling.result()
-                return CallOutcome(result, await rt.invocation(result.invocation_id), is_parked=False)
+                return CallOutcome(result, await rt.journal.invocation(result.invocation_id), is_parked=False)
         return CallOutcome(await calling, None, is_parked=True)
 
 
@@ -242,7 +242,7 @@ class CallMonitor:
         self._hide_bar()
 
     async def _follow_events(self) -> None:
-        async for _, event in self._rt.events(-1):
+        async for _, event in self._rt.journal.events(-1):
             self._own_calls.update(self._rt.under_way())
             if self._request.is_durable and event.invocation_id not in self._own_calls:
                 continue  # another process writes to the same file
@@ -258,7 +258,7 @@ class CallMonitor:
         while True:
             await asyncio.sleep(PROMPT_POLL_S)
             self._own_calls.update(self._rt.under_way())
-            for prompt in await self._rt.prompts():
+            for prompt in await self._rt.prompts.list():
                 if prompt.invocation_id in self._own_calls and prompt.prompt_id not in self._asked_prompts:
                     self._asked_prompts.add(prompt.prompt_id)
                     await self._ask_prompt(prompt)
@@ -275,7 +275,7 @@ class CallMonitor:
     async def _ask_question_of(self, event: ToolEvent) -> None:
         # The ids of a question and of the decision to ask it are made of the same characters.
         suffix = str((event.data or {}).get("decision_id")).partition("_")[2]
-        question = await self._rt.question(ApprovalId(f"apr_{suffix}"))
+        question = await self._rt.approvals.get(ApprovalId(f"apr_{suffix}"))
         if question is not None and question.invocation_id in self._rt.under_way():
             await self._ask_question(question)
 
@@ -285,7 +285,7 @@ class CallMonitor:
             answer = await ask_approval(self._terminal, question, can_skip=self._request.is_durable)
             if isinstance(answer, Skipped):
                 break
-            outcome = await self._rt.decide(question.approval_id, answer, by="terminal")
+            outcome = await self._rt.approvals.decide(question.approval_id, answer, by="terminal")
             if not isinstance(outcome, Refused):
                 return
             self._terminal.print_error(outcome.message)

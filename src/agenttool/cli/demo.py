@@ -128,7 +128,7 @@ async def _governed_calls(report: "DemoReport", rt: Runtime) -> None:
     results = [await rt.call(name, arguments, surface=surface) for _, name, arguments in calls]
     rows = [(call[0], result.status.value, _text(result)) for call, result in zip(calls, results, strict=True)]
     report.table(("call", "status", "what the model reads"), rows)
-    invocation = await rt.invocation(results[0].invocation_id)
+    invocation = await rt.journal.invocation(results[0].invocation_id)
     steps = [step.status.value for step in (invocation.status_transitions or ())] if invocation else []
     report.text("The recorded steps of the first call: " + " → ".join(steps))
     report.check("a read-only call runs without approval", passes=results[0].structured_content == 19 + 23)
@@ -144,12 +144,14 @@ async def _approval(report: "DemoReport", rt: Runtime) -> None:
     shown = cast("JsonObject", question.shown)
     report.text(f"The call waits. An approver sees {question.tool_name} with {sorted_json(shown).decode()}.")
     report.text("The approver changes the payee and the amount, and allows the call.")
-    await rt.decide(question.approval_id, "allow", updated_input={**shown, "to": "ada", "amount": 90}, by="pat")
+    await rt.approvals.decide(
+        question.approval_id, "allow", updated_input={**shown, "to": "ada", "amount": 90}, by="pat"
+    )
     result = await call
-    again = await rt.decide(question.approval_id, "allow", by="mallory")
+    again = await rt.approvals.decide(question.approval_id, "allow", by="mallory")
     report.check("the tool ran once, with the approved input", passes=transfers == [("ada", 90)])
     report.check("a second answer is rejected", passes=not hasattr(again, "answer"))
-    records = [repr(record) async for record in rt.export()]
+    records = [repr(record) async for record in rt.journal.export()]
     report.check("the PIN is in no record and in no result", passes=PIN not in "".join(records) + repr(result))
 
 
@@ -166,10 +168,10 @@ async def _crash(report: "DemoReport", folder: Path) -> None:
     report.text(f"Another process waits for approval of {question.tool_name}. It is killed with SIGKILL.")
     report.check("the process is dead", passes=status < 0)
     async with Runtime.open(store=store, tools=[payment_tool(ledger)]) as rt:
-        waiting = [each.approval_id for each in await rt.approvals()]
+        waiting = [each.approval_id for each in await rt.approvals.list()]
         report.check("its approval request is still open", passes=waiting == [question.approval_id])
         report.text("This process allows the call and recovers it from the journal.")
-        await rt.decide(question.approval_id, "allow", by="pat")
+        await rt.approvals.decide(question.approval_id, "allow", by="pat")
         result = await _result(rt, question.invocation_id)
     report.check("the same call has its result", passes=not result.is_error)
     report.check("the tool ran once", passes=ledger.read_text(encoding="utf-8") == "90 to ada\n")
@@ -186,14 +188,14 @@ async def call_and_wait(folder: Path) -> None:
 
 async def _open_question(rt: Runtime) -> Question:
     while True:
-        if found := await rt.approvals():
+        if found := await rt.approvals.list():
             return found[0]
         await asyncio.sleep(0.02)
 
 
 async def _result(rt: Runtime, invocation_id: InvocationId) -> ToolResult:
-    while (result := await rt.result(invocation_id)) is None:
-        await rt.resume()
+    while (result := await rt.journal.result(invocation_id)) is None:
+        await rt.recover()
         await asyncio.sleep(0.05)
     return result
 

@@ -256,7 +256,7 @@ def parse_choice(word: str) -> int | None:
 
 async def answer_prompt(rt: Runtime, console: Console, prompt_id: str, choice: int | None) -> bool:
     """Answer a provider's prompt and print the outcome; return whether the answer was accepted."""
-    chosen = await rt.choose(prompt_id, choice)
+    chosen = await rt.prompts.choose(prompt_id, choice)
     print_text(console, f"{prompt_id}: {chosen.message}", "green" if chosen.is_taken else "red")
     return chosen.is_taken
 
@@ -275,7 +275,7 @@ async def ask_prompt(rt: Runtime, terminal: Terminal, prompt: Prompt) -> bool:
 
 async def ask_open_prompts(rt: Runtime, terminal: Terminal, store_arguments: str) -> int:
     """Print every open prompt, ask the user if there is one, and return how many there were."""
-    found = await rt.prompts()
+    found = await rt.prompts.list()
     console = terminal.console if terminal.is_interactive else Console()
     for prompt in found:
         console.print()

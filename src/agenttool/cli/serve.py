@@ -95,7 +95,7 @@ async def _warn_about_moved_callbacks(runtime: Runtime) -> None:
     rap = runtime.rap
     if rap is None or rap.moved_from is None:
         return
-    if await runtime.waiting(limit=1) or await rap.subscriptions.of(limit=1):
+    if await runtime.deferred.list(limit=1) or await rap.subscriptions.of(limit=1):
         warn(
             f"waiting calls were sent with the callback address {rap.moved_from}, and their results go there: route"
             " that address here until they have arrived, or serve there again"

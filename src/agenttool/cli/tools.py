@@ -92,7 +92,7 @@ async def _declared(places: list[str], settings: Path | None, viewer: "Viewer") 
     given = load_tools(places)
     async with Runtime.open(store="memory:", config=settings, tools=given) as rt:
         require_tools(rt, given)
-        return [record async for record in rt.export()], (await viewer.surface(rt))[1]
+        return [record async for record in rt.journal.export()], (await viewer.surface(rt))[1]
 
 
 async def _explain(places: list[str], settings: Path | None, name: str, viewer: "Viewer") -> list[JsonObject]:
@@ -103,7 +103,7 @@ async def _explain(places: list[str], settings: Path | None, name: str, viewer: 
     """
     async with Runtime.open(store="memory:", config=settings, tools=load_tools(places)) as rt:
         _, surface = await viewer.surface(rt)
-        declared = [record async for record in rt.export() if isinstance(record, ToolDeclaration)]
+        declared = [record async for record in rt.journal.export() if isinstance(record, ToolDeclaration)]
     found = [_visibility(each, surface) for each in declared if name in _names(each)]
     if not found:
         similar = " or ".join(map(repr, similar_names(name, declared)))

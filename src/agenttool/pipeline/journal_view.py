@@ -1,7 +1,8 @@
-"""Read access to the journal: calls, results, stored bytes, events, and the export of all records."""
+"""The journal of a runtime: calls, results, stored bytes, events, the export of all records, and retention."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, suppress
+from datetime import timedelta
 
 from agenttool.catalog.catalog import Catalog
 from agenttool.catalog.entry import Entry
@@ -12,6 +13,7 @@ from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.journal.reading import follow, result_in
 from agenttool.pipeline.core import Core
 from agenttool.pipeline.read_back import digest_in
+from agenttool.pipeline.retention import RetentionResult, retain
 from agenttool.ports.facts import Fact
 from agenttool.records import (
     InvocationId,
@@ -32,22 +34,24 @@ READ_AHEAD = 256
 
 
 class JournalView:
-    """The methods of `Runtime` that read the journal."""
+    """The journal of a runtime: `rt.journal`. Reads calls, results, events and stored bytes, and deletes old ones."""
 
-    _core: Core
-    _catalog: Catalog
-    _surfaces: SurfaceStore
+    def __init__(self, core: Core, catalog: Catalog, surfaces: SurfaceStore) -> None:
+        """Take the core with the log, and the tools and surfaces that an export contains."""
+        self._core = core
+        self._catalog = catalog
+        self._surfaces = surfaces
 
     async def invocation(self, invocation_id: InvocationId) -> ToolInvocation | None:
-        """Return the current state of a call; none if it is unknown."""
+        """Return the current state of a call; None if it is unknown."""
         return invocation_of(self._core.journal.log.facts_of(invocation_id))
 
     async def result(self, invocation_id: InvocationId) -> ToolResult | None:
-        """Return the stored result of a call, in whichever process it ended; none if there is none yet."""
+        """Return the stored result of a call, in whichever process it ended; None if there is none yet."""
         return result_in(self._core.journal.log.stored_facts_of(invocation_id))
 
     async def payload(self, payload: str | Ref, start: int = 0, length: int | None = None) -> bytes | None:
-        """Return stored bytes by their digest, id or ref, or a range of them; none if they are not there (any more).
+        """Return stored bytes by their digest, id or ref, or a range of them; None if they are not stored (any more).
 
         Raises:
             StoreError: they cannot be read, or are not the ones that were stored.
@@ -74,6 +78,15 @@ class JournalView:
         surfaces = [each.record for each in self._surfaces]
         for record in records_in(self._core, tuple(self._catalog), surfaces):
             yield record
+
+    async def retain(self, *, payloads: timedelta | None = None, journal: timedelta | None = None) -> RetentionResult:
+        """Delete stored payloads and facts that are older than given; without an age, nothing of that kind is deleted.
+
+        Raises:
+            ConfigError: an age is not a length of time.
+            StoreError: a disk failed.
+        """
+        return await retain(self._core, payloads=payloads, journal=journal)
 
 
 def records_in(core: Core, entries: Iterable[Entry], surfaces: Iterable[ToolSurface]) -> Iterator[Record]:

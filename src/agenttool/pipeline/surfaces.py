@@ -6,7 +6,7 @@ from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Unpack, cast
+from typing import cast
 from weakref import WeakSet
 
 from agenttool.catalog.catalog import Catalog
@@ -36,11 +36,9 @@ from agenttool.pipeline.evidence import SurfaceMade
 from agenttool.pipeline.surface_options import (
     CAUSES,
     Changes,
-    SurfaceContext,
     causes_of,
     changed_circumstances,
     changed_policy,
-    surface_request,
 )
 from agenttool.pipeline.tool import model_schema_of
 from agenttool.policy.decide import Policy, deny_prefilter
@@ -476,98 +474,3 @@ def _offered(tool: DeclaredTool, *, is_deferred: bool) -> OfferedTool:
         strict=False if False in strict else True if True in strict else None,
         is_deferred=is_deferred,
     )
-
-
-class SurfaceApi:
-    """The methods of `Runtime` for applications that show tools to a model."""
-
-    _surfacing: AgentSurfaces
-
-    def _refuse_if_closed(self) -> None:
-        if self._surfacing.surfaces.is_closed:
-            raise ConfigError("this runtime is closed; open another one")
-
-    async def surface(
-        self, scope: str = "turn", *, only: Iterable[str] | None = None, **context: Unpack[SurfaceContext]
-    ) -> ToolSurface:
-        """Create a surface: which tools are loaded, deferred or absent in one context, and why.
-
-        Raises:
-            ConfigError: an argument is invalid, or the runtime is closed.
-        """
-        self._refuse_if_closed()
-        return self._surfacing.create(surface_request(scope, only, context))
-
-    def surface_with(self, surface_id: str) -> ToolSurface | None:
-        """Return the surface with an id; None if it is unknown."""
-        self._refuse_if_closed()
-        found = self._surfacing.surfaces.with_id(SurfaceId(surface_id))
-        return None if found is None else found.record
-
-    async def search(self, query: str, *, surface: ToolSurface, limit: int = 10) -> ToolSearchResult:
-        """Find tools that a surface shows or defers: by words, or exactly, as in `select:name,other_name`.
-
-        Raises:
-            ConfigError: there is no such surface, the query or the limit is invalid, or the runtime is closed.
-        """
-        self._refuse_if_closed()
-        return await self._surfacing.search(surface, query, limit)
-
-    async def prepare_search(self, *, seconds: float = 60.0) -> bool:
-        """Index all tools now and wait for the search model. Optional: a search indexes tools itself.
-
-        Returns whether every tool can be found by its meaning, if there is a model. A model that is not ready in
-        time continues in the background.
-
-        Raises:
-            ConfigError: the runtime is closed.
-        """
-        self._refuse_if_closed()
-        return await self._surfacing.prepare_search(seconds)
-
-    async def load(self, surface: ToolSurface, names: Iterable[str]) -> ToolSurface:
-        """Create a surface that also shows the named tools; return the same one if it shows them already.
-
-        Raises:
-            ConfigError: there is no such surface, a name leads to no tool there, or the runtime is closed.
-        """
-        self._refuse_if_closed()
-        return self._surfacing.load(surface, names)
-
-    async def current(self, surface: ToolSurface) -> ToolSurface:
-        """Return the surface that replaced this one, because a model loaded tools or something changed.
-
-        Raises:
-            ConfigError: there is no such surface, or the runtime is closed.
-        """
-        return self.latest(surface)
-
-    def latest(self, surface: ToolSurface) -> ToolSurface:
-        """Do what `current` does, without `await`.
-
-        Raises:
-            ConfigError: there is no such surface, or the runtime is closed.
-        """
-        self._refuse_if_closed()
-        return self._surfacing.current(surface)
-
-    async def change(self, **changes: Unpack[Changes]) -> dict[SurfaceId, ToolSurface]:
-        """Change the policy or the circumstances of all surfaces: `await rt.change(credentials=["github"])`.
-
-        The change applies at once, also on existing surfaces: tools that are absent now cannot be called. Returns
-        the renewed surfaces by the ids of those they replace.
-
-        Raises:
-            ConfigError: a change is invalid, or the runtime is closed; then nothing has changed.
-        """
-        self._refuse_if_closed()
-        return await self._surfacing.change(changes)
-
-    def offered(self, surface: ToolSurface, *, deferred: bool = True) -> tuple[OfferedTool, ...]:
-        """Return the tools of a surface as a model may be shown them, deferred ones last.
-
-        Raises:
-            ConfigError: there is no such surface, or the runtime is closed.
-        """
-        self._refuse_if_closed()
-        return offered_tools(self._surfacing.surfaces.get(surface), deferred=deferred)

@@ -135,13 +135,13 @@ class DeferredTool(Protocol):
 
 
 class ResultReceiver(Protocol):
-    """Receives results and prompts from the servers of deferred tools; the runtime implements it."""
+    """Receives results and prompts from the servers of deferred tools; `rt.deferred` implements it."""
 
-    async def awaited(self, invocation_id: InvocationId) -> PendingCall | None:
-        """Return a call that waits for a result; none if it does not, or is unknown."""
+    async def get(self, invocation_id: InvocationId) -> PendingCall | None:
+        """Return a call that waits for a result; None if it does not, or is unknown."""
         ...
 
-    async def deliver_result(self, invocation_id: InvocationId, body: bytes) -> AnswerStatus:
+    async def deliver(self, invocation_id: InvocationId, body: bytes) -> AnswerStatus:
         """Store the result of a call; it is durable when this returns, and the first one stands."""
         ...
 

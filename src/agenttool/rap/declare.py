@@ -325,7 +325,7 @@ async def _runtime_result(rt: Runtime, result: ToolResult | None) -> object:
 
 async def _parts(rt: Runtime, item: ContentItem) -> list[str | Image]:
     if item.type is ContentClass.IMAGE and item.ref is not None:
-        data = await rt.payload(item.ref)
+        data = await rt.journal.payload(item.ref)
         if data is not None and item.media_type is not None:
             return [Image(data, item.media_type, item.name or "An image.")]
     return [item.text] if item.text else []

@@ -44,7 +44,7 @@ async def health(request: Request) -> Response:
     """Return `ok`, or 503 if the store cannot be read or written."""
     runtime: Runtime = request.app.state.runtime
     try:
-        await runtime.waiting(limit=1)
+        await runtime.deferred.list(limit=1)
     except StoreError:
         return PlainTextResponse(_UNREADABLE, HTTPStatus.SERVICE_UNAVAILABLE)
     if runtime.store_fault is not None:
@@ -62,8 +62,8 @@ async def status_of(runtime: Runtime) -> JsonObject:
 
     The page contains no arguments, texts or URLs.
     """
-    found, asked = await runtime.waiting(limit=MAX_LISTED + 1), await runtime.prompts(limit=MAX_LISTED + 1)
-    approvals = await runtime.approvals(limit=MAX_LISTED + 1)
+    found, asked = await runtime.deferred.list(limit=MAX_LISTED + 1), await runtime.prompts.list(limit=MAX_LISTED + 1)
+    approvals = await runtime.approvals.list(limit=MAX_LISTED + 1)
     waiting: list[Json] = [
         {
             "invocation_id": each.invocation_id,
@@ -104,7 +104,7 @@ async def _rap_status(runtime: Runtime) -> JsonObject:
             "thread_id": each.thread.thread_id,
             "awaits": rap.awaits(each.tool_id),
         }
-        for each in await runtime.unsettled(limit=MAX_LISTED)
+        for each in await runtime.deferred.unsettled(limit=MAX_LISTED)
     ]
     subscriptions: list[Json] = [
         {
@@ -161,7 +161,7 @@ async def get_surface(request: Request) -> Response:
     A surface never changes. If a newer one replaced it, the `Link` header names that one.
     """
     runtime, surface = _runtime(request), _find_surface(request, request.path_params["surface_id"])
-    latest = (await runtime.current(surface)).surface_id
+    latest = runtime.current(surface).surface_id
     newer = None if latest == surface.surface_id else {"link": f'</v1/surfaces/{latest}>; rel="latest-version"'}
     provider = request.query_params.get("format")
     if provider is None:
@@ -191,7 +191,7 @@ def _runtime(request: Request) -> Runtime:
 
 
 def _find_surface(request: Request, surface_id: object, pointer: str | None = None) -> ToolSurface:
-    surface = _runtime(request).surface_with(SurfaceId(surface_id)) if isinstance(surface_id, str) else None
+    surface = _runtime(request).find_surface(SurfaceId(surface_id)) if isinstance(surface_id, str) else None
     if surface is None:
         detail = f"unknown surface {surface_id!r}; create one with POST /v1/surfaces"
         raise Problem(HTTPStatus.NOT_FOUND, detail, pointer=pointer)
@@ -202,8 +202,8 @@ async def _default_surface(request: Request) -> ToolSurface:
     """Return the current version of the one surface that serves all searches without a surface id."""
     state, runtime = request.app.state, _runtime(request)
     previous: ToolSurface | None = getattr(state, "default_surface", None)
-    known = None if previous is None else runtime.surface_with(previous.surface_id)
-    state.default_surface = await runtime.surface("session") if known is None else await runtime.current(known)
+    known = None if previous is None else runtime.find_surface(previous.surface_id)
+    state.default_surface = await runtime.surface("session") if known is None else runtime.current(known)
     return state.default_surface
 
 

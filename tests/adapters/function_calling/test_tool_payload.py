@@ -195,7 +195,7 @@ async def test_a_call_gets_a_result_after_the_chosen_tool_became_unavailable(pro
         model = await rt.tools_for(provider, tool_choice="keyed")
         model.request()
         await rt.change(providers={"bank": "unavailable"})
-        model.surface = await rt.current(model.surface)
+        model.surface = rt.current(model.surface)
         turn = await model.answer(reply(provider, ModelCall(name="keyed", arguments={}, call_id="call_1")))
     assert [each.error.error_class for each in turn.results] == ["blocked_tool"]
     assert len(turn.result_messages) == 1

@@ -21,7 +21,7 @@ async def run(declared, arguments):
 
 
 async def history(rt):
-    async for _, event in rt.events():
+    async for _, event in rt.journal.events():
         yield event
         if event.event_type.is_terminal:
             return

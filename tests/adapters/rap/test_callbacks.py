@@ -50,8 +50,8 @@ async def test_the_first_result_stands_however_often_one_comes(running, tool_ser
         assert set(statuses) == {200}
         first = await rt.wait(call.invocation_id)
         assert await server.settle(invocation, "another") == 200
-        assert await rt.result(call.invocation_id) == first
-        ends = [r async for r in rt.export() if type(r).__name__ == "ToolResult"]
+        assert await rt.journal.result(call.invocation_id) == first
+        ends = [r async for r in rt.journal.export() if type(r).__name__ == "ToolResult"]
         assert ends == [first]
 
 
@@ -63,7 +63,7 @@ async def test_a_result_after_the_end_is_dropped_and_well_received(running, tool
         assert await rt.cancel(call.invocation_id)
         ended = await rt.wait(call.invocation_id)
         assert await server.settle(invocation, "late") == 200
-        assert await rt.result(call.invocation_id) == ended
+        assert await rt.journal.result(call.invocation_id) == ended
 
 
 @pytest.mark.requirement("RAP-093", "RAP-094", "RAP-406")
@@ -79,7 +79,7 @@ async def test_what_is_for_another_thread_or_call_is_dropped_and_logged(running,
         assert await server.settle({**one, "group_id": "nobody's"}) == 404
         assert await server.settle({**one, "id": other["id"]}) == 404
         assert await server.settle({**other, "callback_url": one["callback_url"]}) == 404
-        assert len(await rt.waiting()) == 2
+        assert len(await rt.deferred.list()) == 2
         assert await server.settle(other) == 200
         assert await rt.wait(other_call.invocation_id)
     assert sum("was dropped" in message for message in caplog.messages) == 4
@@ -94,7 +94,7 @@ async def test_a_forged_callback_url_leads_nowhere(running, tool_server, started
         url = invocation["callback_url"]
         for forged in (url[:-1] + ("0" if url[-1] != "0" else "1"), url[:-48] + "0" * 48, url + "0", url[:-80] + "x"):
             assert await server.post(invocation, "tool_result", text="?", url=forged) == 404
-        assert await rt.result(call.invocation_id) is None
+        assert await rt.journal.result(call.invocation_id) is None
 
 
 @pytest.mark.requirement("RAP-007", "RAP-008")
@@ -125,7 +125,7 @@ async def test_garbage_is_refused_and_the_call_waits_on(running, tool_server, st
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         assert await server.post_bytes(invocation["callback_url"], GARBAGE[what]) == 400
-        assert len(await rt.waiting()) == 1
+        assert len(await rt.deferred.list()) == 1
 
 
 MALFORMED = {
@@ -150,7 +150,7 @@ async def test_a_malformed_message_is_refused(running, tool_server, started, fau
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         assert await server.post(invocation, **MALFORMED[fault]) == 400
-        assert len(await rt.waiting()) == 1
+        assert len(await rt.deferred.list()) == 1
 
 
 @pytest.mark.requirement("RAP-410", "RAP-411")
@@ -246,7 +246,7 @@ async def test_content_goes_before_text_and_display_changes_neither(running, too
         assert result.ui_facing_summary == "photo of bed 12"
         assert [segment["type"] for segment in result.ui_facing_rendering] == ["image", "text"]
         digest = image.ref.digest
-        assert await rt.payload(digest) == b"\x89PNG...."
+        assert await rt.journal.payload(digest) == b"\x89PNG...."
 
 
 @pytest.mark.requirement("RAP-075")
@@ -293,7 +293,7 @@ async def test_a_call_ends_when_its_callback_url_expires(running, tool_server, m
         assert "callback URL of this call expired" in result.error.message
         assert await server.settle(server.invocations[0]) == 410
         left = await rt.start("read_probe", {"bed": 1}, surface=surface)
-        assert (await rt.waiting())[0].expires_at_ns is not None
+        assert (await rt.deferred.list())[0].expires_at_ns is not None
         assert "callback URL of this call expired" in (await rt.wait(left.invocation_id)).error.message
 
 
@@ -331,7 +331,7 @@ async def test_a_result_that_cannot_be_stored_is_retried_and_stored_once(running
         await rt._core.shelf._group.perform(room(1))
         text = "x" * 400_000
         assert await server.settle(invocation, text) == 503
-        assert await rt.result(call.invocation_id) is None
+        assert await rt.journal.result(call.invocation_id) is None
         await rt._core.shelf._group.perform(room(1_000_000))
         assert [await server.settle(invocation, text) for _ in range(2)] == [200, 200]
         assert not (await rt.wait(call.invocation_id)).is_error

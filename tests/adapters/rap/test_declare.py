@@ -112,10 +112,10 @@ async def test_a_tool_that_destroys_is_asked_about(running, tool_server):
     server = tool_server(tools=[tool(annotations={"destructive": True, "idempotent": True})])
     async with running(server, options={"rules": []}) as rt:
         call = await rt.start("read_probe", {}, surface=await rt.surface())
-        (question,) = await rt.approvals()
+        (question,) = await rt.approvals.list()
         assert question.invocation_id == call.invocation_id
         assert server.invocations == []
-        await rt.decide(question.approval_id, "deny")
+        await rt.approvals.decide(question.approval_id, "deny")
         assert (await rt.wait(call.invocation_id)).error.error_class.value == "approval_rejected"
 
 
@@ -127,13 +127,13 @@ async def test_a_server_s_word_that_a_tool_only_reads_frees_it_from_nothing(runn
     async with running(server, options={"rules": [], "mode": "read_only"}) as rt:
         result = await rt.call("read_probe", {}, surface=await rt.surface(only=["read_probe"]))
         assert result.is_error
-        exported = [record async for record in rt.export()]
+        exported = [record async for record in rt.journal.export()]
         declaration = next(each for each in exported if getattr(each, "name", "") == "read_probe")
         assert declaration.annotations == {"rap": said, "untrusted": sorted(said)}
         assert server.invocations == []
     async with running(server, trusts_annotations=True, options={"rules": [], "mode": "read_only"}) as rt:
         call = await rt.start("read_probe", {}, surface=await rt.surface())
-        assert [question.verdict.behavior for question in await rt.approvals()] == [Behavior.ASK]
+        assert [question.verdict.behavior for question in await rt.approvals.list()] == [Behavior.ASK]
         await rt.cancel(call.invocation_id)
 
 
@@ -155,7 +155,7 @@ async def test_a_hint_that_makes_no_sense_makes_us_careful_and_costs_no_tool(run
         assert rt.rap.faults == ()
         assert "'readOnly', 'destructive'" in caplog.text
         await rt.start("read_probe", {}, surface=await rt.surface())
-        (question,) = await rt.approvals()
+        (question,) = await rt.approvals.list()
         assert question.tool_id == "tool_s0.read_probe"
         assert server.invocations == []
 

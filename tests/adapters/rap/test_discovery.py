@@ -50,13 +50,13 @@ async def test_tools_of_a_server_that_comes_later_appear_by_themselves(away):
         assert "tool_s0.read_probe" not in before.tool_refs
         assert (await rt.call("read_probe", {"bed": 1}, surface=before)).is_error
         await there(rt)
-        after = await rt.current(before)
+        after = rt.current(before)
         assert "tool_s0.read_probe" in after.tool_refs
         assert rt.rap.faults == ()
         call = await rt.start("read_probe", {"bed": 1}, surface=after)
         await server.settle(await server.invoked(), "wet")
         assert (await rt.wait(call.invocation_id)).content[0].text == "wet"
-        told = [each async for each in rt.export() if isinstance(each, ToolEvent)]
+        told = [each async for each in rt.journal.export() if isinstance(each, ToolEvent)]
         assert EventType.SURFACE_UPDATED in [each.event_type for each in told]
 
 
@@ -66,11 +66,11 @@ async def test_a_search_says_which_server_is_still_awaited(away):
         found = await rt.search("select:s0.read_probe", surface=surface)
         assert (found.pending_providers, found.next_action) == (("s0",), "wait_for_provider")
         await rt.change(providers={"elsewhere": "connecting"})
-        found = await rt.search("select:s0.read_probe", surface=await rt.current(surface))
+        found = await rt.search("select:s0.read_probe", surface=rt.current(surface))
         assert found.pending_providers == ("elsewhere", "s0")
         await rt.change(providers={})
         await there(rt)
-        found = await rt.search("select:s0.read_probe", surface=await rt.current(surface))
+        found = await rt.search("select:s0.read_probe", surface=rt.current(surface))
         assert (found.pending_providers, [each.tool_id for each in found.matches]) == ((), ["tool_s0.read_probe"])
 
 
@@ -201,7 +201,7 @@ async def test_a_change_that_cannot_be_stored_is_retried(away, monkeypatch):
         monkeypatch.setattr(rt, "declare", declare)
         surface = await rt.surface()
         async with asyncio.timeout(60):
-            while "tool_s0.read_probe" not in (await rt.current(surface)).tool_refs:  # noqa: ASYNC110 -- as above
+            while "tool_s0.read_probe" not in rt.current(surface).tool_refs:  # noqa: ASYNC110 -- as above
                 await asyncio.sleep(0.01)
         assert failed
 
@@ -211,7 +211,7 @@ async def test_a_sub_agent_gets_no_tool_that_came_after_it_and_leaves_its_parent
         async with rt.child(await rt.surface()) as child:
             own = await child.surface()
             await there(rt)
-            assert "tool_s0.read_probe" not in (await child.current(own)).tool_refs
+            assert "tool_s0.read_probe" not in child.current(own).tool_refs
         call = await rt.start("read_probe", {"bed": 1}, surface=await rt.surface())
         assert await server.settle(await server.invoked(), "wet") == 200
         assert (await rt.wait(call.invocation_id)).content[0].text == "wet"
@@ -241,8 +241,8 @@ def taken_up(serve_app, tool_server, started, tmp_path, monkeypatch):
 async def test_a_result_that_was_taken_while_its_server_was_away_settles_when_it_comes(taken_up):
     async with taken_up() as (rt, server, call, invocation):
         assert await server.settle(invocation, "wet") == 200
-        (unsettled,) = await rt.unsettled()
-        assert (unsettled.invocation_id, await rt.waiting(), await rt.result(call)) == (call, (), None)
+        (unsettled,) = await rt.deferred.unsettled()
+        assert (unsettled.invocation_id, await rt.deferred.list(), await rt.journal.result(call)) == (call, (), None)
         told = await status_of(rt)
         assert [each["awaits"] for each in told["unsettled"]] == ["s0"]
         assert [(each["name"], each["state"]) for each in told["sources"]] == [("s0", "connecting")]
@@ -284,8 +284,8 @@ async def test_a_choice_that_was_made_while_its_server_was_away_is_brought_when_
     choice = {"prompt": "Open it?", "choices": ["Yes", "No"], "default": 1}
     async with taken_up() as (rt, server, call, invocation):
         assert await server.post(invocation, "user_choice", response_url=f"{server.url}/picked", **choice) == 200
-        (prompt,) = await rt.prompts()
-        assert not (await rt.choose(prompt.prompt_id, 0)).is_delivered
+        (prompt,) = await rt.prompts.list()
+        assert not (await rt.prompts.choose(prompt.prompt_id, 0)).is_delivered
         server.statuses.clear()
         assert await server.until(lambda: server.posts("/picked")) == [{"id": call, "selected": 0}]
         await server.settle(invocation, "open")

@@ -97,7 +97,7 @@ async def test_other_good_statuses_count_where_a_deployment_says_so(running, too
     server.statuses["/invoke"] = [202]
     async with running(server, takes_any_2xx=True) as rt:
         await rt.start("read_probe", {"bed": 1}, surface=await rt.surface())
-        assert len(await rt.waiting()) == 1
+        assert len(await rt.deferred.list()) == 1
 
 
 @pytest.mark.requirement("RAP-034")
@@ -162,7 +162,7 @@ async def test_a_signed_request_is_signed_again_after_a_closed_idle_connection(r
             surface = await rt.surface()
             for bed in (1, 2):
                 await rt.start("read_probe", {"bed": bed}, surface=surface)
-            assert len(await rt.waiting()) == 2
+            assert len(await rt.deferred.list()) == 2
     assert (len(door.taken), len(set(door.taken)), door.refused) == (3, 2, 0)
 
 
@@ -171,9 +171,9 @@ async def test_the_journal_records_what_was_sent_where(running, tool_server, sta
     server = tool_server()
     async with running(server, options={"thread": "t"}) as rt:
         call, invocation = await started(rt, server)
-        (mapping,) = (await rt.invocation(call.invocation_id)).external_mappings
+        (mapping,) = (await rt.journal.invocation(call.invocation_id)).external_mappings
         assert (mapping.operation, mapping.tool_call_id, mapping.group_id) == ("read_probe", call.invocation_id, "t")
-        exported = [repr(record) async for record in rt.export()]
+        exported = [repr(record) async for record in rt.journal.export()]
         assert not [told for told in exported if invocation["callback_url"] in told]
 
 
@@ -204,7 +204,7 @@ async def test_an_endpoint_is_used_as_it_is_and_notices_go_to_the_base(running, 
         async with type(rt).open(sources=rt._sources[:1], rules=ALLOW) as other:
             calling = asyncio.ensure_future(other.call("read_probe", {"bed": 1}, surface=await other.surface()))
             await elsewhere.until(lambda: elsewhere.posts("/some/where"))
-            await other.cancel((await other.waiting())[0].invocation_id)
+            await other.cancel((await other.deferred.list())[0].invocation_id)
             assert (await calling).is_error
             await base.until(lambda: base.posts("/cancel_tool_call"))
 
@@ -242,13 +242,13 @@ async def test_a_choice_is_put_to_a_person_and_posted_once(running, tool_server,
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         assert await asked(server, invocation) == 200
-        (prompt,) = await rt.prompts()
+        (prompt,) = await rt.prompts.list()
         assert (prompt.message, prompt.choices, prompt.default) == (CHOICE["prompt"], ("Open it", "Leave closed"), 1)
-        assert (await rt.invocation(call.invocation_id)).status.value == "needs_input"
-        assert (await rt.choose(prompt.prompt_id, selected)).is_delivered
-        assert not (await rt.choose(prompt.prompt_id, 0)).is_taken
+        assert (await rt.journal.invocation(call.invocation_id)).status.value == "needs_input"
+        assert (await rt.prompts.choose(prompt.prompt_id, selected)).is_delivered
+        assert not (await rt.prompts.choose(prompt.prompt_id, 0)).is_taken
         assert server.posts("/picked") == [{"id": invocation["id"], "selected": posted}]
-        assert len(await rt.waiting()) == 1
+        assert len(await rt.deferred.list()) == 1
         await server.settle(invocation, "closed")
         assert (await rt.wait(call.invocation_id)).content[0].text == "closed"
         assert len(server.invocations) == 1
@@ -261,13 +261,13 @@ async def test_an_authorization_is_shown_and_forgotten_with_the_call(running, to
         call, invocation = await started(rt, server)
         url = "https://id.example.test/authorize?state=5b1c"
         assert await server.post(invocation, "oauth", auth_url=url) == 200
-        (prompt,) = await rt.prompts()
+        (prompt,) = await rt.prompts.list()
         assert (prompt.kind.value, prompt.url) == ("authorization", url)
-        assert await rt.result(call.invocation_id) is None
+        assert await rt.journal.result(call.invocation_id) is None
         await server.settle(invocation, "sent")
         await rt.wait(call.invocation_id)
         assert await rt._core.shelf.page("prompt", limit=9) == []
-        exported = [repr(record) async for record in rt.export()]
+        exported = [repr(record) async for record in rt.journal.export()]
         assert not [told for told in exported if "5b1c" in told]
         assert len(server.invocations) == 1
 
@@ -281,8 +281,8 @@ async def test_an_authorization_page_needs_tls(running, tool_server, started, ur
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         assert await server.post(invocation, "oauth", auth_url=url) == 400
-        assert await rt.prompts() == ()
-        assert len(await rt.waiting()) == 1
+        assert await rt.prompts.list() == ()
+        assert len(await rt.deferred.list()) == 1
 
 
 @pytest.mark.requirement("RAP-224")
@@ -291,7 +291,7 @@ async def test_a_pending_authorization_is_reported_as_progress(running, tool_ser
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         await server.post(invocation, "oauth", auth_url="https://id.example.test/authorize?state=5b1c")
-        told = [record async for record in rt.export() if isinstance(record, ToolProgress)]
+        told = [record async for record in rt.journal.export() if isinstance(record, ToolProgress)]
         assert told[-1].status is ProgressStatus.WAITING_FOR_INPUT
         assert told[-1].invocation_id == call.invocation_id
         assert "5b1c" not in str(told)
@@ -314,7 +314,7 @@ async def test_no_prompt_is_shown_for_a_call_that_does_not_wait(running, tool_se
         await rt.wait(call.invocation_id)
         assert await asked(server, invocation) == 200
         assert await server.post(invocation, "oauth", auth_url="https://id.example.test/a") == 200
-        assert await rt.prompts() == ()
+        assert await rt.prompts.list() == ()
 
 
 @pytest.mark.requirement("RAP-416")
@@ -323,12 +323,12 @@ async def test_a_second_prompt_takes_the_place_of_the_first(running, tool_server
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         await asked(server, invocation)
-        (first,) = await rt.prompts()
+        (first,) = await rt.prompts.list()
         await asked(server, invocation, prompt="Really?")
-        (second,) = await rt.prompts()
+        (second,) = await rt.prompts.list()
         assert second.message == "Really?"
-        assert not (await rt.choose(first.prompt_id, 0)).is_taken
-        assert (await rt.choose(second.prompt_id, 0)).is_taken
+        assert not (await rt.prompts.choose(first.prompt_id, 0)).is_taken
+        assert (await rt.prompts.choose(second.prompt_id, 0)).is_taken
         assert len(server.posts("/picked")) == 1
 
 
@@ -339,17 +339,17 @@ async def test_a_call_beyond_its_prompt_limit_is_rejected_and_logged(running, to
         call, invocation = await started(rt, server)
         token = invocation["callback_url"].rpartition("/")[2]
         assert [await asked(server, invocation, prompt=f"{each}?") for each in range(4)] == [200, 200, 200, 429]
-        (prompt,) = await rt.prompts()
+        (prompt,) = await rt.prompts.list()
         assert prompt.message == "2?"
     async with running(server, max_prompts=3, options=store) as rt:
         url = f"{rt.rap.callbacks.urls.base}/{token}"
         server.courier = HttpClient(SsrfPolicy.parse(["127.0.0.0/8"]))
-        before = len([record async for record in rt.export()])
+        before = len([record async for record in rt.journal.export()])
         for _ in range(20):
             told = {"auth_url": "https://id.example.test/a", "url": url}
             assert await server.post(invocation, "oauth", **told) == 429
-        assert len([record async for record in rt.export()]) == before
-        assert (await rt.prompts())[0].message == "2?"
+        assert len([record async for record in rt.journal.export()]) == before
+        assert (await rt.prompts.list())[0].message == "2?"
         assert "has reached its limit of 3 prompts" in caplog.text
         assert await server.post(invocation, "tool_result", text="done", url=url) == 200
         assert not (await rt.wait(call.invocation_id)).is_error
@@ -361,7 +361,7 @@ async def test_an_overlong_question_is_rejected(running, tool_server, started, m
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         assert await asked(server, invocation, **{**members, "default": 0}) == 400
-        assert await rt.prompts() == ()
+        assert await rt.prompts.list() == ()
 
 
 @pytest.mark.requirement("RAP-098", "RAP-250")
@@ -370,15 +370,15 @@ async def test_a_repeated_prompt_is_shown_once(running, tool_server, started):
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
-        (prompt,) = await rt.prompts()
+        (prompt,) = await rt.prompts.list()
         assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
-        assert await rt.prompts() == (prompt,)
-        assert (await rt.choose(prompt.prompt_id, 0)).is_delivered
+        assert await rt.prompts.list() == (prompt,)
+        assert (await rt.prompts.choose(prompt.prompt_id, 0)).is_delivered
         assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
-        assert await rt.prompts() == ()
+        assert await rt.prompts.list() == ()
         assert await asked(server, invocation, headers={"Idempotency-Key": "b"}, prompt="And now?") == 200
         assert await asked(server, invocation, headers={"Idempotency-Key": "a"}) == 200
-        (second,) = await rt.prompts()
+        (second,) = await rt.prompts.list()
         assert second.message == "And now?"
 
 
@@ -390,13 +390,13 @@ async def test_a_tool_that_was_away_hears_of_a_choice_when_it_is_back(running, t
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         await asked(server, invocation)
-        (prompt,) = await rt.prompts()
-        chosen = await rt.choose(prompt.prompt_id, 0)
+        (prompt,) = await rt.prompts.list()
+        chosen = await rt.prompts.choose(prompt.prompt_id, 0)
         assert (chosen.is_taken, chosen.is_delivered) == (True, False)
-        assert not (await rt.choose(prompt.prompt_id, 1)).is_taken
+        assert not (await rt.prompts.choose(prompt.prompt_id, 1)).is_taken
         told = await server.until(lambda: server.posts("/picked")[7:])
         assert told == [{"id": invocation["id"], "selected": 0}]
-        assert await rt.prompts() == ()
+        assert await rt.prompts.list() == ()
 
 
 @pytest.mark.requirement("RAP-417")
@@ -406,14 +406,14 @@ async def test_a_prompt_goes_with_its_call(running, tool_server, started, how):
     async with running(server) as rt:
         call, invocation = await started(rt, server)
         await asked(server, invocation)
-        (prompt,) = await rt.prompts()
+        (prompt,) = await rt.prompts.list()
         if how == "settled":
             await server.settle(invocation)
         else:
             await rt.cancel(call.invocation_id)
         await rt.wait(call.invocation_id)
-        assert await rt.prompts() == ()
-        assert not (await rt.choose(prompt.prompt_id, 0)).is_taken
+        assert await rt.prompts.list() == ()
+        assert not (await rt.prompts.choose(prompt.prompt_id, 0)).is_taken
         assert server.posts("/picked") == []
 
 
@@ -424,7 +424,7 @@ async def test_a_choice_is_not_sent_where_it_may_not_go(running, tool_server, st
         _, invocation = await started(rt, server)
         for url in ("http://10.1.2.3/x", "file:///etc/passwd", "http://169.254.169.254/latest"):
             assert await asked(server, invocation, response_url=url) == 400
-        assert await rt.prompts() == ()
+        assert await rt.prompts.list() == ()
 
 
 async def test_a_rejected_choice_is_reported_and_not_sent_again(running, tool_server, started, monkeypatch):
@@ -434,8 +434,8 @@ async def test_a_rejected_choice_is_reported_and_not_sent_again(running, tool_se
     async with running(server) as rt:
         _, invocation = await started(rt, server)
         await asked(server, invocation)
-        (prompt,) = await rt.prompts()
-        chosen = await rt.choose(prompt.prompt_id, 0)
+        (prompt,) = await rt.prompts.list()
+        chosen = await rt.prompts.choose(prompt.prompt_id, 0)
         assert (chosen.is_taken, chosen.is_delivered) == (True, False)
         await asyncio.sleep(0.05)
         assert len(server.posts("/picked")) == 1
@@ -483,8 +483,8 @@ async def test_a_choice_is_put_up_though_its_server_does_not_say_what_it_offers(
     async with restarted() as (rt, server, invocation):
         assert await asked(server, invocation, response_url="http://10.1.2.3/x") == 400
         assert await asked(server, invocation) == 200
-        (prompt,) = await rt.prompts()
-        assert (await rt.choose(prompt.prompt_id, 0)).is_taken
+        (prompt,) = await rt.prompts.list()
+        assert (await rt.prompts.choose(prompt.prompt_id, 0)).is_taken
 
 
 async def test_a_subscription_is_stored_while_its_server_is_not_discovered(restarted):

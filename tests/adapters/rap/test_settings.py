@@ -29,8 +29,8 @@ async def test_a_question_cannot_have_the_credential_sent_elsewhere(running, too
             _, invocation = await started(rt, server)
             asked = {"prompt": "Open?", "choices": ["Open", "Leave"], "default": 1}
             await server.post(invocation, "user_choice", response_url=f"{place.url}/picked", **asked)
-            [prompt] = await rt.prompts()
-            assert (await rt.choose(prompt.prompt_id, 0)).is_delivered
+            [prompt] = await rt.prompts.list()
+            assert (await rt.prompts.choose(prompt.prompt_id, 0)).is_delivered
             assert len(place.posts("/picked")) == times
         assert presented(server, "/picked") == [SHOWN]
         assert presented(server, "/invoke") == [SHOWN, SHOWN]

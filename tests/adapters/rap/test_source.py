@@ -52,7 +52,7 @@ async def test_a_session_that_rests_moves_and_its_next_calls_go_to_the_new_serve
         await rt.cancel(call.invocation_id)  # the session stops, and nothing that comes late counts
         await rt.wait(call.invocation_id)
         assert await source.settle(invocation, "too late") == 200
-        assert await rt.waiting() == ()
+        assert await rt.deferred.list() == ()
         assert await rt.rap.migrate("plot-9", {"s0": destination.url}) == ()
         assert source.posts("/migrate") == [{"session_id": "plot-9", "destination_url": destination.url}]
         await rt.rap.close_thread("plot-9")
@@ -177,7 +177,7 @@ async def test_a_runtime_with_an_address_also_hears_where_calls_were_sent_from_w
         async with Runtime.open(sources=[source], **place) as beside:
             assert "held by another program" not in str(beside.rap.faults)
         assert await server.settle(invocation, "wet") == 200
-        assert await rt.rap.callbacks.door.awaited(call.invocation_id) is None
+        assert await rt.rap.callbacks.door.get(call.invocation_id) is None
 
 
 @pytest.fixture(autouse=True)
@@ -207,7 +207,7 @@ async def test_a_server_that_comes_later_takes_no_name_from_one_that_offers_it(a
         invoked = await early.invoked()
         await there(rt)
         await until(lambda: not rt.rap.awaits("tool_s0.dig"))
-        current = await rt.current(surface)
+        current = rt.current(surface)
         assert {"tool_s1.read_probe", "tool_s1.water", "tool_s0.dig"} <= set(current.tool_refs)
         assert "tool_s0.read_probe" not in current.tool_refs
         second = await rt.start("read_probe", {"bed": 2}, surface=current)

@@ -26,7 +26,7 @@ async def test_events_come_in_as_calls_of_a_reserved_name(running, tool_server, 
         call, invocation = await subscribed(rt, server, started)
         (opened,) = await rt.rap.subscriptions.of("plot-9")
         assert (opened.tool_call_id, opened.name, opened.arguments) == (call.invocation_id, "read_probe", {"bed": 3})
-        before = await rt.result(call.invocation_id)
+        before = await rt.journal.result(call.invocation_id)
         assert await event(server, invocation, "inline", associative=True) == 200
         assert await event(server, invocation, "apart") == 200
         inline, apart = await rt.rap.subscriptions.events()
@@ -38,7 +38,7 @@ async def test_events_come_in_as_calls_of_a_reserved_name(running, tool_server, 
         }
         assert (apart.is_inline, apart.thread.ancestors) == (False, ("plot-9",))
         assert apart.thread.thread_id not in ("plot-9", inline.thread.thread_id)
-        assert await rt.result(call.invocation_id) == before
+        assert await rt.journal.result(call.invocation_id) == before
 
 
 async def test_equal_events_are_two_events_and_stay_until_dealt_with(running, tool_server, started, tmp_path):
@@ -120,7 +120,7 @@ async def test_a_repeated_confirmation_brings_nothing_back(running, tool_server,
         await event(server, invocation, "bye", final=True)
         assert await server.settle(invocation, "Watching.", subscription=True) == 200
         assert await rt.rap.subscriptions.of() == ()
-        assert (await rt.result(call.invocation_id)).content[0].text == "Watching."
+        assert (await rt.journal.result(call.invocation_id)).content[0].text == "Watching."
 
 
 @pytest.mark.requirement("RAP-195", "RAP-196", "RAP-197")
@@ -163,7 +163,7 @@ async def test_a_thread_has_so_many_subscriptions_and_no_more(running, tool_serv
         told = await server.until(lambda: server.posts("/cancel_tool_call"))
         assert told[0]["tool_call_id"] == call.invocation_id
         assert await event(server, invocation) == 410
-        result = await rt.result(call.invocation_id)
+        result = await rt.journal.result(call.invocation_id)
         assert result.is_error
         assert "the subscription was not opened" in result.error.message
         assert "Watching" not in result.content[0].text  # nobody watches, whatever the tool says
@@ -178,7 +178,7 @@ async def test_a_subscription_that_is_confirmed_twice_is_not_one_too_many(runnin
             raise StoreError("the disk is full")
 
         with monkeypatch.context() as broken:
-            broken.setattr(rt, "deliver_result", fail)
+            broken.setattr(rt.deferred, "deliver", fail)
             assert await server.settle(invocation, "Watching.", subscription=True) == 503
         assert await server.settle(invocation, "Watching.", subscription=True) == 200
         assert not (await rt.wait(call.invocation_id)).is_error

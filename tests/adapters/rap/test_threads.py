@@ -31,7 +31,7 @@ async def test_clients_get_what_there_is_and_then_what_changes(running, tool_ser
         for view in await asyncio.gather(*coming):
             assert (view.view_type, view.content) == ("diff", {})
         assert [view.view_type for view in await views.of(rt.thread.thread_id)] == ["valve-map"]
-        assert await rt.result(call.invocation_id) is None
+        assert await rt.journal.result(call.invocation_id) is None
         for client in clients:
             await client.aclose()
 

@@ -38,8 +38,8 @@ async def answer(rt):
     """Answer whatever is asked by the first choice, as long as anybody asks."""
     while True:
         with suppress(StoreError):  # on a busy machine a process may be taken for dead; it goes on under another name
-            for prompt in await rt.prompts():
-                await rt.choose(prompt.prompt_id, 0)
+            for prompt in await rt.prompts.list():
+                await rt.prompts.choose(prompt.prompt_id, 0)
         await asyncio.sleep(0.02)
 
 
@@ -48,7 +48,7 @@ async def offered(rt):
     surface = await rt.surface()
     while "tool_far.append" not in surface.tool_refs:
         await asyncio.sleep(0.02)
-        surface = await rt.current(surface)
+        surface = rt.current(surface)
     return surface
 
 

@@ -64,7 +64,7 @@ class Folder:
         """Make one call; give its result, and everything that is on record afterwards."""
         async with self.open(hooks=hooks, interactive=interactive, tools=tools) as rt:
             result = await rt.call(name, {"name": "ada", **arguments}, surface=await rt.surface())
-            return result, Records([to_json(record) async for record in rt.export()])
+            return result, Records([to_json(record) async for record in rt.journal.export()])
 
 
 @pytest.fixture

@@ -65,10 +65,10 @@ async def test_a_person_is_asked_although_a_hook_allows(folder):
     folder.says("generous", {"permission_result": "allow"})
     async with folder.open() as rt:
         waiting = asyncio.ensure_future(rt.call("greet", {"name": "ada"}, surface=await rt.surface()))
-        async for _, event in rt.events():
+        async for _, event in rt.journal.events():
             if event.event_type == "tool.permission.requested":
                 break
-        (question,) = await rt.approvals()
-        await rt.decide(question.approval_id, "deny")
+        (question,) = await rt.approvals.list()
+        await rt.approvals.decide(question.approval_id, "deny")
         result = await waiting
     assert result.error.error_class == "approval_rejected"

@@ -162,13 +162,13 @@ class CallbackHandler:
         """Settle a pending call; a subscription is valid only if this message settles the call."""
         if message.id != call:
             return _dropped(call, "it names another call")
-        awaited = await self.door.awaited(call)
+        awaited = await self.door.get(call)
         if awaited is None:
             return _late(call)
         self.on_activity(awaited.tool_id)
         opened = await self._subscribe(awaited) if message.subscription else None
         is_over_limit = opened is SubscribeOutcome.LIMIT_REACHED
-        taken = await self.door.deliver_result(call, write(_subscription_rejected(message)) if is_over_limit else body)
+        taken = await self.door.deliver(call, write(_subscription_rejected(message)) if is_over_limit else body)
         if taken is AnswerStatus.ACCEPTED:
             if is_over_limit:
                 log.warning("%s exceeds the subscription limit of its thread; it is canceled", call)
@@ -250,7 +250,7 @@ class CallbackHandler:
     ) -> tuple[PendingCall | None, CallbackReply]:
         if message.id != call:
             return None, _dropped(call, "it names another call")
-        awaited = await self.door.awaited(call)
+        awaited = await self.door.get(call)
         if awaited is None:
             return None, _late(call)
         self.on_activity(awaited.tool_id)

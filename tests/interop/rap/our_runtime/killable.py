@@ -33,9 +33,9 @@ async def carry_out(runtime, do, **members):
             text = "".join(item.text for item in result.content)
             tell(event="result", id=members["id"], text=text, error=result.error and result.error.message)
         case "choose":
-            while not (prompts := await runtime.prompts()):  # noqa: ASYNC110 -- they come from another process
+            while not (prompts := await runtime.prompts.list()):  # noqa: ASYNC110 -- they come from another process
                 await asyncio.sleep(0.01)
-            chosen = await runtime.choose(prompts[0].prompt_id, members["selected"])
+            chosen = await runtime.prompts.choose(prompts[0].prompt_id, members["selected"])
             tell(event="chosen", heard=chosen.is_delivered)
         case "events":
             found = await runtime.rap.subscriptions.events()

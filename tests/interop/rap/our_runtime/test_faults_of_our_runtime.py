@@ -45,7 +45,7 @@ async def test_garbage_is_refused_and_settles_nothing(governed):
         answers = {line["what"]: line["status"] for line in provider.told(event="fault")}
         assert len(answers) > 20
         assert {what: status for what, status in answers.items() if not 400 <= status < 500} == {}
-        assert await runtime.prompts() == ()
+        assert await runtime.prompts.list() == ()
 
 
 @pytest.mark.requirement("RAP-091", "RAP-093", "RAP-094", "RAP-264", "RAP-406")
@@ -97,8 +97,8 @@ async def test_a_repeated_prompt_replaces_the_one_before(governed):
     async with governed("--faults", "duplicate") as (provider, runtime):
         call = await runtime.start("open_valve", {"minutes": 9}, surface=await runtime.surface())
         await asyncio.to_thread(provider.wait_for, event="fault", what="duplicate", status=200)
-        (prompt,) = await runtime.prompts()
-        assert (await runtime.choose(prompt.prompt_id, 0)).is_delivered
+        (prompt,) = await runtime.prompts.list()
+        assert (await runtime.prompts.choose(prompt.prompt_id, 0)).is_delivered
         assert text_of(await runtime.wait(call.invocation_id)) == "picked 0: Open for 9 minutes"
 
 

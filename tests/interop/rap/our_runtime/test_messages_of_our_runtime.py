@@ -167,12 +167,12 @@ async def test_a_subscription_is_cancelled_by_its_own_thread_only(governed):
 async def test_a_choice_goes_to_a_person_and_back(governed, selected, words):
     async with governed() as (_, runtime):
         calling = asyncio.ensure_future(result_of(runtime, "open_valve", {"minutes": 9}))
-        (prompt,) = await until(runtime.prompts)
+        (prompt,) = await until(runtime.prompts.list)
         assert (prompt.choices[2], prompt.default) == ("Leave closed", 2)
-        assert (await runtime.invocation(prompt.invocation_id)).status is InvocationStatus.NEEDS_INPUT
-        chosen = await runtime.choose(prompt.prompt_id, selected)
+        assert (await runtime.journal.invocation(prompt.invocation_id)).status is InvocationStatus.NEEDS_INPUT
+        chosen = await runtime.prompts.choose(prompt.prompt_id, selected)
         assert (chosen.is_taken, chosen.is_delivered) == (True, True)
-        assert not (await runtime.choose(prompt.prompt_id, 0)).is_taken
+        assert not (await runtime.prompts.choose(prompt.prompt_id, 0)).is_taken
         assert text_of(await calling) == words
 
 
@@ -181,7 +181,7 @@ async def test_a_prompt_goes_away_with_its_call(governed):
     async with governed("--patience", "200") as (_, runtime):
         calling = asyncio.ensure_future(result_of(runtime, "open_valve", {"minutes": 9}))
         assert "nobody answered" in (await calling).error.message
-        assert await runtime.prompts() == ()
+        assert await runtime.prompts.list() == ()
 
 
 @pytest.mark.requirement("RAP-222", "RAP-223", "RAP-225")
@@ -190,7 +190,7 @@ async def test_an_authorization_is_given_or_denied_on_a_page(governed, follow, l
     secure = ["--authorize-at", "https://login.example.test/login/authorize"]
     async with governed(*secure) as (provider, runtime):
         calling = asyncio.ensure_future(result_of(runtime, "read_mail", actor_ref="gardener"))
-        (prompt,) = await until(runtime.prompts)
+        (prompt,) = await until(runtime.prompts.list)
         page = prompt.url.replace("https://login.example.test", provider.url)
         assert await asyncio.to_thread(follow, page, link) == 200
         result = await calling
@@ -226,7 +226,7 @@ async def test_a_cancelled_call_ends_at_once_and_its_late_result_is_taken_and_dr
         assert result.error.error_class is ErrorClass.CANCELED
         assert (await asyncio.to_thread(provider.wait_for, event="cancel"))["id"] == call
         assert (await asyncio.to_thread(provider.wait_for, event="callback"))["status"] == 200
-        assert await runtime.result(call) == result
+        assert await runtime.journal.result(call) == result
 
 
 @pytest.mark.requirement("RAP-027", "RAP-300", "RAP-200")

@@ -1,0 +1,56 @@
+"""The open approvals of a runtime: list them, look at one, decide."""
+
+from agenttool.codec.moments import timestamp
+from agenttool.pipeline.approval import answer as answer_question
+from agenttool.pipeline.approval import answer_in
+from agenttool.pipeline.core import Core
+from agenttool.pipeline.recovery import Recovery
+from agenttool.policy.approvals import Answer, Answered, Question, Refused
+from agenttool.records import ApprovalId, JsonObject
+
+
+class ApprovalQueue:
+    """The open approvals: `rt.approvals`. On a durable store it contains those of every process."""
+
+    def __init__(self, core: Core, recovery: Recovery | None) -> None:
+        """Take the core with the approvals in memory, and the recovery, which has the stored ones."""
+        self._core = core
+        self._recovery = recovery
+
+    async def list(self, *, limit: int = 1000, after: ApprovalId | None = None) -> tuple[Question, ...]:
+        """Return the open questions, the oldest first.
+
+        Args:
+            limit: how many at most.
+            after: the `approval_id` of the last one seen, to list those that were asked after it.
+        """
+        if self._recovery is not None:
+            return await self._recovery.approvals.questions(limit, after)
+        pending = self._core.approvals.pending(timestamp(self._core.now_ns()))
+        return tuple(each for each in pending if after is None or each.approval_id > after)[:limit]
+
+    async def get(self, approval_id: ApprovalId) -> Question | None:
+        """Return one open question; None if it is not open."""
+        if self._recovery is not None:
+            return await self._recovery.approvals.question(approval_id)
+        return self._core.approvals.get(approval_id)
+
+    async def decide(
+        self,
+        approval_id: ApprovalId,
+        answer: str | Answer,
+        *,
+        updated_input: JsonObject | None = None,
+        by: str = "user",
+        message: str | None = None,
+    ) -> Answered | Refused:
+        """Answer an open question: `allow`, `deny`, or allow with an updated input. The first answer stands.
+
+        Raises:
+            ConfigError: the answer is neither `allow` nor `deny`.
+            StoreError: the answer could not be stored.
+        """
+        given = answer_in(answer, updated_input, message) if isinstance(answer, str) else answer
+        if self._recovery is not None:
+            return await self._recovery.answer(approval_id, given, by=by)
+        return answer_question(self._core, approval_id, given, by=by)
