@@ -107,6 +107,10 @@ def test_every_command_of_a_line_is_listed_however_it_is_reached(text):
         "a <<$x\nq\n$x\nrm x",
         "((rm x); a)",
         "a $((rm x); b)",
+        "echo $((1 + 2))",
+        "[[ -f x ]] && a",
+        "case y in a) a;; esac",
+        "a <<E\nq\nE\n",
         "a `b \\`rm x\\``",
         "a ${b@P}",
         "printf -v 'a[$(rm x)]' y",
@@ -142,7 +146,6 @@ def test_what_a_shell_might_read_differently_is_in_doubt(text):
         'echo "[$(date)]"',
         "grep '[a-z]$'",
         "awk '{ n[$1]++ } END { print n[$2] }'",
-        "echo $((1 + 2))",
     ],
 )
 def test_what_is_plain_is_not_in_doubt(text):

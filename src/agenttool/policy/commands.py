@@ -9,8 +9,8 @@ on commands covers it, and a deny or an ask on commands asks.
 
 import re
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from getopt import GetoptError, getopt
 
 from agenttool.policy.paths import split
 from agenttool.policy.shell import RESERVED, Certainty, CommandLine, Subcommand, Word, parse_commands
@@ -206,49 +206,32 @@ _GIT_COMMANDS = frozenset(
 _GIT_OPTIONS = frozenset({"-C", "-P", "--no-pager"})
 _DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _FIND_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-# Shells that read text as the grammar does.
-_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash"})
+# Shells that read text as the grammar does, and the builtins that read a file as they do.
+_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "ash", "source", "."})
 _SHELL_FLAGS = re.compile(r"^-[ceuxlvnaf]*c[ceuxlvnaf]*$")
 _TEXT_RUNNERS = frozenset({"eval", "trap", "alias", "let"})
 _STREAMS = (("dev",), ("proc",))
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wrapper:
-    """The options of a wrapper that are understood: without a value, with a value; and its operands.
-
-    Attributes:
-        is_privileged: whether an allow must name the wrapper itself.
-    """
-
-    flags: frozenset[str] = frozenset()
-    valued: frozenset[str] = frozenset()
-    operands: int = 0
-    is_privileged: bool = False
-
-
-def _wrapper(flags: str = "", valued: str = "", operands: int = 0, *, is_privileged: bool = False) -> _Wrapper:
-    return _Wrapper(
-        flags=frozenset(flags.split()), valued=frozenset(valued.split()), operands=operands, is_privileged=is_privileged
-    )
-
-
-_WRAPPERS = {
-    "env": _wrapper("-i --ignore-environment -", "-u --unset"),
-    "nice": _wrapper("", "-n"),
-    "nohup": _wrapper(),
-    "timeout": _wrapper("--preserve-status --foreground -v", "-k -s", operands=1),
-    "stdbuf": _wrapper("", "-i -o -e"),
-    "setsid": _wrapper("-w -f -c"),
-    "ionice": _wrapper("-t", "-c -n"),
-    "time": _wrapper("-p"),
-    "command": _wrapper("-p"),
-    "builtin": _wrapper(),
-    "exec": _wrapper("-c -l", "-a"),
-    "xargs": _wrapper("-0 -r -t -x -i --null --no-run-if-empty --replace", "-n -P -L -d -E -s -I"),
-    "sudo": _wrapper("-n -E -H -S -b -k", "-u -g -h -p -C -T", is_privileged=True),
-    "doas": _wrapper("-n", "-u -C", is_privileged=True),
+_WRAPPERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "env": ("iu:", ("ignore-environment", "unset=")),
+    "nice": ("n:", ()),
+    "nohup": ("", ()),
+    "timeout": ("vk:s:", ("preserve-status", "foreground")),
+    "stdbuf": ("i:o:e:", ()),
+    "setsid": ("wfc", ()),
+    "ionice": ("tc:n:", ()),
+    "time": ("p", ()),
+    "command": ("p", ()),
+    "builtin": ("", ()),
+    "exec": ("cla:", ()),
+    "xargs": ("0rtxin:P:L:d:E:s:I:", ("null", "no-run-if-empty")),
+    "sudo": ("nEHSbku:g:h:p:C:T:", ()),
+    "doas": ("nu:C:", ()),
 }
+"""The wrappers, and their options that are understood, as `getopt` expects them."""
+
+_PRIVILEGED = frozenset({"sudo", "doas"})
+"""Wrappers that an allow must name."""
 
 
 def list_commands(text: str) -> CommandLine:
@@ -308,21 +291,26 @@ def _inner(subcommand: Subcommand) -> _Inner:
     """Return what one command runs; what is not understood is opaque."""
     if not subcommand.words:
         return _Inner(is_opaque=_sets_variables(subcommand.assignments))
-    if subcommand.name is None or subcommand.name in RESERVED:
-        return _doubtful("the name of a command is made when it runs, or is a reserved word")
+    if subcommand.name is None or subcommand.name in RESERVED or subcommand.name.startswith("-"):
+        return _doubtful("the name of a command is made when it runs, or is no name")
     directory, slash, name = subcommand.name.rpartition("/")
     if slash and directory not in _SYSTEM_DIRECTORIES:
         # A program elsewhere may have the name of a known one and be something else.
         return _OPAQUE
-    return _READERS.get(name, _program)(name, subcommand)
+    return _run_by(name, subcommand)
 
 
-def _program(name: str, subcommand: Subcommand) -> _Inner:
-    return _Inner(is_opaque=_sets_variables(subcommand.assignments) or not _is_plain(name, subcommand.words[1:]))
-
-
-def _text_runner(name: str, _: Subcommand) -> _Inner:
-    return _doubtful(f"{name} runs text that is made when it runs")
+def _run_by(name: str, subcommand: Subcommand) -> _Inner:
+    if name in _TEXT_RUNNERS:
+        return _doubtful(f"{name} runs text that is made when it runs")
+    if name in _SHELLS:
+        return _shell(subcommand)
+    if name in _WRAPPERS:
+        return _unwrapped(name, subcommand)
+    sets_variables = _sets_variables(subcommand.assignments)
+    if name in ("find", "gfind") and not sets_variables:
+        return _find(subcommand)
+    return _Inner(is_opaque=sets_variables or not _is_plain(name, subcommand.words[1:]))
 
 
 def _sets_variables(assignments: tuple[Word, ...]) -> bool:
@@ -354,30 +342,23 @@ def _is_plain_git(words: tuple[Word, ...]) -> bool:
     return index < len(words) and words[index].is_plain and words[index].text in _GIT_COMMANDS
 
 
-def _shell(_: str, subcommand: Subcommand) -> _Inner:
-    """Parse `bash -c 'text'`; a shell without text and without a file runs what it reads."""
+def _shell(subcommand: Subcommand) -> _Inner:
+    """Parse `bash -c 'text'`; a file is opaque, and other text, also from a stream, may come from the line itself."""
     words = subcommand.words[1:]
     if any(not word.is_plain for word in words[:2]):
         return _doubtful("a shell runs text that is made when it runs")
     if len(words) > 1 and _SHELL_FLAGS.match(words[0].text):
         is_opaque = _sets_variables(subcommand.assignments)
         return _Inner(line=parse_commands(words[1].text), is_transparent=True, is_opaque=is_opaque)
-    if not words or words[0].text.startswith(("-", "+")):
+    if not words or words[0].text.startswith(("-", "+")) or split(words[0].text)[:1] in _STREAMS:
         return _doubtful("a shell runs text that it reads")
-    return _script("", subcommand)
+    return _OPAQUE
 
 
-def _script(_: str, subcommand: Subcommand) -> _Inner:
-    """Return a shell that runs a file, which is opaque; a stream may hold text that the line itself wrote."""
-    file = subcommand.words[1:2]
-    is_stream = any(not word.is_plain or split(word.text)[:1] in _STREAMS for word in file)
-    return _doubtful("a shell runs text that it reads") if is_stream else _OPAQUE
-
-
-def _find(_: str, subcommand: Subcommand) -> _Inner:
+def _find(subcommand: Subcommand) -> _Inner:
     """List the commands that `find` runs by `-exec` and its variants."""
     words = subcommand.words[1:]
-    if any(word.certainty is Certainty.UNKNOWN for word in words) or _sets_variables(subcommand.assignments):
+    if any(word.certainty is Certainty.UNKNOWN for word in words):
         return _OPAQUE
     commands: list[Subcommand] = []
     for index, word in enumerate(words):
@@ -390,35 +371,25 @@ def _find(_: str, subcommand: Subcommand) -> _Inner:
 
 def _unwrapped(name: str, subcommand: Subcommand) -> _Inner:
     """Skip the options of a wrapper and return what it runs; a wrapper with other options is opaque."""
-    wrapper = _WRAPPERS[name]
-    rest = _skip_options(wrapper, subcommand.words[1:])
-    if rest is None:
+    given, (short, long) = subcommand.words[1:], _WRAPPERS[name]
+    try:
+        options, rest = getopt([word.text for word in given], short, long)
+    except GetoptError:
+        return _OPAQUE
+    # The first operand of `timeout` is its duration; `env -` starts with an empty environment.
+    skipped = len(given) - len(rest) + (name == "timeout" or rest[:1] == ["-"])
+    words = list(given[skipped:])
+    if any(not word.is_plain for word in given[:skipped]):
         return _OPAQUE
     assignments: list[Word] = []
-    words = list(rest)
     while name in ("env", "sudo") and words and words[0].is_plain and _ASSIGNMENT.match(words[0].text):
         assignments.append(words.pop(0))
-    if name == "time" and words and _ASSIGNMENT.match(words[0].text):
-        # Whether this is a variable or a command depends on quotes that are gone.
-        return _OPAQUE
     if name == "xargs":
-        words = _filled_in(words or [Word("echo")], _placeholder(subcommand.words[1 : -len(words) or None]))
+        placeholder = dict(options).get("-I", "{}" if ("-i", "") in options else None)
+        words = _filled_in(words or [Word("echo")], placeholder)
     inner = Subcommand(words=tuple(words), assignments=(*subcommand.assignments, *assignments))
     line = CommandLine(subcommands=(inner,) if words else ())
-    return _Inner(line=line, is_transparent=bool(words) and not wrapper.is_privileged)
-
-
-def _placeholder(options: tuple[Word, ...]) -> str | None:
-    """Return what `xargs` replaces by what it reads; None if that becomes further arguments."""
-    found: str | None = None
-    for index, word in enumerate(options):
-        if word.text == "-I" and index + 1 < len(options):
-            found = options[index + 1].text
-        elif word.text in ("-i", "--replace"):
-            found = "{}"
-        elif word.text.startswith("-I"):
-            found = word.text[2:]
-    return found
+    return _Inner(line=line, is_transparent=bool(words) and name not in _PRIVILEGED)
 
 
 def _filled_in(words: list[Word], placeholder: str | None) -> list[Word]:
@@ -426,43 +397,3 @@ def _filled_in(words: list[Word], placeholder: str | None) -> list[Word]:
     if not placeholder:
         return [*words, Word("", Certainty.UNKNOWN)]
     return [Word(word.text, Certainty.UNKNOWN) if placeholder in word.text else word for word in words]
-
-
-def _skip_options(wrapper: _Wrapper, words: tuple[Word, ...]) -> tuple[Word, ...] | None:
-    index = 0
-    while index < len(words):
-        word = words[index]
-        if not word.is_plain:
-            return None
-        if word.text == "--":
-            index += 1
-            break
-        if not word.text.startswith("-"):
-            break
-        length = _option_length(wrapper, word.text)
-        if length is None:
-            return None
-        index += length
-    rest = words[index:]
-    if any(not word.is_plain for word in rest[: wrapper.operands]):
-        return None
-    return rest[wrapper.operands :]
-
-
-def _option_length(wrapper: _Wrapper, option: str) -> int | None:
-    """Return how many words an option takes; None if it is not understood."""
-    if option in wrapper.flags:
-        return 1
-    if option in wrapper.valued:
-        return 2
-    is_attached = any(option.startswith(each) for each in wrapper.valued if not each.startswith("--"))
-    return 1 if is_attached and not option.startswith("--") else None
-
-
-_READERS: dict[str, Callable[[str, Subcommand], _Inner]] = {
-    **dict.fromkeys(_WRAPPERS, _unwrapped),
-    **dict.fromkeys(_SHELLS, _shell),
-    **dict.fromkeys(_TEXT_RUNNERS, _text_runner),
-    **dict.fromkeys(("source", "."), _script),
-    **dict.fromkeys(("find", "gfind"), _find),
-}

@@ -108,22 +108,34 @@ WORDS = frozenset(
 )
 """The kinds of node that are one word of a command."""
 
+_PLAIN_NODES = WORDS - {"arithmetic_expansion"} | frozenset(
+    """
+    program list pipeline subshell compound_statement redirected_statement negated_command comment command command_name
+    declaration_command unset_command variable_assignment variable_assignments variable_name special_variable_name
+    string_content file_redirect file_descriptor herestring_redirect heredoc_redirect heredoc_start heredoc_body
+    heredoc_content heredoc_end if_statement elif_clause else_clause for_statement while_statement do_group test_command
+    unary_expression test_operator
+    """.split()  # noqa: SIM905 -- as above
+)
+"""The kinds of node that every shell parses alike, if `_CHECKS` has no objection. Any other kind is in doubt."""
+
+_DECLARATIONS = frozenset({"export", "declare", "typeset", "local", "readonly", "unset", "unsetenv", "variable_name"})
 _COMMAND_PARTS = WORDS | {"command_name", "variable_assignment"}
-_CHILDREN = _COMMAND_PARTS | {"==", "file_redirect", "herestring_redirect", "heredoc_redirect"}
+_CHILDREN = _COMMAND_PARTS | _DECLARATIONS | {"==", "file_redirect", "herestring_redirect", "heredoc_redirect"}
 _AMBIGUOUS_TEXT = re.compile(
     rb"""
       (?<![ \t])\\\n | \\\n(?![ \t]*[^\s\\])        # a line joined anywhere but between two words
     | \n[ \t]*\\                                    # an escape that begins a line
     | (?<![\w./-])\\[ \t] | \\[ \t](?![\w./-])      # an escaped space that begins or ends a word
     | \$(?=[\s;&|)<>]|$)                            # a dollar that stands alone
-    | \$\(\((?![0-9\ +*/%-]+\)\))                   # arithmetic, unless with numbers only
+    | \$\(\(                                        # arithmetic, which may run what a variable holds
     | \#[^\n]*\\\n                                  # a comment that looks as if it went on
     | [\r\0]
     """,
     re.VERBOSE,
 )
 _VARIABLE = re.compile(rb"^[A-Za-z_][A-Za-z0-9_]*$")
-_DELIMITER = re.compile(rb"""^(?P<quote>["']?)\\?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P=quote)$""")
+_DELIMITER = re.compile(rb"""^(?P<quote>["'])(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?P=quote)$""")
 
 
 def is_ambiguous(source: bytes, root: Node) -> bool:
@@ -165,38 +177,17 @@ def _touches(node: Node) -> bool:
     return any(left.end_byte == right.start_byte for left, right in pairwise(words))
 
 
-def _spans_lines(node: Node) -> bool:
-    """Return whether a line ends between the parts of a node, where a shell would end the command."""
-    source, start = node.text or b"", node.start_byte
-    gaps = (source[a.end_byte - start : b.start_byte - start] for a, b in pairwise(node.children))
-    return any(b"\n" in gap.replace(b"\\\n", b"") for gap in gaps)
-
-
 def _is_odd_heredoc(node: Node) -> bool:
-    """Return whether a here-document may end elsewhere than parsed, or run unlisted commands."""
+    """Return whether a here-document may end elsewhere than parsed; a bare delimiter lets it run commands."""
     parts = {child.type: child for child in node.children}
     start, end, operator = (parts.get(name) for name in ("heredoc_start", "heredoc_end", "<<"))
-    operator = operator or parts.get("<<-")
-    if start is None or end is None or operator is None or operator.text not in (b"<<", b"<<-"):
+    if start is None or end is None or operator is None or operator.text != b"<<":
         return True
     name = _DELIMITER.match(start.text or b"")
     touched = any(child.start_byte == start.end_byte for child in node.children)
     after = node.next_sibling
     goes_on = after is not None and after.is_named and after.start_byte == node.end_byte
-    ends_elsewhere = name is None or touched or goes_on or (end.text or b"").strip() != name["name"]
-    return ends_elsewhere or _runs_unseen(start, parts.get("heredoc_body"))
-
-
-def _runs_unseen(start: Node, body: Node | None) -> bool:
-    """Return whether a shell would run a substitution that the grammar reads as text."""
-    if body is None or re.search(rb"[\"'\\]", start.text or b""):
-        return False
-    rest = bytearray(body.text or b"")
-    for seen in body.children:
-        if seen.type != "heredoc_content":
-            here = slice(seen.start_byte - body.start_byte, seen.end_byte - body.start_byte)
-            rest[here] = b"x" * (here.stop - here.start)
-    return b"`" in rest or b"$(" in rest
+    return name is None or touched or goes_on or (end.text or b"").strip() != name["name"]
 
 
 def _is_odd_comment(node: Node) -> bool:
@@ -221,68 +212,21 @@ def _says(pattern: bytes) -> Callable[[Node], bool]:
 
 
 _SUBSCRIPT = re.compile(r"\[[^\]]*(?:\$\(|\$\{|`)")
-_RUNS_SUBSCRIPT = "it has a subscript that a shell may run"
-
-
-def _hides_subscript(node: Node) -> bool:
-    """Return whether a quoted text looks like `a[$(command)]`, which a shell runs if it reads it as a variable."""
-    word = word_of(node)
-    return word.is_plain and _SUBSCRIPT.search(word.text) is not None
-
-
-def _is_odd_word(node: Node) -> bool:
-    return re.search(rb"(?<!\\)\s", node.text or b"") is not None or _hides_subscript(node)
-
-
-def _is_odd_concatenation(node: Node) -> bool:
-    return _has_gap(node) or _hides_subscript(node)
-
-
-_RECKONS = "it reckons with a variable, whose value a shell may run"
-_COMPARISONS = (b"-eq", b"-ne", b"-lt", b"-le", b"-gt", b"-ge")
-_COUNTS = re.compile(rb"^for\s*\(\(\s*(\w+)\s*=\s*\d+\s*;\s*\1\s*[<>!=]=?\s*\d+\s*;\s*\1(?:\+\+|--|[+-]=\d+)\s*\)\)")
-
-
-def _is_odd_compound(node: Node) -> bool:
-    """Return whether `((z))` evaluates a variable, which may run `a[$(command)]`, or a brace is part of a word."""
-    return re.match(rb"\{\S|\(\((?=[^)]*[A-Za-z_$`])", node.text or b"") is not None
-
-
-def _is_odd_loop(node: Node) -> bool:
-    return _COUNTS.match(node.text or b"") is None
-
-
-def _is_odd_comparison(node: Node) -> bool:
-    """Return whether `[[ $z -eq 1 ]]` evaluates a variable; `[ $z -eq 1 ]` does not."""
-    operator = node.child_by_field_name("operator")
-    if operator is None or operator.text not in _COMPARISONS:
-        return False
-    outer = node.parent
-    while outer is not None and outer.type != "test_command":
-        outer = outer.parent
-    sides = (node.child_by_field_name(side) for side in ("left", "right"))
-    is_plain = all(side is not None and side.type == "number" for side in sides)
-    return not is_plain and outer is not None and (outer.text or b"").startswith(b"[[")
 
 
 _CHECKS: dict[str, tuple[Callable[[Node], bool], str]] = {
     "command": (_is_odd_command, "something stands between the words of a command"),
-    "declaration_command": (_spans_lines, "a line ends in the middle of a command"),
-    "unset_command": (_spans_lines, "a line ends in the middle of a command"),
-    "test_command": (_says(rb"^\[(?!\[)[^\n&|;<>()]*[\n&|;<>()]"), "a test has more in it than a test"),
+    "declaration_command": (_is_odd_command, "something stands between the words of a command"),
+    "unset_command": (_is_odd_command, "something stands between the words of a command"),
+    "test_command": (_says(rb"^\[\[|^\[[^\n&|;<>()`]*[\n&|;<>()`]"), "a test has more in it than a test"),
     "file_redirect": (_touches, "two words after a redirection touch"),
-    "concatenation": (_is_odd_concatenation, "a word has a gap, or a subscript that a shell may run"),
-    "word": (_is_odd_word, "a word has a space, or a subscript that a shell may run"),
-    "raw_string": (_hides_subscript, _RUNS_SUBSCRIPT),
-    "string": (_hides_subscript, _RUNS_SUBSCRIPT),
-    "ansi_c_string": (_hides_subscript, _RUNS_SUBSCRIPT),
+    "concatenation": (_has_gap, "a word has a gap"),
+    "word": (_says(rb"(?<!\\)\s"), "a word has a space"),
     "variable_assignment": (_is_odd_assignment, "it sets what is no variable"),
     "heredoc_redirect": (_is_odd_heredoc, "it is unclear where a text inside it ends, or what that runs"),
     "comment": (_is_odd_comment, "a comment touches what stands before it"),
     "file_descriptor": (_says(rb"^(?![0-9]+$|\{[A-Za-z_][A-Za-z0-9_]*\}$)"), "it redirects what is no file"),
-    "compound_statement": (_is_odd_compound, f"a brace has no space after it, or {_RECKONS}"),
-    "c_style_for_statement": (_is_odd_loop, _RECKONS),
-    "binary_expression": (_is_odd_comparison, _RECKONS),
+    "compound_statement": (_says(rb"^\{\S|^\(\("), "a brace has no space after it, or it is arithmetic"),
     "negated_command": (_says(rb"^!\S"), "an exclamation mark has no space after it"),
     "expansion": (_says(rb"@[A-Za-z]\}$|^\$\{[^}:]+:\s*[A-Za-z_$(]"), "it runs what a variable holds"),
     "command_substitution": (_says(rb"^`[^\\]*\\"), "it has backquotes inside backquotes"),
@@ -291,6 +235,10 @@ _CHECKS: dict[str, tuple[Callable[[Node], bool], str]] = {
 
 def ambiguity_of(node: Node) -> str | None:
     """Return why a shell may parse one node differently; None if it would not."""
+    if node.type not in _PLAIN_NODES:
+        return f"it has a {node.type.replace('_', ' ')}, which is not understood"
+    if node.type in WORDS and (word := word_of(node)).is_plain and _SUBSCRIPT.search(word.text):
+        return "it has a subscript that a shell may run"
     is_odd, why = _CHECKS.get(node.type, (None, None))
     return why if is_odd is not None and is_odd(node) else None
 
