@@ -103,13 +103,9 @@ def load_requirements() -> tuple[Requirement, ...]:
 
 
 @cache
-def _requirements_by_id() -> dict[str, Requirement]:
-    return {requirement.id: requirement for requirement in load_requirements()}
-
-
 def find_requirement(requirement_id: str) -> Requirement | None:
     """Look one requirement up by its exact id."""
-    return _requirements_by_id().get(requirement_id)
+    return next((each for each in load_requirements() if each.id == requirement_id), None)
 
 
 def find_area(name: str) -> Area | None:
@@ -122,7 +118,8 @@ def _read_standard(standard: Standard) -> Iterator[Area]:
     for row in _read_rows(folder, "areas"):
         name = row["area"]
         rows = _read_rows(folder, name.lower().replace("-", "_"))
-        requirements = tuple(_requirement_of_row(standard, name, row) for row in rows)
+        facts = [{**each, "standard": standard, "area": name, "marks": each.get("marks", "").split()} for each in rows]
+        requirements = msgspec.convert(facts, tuple[Requirement, ...])
         yield Area(standard=standard, name=name, title=row["title"], requirements=requirements)
 
 
@@ -130,8 +127,3 @@ def _read_rows(folder: str, table: str) -> list[dict[str, str]]:
     text = files("agenttool.conformance").joinpath("requirements", folder, f"{table}.tsv").read_text(encoding="utf-8")
     header, *lines = text.splitlines()
     return [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in lines]
-
-
-def _requirement_of_row(standard: Standard, area: str, row: dict[str, str]) -> Requirement:
-    facts = {**row, "standard": standard, "area": area, "marks": row.get("marks", "").split()}
-    return msgspec.convert(facts, Requirement)

@@ -1,7 +1,7 @@
 """The conformance report: coverage as a JSON document that is the same for the same run, and back."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import msgspec
 
@@ -81,11 +81,17 @@ class LedgerReport(msgspec.Struct, frozen=True):
 
 def report_of(coverage: Coverage) -> Report:
     """Put coverage into the shape of the document."""
+    of_standard = {
+        standard: [each for each in coverage.findings if each.requirement.standard is standard] for standard in Standard
+    }
     return Report(
         report_version=REPORT_VERSION,
-        standards=tuple(_standard_figures(standard, coverage) for standard in Standard),
-        areas=tuple(_area_figures(area) for area in coverage.areas),
-        requirements=tuple(_reported(finding) for finding in coverage.findings),
+        standards=tuple(
+            StandardFigures(standard, standard.full_name, *_tallies(findings))
+            for standard, findings in of_standard.items()
+        ),
+        areas=tuple(map(_area_figures, coverage.areas)),
+        requirements=tuple(map(_reported, coverage.findings)),
         unknown=coverage.unknown,
         failed_tests=coverage.failed_tests,
     )
@@ -111,19 +117,10 @@ def decode_report(document: bytes) -> Coverage:
         report = msgspec.json.decode(document, type=Report)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise RecordError(f"not a conformance report: {str(fault)!r}; {HOW_TO_MAKE_ONE}") from fault
-    return measure_coverage(load_areas(), _evidence_of(report))
-
-
-def _evidence_of(report: Report) -> dict[str, set[Proof]]:
     evidence: defaultdict[str, set[Proof]] = defaultdict(set)
     for claimed in (*report.requirements, *report.unknown):
         evidence[claimed.id].update(claimed.tests)
-    return evidence
-
-
-def _standard_figures(standard: Standard, coverage: Coverage) -> StandardFigures:
-    findings = [finding for finding in coverage.findings if finding.requirement.standard is standard]
-    return StandardFigures(standard, standard.full_name, *_tallies(findings))
+    return measure_coverage(load_areas(), evidence)
 
 
 def _area_figures(coverage: AreaCoverage) -> AreaFigures:
@@ -132,13 +129,9 @@ def _area_figures(coverage: AreaCoverage) -> AreaFigures:
     return AreaFigures(area.standard, area.name, area.title, *_tallies(coverage.findings), uncovered)
 
 
-def _tallies(findings: Iterable[RequirementProof]) -> tuple[CoverageCount, CoverageCount, CoverageCount]:
-    chosen = tuple(findings)
-    return (
-        count_covered(chosen, Obligation.MUST),
-        count_covered(chosen, Obligation.SHOULD),
-        count_covered(chosen, Obligation.MAY),
-    )
+def _tallies(findings: Sequence[RequirementProof]) -> tuple[CoverageCount, CoverageCount, CoverageCount]:
+    must, should, may = (count_covered(findings, obligation) for obligation in Obligation)
+    return must, should, may
 
 
 def _reported(finding: RequirementProof) -> ReportedRequirement:

@@ -61,7 +61,8 @@ def markdown_table(coverage: Coverage) -> str:
     lines = ["| Standard | MUST | SHOULD | MAY | Proved |", "| --- | ---: | ---: | ---: | ---: |"]
     for standard in Standard:
         findings = [finding for finding in coverage.findings if finding.requirement.standard is standard]
-        counts = [_words(count_covered(findings, obligation)) for obligation in Obligation]
+        tallies = [count_covered(findings, obligation) for obligation in Obligation]
+        counts = [f"{tally.covered} of {tally.total}" for tally in tallies]
         share = f"{count_covered(findings).percent} %"
         lines.append(f"| {' | '.join([standard.full_name, *counts, share])} |")
     return "\n".join(lines) + "\n"
@@ -100,7 +101,3 @@ def _bar(tally: CoverageCount) -> Text:
     filled = BAR_CELLS * tally.percent // 100
     bar = Text("■" * filled, style="green")
     return bar.append("·" * (BAR_CELLS - filled), style="dim").append(f"{tally.percent:4}%")
-
-
-def _words(tally: CoverageCount) -> str:
-    return f"{tally.covered} of {tally.total}"

@@ -6,7 +6,6 @@ reports no place, merges equal keys and turns bytes into text, so it cannot do t
 """
 
 import dataclasses
-import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date, datetime, time, timedelta
@@ -14,6 +13,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import chain
 from math import isfinite
 from pathlib import PurePath
@@ -327,25 +327,19 @@ def _fields_of_struct(value: object) -> object:
     return {**tag, **values}
 
 
-def _fields_of_dataclass(value: object) -> object:
-    return {each.name: getattr(value, each.name) for each in dataclasses.fields(cast("DataclassInstance", value))}
-
-
 def _fields_of_attrs(value: object) -> object:
     declared = cast("Iterable[_NamedField]", getattr(type(value), "__attrs_attrs__", ()))
     return {each.name: getattr(value, each.name) for each in declared}
 
 
-def _items_of_array(value: object) -> object:
-    return cast("memoryview", value).tolist()
-
-
 _FIELD_READERS: dict[str, Callable[[object], object]] = {
     "__pydantic_serializer__": _fields_of_model,
     "__struct_fields__": _fields_of_struct,
-    "__dataclass_fields__": _fields_of_dataclass,
+    "__dataclass_fields__": lambda value: {
+        each.name: getattr(value, each.name) for each in dataclasses.fields(cast("DataclassInstance", value))
+    },
     "__attrs_attrs__": _fields_of_attrs,
-    "__array_interface__": _items_of_array,
+    "__array_interface__": lambda value: cast("memoryview", value).tolist(),
 }
 """The class attribute by which each library is recognized, without importing it."""
 
@@ -376,8 +370,7 @@ _CONVERTERS: dict[type | tuple[type, ...], Callable[[_Conversion, object], Json]
     AbstractSet: _Conversion.unordered,
     (datetime, date, time): _Conversion.moment,
     timedelta: _Conversion.duration,
-    (UUID, Decimal, Fraction, PurePath): _Conversion.as_text,
-    (ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, ipaddress.IPv6Network): _Conversion.as_text,
+    (UUID, Decimal, Fraction, PurePath, IPv4Address, IPv6Address, IPv4Network, IPv6Network): _Conversion.as_text,
     Sequence: _Conversion.sequence,
 }
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from agenttool.codec import read, write
 from agenttool.errors import ConfigError, RecordError
-from agenttool.ports.output import NativeError, NativeOutput, Partial
+from agenttool.ports.output import NativeError, NativeOutput
 from agenttool.records import (
     UNSET,
     ClosedEnum,
@@ -296,7 +296,8 @@ def _map_any(
     native = run_tool_code(lambda each: _native(each, plan), output)
     redactor = plan.redactor
     if redactor is not None and redactor.is_whole:
-        return _fully_redacted(native, plan, ids), ()
+        content = _OutputContent(for_model=(text_item(plan.fallback_summary or MARKER),), state=RedactionState.FULL)
+        return _result(NativeOutput(is_error=native.is_error, value=MARKER), plan, ids, content), ()
     if redactor is not None:
         found = run_tool_code(lambda each: _sensitive_values(each, redactor), native)
         own = compile_scrubber(found)
@@ -320,11 +321,6 @@ def _native(output: object, plan: MappingPlan) -> NativeOutput:
         return mapped
     # A subclass of str, such as the safe string of a template library, is text.
     return NativeOutput(value=str.__str__(mapped) if isinstance(mapped, str) else mapped)
-
-
-def _fully_redacted(native: NativeOutput, plan: MappingPlan, ids: _CallIds) -> ToolResult:
-    content = _OutputContent(for_model=(text_item(plan.fallback_summary or MARKER),), state=RedactionState.FULL)
-    return _result(NativeOutput(is_error=native.is_error, value=MARKER), plan, ids, content)
 
 
 def _sensitive_values(native: NativeOutput, redactor: Redactor) -> list[Json]:
@@ -356,8 +352,10 @@ def _read_content(native: NativeOutput, plan: MappingPlan, media: MediaExtractor
     items = _items_of(native, reader, structured)
     if plan.content_types is not None:
         _check_content_types(items, plan.content_types, has_structured=structured is not UNSET)
-    facts = UNSET if native.partial is None else reader.cleaned(reader.structured(_facts(native.partial)))
-    if facts is not UNSET:
+    facts: Json | UnsetType = UNSET
+    if native.partial is not None:
+        failed = [{"item": each.item, "message": each.message} for each in native.partial.failed]
+        facts = reader.cleaned(reader.structured({"succeeded": native.partial.succeeded, "failed": failed}))
         items = (*items, ContentItem(type=ContentClass.STRUCTURED_CONTENT, name="partial", data=facts))
     for_model = [reader.for_model(item) for item in items]
     # `for_model` can find more media, so the extracted items come last.
@@ -429,10 +427,6 @@ def _reject_artifacts(native: NativeOutput, items: tuple[ContentItem, ...]) -> N
             "output has artifacts, but the tool declares none; set supports_artifacts in its profile",
             code="artifacts_not_declared",
         )
-
-
-def _facts(partial: Partial) -> object:
-    return {"succeeded": partial.succeeded, "failed": [{"item": e.item, "message": e.message} for e in partial.failed]}
 
 
 def _error_of(native: NativeOutput, plan: MappingPlan, for_model: tuple[ContentItem, ...]) -> ToolError | None:

@@ -31,6 +31,7 @@ from agenttool.records import (
     replace,
     text_item,
 )
+from agenttool.results.content import ContentReader
 from agenttool.results.failure import error_text, guided, outcome_of, summary_of
 from agenttool.results.jsonable import encode, to_jsonable_leniently
 from agenttool.results.mapping import Mapped
@@ -203,20 +204,15 @@ def decide_persistence(
         message = "the output is media, which must be stored, and this tool forbids storing"
         return _nothing_delivered(policy, _Strategy.NEVER_PERSIST, "media_never_persisted", message)
     document = document_of(mapped.result)
-    threshold = _exceeded(document, mapped.chars, policy)
+    threshold: JsonObject | None = None  # the limit that is exceeded; a result at the limit does not exceed it
+    if mapped.chars > policy.max_inline_chars:
+        threshold = {"max_inline_chars": policy.max_inline_chars}
+    elif policy.max_inline_bytes is not None and document.size_bytes > policy.max_inline_bytes:
+        threshold = {"max_inline_bytes": policy.max_inline_bytes}
     is_stored = threshold is not None or (policy.always is _Strategy.REF_ONLY and bool(document.text))
     if is_stored and not policy.self_bounding and policy.over_limit in _STORING:
         return _stored(document, policy, threshold, state, read_tool())
     return _within_limit(policy, state) if threshold is None else _over_limit(document, policy, threshold)
-
-
-def _exceeded(document: ResultDocument, chars: int, policy: PersistencePolicy) -> JsonObject | None:
-    """Return the first limit that is exceeded, or none; a result at the limit does not exceed it."""
-    if chars > policy.max_inline_chars:
-        return {"max_inline_chars": policy.max_inline_chars}
-    if policy.max_inline_bytes is not None and document.size_bytes > policy.max_inline_bytes:
-        return {"max_inline_bytes": policy.max_inline_bytes}
-    return None
 
 
 def _within_limit(policy: PersistencePolicy, state: RedactionState | None) -> PersistencePlan:
@@ -304,7 +300,12 @@ def apply_plan(
     document = document_of(result)
     error = plan.error
     if plan.payload is not None and stored_ref is None:
-        error = _not_persistable(document)
+        error = guided(
+            ErrorClass.RESULT_TOO_LARGE,
+            phase=Phase.PERSIST_RESULT,
+            message=f"the output has {document.size_bytes} bytes, which is too much to inline, and could not be stored",
+            code="not_persistable",
+        )
     shown: str | None = None
     if error is not None:
         delivered = _with_error(result, error, plan.fallback_summary)
@@ -362,15 +363,6 @@ def _with_error(result: ToolResult, error: ToolError, fallback_summary: str | No
     )
 
 
-def _not_persistable(document: ResultDocument) -> ToolError:
-    return guided(
-        ErrorClass.RESULT_TOO_LARGE,
-        phase=Phase.PERSIST_RESULT,
-        message=f"the output has {document.size_bytes} bytes, which is too much to inline, and could not be stored",
-        code="not_persistable",
-    )
-
-
 def with_stored_output(failure: Mapped, payloads: tuple[Payload, ...]) -> Mapped:
     """Return a failed result that names the output of the call, which is the first of the payloads."""
     if not payloads:
@@ -405,20 +397,15 @@ def native_payloads(
         ToolFailure: result_mapping_failed; the output cannot be read, or has too many values.
     """
     media = MediaExtractor(scrubber)
-
-    def cleaned(part: object) -> Json:
-        plain = to_jsonable_leniently(part, media)
-        if redactor is not None:
-            media.discard(redactor.find(plain))
-            plain = redactor.redact(plain)
-        return media.value(plain)
-
+    reader = ContentReader(media=media, redactor=redactor)
+    parts: dict[str, object] = {"": output}
     if isinstance(output, NativeOutput):
         # Sensitive paths start at the root of a value. Content has no such root, so it is left out.
         parts = {"value": output.value, "structured_content": output.structured_content}
         parts |= {"content": output.content or UNSET} if redactor is None else {}
-        document: Json = {name: cleaned(part) for name, part in parts.items() if part is not UNSET}
-    else:
-        document = cleaned(output)
+    cleaned = {
+        name: reader.cleaned(to_jsonable_leniently(part, media)) for name, part in parts.items() if part is not UNSET
+    }
+    document = cleaned if isinstance(output, NativeOutput) else cleaned[""]
     payload = payload_of(encode(document), media_type=JSON, relation=relation)
     return payload, *media.payloads

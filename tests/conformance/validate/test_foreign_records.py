@@ -78,14 +78,14 @@ def test_an_old_member_is_judged_by_what_it_means_and_reported_by_how_it_is_writ
 
 def test_todays_spelling_comes_back_untouched(record):
     call = record("tool_invocation", model_input={"a": 1}, status_transitions=[{"status": "running"}])
-    assert in_current_spelling("tool_invocation", call).members is call
+    assert in_current_spelling("tool_invocation", call)[0] is call
 
 
 def test_the_members_of_a_transition_have_no_official_name_and_are_read_under_any():
     call = {
         "status_transitions": [{"to": "running", "timestamp": "t"}, {"to": "failed", "status": "x", "time": "u"}, 7]
     }
-    assert in_current_spelling("tool_invocation", call).members["status_transitions"] == [
+    assert in_current_spelling("tool_invocation", call)[0]["status_transitions"] == [
         {"status": "running", "at": "t"},
         {"to": "failed", "status": "x", "at": "u"},
         7,

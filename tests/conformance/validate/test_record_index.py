@@ -1,5 +1,7 @@
 """The index stores what later checks need, in bounded memory."""
 
+from contextlib import closing
+
 import pytest
 
 from agenttool.conformance.ledger import find_requirement
@@ -15,13 +17,13 @@ from agenttool.records import RECORD_TYPES
 
 
 def test_rows_are_there_when_they_are_asked_for_however_few_they_are():
-    with RecordIndex() as facts:
+    with closing(RecordIndex()) as facts:
         facts.add("progress", (1, "inv_1", 7))
         assert list(facts.ask("SELECT * FROM progress")) == [(1, "inv_1", 7)]
 
 
 def test_a_record_is_found_by_its_number():
-    with RecordIndex() as facts:
+    with closing(RecordIndex()) as facts:
         file = facts.add_file("a.jsonl")
         facts.add("records", (1, file, 12, 0, "files", 5))
         origin = facts.origin(1)

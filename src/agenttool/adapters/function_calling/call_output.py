@@ -131,16 +131,12 @@ def _with_true_type(media: Media) -> Media | str:
         return media if b"%PDF-" in data[:_PDF_WITHIN] else _not_shown(media)
     if not declared.startswith("image/"):
         return media
-    detected = _image_type(data)
+    detected = next((media_type for first, media_type in _FIRST_BYTES.items() if data.startswith(first)), None)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        detected = "image/webp"
     if detected is None:
         return _not_shown(media) if declared in IMAGES else media
     return media if detected == declared else replace(media, media_type=detected)
-
-
-def _image_type(data: bytes) -> str | None:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((media_type for first, media_type in _FIRST_BYTES.items() if data.startswith(first)), None)
 
 
 def _not_shown(media: Media) -> str:

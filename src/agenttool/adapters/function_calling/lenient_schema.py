@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from agenttool.adapters.function_calling.schema_analysis import (
     are_disjoint,
     definition,
+    is_infinite_definition,
     is_portable_pattern,
-    is_reference_cycle,
     resolve,
     resolve_root,
     unescape_pointer,
@@ -114,7 +114,8 @@ class _PortableEdit:
             node.setdefault("items", {})  # some providers require the keyword
         if "object" in types:
             node.setdefault("properties", {})
-        if is_reference_cycle(node, self.root):
+        target = node.get("$ref")
+        if isinstance(target, str) and is_infinite_definition(target, self.root):
             del node["$ref"]
         if "pattern" in node and not is_portable_pattern(node["pattern"]):
             _describe(node, f"It matches the pattern {node.pop('pattern')}")

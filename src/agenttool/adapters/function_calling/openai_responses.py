@@ -83,7 +83,8 @@ def repair(items: Sequence[object]) -> list[object]:
         whole[place] = _echo(found[place], call_id)
         result = matches.get((turns[place], place))
         if result is None:
-            missing.setdefault(ends[turns[place]], []).append(_interrupted(call_id))
+            interrupted: JsonObject = {"type": _RESULT, "call_id": call_id, "output": INTERRUPTED}
+            missing.setdefault(ends[turns[place]], []).append(interrupted)
         else:
             whole[result[1]] = {**found[result[1]], "call_id": call_id}
     repaired: list[object] = []
@@ -151,7 +152,3 @@ def _part(piece: str | Media) -> JsonObject | None:
     if piece.media_type == PDF:
         return {"type": "input_file", "filename": piece.name or "output.pdf", "file_data": data_url(piece)}
     return None
-
-
-def _interrupted(call_id: Json) -> JsonObject:
-    return {"type": _RESULT, "call_id": call_id, "output": INTERRUPTED}

@@ -1,9 +1,8 @@
 """Analysis of JSON Schemas: where references lead, whether unions overlap, which patterns are portable."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations, starmap
+from typing import NamedTuple
 
 from agenttool.records import Json, JsonObject
 from agenttool.schema.traverse import members
@@ -118,18 +117,6 @@ def resolve_root(root: JsonObject) -> JsonObject:
         node = following
 
 
-def is_reference_cycle(node: JsonObject, root: JsonObject) -> bool:
-    """Return whether a reference leads through nothing but references back to one of them."""
-    seen: set[str] = set()
-    found: Json = node
-    while isinstance(found, dict) and isinstance(target := found.get("$ref"), str):
-        if target in seen:
-            return True
-        seen.add(target)
-        found = definition(target, root)
-    return False
-
-
 def is_infinite_definition(target: str, root: JsonObject) -> bool:
     """Return whether a definition reaches itself by references and combinations alone, so that no value ends it."""
     seen: set[str] = set()
@@ -167,7 +154,8 @@ def are_disjoint(branches: list[Json], root: JsonObject) -> bool:
         return sum(map(len, listed)) == len(frozenset[str]().union(*listed))
     if len(chosen) > MAX_COMPARED_BRANCHES:
         return False
-    return all(starmap(_is_disjoint_pair, combinations([_UnionBranch.of(each, root) for each in chosen], 2)))
+    compared = [_UnionBranch(_types(each), _choices(each), _discriminators(each, root)) for each in chosen]
+    return all(starmap(_is_disjoint_pair, combinations(compared, 2)))
 
 
 def matches_branch(value: Json, branch: Json, root: JsonObject) -> bool:
@@ -185,17 +173,12 @@ def matches_branch(value: Json, branch: Json, root: JsonObject) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _UnionBranch:
+class _UnionBranch(NamedTuple):
     """What distinguishes a branch from others, computed once."""
 
     types: frozenset[str]
     choices: frozenset[str] | None
     discriminators: dict[str, frozenset[str]]
-
-    @classmethod
-    def of(cls, node: JsonObject, root: JsonObject) -> "_UnionBranch":
-        return cls(_types(node), _choices(node), _discriminators(node, root))
 
 
 def _is_disjoint_pair(first: _UnionBranch, second: _UnionBranch) -> bool:
@@ -231,13 +214,12 @@ def _choices(node: JsonObject) -> frozenset[str] | None:
 def _types(node: JsonObject) -> frozenset[str]:
     """Return the JSON types that a schema allows, integers as numbers; all types if it names none."""
     declared = node.get("type")
-    names = [declared] if isinstance(declared, str) else declared if isinstance(declared, list) else _implied(node)
-    return frozenset("number" if name == "integer" else str(name) for name in names)
-
-
-def _implied(node: JsonObject) -> Iterator[str]:
     listed = [node["const"]] if "const" in node else node.get("enum")
-    yield from (_JSON_TYPES[type(each)] for each in listed) if isinstance(listed, list) else _JSON_TYPES.values()
+    if isinstance(declared, str | list):
+        names = [declared] if isinstance(declared, str) else declared
+    else:
+        names = [_JSON_TYPES[type(each)] for each in listed] if isinstance(listed, list) else _JSON_TYPES.values()
+    return frozenset("number" if name == "integer" else str(name) for name in names)
 
 
 def _canonical(value: Json) -> str:

@@ -152,7 +152,7 @@ def build_payload(
     chosen = tuple(offered)
     searches = not deferred and _can_search(chosen, limits, options)
     later = deferred if searches or deferred else tuple(tool for tool in chosen if tool.is_deferred)
-    sent = [tool for tool in chosen if _is_sent(tool, searches=searches)]
+    sent = [tool for tool in chosen if (tool.qualified_name != SEARCH_TOOL if searches else not tool.is_deferred)]
     counts = count_surface_names((*chosen, *deferred)) if counts is None else counts
     names, built_in_names = _assign(sent, limits, counts)
     if searches and limits.search_name is not None:
@@ -161,7 +161,8 @@ def build_payload(
     tools: dict[str, PayloadTool] = {}
     left_out: list[AbsentTool] = []
     reserved = sum(tool.qualified_name == SEARCH_TOOL for tool in sent)  # it finds the tools that do not fit
-    for name, tool in sorted(names.items(), key=_order):
+    # Deferred tools come last and by name, so that loading one does not change the order.
+    for name, tool in sorted(names.items(), key=lambda each: each[0] if each[1].is_deferred else ""):
         reserved -= tool.qualified_name == SEARCH_TOOL
         reason = _rejection(tool, limits, len(tools) + reserved)
         if reason is None:
@@ -194,7 +195,13 @@ def chosen_name(payload: ToolPayload) -> str | None:
     choice = payload.options.tool_choice
     if choice in _CHOICE_WORDS:
         return None
-    found = [choice] if choice in payload.tools else _find(payload, choice)
+    tools = {name: each.tool for name, each in payload.tools.items()}
+    found = (
+        [name for name in tools if choice == name]
+        or [name for name, tool in tools.items() if choice == tool.qualified_name]
+        or [name for name, tool in tools.items() if choice == tool.name]
+        or [name for name, tool in tools.items() if choice == tool.tool_id]
+    )
     if len(found) > 1:
         owners = ", ".join(sorted(repr(payload.tools[name].tool.qualified_name) for name in found))
         raise ConfigError(f"tool_choice {choice!r} matches {len(found)} tools; use one of {owners}")
@@ -212,13 +219,6 @@ def recorded_choice(choose: Callable[[ToolPayload], Json], payload: ToolPayload)
     except ConfigError:
         return UNSET
     return UNSET if choice is None else choice
-
-
-def _find(payload: ToolPayload, choice: str) -> list[str]:
-    tools = {name: each.tool for name, each in payload.tools.items()}
-    by_name = [name for name, tool in tools.items() if choice == tool.qualified_name]
-    by_name = by_name or [name for name, tool in tools.items() if choice == tool.name]
-    return by_name or [name for name, tool in tools.items() if choice == tool.tool_id]
 
 
 def _reason_not_sent(payload: ToolPayload, choice: str) -> str:
@@ -247,16 +247,6 @@ def _assign(
     built_in = frozenset(tool.qualified_name for tool in BUILT_IN_TOOLS)
     built_in_names = {tool.qualified_name: name for name, tool in names.items() if tool.qualified_name in built_in}
     return {name: tool for name, tool in names.items() if tool.qualified_name in present}, built_in_names
-
-
-def _is_sent(tool: OfferedTool, *, searches: bool) -> bool:
-    return tool.qualified_name != SEARCH_TOOL if searches else not tool.is_deferred
-
-
-def _order(named_tool: tuple[str, OfferedTool]) -> tuple[bool, str]:
-    """Sort deferred tools last and by name, so that loading one does not change the order."""
-    name, tool = named_tool
-    return (True, name) if tool.is_deferred else (False, "")
 
 
 def _rejection(tool: OfferedTool, limits: ProviderLimits, before: int) -> tuple[str, str] | None:

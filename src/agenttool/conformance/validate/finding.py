@@ -68,18 +68,16 @@ class Origin(msgspec.Struct, frozen=True):
 
     def finding(self, flaw: RecordFlaw) -> Finding:
         """Return the flaw with its place."""
+        texts = {name: _shortened(getattr(flaw, name)) for name in ("pointer", "message", "expected", "advice")}
         return Finding(
             file=self.file,
             line=self.line + flaw.lines_down,
             record_type=self.record_type,
             record_id=self.record_id,
-            pointer=_shortened(flaw.pointer),
             severity=flaw.severity,
             layer=flaw.layer,
             requirement=flaw.requirement,
-            message=_shortened(flaw.message),
-            expected=_shortened(flaw.expected),
-            advice=_shortened(flaw.advice),
+            **texts,
         )
 
 
@@ -103,9 +101,6 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-_encoder = msgspec.json.Encoder()
-
-
 class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="summary"):
     """Counts of a run; `unreadable` counts the documents that could not be checked."""
 
@@ -124,4 +119,4 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="
 
 def json_line(said: Finding | Summary) -> bytes:
     """Encode one line of JSON; its `type` is `finding` or `summary`."""
-    return _encoder.encode(said) + b"\n"
+    return msgspec.json.encode(said) + b"\n"

@@ -1,6 +1,6 @@
 """Recognise a record written by another program: its kind, its id, and older spellings of its members."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import fields
@@ -130,45 +130,38 @@ _HAVE_SYNONYMS = frozenset({"tool_invocation", "tool_declaration"})
 _TRANSITION_NAMES = {"to": "status", "timestamp": "at", "time": "at"}
 
 
-class CurrentSpelling(NamedTuple):
-    """A record in the current spelling, and the pointers in the file of its renamed members."""
+def in_current_spelling(kind: str, members: JsonObject) -> tuple[JsonObject, dict[str, str]]:
+    """Rename members of older drafts, and the members of transitions, which the draft does not name.
 
-    members: JsonObject
-    old_pointers: Mapping[str, str]
-
-    @property
-    def flaws(self) -> Iterable[RecordFlaw]:
-        """One warning per old spelling (AT-VER-04)."""
-        return [
-            RecordFlaw(
-                message="the member is spelled as in version 0.1 of the draft",
-                expected=f"the name {new.rpartition('/')[2]!r}",
-                advice="rename it; it was read as if it were",
-                pointer=old,
-                severity=Severity.WARNING,
-                layer=Layer.SHAPE,
-                requirement="AT-VER-04",
-            )
-            for new, old in self.old_pointers.items()
-        ]
-
-
-_NOTHING_OLD: dict[str, str] = {}
-
-
-def in_current_spelling(kind: str, members: JsonObject) -> CurrentSpelling:
-    """Rename members of older drafts, and the members of transitions, which the draft does not name."""
+    Returns:
+        the record, and the pointers in the file of its renamed members by their current pointers.
+    """
     if kind not in _HAVE_SYNONYMS:
-        return CurrentSpelling(members, _NOTHING_OLD)
-    today = renamed(members, RECORD_TYPES[kind])
-    old = _NOTHING_OLD if today is members else _renamed_pointers(members, today)
+        return members, {}
+    today: JsonObject = renamed(members, RECORD_TYPES[kind])
+    old = {} if today is members else _renamed_pointers(members, today)
     if "schema_version" in members and today is not members:
         today["schema_version"] = members["schema_version"]
     transitions = today.get("status_transitions")
-    if isinstance(transitions, list) and any(isinstance(each, dict) and _is_loose(each) for each in transitions):
-        today = {**today}
-        today["status_transitions"] = [_transition(each) if isinstance(each, dict) else each for each in transitions]
-    return CurrentSpelling(today, old)
+    if isinstance(transitions, list):
+        steps: list[Json] = [_transition(each) if isinstance(each, dict) else each for each in transitions]
+        if steps != transitions:
+            today = {**today, "status_transitions": steps}
+    return today, old
+
+
+def flaws_of_spelling(old_pointers: Mapping[str, str]) -> Iterator[RecordFlaw]:
+    """Yield one warning per old spelling (AT-VER-04)."""
+    for new, old in old_pointers.items():
+        yield RecordFlaw(
+            message="the member is spelled as in version 0.1 of the draft",
+            expected=f"the name {new.rpartition('/')[2]!r}",
+            advice="rename it; it was read as if it were",
+            pointer=old,
+            severity=Severity.WARNING,
+            layer=Layer.SHAPE,
+            requirement="AT-VER-04",
+        )
 
 
 def _renamed_pointers(members: JsonObject, today: JsonObject, before: tuple[str, ...] = ()) -> dict[str, str]:
@@ -180,10 +173,6 @@ def _renamed_pointers(members: JsonObject, today: JsonObject, before: tuple[str,
         elif value is not new_value and isinstance(value, dict) and isinstance(new_value, dict):
             old |= _renamed_pointers(value, new_value, (*before, name))
     return old
-
-
-def _is_loose(step: JsonObject) -> bool:
-    return not step.keys().isdisjoint(_TRANSITION_NAMES)
 
 
 def _transition(step: JsonObject) -> JsonObject:

@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from hashlib import sha256
-from types import TracebackType
-from typing import Self
 
 from agenttool.conformance.validate.finding import Origin, shown_id
 from agenttool.conformance.validate.foreign_records import ID_FIELDS, ID_MEMBERS
@@ -67,7 +65,7 @@ Row = tuple[Value, ...]
 
 
 class RecordIndex:
-    """The index of one run. Use it as a context manager: leaving it deletes the database.
+    """The index of one run; `close` deletes the database.
 
     Raises:
         StoreError: the disk that temporary files are on is full or cannot be written.
@@ -83,13 +81,7 @@ class RecordIndex:
         except sqlite3.Error as error:
             raise _lost(error) from error
 
-    def __enter__(self) -> Self:
-        """Use the index."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         """Delete the database."""
         self._database.close()
 

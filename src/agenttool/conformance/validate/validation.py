@@ -3,9 +3,8 @@
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from itertools import chain
-from types import TracebackType
-from typing import Self
 
 from msgspec.structs import replace
 
@@ -18,7 +17,13 @@ from agenttool.conformance.validate.cross_checks import (
 )
 from agenttool.conformance.validate.documents import MAX_RECORD, Document, read_documents
 from agenttool.conformance.validate.finding import Finding, Layer, Origin, RecordFlaw, Severity, Summary, shown_id
-from agenttool.conformance.validate.foreign_records import ForeignRecord, id_of, in_current_spelling, kind_of
+from agenttool.conformance.validate.foreign_records import (
+    ForeignRecord,
+    flaws_of_spelling,
+    id_of,
+    in_current_spelling,
+    kind_of,
+)
 from agenttool.conformance.validate.index_writer import IndexWriter
 from agenttool.conformance.validate.parse import parse
 from agenttool.conformance.validate.record_checks import flaws_of
@@ -34,7 +39,7 @@ NOT_AN_OBJECT = RecordFlaw(
 )
 
 
-class Validation:
+class Validation(AbstractContextManager["Validation"]):
     """A run over a set of files: `read` each file, then `conclude`. Findings are yielded as they are made.
 
     Use it as a context manager: leaving it deletes the index on disk.
@@ -50,15 +55,9 @@ class Validation:
         self._severities: Counter[Severity] = Counter()
         self._files = self._bytes = self._unreadable = 0
 
-    def __enter__(self) -> Self:
-        """Start the run."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Delete the index."""
-        self._index.__exit__(kind, error, trace)
+        self._index.close()
 
     def read(self, name: str, stream: io.BufferedIOBase) -> Iterator[Finding]:
         """Read one file to its end and yield the findings of each record by itself.
@@ -126,11 +125,11 @@ class Validation:
         kind = kind_of(members) if isinstance(members, dict) else NOT_AN_OBJECT
         if isinstance(members, dict) and isinstance(kind, str):
             self._records[kind] += 1
-            today = in_current_spelling(kind, members)
-            is_exact = parsed.is_exact and today.members is members
-            record = ForeignRecord(kind, today.members, document.data, is_exact, today.old_pointers)
+            today, old_pointers = in_current_spelling(kind, members)
+            record = ForeignRecord(kind, today, document.data, parsed.is_exact and today is members, old_pointers)
             self._writer.add(record, file=file, line=document.line, content=parsed.content)
-            for flaw in chain(parsed.flaws, today.flaws, misfits_of(kind, record.members), flaws_of(record)):
+            spelling = flaws_of_spelling(old_pointers)
+            for flaw in chain(parsed.flaws, spelling, misfits_of(kind, today), flaws_of(record)):
                 origin = Origin(name, document.line, kind, shown_id(id_of(kind, members)))
                 yield origin.finding(replace(flaw, pointer=record.in_file(flaw.pointer)))
         elif isinstance(kind, RecordFlaw):
