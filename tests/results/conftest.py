@@ -13,7 +13,7 @@ def mapped():
     """Map an output as the result of one fixed call."""
 
     def mapped(output, plan=PLAIN, scrubber=None):
-        return map_output(output, plan, "inv_1", "res_1", "2026-05-08T00:00:00Z", scrubber)
+        return map_output(output, plan, "inv_1", "2026-05-08T00:00:00Z", scrubber)
 
     return mapped
 

@@ -90,6 +90,7 @@ class Call(Live, eq=False):
         unwritten: the last step that is not in the journal yet. Steps without a wait between them are written
             together: admission, permission and start are one fact.
         change: the change of its input by defaults or normalization, until it is written.
+        mutation_refs: the ids of all changes of its input.
         verdict: the standing verdict that allowed it, until it is written.
         has_full_end: its end records more than a result: a change of its input or of the context, nested calls, a
             checkpoint, a cancellation, or ordered delivery.
@@ -121,6 +122,7 @@ class Call(Live, eq=False):
     events: int = 0
     unwritten: Step | None = None
     change: InputNoted | None = None
+    mutation_refs: tuple[MutationId, ...] = ()
     verdict: Verdict | None = None
     facts: SchedulingFacts | None = None
     permit: Permit | None = None
@@ -180,13 +182,10 @@ class Call(Live, eq=False):
 
     def next_mutation(self) -> MutationId:
         """Return the id of the next change of the input."""
-        self.counts.mutations += 1
         self.has_full_end = True
-        return self.mutation_refs()[-1]
-
-    def mutation_refs(self) -> tuple[MutationId, ...]:
-        """Return the ids of all changes of the input."""
-        return tuple(MutationId(f"mut_{self.unique}-{number}") for number in range(1, self.counts.mutations + 1))
+        mutation_id = MutationId(f"mut_{self.unique}-{len(self.mutation_refs) + 1}")
+        self.mutation_refs = (*self.mutation_refs, mutation_id)
+        return mutation_id
 
     def own_permit(self) -> Permit | None:
         """Return a permit that this call owns alone, so that nested calls can run within it."""

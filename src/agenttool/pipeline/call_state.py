@@ -36,7 +36,6 @@ class RecordCounts(Live, eq=False, gc=False):
     """How many records of each kind the call has; the number is part of their ids."""
 
     decisions: int = 0
-    mutations: int = 0
     hook_runs: int = 0
     progress: int = 0
 

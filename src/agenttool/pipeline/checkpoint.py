@@ -152,7 +152,7 @@ def _checkpoint_of(call: Call, call_input: JsonObject, question: Question | None
         actor_ref=request.actor_ref,
         parent_invocation_id=request.parent_invocation_id,
         decisions=call.counts.decisions,
-        mutations=call.counts.mutations,
+        mutations=len(call.mutation_refs),
         progress=call.counts.progress,
         hook_runs=call.counts.hook_runs,
         started_ns=call.started_ns,

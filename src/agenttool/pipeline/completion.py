@@ -1,6 +1,7 @@
 """The end of a call: one function for calls that ran here, were recovered, or got a deferred result."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import final
 
 from agenttool.errors import StoreError, ToolFailure
 from agenttool.pipeline.call import Call
@@ -10,30 +11,73 @@ from agenttool.pipeline.phases.emit_terminal import emit_terminal
 from agenttool.pipeline.phases.persist_result import persist_result
 from agenttool.pipeline.phases.post_hooks import post_hooks
 from agenttool.pipeline.shutdown import leave_parked
-from agenttool.records import ToolError, ToolResult
+from agenttool.records import Live, ToolError, ToolResult
 from agenttool.results.mapping import Mapped
 
 
-async def complete(call: Call, work: Callable[[Call], Awaitable[Mapped]]) -> ToolResult:
-    """Run the work of a call and phases 10 to 12, and return the result once it is on disk.
+@final
+class UnfinishedEnd(Live, eq=False, gc=False):
+    """An end that takes time: await `rest` for the result."""
 
-    Every exception of the work becomes a result. A parked call is left to another process. If the caller's task was
-    canceled, that is raised after the result is written.
+    rest: Coroutine[object, object, ToolResult]
+
+
+def end(call: Call, mapped: Mapped) -> ToolResult | UnfinishedEnd:
+    """Run phases 10 to 12; return the result to deliver, or an `UnfinishedEnd` if hooks or a store take their time.
+
+    A parked call is left to another process. If the caller's task was canceled, that is raised after the result is
+    written.
     """
+    tool = call.tool
+    if call.recovery is not None and call.recovery.is_parked:
+        return leave_parked(call, mapped.result)
+    if tool is not None and (mapped.chars > tool.inline_below or tool.has_post_hooks or mapped.needs_decision):
+        return UnfinishedEnd(_finish(call, mapped))
+    if call.core.durable:
+        return UnfinishedEnd(_record(call, mapped, mapped.result))
+    result = emit_terminal(call, mapped, mapped.result)
+    if call.stop.interrupted is not None:
+        raise call.stop.interrupted
+    return result
+
+
+def failed(call: Call, crash: BaseException) -> Mapped:
+    """Return the draft of the result of a call that raised; every exception becomes a result."""
+    if isinstance(crash, ToolFailure):
+        return failed_result(call, crash.error)
+    return failed_result(call, error_of_interruption(call, crash))
+
+
+async def complete(call: Call, work: Callable[[Call], Awaitable[Mapped]]) -> ToolResult:
+    """Run the work of a call and end it; return the result once it is on disk."""
     try:
         mapped = await work(call)
-    except ToolFailure as failure:
-        mapped = failed_result(call, failure.error)
     except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure
-        mapped = failed_result(call, error_of_interruption(call, crash))
-    if call.is_parked:
-        return leave_parked(call, mapped.result)
-    tool = call.tool
-    if tool is None or (mapped.chars <= tool.inline_below and not tool.has_post_hooks and not mapped.needs_decision):
-        result = mapped.result  # no hook wants to see it, and it can be delivered inline
-    else:
-        result = await finish(call, mapped)
-    result = emit_terminal(call, result, mapped.chars, is_plain=mapped.is_plain and result is mapped.result)
+        mapped = failed(call, crash)
+    result = end(call, mapped)
+    return await result.rest if type(result) is UnfinishedEnd else result
+
+
+async def fail(call: Call, error: ToolError) -> ToolResult:
+    """End a call that did no more work, with an error."""
+    result = end(call, failed_result(call, error))
+    return await result.rest if type(result) is UnfinishedEnd else result
+
+
+async def _finish(call: Call, mapped: Mapped) -> ToolResult:
+    """Run the post hooks, store the bytes of the result, and record the end."""
+    try:
+        mapped = await post_hooks(call, mapped)
+        result = await persist_result(call, mapped)
+    except BaseException as crash:  # noqa: BLE001 -- the tool has run, so there is a result whatever happens now
+        error = error_of_interruption(call, crash)
+        result = mapped.result if call.stop.interrupted is crash else failed_result(call, error).result
+    return await _record(call, mapped, result)
+
+
+async def _record(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
+    """Record the end, and return the result once it is on disk."""
+    result = emit_terminal(call, mapped, result)
     if call.core.durable:
         try:
             await call.core.settle()
@@ -42,22 +86,3 @@ async def complete(call: Call, work: Callable[[Call], Awaitable[Mapped]]) -> Too
     if call.stop.interrupted is not None:
         raise call.stop.interrupted
     return result
-
-
-async def fail(call: Call, error: ToolError) -> ToolResult:
-    """End a call that did no more work, with an error."""
-
-    async def work(_: Call) -> Mapped:
-        raise ToolFailure(error)
-
-    return await complete(call, work)
-
-
-async def finish(call: Call, mapped: Mapped) -> ToolResult:
-    """Run phases 10 and 11: run the post hooks and store the bytes of the result."""
-    try:
-        mapped = await post_hooks(call, mapped)
-        return await persist_result(call, mapped)
-    except BaseException as crash:  # noqa: BLE001 -- the tool has run, so there is a result whatever happens now
-        error = error_of_interruption(call, crash)
-        return mapped.result if call.stop.interrupted is crash else failed_result(call, error).result

@@ -80,7 +80,9 @@ def restore_call(core: Core, opened: OpenCall, checkpoint: Checkpoint | None, to
         if isinstance(fact.data, ResultMade):
             recovery.unreleased = CallEnded(fact.data.result, fact.data.context_modifiers)
     if checkpoint is not None:
-        call.counts.decisions, call.counts.mutations = checkpoint.decisions, checkpoint.mutations
+        call.counts.decisions = checkpoint.decisions
+        for _ in range(checkpoint.mutations):
+            call.next_mutation()
         call.counts.hook_runs, call.started_ns = checkpoint.hook_runs, checkpoint.started_ns
         recovery.attempts = checkpoint.attempts
         if checkpoint.salt is not None:

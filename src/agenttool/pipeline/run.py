@@ -1,15 +1,13 @@
-"""The twelve phases of one call, in order. Read this first: every call of every tool goes through `attempt`.
+"""The twelve phases of one call, in order. Read this first: every call of every tool goes through `run_call`.
 
 A phase that most calls do not need is behind a condition that was decided when the tool was declared (`Tool`), or that
 can be checked without a wait. There is no second path.
 """
 
-from collections.abc import Coroutine
-
 from agenttool.pipeline.call import Call
 from agenttool.pipeline.cancellation import refuse_if_stopped
 from agenttool.pipeline.checkpoint import ensure_lease
-from agenttool.pipeline.completion import complete
+from agenttool.pipeline.completion import UnfinishedEnd, end, failed
 from agenttool.pipeline.phases.execute import Unfinished, begin
 from agenttool.pipeline.phases.map_result import map_result
 from agenttool.pipeline.phases.parse_schema import parse_schema
@@ -21,48 +19,47 @@ from agenttool.pipeline.phases.schedule import acquires_free_permit, release, sc
 from agenttool.pipeline.phases.validate_values import validate_values
 from agenttool.pipeline.tool import Tool
 from agenttool.records import JsonObject, ToolResult
-from agenttool.results.mapping import Mapped
 
 
-def run_call(call: Call) -> Coroutine[object, object, ToolResult]:
-    """Return the coroutine that runs all phases of a call; it returns a result for every failure."""
-    return complete(call, attempt)
-
-
-async def attempt(call: Call) -> Mapped:  # noqa: C901, PLR0912 -- the phases in order, in one place
-    """Run phases 1 to 9 and return the mapped output.
+async def run_call(call: Call) -> ToolResult:  # noqa: C901, PLR0912, PLR0915 -- the phases in order, in one place
+    """Run all phases of a call; return its result, also if it failed.
 
     Raises:
-        ToolFailure: a phase rejected the call.
+        asyncio.CancelledError: the caller's own task was canceled; the result is written first.
     """
-    if call.core.durable and not call.core.has_lease:
-        await ensure_lease(call)
-    tool = resolve_tool(call)  # 1
-    if call.stop.reason is not None:
-        refuse_if_stopped(call)
-    call_input = parse_schema(call, tool)  # 2
-    if tool.prepares_input:
-        if tool.has_checks:
-            validate_values(call, tool, call_input)  # 3
-        if tool.has_normal_form:
-            call_input = prepare_observable_input(call, tool, call_input)  # 4
-        if tool.has_pre_hooks:
-            call_input = await pre_hooks(call, tool, call_input)  # 5
-            refuse_if_stopped(call)
-    if not is_allowed_outright(call, tool, call_input):
-        call_input = await permission(call, tool, call_input)  # 6
-        refuse_if_stopped(call)
-    if not acquires_free_permit(call, tool, call_input):
-        call_input = await _wait_for_permit(call, tool, call_input)  # 7
     try:
-        output = begin(call, tool, call_input)  # 8
-        if type(output) is Unfinished:
-            output = await output.rest
-    finally:
-        release(call)
-    if call.batch is not None:
-        await yield_to_batch(call)
-    return map_result(call, output)  # 9
+        if call.core.durable and not call.core.has_lease:
+            await ensure_lease(call)
+        tool = resolve_tool(call)  # 1
+        if call.stop.reason is not None:
+            refuse_if_stopped(call)
+        call_input = parse_schema(call, tool)  # 2
+        if tool.prepares_input:
+            if tool.has_checks:
+                validate_values(call, tool, call_input)  # 3
+            if tool.has_normal_form:
+                call_input = prepare_observable_input(call, tool, call_input)  # 4
+            if tool.has_pre_hooks:
+                call_input = await pre_hooks(call, tool, call_input)  # 5
+                refuse_if_stopped(call)
+        if not is_allowed_outright(call, tool, call_input):
+            call_input = await permission(call, tool, call_input)  # 6
+            refuse_if_stopped(call)
+        if not acquires_free_permit(call, tool, call_input):
+            call_input = await _wait_for_permit(call, tool, call_input)  # 7
+        try:
+            output = begin(call, tool, call_input)  # 8
+            if type(output) is Unfinished:
+                output = await output.rest
+        finally:
+            release(call)
+        if call.batch is not None:
+            await yield_to_batch(call)
+        mapped = map_result(call, output)  # 9
+    except BaseException as crash:  # noqa: BLE001 -- a crash in any phase is that phase's failure
+        mapped = failed(call, crash)
+    result = end(call, mapped)  # 10 to 12
+    return await result.rest if type(result) is UnfinishedEnd else result
 
 
 async def _wait_for_permit(call: Call, tool: Tool, call_input: JsonObject) -> JsonObject:

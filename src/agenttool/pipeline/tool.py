@@ -24,6 +24,7 @@ from agenttool.records import (
     Json,
     JsonObject,
     MutationPolicy,
+    Part,
     ToolId,
     complete_interface,
     complete_profile,
@@ -34,11 +35,21 @@ from agenttool.results.redaction import Redactor, compile_redactor
 from agenttool.scheduler.call_facts import ToolSafety, safety_of
 from agenttool.scheduler.rate_limits import TokenBucket
 from agenttool.schema.compile import Checker, check_examples, compile_schema, is_costly
+from agenttool.schema.explain import pointer_of
 from agenttool.schema.plain import is_plain
 from agenttool.schema.typed_reader import TypedReader, typed_reader
 from agenttool.schema.views import model_view
 
 ANY_OBJECT: JsonObject = {"type": "object"}
+
+
+class Default(Part, frozen=True):
+    """The default of one member of the input; `pointer` is where a record says that it was filled in."""
+
+    name: str
+    value: Json
+    pointer: str
+    is_scalar: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,7 +73,7 @@ class Tool:
     model_schema: JsonObject
     check_model: Checker
     check_runtime: Checker
-    defaults: JsonObject | None
+    defaults: tuple[Default, ...]
     check_values: Check | None
     preflight: Check | None
     normalize: Normalize | None
@@ -173,7 +184,7 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         model_schema=model_schema,
         check_model=check_model,
         check_runtime=check_runtime,
-        defaults=contract.defaults or None,
+        defaults=_defaults_of(contract),
         check_values=declared.check_values,
         preflight=declared.preflight,
         normalize=declared.normalize,
@@ -216,6 +227,14 @@ def compile_tool(entry: Entry, subject: Subject, hooks: Iterable[Hook], source: 
         has_post_hooks=bool(its_hooks.get(HookEvent.POST_TOOL_USE) or its_hooks.get(HookEvent.POST_TOOL_USE_FAILURE)),
         inline_below=-1 if its_hooks.get(HookEvent.RESULT_PERSISTENCE) else persistence.inline_below,
         later=declared.later,
+    )
+
+
+def _defaults_of(contract: InputContract) -> tuple[Default, ...]:
+    """Return the defaults in the order of their pointers, in which records list them."""
+    return tuple(
+        Default(name, value, pointer_of((name,)), not isinstance(value, dict | list))
+        for name, value in sorted((contract.defaults or {}).items())
     )
 
 

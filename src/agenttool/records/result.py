@@ -70,7 +70,12 @@ class ToolResult(Record, frozen=True, kw_only=True, tag="tool_result"):
 
 
 def plain_result(
-    text: str, structured: Json | UnsetType, *, invocation_id: InvocationId, result_id: ResultId, created_at: Timestamp
+    text: str,
+    structured: Json | UnsetType,
+    invocation_id: InvocationId,
+    result_id: ResultId,
+    created_at: Timestamp,
+    input_mutation_refs: tuple[str, ...] | None = None,
 ) -> ToolResult:
     """Return the result of a call that succeeded with a text and the value that it was made from."""
     content = (ContentItem(type=_TEXT, text=text),)
@@ -83,6 +88,7 @@ def plain_result(
         content=content,
         structured_content=structured,
         model_facing_content=content,
+        input_mutation_refs=input_mutation_refs,
         redaction_state=_NOT_REDACTED,
         created_at=created_at,
     )

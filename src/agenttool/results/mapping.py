@@ -18,6 +18,7 @@ from agenttool.records import (
     ErrorClass,
     InvocationId,
     Json,
+    MutationId,
     OutputContract,
     Part,
     Phase,
@@ -55,6 +56,7 @@ EMPTY_TEXT = "The tool succeeded and returned no output."
 _MAX_REPORTED_MISFITS = 5
 _EXACT = 2**53
 """Integers below this are exact for every reader of JSON."""
+_INV = len("inv_")
 _SUCCEEDED = ResultStatus.SUCCEEDED
 _NOT_REDACTED = RedactionState.NONE
 _EMPTY_CONTENT = (text_item(EMPTY_TEXT),)
@@ -208,9 +210,9 @@ def map_output(
     output: object,
     plan: MappingPlan,
     invocation_id: InvocationId,
-    result_id: ResultId,
     created_at: Timestamp,
     scrubber: Scrubber | None = None,
+    mutation_refs: tuple[MutationId, ...] = (),
 ) -> Mapped:
     """Map the output of a tool to its result.
 
@@ -220,6 +222,7 @@ def map_output(
     Raises:
         ToolFailure: result_mapping_failed; the tool ran, so a retry is not safe.
     """
+    result_id: ResultId = "res_" + invocation_id[_INV:]  # pyright: ignore[reportAssignmentType] -- spares the call of a NewType
     if type(output) is int and -_EXACT < output < _EXACT and plan.is_bare:
         plain = str(output), output
     else:
@@ -230,8 +233,8 @@ def map_output(
             return _empty(ids)
         return measured(*_map_any(output, plan, ids, scrubber))
     text, structured = plain
-    result = plain_result(text, structured, invocation_id=invocation_id, result_id=result_id, created_at=created_at)
-    return Mapped(result=result, chars=len(text), is_plain=True)
+    result = plain_result(text, structured, invocation_id, result_id, created_at, mutation_refs or None)
+    return Mapped(result=result, chars=len(text), is_plain=not mutation_refs)
 
 
 def _empty(ids: _CallIds) -> Mapped:

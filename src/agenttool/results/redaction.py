@@ -120,7 +120,7 @@ class Redactor:
                 inner = self._inner(step, nodes, through=isinstance(outer, list))
                 if inner is None:
                     found.append(item)
-                else:
+                elif isinstance(item, dict | list):
                     rest.append((item, inner))
         return found
 
@@ -245,8 +245,9 @@ class Scrubber:
     def __init__(self, secrets: Iterable[str]) -> None:
         """Take the secrets; see `compile_scrubber`."""
         self.secrets = frozenset(secrets)
+        shortest = min(map(len, self.secrets), default=0)
         # A part of longer base64 data may leave out two characters of the secret's own.
-        self._shortest = min((min(len(each), len(each) * 4 // 3 - 2) for each in self.secrets), default=0)
+        self._shortest = min(shortest, shortest * 4 // 3 - 2)
 
     @cached_property
     def _spellings(self) -> list[str]:
@@ -343,7 +344,9 @@ def _leaves(secret: Json) -> list[str]:
         elif isinstance(value, list):
             rest.extend(value)
         elif isinstance(value, str):
-            found += [value, clean_message(value, limit=len(value) + 1)]
+            found.append(value)
+            if not (value.isascii() and value.isprintable()) or value[:1].isspace() or value[-1:].isspace():
+                found.append(clean_message(value, limit=len(value) + 1))
         elif isinstance(value, int | float) and not isinstance(value, bool):
             found.append(repr(value))
     return found

@@ -273,7 +273,7 @@ def _plain_result(words: msgspec.Raw, call: InvocationId) -> ToolResult:
     else:
         text, structured = found.text, found.text if spelled else UNSET
     result_id = ResultId(f"res_{call.partition('_')[2]}")
-    return plain_result(text, structured, invocation_id=call, result_id=result_id, created_at=found.created_at)
+    return plain_result(text, structured, call, result_id, found.created_at)
 
 
 def time_of(line: bytes) -> int:

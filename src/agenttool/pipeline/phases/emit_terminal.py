@@ -11,6 +11,7 @@ from agenttool.pipeline.evidence import shared_decision
 from agenttool.ports.evidence import CallCompleted, CallEnded, ResultMade
 from agenttool.records import AbortReason, InvocationStatus, Json, JsonObject, Phase, ToolResult, replace
 from agenttool.results.failure import outcome_of
+from agenttool.results.mapping import Mapped
 from agenttool.scheduler.batch_order import ModifierOutcome, modifier_outcome, strictest_modifier_policy
 
 LARGE = 4096
@@ -26,7 +27,7 @@ _LAUNCHED = steps.LAUNCHED
 _SUCCEEDED = _ENDED[InvocationStatus.SUCCEEDED]
 
 
-def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool = False) -> ToolResult:
+def emit_terminal(call: Call, mapped: Mapped, result: ToolResult) -> ToolResult:
     """Record the end of the call: its result, its delivery and its terminal event; return the result to deliver.
 
     If the journal rejects the result, the call has failed, and a result that says so is recorded and returned. If the
@@ -34,8 +35,9 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
     """
     call.phase = _PHASE
     core = call.core
-    if call.counts.mutations:
-        result, is_plain = replace(result, input_mutation_refs=call.mutation_refs()), False
+    is_plain = mapped.is_plain and result is mapped.result
+    if call.mutation_refs and result.input_mutation_refs is None:
+        result, is_plain = replace(result, input_mutation_refs=call.mutation_refs), False
     try:
         if result.error is not None or call.has_full_end:
             result = _record_full_end(call, result)
@@ -43,9 +45,9 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
             call.result = result
             call.unwritten = None
             shared = shared_decision(call.verdict, call.facts)
-            change, salt = call.change, call.salt
+            salt = b"" if call.secrets is None else call.secrets.salt
             whole = CallCompleted(
-                call.request, shared, call.invocation_id, change, salt, result, call.started_ns, is_plain
+                call.request, shared, call.invocation_id, call.change, salt, result, call.started_ns, is_plain
             )
             core.journal.note(call, _COMPLETED, whole)
         else:
@@ -57,8 +59,8 @@ def emit_terminal(call: Call, result: ToolResult, chars: int, *, is_plain: bool 
             call.note(_ENDED[InvocationStatus.FAILED], CallEnded(result))
             _delete_checkpoint(call)
     core.ended += 1
-    if chars > LARGE or not core.ended % TIDY_EVERY:
-        core.journal.log.ended(chars + len(call.request.model_input))
+    if mapped.chars > LARGE or not core.ended % TIDY_EVERY:
+        core.journal.log.ended(mapped.chars + len(call.request.model_input))
     if core.calls:
         core.calls.pop(call.invocation_id, None)
         for left in core.closing:

@@ -1,6 +1,7 @@
 """Phase 8: run the tool in the caller's task, with timeouts and cancellation."""
 
 from collections.abc import Coroutine
+from typing import final
 
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
@@ -21,6 +22,7 @@ _JUDGED = steps.JUDGED
 _LAUNCHED = steps.LAUNCHED
 
 
+@final
 class Unfinished(Live, eq=False, gc=False):
     """A run that did not end at once: await `rest` for its native output."""
 

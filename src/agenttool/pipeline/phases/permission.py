@@ -71,4 +71,4 @@ def has_expired(call: Call) -> bool:
 
 
 def _encoded(call: Call, proposed: JsonObject) -> bytes:
-    return call.request.model_input if not call.counts.mutations else json_bytes(proposed)
+    return call.request.model_input if not call.mutation_refs else json_bytes(proposed)
