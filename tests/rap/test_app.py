@@ -463,18 +463,6 @@ async def test_a_server_behind_a_proxy_uses_its_configured_url(bell, serving):
         await client.result()
 
 
-async def test_a_signature_of_before_is_refused_and_says_what_to_do(bell, serving):
-    async with serving(bell(auth=Signed(LONG_TOKEN))) as client:
-        body, now = json.dumps(client.invocation("ring")).encode(), str(int(time.time()))
-        head = "\n".join((now, "0" * 32, "POST", "/invoke", hashlib.sha256(body).hexdigest()))
-        old = f"t={now},n={'0' * 32},v1={hmac.new(LONG_TOKEN.encode(), head.encode(), hashlib.sha256).hexdigest()}"
-        status, why = await said(client, body, {SIGNATURE_HEADER: old})
-        assert status == 401
-        assert "version 1" in why
-        assert "use version 2" in why
-        assert LONG_TOKEN not in why
-
-
 def test_a_url_that_is_none_is_refused(make):
     with pytest.raises(ConfigError, match="origin"):
         make(url="gh.example")

@@ -8,8 +8,8 @@ import pytest
 
 from agenttool.adapters.rap.credentials import Bearer
 from agenttool.rap import Call
+from agenttool.rap.limits import Limits
 from agenttool.rap.outbox import IDEMPOTENCY_HEADER
-from agenttool.rap.settings import Limits
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from agenttool.rap.store import ProviderStore
 
 
 def note(connection, name):
-    connection.execute("INSERT INTO facts VALUES (?, 'x')", (name,))
+    connection.execute("INSERT INTO nonces VALUES (?, 0)", (name,))
     return name
 
 
@@ -19,7 +19,7 @@ def note_and_fail(connection, name):
 
 
 def names(connection):
-    return [name for (name,) in connection.execute("SELECT name FROM facts WHERE value = 'x' ORDER BY name")]
+    return [name for (name,) in connection.execute("SELECT nonce FROM nonces ORDER BY nonce")]
 
 
 async def test_a_failing_operation_is_rolled_back_and_the_others_are_committed(tmp_path):

@@ -14,8 +14,9 @@ from types import FrameType
 from urllib.parse import urlsplit
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from agenttool.adapters.rap.listener import GRACE_S, App, TimedHttpProtocol, abort_incomplete_requests
+from agenttool.adapters.rap.listener import GRACE_S, TimedHttpProtocol, abort_incomplete_requests
 from agenttool.cli.output import warn
 from agenttool.errors import ConfigError
 
@@ -115,7 +116,7 @@ async def handle_signals(stop: SignalStop) -> AsyncGenerator[None]:
 class HttpServer(uvicorn.Server):
     """Serves one application on one socket, calls `announce` once it does, and stops in bounded time."""
 
-    def __init__(self, app: App, announce: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, announce: Callable[[], None]) -> None:
         """Configure the server."""
         config = uvicorn.Config(
             app,

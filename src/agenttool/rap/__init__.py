@@ -4,10 +4,11 @@ from agenttool.adapters.python.context import Progress
 from agenttool.adapters.rap.credentials import Bearer, Credential, Signed
 from agenttool.adapters.rap.wire import Segment, display_diff, display_image, display_text
 from agenttool.ports.limits import RateLimit
+from agenttool.rap.call import Call
+from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
 from agenttool.rap.provider import Provider
-from agenttool.rap.settings import Limits
-from agenttool.rap.tool_api import Call, Declined, Event, Image, Result, Subscribed
+from agenttool.rap.tool_api import Declined, Event, Image, Result, Subscribed
 
 __all__ = [
     "Bearer",

@@ -1,24 +1,19 @@
 """The HTTP side of a provider: it authenticates callers, decodes requests, and answers at once."""
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
-from agenttool.adapters.rap.credentials import (
-    Credential,
-    CredentialRequest,
-    ExplainedCredential,
-    SingleUseCredential,
-)
+from agenttool.adapters.rap.credentials import CredentialRequest, Signed
+from agenttool.adapters.rap.request_body import is_json, read_body
 from agenttool.adapters.rap.ssrf import check_url
 from agenttool.adapters.rap.wire import (
     CancelToolCall,
@@ -31,9 +26,9 @@ from agenttool.adapters.rap.wire import (
     write,
 )
 from agenttool.errors import RecordError, StoreError
+from agenttool.rap.call import CHOICES_PATH
 from agenttool.rap.declare import runtime_tools
 from agenttool.rap.oauth import OAUTH_PATH
-from agenttool.rap.questions import CHOICES_PATH
 from agenttool.rap.service import ProviderService, open_service
 from agenttool.rap.settings import ProviderSettings
 from agenttool.rap.tables import NewCall
@@ -41,9 +36,6 @@ from agenttool.rap.tables import NewCall
 INVOKE_PATH = "/invoke"
 _JSON = "application/json"
 _FULL = "too many calls are open; try again later"
-_MAX_CACHED_URLS = 100
-"""How many base URLs of this server are cached."""
-
 _BROWSER_HEADERS = ("origin", "sec-fetch-site")
 """The headers that browsers send. A web page must not reach a provider without authentication, and it could: browsers
 send a body without a content type without asking the server first."""
@@ -52,38 +44,6 @@ _log = logging.getLogger(__name__)
 
 _M = TypeVar("_M")
 _Handler = Callable[[Request], Awaitable[Response]]
-_ClaimNonce = Callable[[str, float], Awaitable[bool]]
-
-
-class CallerAuthentication:
-    """Authenticates the callers of one provider, before anything in a request is decoded."""
-
-    def __init__(self, settings: ProviderSettings) -> None:
-        """Take the settings."""
-        self._settings = settings
-        self._single_use = settings.admits if isinstance(settings.admits, SingleUseCredential) else None
-
-    async def caller_of(self, request: Request, body: bytes, claim_nonce: _ClaimNonce) -> str:
-        """Return the name of the caller.
-
-        Raises:
-            HTTPException: it is unknown, or the request is a replay.
-        """
-        admits = self._settings.admits
-        if admits is None:
-            if any(name in request.headers for name in _BROWSER_HEADERS):
-                raise HTTPException(403, "web pages may not call; give the provider `auth`, and present it")
-            return ""
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        url = request_url(request.scope, self._settings.url)
-        presented = CredentialRequest(method=request.method, url=url, headers=headers, body=body)
-        caller = admits.caller_of(presented)
-        if caller is not None and self._single_use is not None:
-            is_new = await claim_nonce(*self._single_use.nonce_of(presented))
-            caller = caller if is_new else None
-        if caller is None:
-            raise _unauthorized(presented, admits)
-        return caller
 
 
 def request_url(scope: Scope, base: str | None) -> str | None:
@@ -102,23 +62,13 @@ def request_url(scope: Scope, base: str | None) -> str | None:
     return f"{scope['scheme']}://{f'[{host}]' if ':' in host else host}:{port}{scope['path']}{suffix}"
 
 
-def _unauthorized(presented: CredentialRequest, admits: Credential) -> HTTPException:
-    if not isinstance(admits, ExplainedCredential):
-        return HTTPException(401, "not authorized", {"WWW-Authenticate": "Bearer"})
-    reason = admits.rejection_reason(presented)
-    _log.warning("a request was not authorized: %s", reason)
-    return HTTPException(401, f"not authorized: {reason}", {"WWW-Authenticate": admits.challenge})
-
-
 class ProviderEndpoints:
     """The handlers of each path. Every answer is short and reveals nothing of the state behind it."""
 
     def __init__(self, settings: ProviderSettings) -> None:
         """Take the settings."""
         self._settings = settings
-        self._authentication = CallerAuthentication(settings)
         self._service: ProviderService | None = None
-        self._base_urls: dict[tuple[str, str | None, str], str] = {}
 
     @property
     def service(self) -> ProviderService:
@@ -164,7 +114,7 @@ class ProviderEndpoints:
     async def discover(self, request: Request) -> Response:
         """Return the manifest."""
         settings = self._settings
-        await self._authentication.caller_of(request, b"", self.service.claim_nonce)
+        await self._authenticate(request, b"")
         manifest = Manifest(
             name=settings.name,
             description=settings.description,
@@ -177,7 +127,7 @@ class ProviderEndpoints:
     async def invoke(self, request: Request) -> Response:
         """Accept a call. A malformed one is accepted, too, if it says where its error result may go."""
         caller, body = await self._read_message(request)
-        if self.service.is_full_for(caller):
+        if self.service.quota.is_exhausted_for(caller):
             raise HTTPException(503, _FULL)
         try:
             message = read(body, Invocation)
@@ -197,7 +147,6 @@ class ProviderEndpoints:
             callback_url=message.callback_url,
             base_url=self._base_url(request),
             body=body,
-            ancestors=(message.thread_ancestors or ()) if isinstance(message, Invocation) else (),
         )
         if isinstance(message, Invocation):
             is_accepted = await self.service.accept(call, message)
@@ -206,17 +155,6 @@ class ProviderEndpoints:
         if not is_accepted:
             raise HTTPException(503, _FULL)
         return Response()
-
-    async def serve_invocation(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one invocation without starlette's routing and middleware, which cost more than the rest."""
-        request = Request(scope, receive)
-        try:
-            response = await self.invoke(request)
-        except HTTPException as error:
-            response = await _http_error(request, error)
-        except StoreError as error:
-            response = await _store_error(request, error)
-        await response(scope, receive, send)
 
     async def cancel_tool_call(self, request: Request) -> Response:
         """Process a cancellation; the answer is the same whether or not the call exists."""
@@ -245,7 +183,7 @@ class ProviderEndpoints:
     async def select(self, request: Request) -> Response:
         """Process a selection; the unguessable URL authenticates it."""
         body = await self._read_body(request)
-        if not await self.service.select(cast("str", request.path_params["token"]), body):
+        if not await self.service.questions.select(str(request.path_params["token"]), body):
             raise HTTPException(400, "not a selection: send 'id' and 'selected'")
         return Response()
 
@@ -258,42 +196,44 @@ class ProviderEndpoints:
 
     async def _read_message(self, request: Request) -> tuple[str, bytes]:
         body = await self._read_body(request)
-        return await self._authentication.caller_of(request, body, self.service.claim_nonce), body
+        return await self._authenticate(request, body), body
 
     async def _read_body(self, request: Request) -> bytes:
         """Return a JSON body within the limits of size and time."""
-        kind = request.headers.get("content-type", _JSON).partition(";")[0].strip().lower()
-        if kind != _JSON:
+        if not is_json(request.headers.get("content-type", _JSON)):
             raise HTTPException(415, f"send {_JSON}")
-        limits, body = self._settings.limits, bytearray()
-        try:
-            async with asyncio.timeout(limits.body_s):
-                async for piece in request.stream():
-                    body += piece
-                    if len(body) > limits.max_body_bytes:
-                        raise HTTPException(413, f"send at most {limits.max_body_bytes} bytes")
-        except TimeoutError:
-            raise HTTPException(408, "the request took too long to arrive") from None
-        except ClientDisconnect:
-            raise HTTPException(400, "the request is incomplete") from None
-        return bytes(body)
+        limits = self._settings.limits
+        return await read_body(request.receive, limits.max_body_bytes, timeout_s=limits.body_s)
+
+    async def _authenticate(self, request: Request, body: bytes) -> str:
+        """Return the name of the caller, before anything in the body is decoded.
+
+        Raises:
+            HTTPException: it is unknown, or the request is a replay.
+        """
+        admits = self._settings.admits
+        if admits is None:
+            if any(name in request.headers for name in _BROWSER_HEADERS):
+                raise HTTPException(403, "web pages may not call; give the provider `auth`, and present it")
+            return ""
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        url = request_url(request.scope, self._settings.url)
+        presented = CredentialRequest(method=request.method, url=url, headers=headers, body=body)
+        caller = admits.caller_of(presented)
+        if not isinstance(admits, Signed):
+            if caller is None:
+                raise HTTPException(401, "not authorized", {"WWW-Authenticate": "Bearer"})
+            return caller
+        if caller is None or not await self.service.claim_nonce(*admits.nonce_of(presented)):
+            reason = admits.rejection_reason(presented)
+            _log.warning("a request was not authorized: %s", reason)
+            raise HTTPException(401, f"not authorized: {reason}", {"WWW-Authenticate": admits.challenge})
+        return caller
 
     def _base_url(self, request: Request) -> str:
-        if self._settings.url is not None:
-            return self._settings.url
-        key = (str(request.scope["scheme"]), request.headers.get("host"), str(request.scope.get("root_path", "")))
-        if key not in self._base_urls:
-            if len(self._base_urls) >= _MAX_CACHED_URLS:
-                self._base_urls.clear()
-            base = request.url.replace(path=key[2], query="", fragment="")  # root_path: also inside another app
-            self._base_urls[key] = str(base).rstrip("/")
-        return self._base_urls[key]
-
-
-def is_invocation(scope: Scope) -> bool:
-    """Return whether a request is for the path of invocations."""
-    is_posted = scope["type"] == "http" and scope["method"] == "POST"
-    return is_posted and scope["path"].removeprefix(scope.get("root_path", "")) == INVOKE_PATH
+        """Return the base URL of this server; `root_path` is its path inside another app."""
+        root_path = str(request.scope.get("root_path", ""))
+        return self._settings.url or str(request.url.replace(path=root_path, query="", fragment="")).rstrip("/")
 
 
 def make_app(endpoints: ProviderEndpoints) -> Starlette:

@@ -9,11 +9,16 @@ import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from urllib.parse import parse_qs
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from agenttool.adapters.rap.credentials import Credential, origin_of
 from agenttool.adapters.rap.http_client import HttpClient, HttpReply
-from agenttool.adapters.rap.listener import Listener, Receive, Scope, Send, read_body
+from agenttool.adapters.rap.listener import Listener
+from agenttool.adapters.rap.request_body import read_body
 from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.adapters.rap.wire import Callback, Manifest, ToolResultMessage, read_callback, read_manifest
 from agenttool.codec import json_bytes
@@ -73,17 +78,15 @@ class CallbackInbox:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Receive one message."""
-        body = await read_body(receive, _MAX_BODY_BYTES) or b""
-        query = scope["query_string"]
-        [name] = parse_qs(query.decode() if isinstance(query, bytes) else "").get("check", [""])
+        request = Request(scope, receive)
+        name = request.query_params.get("check", "")
         try:
-            message: Callback | str = read_callback(body)
-        except RecordError as error:
+            message: Callback | str = read_callback(await read_body(receive, _MAX_BODY_BYTES))
+        except (RecordError, HTTPException) as error:
             message = str(error)
         self._received.setdefault(name, []).append(message)
         self._arrived.set()
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b""})
+        await Response()(scope, receive, send)
 
     def messages(self, name: str) -> tuple[Callback | str, ...]:
         """Return the messages for a name; an invalid one as the text of its error."""

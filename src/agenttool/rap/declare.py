@@ -18,7 +18,8 @@ from agenttool.adapters.python.threads import LeftBehind, in_thread
 from agenttool.adapters.rap.wire import ToolDefinition, read, write
 from agenttool.errors import ConfigError, RecordError, ToolFailure
 from agenttool.ports.offer import OfferedTool
-from agenttool.rap.tool_api import Call, Declined, Image, Result
+from agenttool.rap.call import Call
+from agenttool.rap.tool_api import Declined, Image, Result
 from agenttool.records import ContentClass, ContentItem, InvocationId, JsonObject, ToolResult, ToolSurface
 from agenttool.runtime import Runtime
 from agenttool.schema.compile import Checker, compile_schema

@@ -13,14 +13,15 @@ from agenttool.adapters.rap.wire import Invocation, read, write
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks, error_location
+from agenttool.rap.call import Call, CallServices
 from agenttool.rap.declare import RapTool, message_for_caller
-from agenttool.rap.outbox import Outbox, ViewSender
+from agenttool.rap.oauth import GrantStore
+from agenttool.rap.outbox import Outbox
+from agenttool.rap.questions import Questions
 from agenttool.rap.store import ProviderStore
 from agenttool.rap.subscriptions import LIFETIME_S, EventSender
 from agenttool.rap.tables import CallState, MessageKind, StoredCall
 from agenttool.rap.tool_api import (
-    Call,
-    CallServices,
     Declined,
     Subscribed,
     confirmation_message,
@@ -69,9 +70,10 @@ class CallRunner:
         client: HttpClient,
         outbox: Outbox,
         events: EventSender,
-        views: ViewSender,
         tools: Mapping[str, RapTool],
         *,
+        questions: Questions,
+        grants: GrantStore,
         quota: Quota,
         limiter: ConcurrencyLimiter,
         tasks: BackgroundTasks,
@@ -81,18 +83,18 @@ class CallRunner:
         self._client = client
         self._outbox = outbox
         self._events = events
-        self._views = views
         self._tools = tools
         self._quota = quota
         self._limiter = limiter
         self._tasks = tasks
         self._running: dict[int, CallRun] = {}
+        self._services = CallServices(store=store, outbox=outbox, questions=questions, grants=grants, pause=self._pause)
 
-    def start(self, stored: StoredCall, services: CallServices, invocation: Invocation | None = None) -> None:
+    def start(self, stored: StoredCall, invocation: Invocation | None = None) -> None:
         """Start a new call, or recover one of an earlier process as far as that is safe."""
         run = self._running[stored.number] = CallRun(stored, invocation)  # at once, so that a cancellation finds it
         self._quota.acquire(stored.number, stored.caller)
-        run.task = self._tasks.start(self._execute(run, services))
+        run.task = self._tasks.start(self._execute(run))
 
     def cancel(self, call: int) -> None:
         """Cancel a call, if it is running."""
@@ -101,9 +103,9 @@ class CallRunner:
             run.cancel()
 
     @asynccontextmanager
-    async def paused(self, call: Call) -> AsyncGenerator[None]:
+    async def _pause(self, call: int) -> AsyncGenerator[None]:
         """Release a call's slot and stop its timeout while it waits for its user."""
-        run = self._running[call.number]
+        run = self._running[call]
         loop = asyncio.get_running_loop()
         ends_at = None if run.timeout is None else run.timeout.when()
         left_s = None if ends_at is None else ends_at - loop.time()
@@ -123,11 +125,11 @@ class CallRunner:
             if run.timeout is not None and left_s is not None:
                 run.timeout.reschedule(loop.time() + left_s)
 
-    async def _execute(self, run: CallRun, services: CallServices) -> None:
+    async def _execute(self, run: CallRun) -> None:
         """Execute a call and settle it; only the shutdown of this process leaves it unsettled."""
         stored, run.has_started = run.stored, True
         try:
-            body = await self._attempt(run, services)
+            body = await self._attempt(run)
         except asyncio.CancelledError:
             if not run.is_canceled:
                 raise
@@ -140,12 +142,13 @@ class CallRunner:
             del self._running[stored.number]
             self._quota.release(stored.number, stored.caller)
         if body is not None:
-            last = [] if run.call is None else self._views.clearing(run.call)
-            messages = [(MessageKind.RESULT, body), *last]
+            messages = [(MessageKind.RESULT, body), *self._outbox.last_view(stored)]
             self._outbox.send(await self._store.run_until_stored(tables.settle_call, stored.number, messages))
 
-    async def _attempt(self, run: CallRun, services: CallServices) -> bytes | None:
+    async def _attempt(self, run: CallRun) -> bytes | None:
         """Run the tool and return the result to send; None for a subscription, which sent its confirmation.
+
+        A subscription of an earlier process runs again only if a generator yields its events.
 
         Raises:
             ToolFailure: the call is invalid, or its tool declined it.
@@ -153,13 +156,15 @@ class CallRunner:
         stored = run.stored
         if run.is_canceled:
             raise asyncio.CancelledError
-        await self._client.check_target(stored.callback_url, stored.caller)  # before any work is done
         invocation = run.invocation or read(stored.body, Invocation)
         run.invocation = None  # the call may take days, and its arguments are stored
         tool = self._find_tool(invocation)
+        if stored.state is CallState.SUBSCRIBED and not tool.is_subscription:
+            return None
+        await self._client.check_target(stored.callback_url, stored.caller)  # before any work is done
         if stored.state is CallState.STARTED and not tool.is_repeatable:
             raise Declined(UNKNOWN)
-        run.call = Call(stored, services, ancestors=invocation.thread_ancestors or (), user_id=invocation.user_id)
+        run.call = Call(stored, self._services, invocation, tool.requires_auth)
         value = await self._run_tool(run, run.call, tool, invocation.arguments)
         if tool.is_subscription:
             await self._events.run_generator(run.call, cast("AsyncGenerator[object]", value))

@@ -4,21 +4,22 @@ import asyncio
 import base64
 import hashlib
 import logging
-import secrets
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
+from typing import Annotated, NamedTuple, Protocol
 from urllib.parse import urlencode, urlsplit
 from weakref import WeakValueDictionary
 
+import msgspec
+from msgspec import Meta, Struct
+
 from agenttool.adapters.rap.http_client import HttpClient, RequestOptions
-from agenttool.codec import json_bytes, parse_object
-from agenttool.errors import ConfigError, RecordError
+from agenttool.codec import read_own, write_own
+from agenttool.errors import ConfigError
 from agenttool.rap import tables
 from agenttool.rap.store import ProviderStore
 from agenttool.rap.tool_api import Declined
-from agenttool.records import JsonObject
 
 OAUTH_PATH = "/oauth/"
 EXPIRY_MARGIN_S = 60.0
@@ -84,29 +85,34 @@ class OAuthClient:
         return f"{self.authorize_url}{'&' if '?' in self.authorize_url else '?'}{query}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PendingAuthorization:
+class PendingAuthorization(NamedTuple):
     """The private data of an authorization that a user has not answered yet."""
 
     client: str
-    user_id: str
+    owner: str
     verifier: str
     redirect_uri: str
 
-    @classmethod
-    def new(cls, client: OAuthClient, user_id: str, redirect_uri: str) -> "PendingAuthorization":
-        """Return a new one with a fresh code verifier."""
-        return cls(client=client.name, user_id=user_id, verifier=secrets.token_urlsafe(48), redirect_uri=redirect_uri)
 
-    def encode(self) -> str:
-        """Return the text for the store."""
-        return json_bytes([self.client, self.user_id, self.verifier, self.redirect_uri]).decode()
+class Tokens(Struct):
+    """The stored tokens of a user."""
 
-    @classmethod
-    def decode(cls, encoded: str) -> "PendingAuthorization":
-        """Return what `encode` wrote."""
-        client, user_id, verifier, redirect_uri = (str(each) for each in _decode_list(encoded))
-        return cls(client=client, user_id=user_id, verifier=verifier, redirect_uri=redirect_uri)
+    access_token: str
+    refresh_token: str | None = None
+    expires_at: float | None = None
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the access token must be refreshed before it is used."""
+        return self.expires_at is not None and self.expires_at <= time.time() + EXPIRY_MARGIN_S
+
+
+class TokenResponse(Struct):
+    """What an authorization server returns for a grant, as far as it is used."""
+
+    access_token: Annotated[str, Meta(min_length=1)]
+    refresh_token: str | None = None
+    expires_in: float | None = None
 
 
 class GrantStore:
@@ -136,30 +142,30 @@ class GrantStore:
         """
         async with self._locks.setdefault((client.name, user_id), asyncio.Lock()):
             tokens = await self._load(client, user_id)
-            while tokens is not None and _is_expired(tokens):
+            while tokens is not None and tokens.is_expired:
                 tokens = await self._refresh(client, user_id, tokens)
-        return None if tokens is None else _text(tokens, "access_token")
+        return None if tokens is None else tokens.access_token
 
-    async def _load(self, client: OAuthClient, user_id: str) -> JsonObject | None:
+    async def _load(self, client: OAuthClient, user_id: str) -> Tokens | None:
         stored = await self._store.run(tables.find_grant, client.name, user_id)
         if stored is None:
             return None
         try:
-            return parse_object(stored if self._cipher is None else self._cipher.decrypt(stored))
+            return read_own(stored if self._cipher is None else self._cipher.decrypt(stored), Tokens)
         except Exception as error:  # noqa: BLE001 -- a cipher raises its own errors; the user grants again
             _log.warning("a stored grant for %r cannot be read: %s", client.name, type(error).__name__)
             return None
 
-    async def _refresh(self, client: OAuthClient, user_id: str, tokens: JsonObject) -> JsonObject | None:
+    async def _refresh(self, client: OAuthClient, user_id: str, tokens: Tokens) -> Tokens | None:
         """Refresh tokens and return the new ones; None if the grant was rejected, which deletes it.
 
         Raises:
             ToolFailure: the refresh failed for another reason; the grant stays.
         """
-        refresh = _text(tokens, "refresh_token")
+        refresh = tokens.refresh_token
         form = {"grant_type": "refresh_token", "refresh_token": refresh or ""}
-        status = None if refresh is None else await self._exchange(client, user_id, form, tokens)
-        if refresh is None or status in _REJECTED:
+        status = await self._exchange(client, user_id, form, refresh) if refresh else None
+        if not refresh or status in _REJECTED:
             await self._store.run(tables.delete_grant, client.name, user_id)
             return None
         if status != HTTPStatus.OK:
@@ -178,10 +184,10 @@ class GrantStore:
             "redirect_uri": pending.redirect_uri,
             "code_verifier": pending.verifier,
         }
-        return await self._exchange(client, pending.user_id, form, {}) == HTTPStatus.OK
+        return await self._exchange(client, pending.owner, form) == HTTPStatus.OK
 
     async def _exchange(
-        self, client: OAuthClient, user_id: str, form: dict[str, str], before: JsonObject
+        self, client: OAuthClient, user_id: str, form: dict[str, str], refresh: str | None = None
     ) -> int | None:
         """Request tokens and store them; return 200, or the status of the failure, or None without one."""
         form = {**form, "client_id": client.client_id}
@@ -189,35 +195,16 @@ class GrantStore:
             form["client_secret"] = client.client_secret
         body, options = urlencode(form).encode(), RequestOptions(send_once=True)  # a code used twice counts as stolen
         reply = await self._http.post(client.token_url, body, _FORM, max_bytes=100_000, options=options)
+        if not reply.is_accepted:
+            return reply.status
         try:
-            answer = parse_object(reply.body) if reply.is_accepted else {}
-        except RecordError:
-            answer = {}
-        token, expires_in_s = _text(answer, "access_token"), answer.get("expires_in")
-        if token is None:
-            return None if reply.is_accepted else reply.status
-        tokens: JsonObject = {
-            "access_token": token,
-            "refresh_token": answer.get("refresh_token", before.get("refresh_token")),
-        }
-        if isinstance(expires_in_s, int | float):
-            tokens["expires_at"] = time.time() + max(expires_in_s, 2 * EXPIRY_MARGIN_S)  # long enough to use it once
-        plain = json_bytes(tokens)
+            answer = msgspec.json.decode(reply.body, type=TokenResponse, strict=False)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        tokens = Tokens(answer.access_token, answer.refresh_token or refresh)
+        if answer.expires_in is not None:  # long enough to use it once
+            tokens.expires_at = time.time() + max(answer.expires_in, 2 * EXPIRY_MARGIN_S)
+        plain = write_own(tokens)
         encrypted = plain if self._cipher is None else self._cipher.encrypt(plain)
         await self._store.run(tables.store_grant, client.name, user_id, encrypted)
         return HTTPStatus.OK
-
-
-def _is_expired(tokens: JsonObject) -> bool:
-    expires_at = tokens.get("expires_at")
-    return isinstance(expires_at, int | float) and expires_at <= time.time() + EXPIRY_MARGIN_S
-
-
-def _text(members: JsonObject, name: str) -> str | None:
-    value = members.get(name)
-    return value if isinstance(value, str) and value else None
-
-
-def _decode_list(encoded: str) -> list[object]:
-    value = parse_object(f'{{"list":{encoded}}}')["list"]
-    return list(value) if isinstance(value, list) else []

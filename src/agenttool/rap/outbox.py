@@ -4,18 +4,16 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
-from agenttool.adapters.rap.credentials import Credential, is_single_use
-from agenttool.adapters.rap.http_client import HttpClient, HttpReply, RequestOptions
+from agenttool.adapters.rap.http_client import HttpReply, backoff_s
 from agenttool.adapters.rap.limiter import Quota
 from agenttool.adapters.rap.wire import ViewUpdate, write
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks
-from agenttool.rap.settings import Limits
+from agenttool.rap.limits import Limits
 from agenttool.rap.store import ProviderStore
-from agenttool.rap.tables import MessageKind, OutgoingMessage
-from agenttool.rap.tool_api import Call
+from agenttool.rap.tables import MessageKind, OutgoingMessage, StoredCall
 from agenttool.records import JsonObject
 
 FIRST_DELAY_S = 0.5
@@ -23,37 +21,47 @@ MAX_DELAY_S = 30.0
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 """The same for every attempt of one message, so that a receiver can distinguish a repetition from a second event."""
 
-PROGRESS = "progress"
-"""The view of a call's progress is `progress/ID`, so that calls of one thread do not overwrite each other."""
-
 _log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """Delivers the messages of each call in order, with one task for each call that has messages."""
+    """Delivers the messages of each call in order, with one task for each call that has messages.
+
+    Progress is not stored: while a report is being sent, only the latest further one waits.
+    """
 
     def __init__(
         self,
         store: ProviderStore,
-        client: HttpClient,
         tasks: BackgroundTasks,
         quota: Quota,
-        *,
-        credential: Credential | None = None,
         limits: Limits,
+        *,
+        post: Callable[[str, str, bytes, Mapping[str, str]], Awaitable[HttpReply]],
+        on_rejected: Callable[[OutgoingMessage, int | None], Awaitable[None]],
     ) -> None:
-        """Take the store, the HTTP client, the quota of open calls, and the limits."""
+        """Take the quota of open calls, and the limits.
+
+        Args:
+            store: where the messages are.
+            tasks: run the deliveries.
+            quota: of open calls.
+            limits: on retries and events.
+            post: takes a caller, a URL, a body and headers, and posts the body to the URL.
+            on_rejected: takes a message that its runtime rejected, and the status of the reply.
+        """
         self._store = store
-        self._client = client
         self._tasks = tasks
-        self._credential = credential
         self._quota = quota
         self._give_up_ns = int(limits.give_up_s * 1e9)
         self._event_delay_s = 1 / limits.events_per_second
+        self._post = post
+        self._on_rejected = on_rejected
         self._active: set[int] = set()
         self._changed: set[int] = set()
-        self.before_view: Callable[[int], Awaitable[None]] | None = None
-        self.on_rejected: Callable[[OutgoingMessage, int | None], Awaitable[None]] = _ignore
+        self._reported: set[int] = set()
+        self._latest: dict[int, JsonObject] = {}
+        self._reporting: dict[int, asyncio.Task[None]] = {}
 
     def send(self, message: OutgoingMessage | None) -> None:
         """Start to deliver a call's messages with its oldest one; None is ignored."""
@@ -89,8 +97,9 @@ class Outbox:
 
     async def _deliver_next(self, message: OutgoingMessage) -> OutgoingMessage | None:
         """Deliver a message, delete it, and return the next."""
-        if message.kind is MessageKind.VIEW and self.before_view is not None:
-            await self.before_view(message.call)
+        reporting = self._reporting.get(message.call)
+        if message.kind is MessageKind.VIEW and reporting is not None:
+            await asyncio.wait([reporting])  # a report must not arrive after the message that clears it
         await self._deliver(message)
         following = await self._store.run_until_stored(tables.delete_message, message)
         if message.kind is MessageKind.EVENT:
@@ -98,91 +107,45 @@ class Outbox:
         return following
 
     async def _deliver(self, message: OutgoingMessage) -> None:
-        delay = FIRST_DELAY_S
+        key, attempts = f"{self._store.name}-{message.number}", 0
         while True:
-            reply = await self._post(message)
+            reply = await self._post(message.caller, message.url, message.body, {IDEMPOTENCY_HEADER: key})
             if not reply.is_retryable:
                 break
             if time.time_ns() - message.queued_at > self._give_up_ns:
                 _log.error("message %d of call %d was dropped: it could not be delivered", message.number, message.call)
                 return
-            await asyncio.sleep(random.uniform(0, delay))  # noqa: S311 -- jitter, not a secret
-            delay = min(2 * delay, MAX_DELAY_S)
+            attempts += 1
+            delay_s = backoff_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S)
+            await asyncio.sleep(random.uniform(0, delay_s))  # noqa: S311 -- jitter, not a secret
         if reply.status is None or not 200 <= reply.status < 300:  # noqa: PLR2004 -- HTTP status class
             reason = reply.fault or f"status {reply.status}"
             _log.warning("message %d of call %d was rejected: %s", message.number, message.call, reason)
-            await self.on_rejected(message, reply.status)
+            await self._on_rejected(message, reply.status)
 
-    async def _post(self, message: OutgoingMessage) -> HttpReply:
-        headers = {IDEMPOTENCY_HEADER: f"{self._store.name}-{message.number}"}
-        if self._credential is not None:
-            headers |= self._credential.headers("POST", message.url, message.body)
-        options = RequestOptions(message.caller, is_preemptible=True, send_once=is_single_use(self._credential))
-        return await self._client.post(message.url, message.body, headers, options=options)
-
-
-async def _ignore(_message: OutgoingMessage, _status: int | None) -> None:
-    """Do nothing about a rejected message."""
-
-
-class ViewSender:
-    """Sends views, which are stored and delivered like results, and progress, of which only the latest is sent."""
-
-    def __init__(
-        self,
-        store: ProviderStore,
-        outbox: Outbox,
-        client: HttpClient,
-        tasks: BackgroundTasks,
-        credential: Credential | None,
-    ) -> None:
-        """Take how views are delivered."""
-        self._store = store
-        self._outbox = outbox
-        self._client = client
-        self._tasks = tasks
-        self._credential = credential
-        self._latest: dict[int, JsonObject] = {}
-        self._posting: dict[int, asyncio.Task[None]] = {}
-        outbox.before_view = self._wait_until_posted
-
-    async def send(self, call: Call, view_type: str, content: JsonObject) -> None:
-        """Send a view, after the call's earlier messages.
-
-        Raises:
-            RecordError: the content is not JSON.
-        """
-        body = write(ViewUpdate(group_id=call.thread_id, view_type=view_type, content=content))
-        self._outbox.send(await self._store.run(tables.append_and_peek, call.number, MessageKind.VIEW, body))
-
-    def report(self, call: Call, progress: JsonObject) -> None:
+    def report(self, call: StoredCall, progress: JsonObject) -> None:
         """Send progress; while a report is being sent, only the latest further one is."""
-        call.has_reported = True
+        self._reported.add(call.number)
         self._latest[call.number] = progress
-        if call.number not in self._posting:
-            self._posting[call.number] = self._tasks.start(self._post_latest(call))
+        if call.number not in self._reporting:
+            self._reporting[call.number] = self._tasks.start(self._send_reports(call))
 
-    def clearing(self, call: Call) -> list[tuple[MessageKind, bytes]]:
+    def last_view(self, call: StoredCall) -> list[tuple[MessageKind, bytes]]:
         """Return the message that clears a call's progress at its end, if it reported any."""
         self._latest.pop(call.number, None)
-        return [(MessageKind.VIEW, _progress(call, {}))] if call.has_reported else []
+        if call.number not in self._reported:
+            return []
+        self._reported.discard(call.number)
+        return [(MessageKind.VIEW, _progress(call, {}))]
 
-    async def _post_latest(self, call: Call) -> None:
+    async def _send_reports(self, call: StoredCall) -> None:
         try:
             while (progress := self._latest.pop(call.number, None)) is not None:
-                body, url, credential = _progress(call, progress), call.stored.callback_url, self._credential
-                headers = None if credential is None else credential.headers("POST", url, body)
-                options = RequestOptions(caller=call.stored.caller, is_preemptible=True)  # a later report replaces it
-                await self._client.post(url, body, headers, options=options)
+                await self._post(call.caller, call.callback_url, _progress(call, progress), {})
         finally:
-            del self._posting[call.number]
-
-    async def _wait_until_posted(self, call: int) -> None:
-        """Wait for a report that is being sent, so that it cannot arrive after the message that clears it."""
-        posting = self._posting.get(call)
-        if posting is not None:
-            await asyncio.wait([posting])
+            del self._reporting[call.number]
 
 
-def _progress(call: Call, content: JsonObject) -> bytes:
-    return write(ViewUpdate(group_id=call.thread_id, view_type=f"{PROGRESS}/{call.id}", content=content))
+def _progress(call: StoredCall, content: JsonObject) -> bytes:
+    """Return the view of a call's progress; its type names the call, so that calls of one thread do not collide."""
+    return write(ViewUpdate(group_id=call.thread, view_type=f"progress/{call.id}", content=content))

@@ -19,10 +19,11 @@ from agenttool.adapters.rap.credentials import (
 from agenttool.adapters.rap.ssrf import SsrfPolicy
 from agenttool.adapters.rap.wire import ToolDefinition
 from agenttool.errors import ConfigError, RecordError
-from agenttool.rap.app import ProviderEndpoints, is_invocation, make_app
+from agenttool.rap.app import ProviderEndpoints, make_app
 from agenttool.rap.declare import RapTool, RapToolOptions, declare
+from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
-from agenttool.rap.settings import CleanUp, Limits, Move, ProviderSettings
+from agenttool.rap.settings import CleanUp, Move, ProviderSettings
 from agenttool.rap.tool_api import Event
 from agenttool.runtime import Runtime
 
@@ -171,7 +172,9 @@ class Provider:
         Raises:
             ToolFailure: the value cannot be sent.
         """
-        return await self._endpoints.service.publish(topic, Event(value=value, associative=associative, final=final))
+        return await self._endpoints.service.events.publish(
+            topic, Event(value=value, associative=associative, final=final)
+        )
 
     @property
     def name(self) -> str:
@@ -232,11 +235,7 @@ class Provider:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection."""
-        app = self.app
-        if is_invocation(scope) and not app.user_middleware:
-            await self._endpoints.serve_invocation(scope, receive, send)
-        else:
-            await app(scope, receive, send)
+        await self.app(scope, receive, send)
 
 
 def _security_page(settings: ProviderSettings) -> str:

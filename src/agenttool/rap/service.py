@@ -2,27 +2,27 @@
 
 import asyncio
 import logging
-import secrets
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
-from agenttool.adapters.rap.http_client import HttpClient, RequestOptions
+from agenttool.adapters.rap.credentials import is_single_use
+from agenttool.adapters.rap.http_client import HttpClient, HttpReply, RequestOptions
 from agenttool.adapters.rap.limiter import ConcurrencyLimiter, Quota, RateLimiter
 from agenttool.adapters.rap.wire import Invocation, Migrate
-from agenttool.codec import json_bytes
+from agenttool.codec import read_own
 from agenttool.errors import StoreError
 from agenttool.rap import tables
 from agenttool.rap.background import BackgroundTasks, error_location
 from agenttool.rap.execution import CallRunner
-from agenttool.rap.oauth import OAUTH_PATH, GrantStore, OAuthClient, PendingAuthorization
-from agenttool.rap.outbox import Outbox, ViewSender
+from agenttool.rap.oauth import GrantStore, PendingAuthorization
+from agenttool.rap.outbox import Outbox
 from agenttool.rap.questions import Questions
 from agenttool.rap.settings import ProviderSettings
 from agenttool.rap.store import ProviderStore
 from agenttool.rap.subscriptions import EventSender
-from agenttool.rap.tables import CallState, MessageKind, NewCall, OutgoingMessage
-from agenttool.rap.tool_api import Call, Declined, Event, error_message, too_large_message
+from agenttool.rap.tables import MessageKind, NewCall, OutgoingMessage
+from agenttool.rap.tool_api import Declined, error_message, too_large_message
 from agenttool.records import JsonObject
 
 CLEANUP_INTERVAL_S = 60.0
@@ -35,7 +35,13 @@ _log = logging.getLogger(__name__)
 
 
 class ProviderService:
-    """Processes calls, notices and answers while the provider runs. Made by `open_service`."""
+    """Processes calls, notices and answers while the provider runs. Made by `open_service`.
+
+    Attributes:
+        quota: the open calls, in total and of each caller.
+        questions: the open questions to users.
+        events: the events of subscriptions.
+    """
 
     def __init__(
         self, settings: ProviderSettings, store: ProviderStore, client: HttpClient, tasks: BackgroundTasks
@@ -49,21 +55,20 @@ class ProviderService:
         self._call_rates = RateLimiter(limits.calls)
         self._error_rates = RateLimiter(limits.calls)
         self._notice_rates = RateLimiter(limits.notices)
-        self._quota = Quota(limits.max_open, limits.max_open_per_caller)
-        self._outbox = Outbox(store, client, tasks, self._quota, credential=settings.presents, limits=limits)
-        self._outbox.on_rejected = self._handle_rejection
-        self._questions = Questions(store, self._outbox)
+        self.quota = Quota(limits.max_open, limits.max_open_per_caller)
+        self._outbox = Outbox(store, tasks, self.quota, limits, post=self._post, on_rejected=self._handle_rejection)
+        self.questions = Questions(store, self._outbox)
         self._grants = GrantStore(store, client, settings.clients, settings.cipher)
-        self._views = ViewSender(store, self._outbox, client, tasks, settings.presents)
-        self._events = EventSender(store, self._outbox, limits)
+        self.events = EventSender(store, self._outbox, limits)
         self._runner = CallRunner(
             store,
             client,
             self._outbox,
-            self._events,
-            self._views,
+            self.events,
             settings.tools,
-            quota=self._quota,
+            questions=self.questions,
+            grants=self._grants,
+            quota=self.quota,
             limiter=ConcurrencyLimiter(limits.running_limits),
             tasks=tasks,
         )
@@ -71,15 +76,9 @@ class ProviderService:
     async def recover(self) -> None:
         """Continue the work of an earlier process: unsettled calls and undelivered messages."""
         for stored in await self._store.run(tables.unsettled_calls):
-            if stored.state is CallState.SUBSCRIBED and not self.settings.has_generator(stored.body):
-                continue  # its events are published by other code
-            self._runner.start(stored, self)
+            self._runner.start(stored)
         self._outbox.send_all(await self._store.run(tables.next_messages))
         self._tasks.start(self._clean_up())
-
-    def is_full_for(self, caller: str) -> bool:
-        """Return whether a caller's quota of open calls, or the total, is exhausted."""
-        return self._quota.is_exhausted_for(caller)
 
     async def accept(self, call: NewCall, invocation: Invocation) -> bool:
         """Store and start a call; when this returns, it is on disk and will end in a result. False if rejected."""
@@ -87,13 +86,13 @@ class ProviderService:
         if wait_s:
             return await self.accept_error(call, f"too many calls; try again in {wait_s:.3g} seconds")
         key = call.key
-        self._quota.acquire(key, call.caller)  # until it is stored, so that concurrent calls count it
+        self.quota.acquire(key, call.caller)  # until it is stored, so that concurrent calls count it
         try:
-            stored = await self._store.run(tables.insert_call, call)
+            stored = await self._store.run(tables.insert_call, call, invocation.thread_ancestors or ())
             if stored is not None:
-                self._runner.start(stored, self, invocation)
+                self._runner.start(stored, invocation)
         finally:
-            self._quota.release(key, call.caller)
+            self.quota.release(key, call.caller)
         return True
 
     async def accept_error(self, call: NewCall, message: str) -> bool:
@@ -155,69 +154,24 @@ class ProviderService:
             return _NOT_MOVED
         return None
 
-    async def select(self, token: str, body: bytes) -> bool:
-        """Process a selection; False if it is not one."""
-        return await self._questions.select(token, body)
-
     async def redeem(self, state: str, code: str | None) -> bool:
         """Process the return from an authorization page; False if no authorization is pending for it."""
-        question = await self._questions.find(state)
+        question = await self.questions.find(state)
         if question is None or question.secret is None:
             return False
-        pending = PendingAuthorization.decode(question.secret)
+        pending = read_own(question.secret.encode(), PendingAuthorization)
         is_granted = code is not None and await self._grants.redeem(pending, code)
         fault: JsonObject = {"fault": "the authorization was refused or failed; nothing was done"}
-        await self._questions.answer(question, {"granted": True} if is_granted else fault)
+        await self.questions.answer(question, {"granted": True} if is_granted else fault)
         return True
 
-    async def publish(self, topic: str, event: Event) -> int:
-        """Send an event to a topic's subscribers."""
-        return await self._events.publish(topic, event)
-
-    async def choose(self, call: Call, prompt: str, choices: Sequence[str], default: int, limit_s: float) -> int:
-        """Ask a call's user to choose."""
-        async with self._runner.paused(call):
-            return await self._questions.choose(call, prompt, choices, default, limit_s)
-
-    async def authorize(self, call: Call, client: str | None, limit_s: float) -> str:
-        """Return an access token of a call's user."""
-        chosen = self._client_for(call, client)
-        if call.user_id is None:
-            raise Declined("this tool acts on behalf of a user, and the call names none")
-        known = await self._store.run(tables.find_question, call.number, call.questions_asked)
-        owner = _grant_owner(call)
-        token = await self._grants.token(chosen, owner)
-        if known is None and token is not None:
-            call.questions_asked += 1  # reserves its index, so that later questions have the same one after a restart
-            return token
-        pending = PendingAuthorization.new(chosen, owner, f"{call.stored.base_url}{OAUTH_PATH}{chosen.name}")
-        state = secrets.token_urlsafe(32)
-        page = chosen.page_for(state=state, verifier=pending.verifier, redirect_uri=pending.redirect_uri)
-        async with self._runner.paused(call):
-            await self._questions.authorize(call, page, state, pending.encode(), limit_s)
-        token = await self._grants.token(chosen, owner)
-        if token is None:
-            raise Declined("the authorization is no longer valid; call again")
-        return token
-
-    def _client_for(self, call: Call, client: str | None) -> OAuthClient:
-        name = client or self.settings.oauth_client_of(call.stored.body)
-        chosen = self.settings.clients.get(name or "")
-        if chosen is None:
-            raise Declined("this tool needs an authorization that its server does not know; contact its operator")
-        return chosen
-
-    async def store_once(self, call: Call, value: str) -> str:
-        """Store a value of a call, unless there is one."""
-        return await self._store.run(tables.store_value_once, call.number, value)
-
-    async def view(self, call: Call, view_type: str, content: JsonObject) -> None:
-        """Send a view of a call."""
-        await self._views.send(call, view_type, content)
-
-    def report(self, call: Call, progress: JsonObject) -> None:
-        """Send a call's progress."""
-        self._views.report(call, progress)
+    async def _post(self, caller: str, url: str, body: bytes, headers: Mapping[str, str]) -> HttpReply:
+        """Post a message to a runtime, with the credential of callbacks; the outbox retries it."""
+        presents = self.settings.presents
+        if presents is not None:
+            headers = {**headers, **presents.headers("POST", url, body)}
+        options = RequestOptions(caller, is_preemptible=True, send_once=is_single_use(presents))
+        return await self._client.post(url, body, headers, options=options)
 
     async def _handle_rejection(self, message: OutgoingMessage, status: int | None) -> None:
         """React to a message that its runtime rejected.
@@ -231,26 +185,21 @@ class ProviderService:
         if message.kind is MessageKind.RESULT or status in _GONE:
             self._tasks.start(self._end_subscription(message.call))
         elif message.kind is MessageKind.QUESTION:
-            await self._questions.reject_all(message.call)
+            await self.questions.reject_all(message.call)
 
     async def _end_subscription(self, call: int) -> None:
-        await self._events.cancel(call)
+        await self.events.cancel(call)
         self._runner.cancel(call)
 
     async def _clean_up(self) -> None:
         """Expire subscriptions, nonces and settled calls, at intervals."""
         while True:
             with suppress(StoreError):  # the next interval tries again
-                self._cancel_all(await self._events.expire())
+                self._cancel_all(await self.events.expire())
                 await self._store.run(tables.delete_expired_nonces, time.time_ns())
                 before = time.time_ns() - int(self.settings.limits.keep_s * 1e9)
                 await self._store.run(tables.delete_settled_calls, before)
             await asyncio.sleep(CLEANUP_INTERVAL_S)
-
-
-def _grant_owner(call: Call) -> str:
-    """Return whose grants a call may use; a user id is valid only within the calls of one caller."""
-    return json_bytes([call.stored.caller, call.user_id]).decode()
 
 
 @asynccontextmanager

@@ -1,16 +1,14 @@
-"""The settings and limits of a provider."""
+"""The settings of a provider."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agenttool.adapters.rap.credentials import Credential
-from agenttool.adapters.rap.limiter import ConcurrencyLimits
 from agenttool.adapters.rap.ssrf import SsrfPolicy
-from agenttool.adapters.rap.wire import Invocation, read
-from agenttool.errors import ConfigError, RecordError
-from agenttool.ports.limits import RateLimit
+from agenttool.errors import ConfigError
 from agenttool.rap.declare import RapTool
+from agenttool.rap.limits import Limits
 from agenttool.rap.oauth import Cipher, OAuthClient
 from agenttool.runtime import Runtime
 
@@ -19,93 +17,6 @@ CleanUp = Callable[[str], Coroutine[object, object, None]]
 
 Move = Callable[[str, str], Coroutine[object, object, None]]
 """Takes the root thread of a session, and the base URL of the same server on another host."""
-
-_MAX_DELIVERIES_PER_KEY = 16
-"""The concurrent deliveries of one caller to one endpoint."""
-
-_DEFAULT_RATE = RateLimit(per_second=100, burst=1000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of a provider.
-
-    Attributes:
-        calls: per caller; calls beyond it are accepted and answered with an error result that says when to retry. The
-            same rate limits malformed calls and these errors; beyond that, calls are rejected with 503.
-        notices: cancellations and closures per caller; those beyond it are acknowledged and ignored.
-        max_body_bytes: of one request.
-        max_open: how many calls may be running or have undelivered messages; beyond it calls are rejected with 503.
-        max_open_per_caller: how many of those may be one caller's.
-        max_running: how many functions run at a time; the others wait, and the caller with the fewest is next.
-        max_running_per_caller: how many of those may be one caller's.
-        max_deliveries: how many messages are sent at a time; the others wait.
-        max_deliveries_per_caller: how many of those may be one caller's, and how many may go to one address. Without
-            authentication, each address counts as one caller.
-        delivery_s: how long one delivery may take. A delivery without an answer for a second may be ended for another
-            caller that has fewer, and is retried.
-        body_s: how long the body of a request may take to arrive.
-        keep_s: how long a settled call is stored, so that a repeated invocation does not run again. A runtime may
-            repeat one for as long as its callback URL is valid, which is 30 days for this project's runtime.
-        give_up_s: how long the delivery of a message is retried.
-        migrate_s: how long a migration may take.
-        events_per_second: of one subscription.
-        max_events: how many published events of one subscription may be undelivered; then it ends with an error.
-    """
-
-    calls: RateLimit = _DEFAULT_RATE
-    notices: RateLimit = _DEFAULT_RATE
-    max_body_bytes: int = 1_000_000
-    max_open: int = 10_000
-    max_open_per_caller: int = 5_000
-    max_running: int = 256
-    max_running_per_caller: int = 192
-    max_deliveries: int = 256
-    max_deliveries_per_caller: int = 64
-    delivery_s: float = 15.0
-    body_s: float = 30.0
-    keep_s: float = 31 * 86_400.0
-    give_up_s: float = 7 * 86_400.0
-    migrate_s: float = 600.0
-    events_per_second: float = 20.0
-    max_events: int = 1_000
-
-    def __post_init__(self) -> None:
-        """Reject limits by which nothing would ever run or be delivered.
-
-        Raises:
-            ConfigError: names the limit.
-        """
-        for name in ("max_deliveries", "max_deliveries_per_caller", "delivery_s"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be more than 0, or nothing is delivered; raise it")
-        for name in ("max_running", "max_running_per_caller"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} must be more than 0, or nothing runs; raise it")
-
-    @property
-    def delivery_limits(self) -> ConcurrencyLimits:
-        """The limits on concurrent deliveries."""
-        per_owner = min(self.max_deliveries, self.max_deliveries_per_caller)
-        return ConcurrencyLimits(
-            total=self.max_deliveries,
-            per_owner=per_owner,
-            per_key=min(per_owner, _MAX_DELIVERIES_PER_KEY),
-            timeout_s=self.delivery_s,
-            queue_timeout_s=None,
-        )
-
-    @property
-    def running_limits(self) -> ConcurrencyLimits:
-        """The limits on concurrent functions."""
-        return ConcurrencyLimits(
-            total=self.max_running,
-            per_owner=self.max_running_per_caller,
-            per_key=self.max_running_per_caller,
-            timeout_s=None,
-            queue_timeout_s=None,
-            preempt_after_s=None,
-        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,19 +63,3 @@ class ProviderSettings:
     def remove_tool(self, name: str) -> None:
         """Remove a tool."""
         del self.tools[name]
-
-    def has_generator(self, body: bytes) -> bool:
-        """Return whether the events of a call's subscription come from a generator."""
-        tool = self._tool_in(body)
-        return tool is not None and tool.is_subscription
-
-    def oauth_client_of(self, body: bytes) -> str | None:
-        """Return the OAuth client that a call's tool requires."""
-        tool = self._tool_in(body)
-        return None if tool is None else tool.requires_auth
-
-    def _tool_in(self, body: bytes) -> RapTool | None:
-        try:
-            return self.tools.get(read(body, Invocation).operation)
-        except RecordError:
-            return None

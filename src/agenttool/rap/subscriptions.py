@@ -10,11 +10,12 @@ from functools import partial
 from agenttool.errors import ToolFailure
 from agenttool.rap import tables
 from agenttool.rap.background import error_location
+from agenttool.rap.call import Call
+from agenttool.rap.limits import Limits
 from agenttool.rap.outbox import Outbox
-from agenttool.rap.settings import Limits
 from agenttool.rap.store import ProviderStore
 from agenttool.rap.tables import OutgoingMessage, Subscriber
-from agenttool.rap.tool_api import Call, Event, event_message
+from agenttool.rap.tool_api import Event, event_message
 
 LIFETIME_S = 30 * 86_400.0
 """How long a subscription lasts by default."""

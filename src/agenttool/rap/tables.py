@@ -16,13 +16,14 @@ may run again up to the question after a crash. A `subscribed` call has sent its
 import hashlib
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import asdict, astuple, replace
 
 from agenttool.codec import json_bytes
-
-_VALUE_NAME = "call {}"
 
 
 class CallState(StrEnum):
@@ -44,13 +45,8 @@ class MessageKind(StrEnum):
     VIEW = "view"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewCall:
-    """An invocation as it arrived, and its caller.
-
-    Attributes:
-        ancestors: the threads above its own; those of a stored call are in its body.
-    """
+class NewCall(Struct, frozen=True):
+    """An invocation as it arrived, and its caller."""
 
     caller: str
     thread: str
@@ -59,7 +55,6 @@ class NewCall:
     callback_url: str
     base_url: str
     body: bytes
-    ancestors: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
@@ -67,8 +62,7 @@ class NewCall:
         return hashlib.sha256(json_bytes([self.callback_url, self.thread, self.id])).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredCall(NewCall):
+class StoredCall(NewCall, frozen=True):
     """An accepted call."""
 
     number: int
@@ -76,8 +70,7 @@ class StoredCall(NewCall):
     is_canceled: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutgoingMessage:
+class OutgoingMessage(NamedTuple):
     """The next message of a call, and where it goes."""
 
     number: int
@@ -89,8 +82,7 @@ class OutgoingMessage:
     queued_at: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subscriber:
+class Subscriber(NamedTuple):
     """The call that an event is for."""
 
     call: int
@@ -98,38 +90,18 @@ class Subscriber:
     id: str
 
 
-def insert_call(connection: sqlite3.Connection, call: NewCall) -> StoredCall | None:
-    """Store a call; None if it is stored already, because it was sent again."""
+def insert_call(connection: sqlite3.Connection, call: NewCall, ancestors: Sequence[str] = ()) -> StoredCall | None:
+    """Store a call, with the threads above its own; None if it is stored already, because it was sent again."""
     row = connection.execute(
         "INSERT INTO calls (key, caller, thread, id, call_id, callback_url, base_url, body, state, changed_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING RETURNING number",
-        (
-            call.key,
-            call.caller,
-            call.thread,
-            call.id,
-            call.call_id,
-            call.callback_url,
-            call.base_url,
-            call.body,
-            CallState.ACCEPTED,
-            time.time_ns(),
-        ),
+        " VALUES (:key, :caller, :thread, :id, :call_id, :callback_url, :base_url, :body, 'accepted', :now)"
+        " ON CONFLICT (key) DO NOTHING RETURNING number",
+        {**asdict(call), "key": call.key, "now": time.time_ns()},
     ).fetchone()
     if row is None:
         return None
-    for thread in call.ancestors:
-        connection.execute("INSERT OR IGNORE INTO ancestors VALUES (?, ?)", (thread, row[0]))
-    return StoredCall(
-        number=row[0],
-        caller=call.caller,
-        thread=call.thread,
-        id=call.id,
-        call_id=call.call_id,
-        callback_url=call.callback_url,
-        base_url=call.base_url,
-        body=call.body,
-    )
+    connection.executemany("INSERT OR IGNORE INTO ancestors VALUES (?, ?)", [(each, row[0]) for each in ancestors])
+    return StoredCall(*astuple(call), *row)
 
 
 def insert_settled_call(connection: sqlite3.Connection, call: NewCall, result: bytes) -> OutgoingMessage | None:
@@ -150,9 +122,8 @@ def mark_started(connection: sqlite3.Connection, call: int) -> bool:
 
 def store_value_once(connection: sqlite3.Connection, call: int, value: str) -> str:
     """Store a value of a call until it is settled; return the value that was stored first."""
-    name = _VALUE_NAME.format(call)
-    connection.execute("INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO NOTHING", (name, value))
-    return connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()[0]
+    statement = "UPDATE calls SET value = coalesce(value, ?) WHERE number = ? RETURNING value"
+    return connection.execute(statement, (value, call)).fetchone()[0]
 
 
 def settle_call(
@@ -174,17 +145,15 @@ def open_subscription(
     connection.execute(
         "INSERT INTO subscriptions (call, topic, expires_at) VALUES (?, ?, ?)", (call, topic, expires_at)
     )
-    append_message(connection, call, MessageKind.RESULT, confirmation)
-    return next_message(connection, call)
+    return append_message(connection, call, MessageKind.RESULT, confirmation)
 
 
 def _end_pending(connection: sqlite3.Connection, call: int, state: CallState) -> bool:
     """Move a call out of the states in which a result is pending; False if it is not in one."""
     connection.execute("DELETE FROM questions WHERE call = ?", (call,))
-    connection.execute("DELETE FROM facts WHERE name = ?", (_VALUE_NAME.format(call),))
     updated = connection.execute(
-        "UPDATE calls SET state = ?, changed_at = ? WHERE number = ? AND state IN ('accepted', 'started', 'asking')"
-        " RETURNING number",
+        "UPDATE calls SET state = ?, value = NULL, changed_at = ?"
+        " WHERE number = ? AND state IN ('accepted', 'started', 'asking') RETURNING number",
         (state, time.time_ns(), call),
     )
     return updated.fetchone() is not None
@@ -230,30 +199,14 @@ def is_owned_by_other(connection: sqlite3.Connection, caller: str, thread: str) 
 
 def unsettled_calls(connection: sqlite3.Connection) -> list[StoredCall]:
     """Return the calls that are not settled, in order of arrival."""
-    return list(_read_unsettled(connection))
-
-
-def _read_unsettled(connection: sqlite3.Connection) -> Iterator[StoredCall]:
     rows = connection.execute(
-        "SELECT number, caller, thread, id, call_id, callback_url, base_url, body, state, is_canceled"
+        "SELECT caller, thread, id, call_id, callback_url, base_url, body, number, state, is_canceled"
         " FROM calls WHERE state <> 'settled' ORDER BY number"
     )
-    for number, caller, thread, call, call_id, callback_url, base_url, body, state, is_canceled in rows:
-        yield StoredCall(
-            number=number,
-            caller=caller,
-            thread=thread,
-            id=call,
-            call_id=call_id,
-            callback_url=callback_url,
-            base_url=base_url,
-            body=body,
-            state=CallState(state),
-            is_canceled=bool(is_canceled),
-        )
+    return [replace(StoredCall(*row), state=CallState(row[-2]), is_canceled=bool(row[-1])) for row in rows]
 
 
-def delete_settled_calls(connection: sqlite3.Connection, before: int) -> int:
+def delete_settled_calls(connection: sqlite3.Connection, before: int) -> None:
     """Delete calls that were settled before a time; until then a repeated invocation is recognized."""
     deleted = connection.execute(
         "DELETE FROM calls WHERE state = 'settled' AND changed_at < ?"
@@ -261,39 +214,24 @@ def delete_settled_calls(connection: sqlite3.Connection, before: int) -> int:
         (before,),
     ).fetchall()
     connection.executemany("DELETE FROM ancestors WHERE call = ?", deleted)
-    return len(deleted)
 
 
-def append_message(connection: sqlite3.Connection, call: int, kind: MessageKind, body: bytes) -> int:
-    """Add a message behind the others of its call, and return its number."""
-    row = connection.execute(
-        "INSERT INTO messages (call, kind, body, put_at) VALUES (?, ?, ?, ?) RETURNING number",
-        (call, kind, body, time.time_ns()),
-    ).fetchone()
-    return row[0]
-
-
-def append_and_peek(
-    connection: sqlite3.Connection, call: int, kind: MessageKind, body: bytes
-) -> OutgoingMessage | None:
-    """Add a message, and return the call's next message to send."""
-    append_message(connection, call, kind, body)
+def append_message(connection: sqlite3.Connection, call: int, kind: MessageKind, body: bytes) -> OutgoingMessage | None:
+    """Add a message behind the others of its call, and return the call's next message to send."""
+    connection.execute(
+        "INSERT INTO messages (call, kind, body, queued_at) VALUES (?, ?, ?, ?)", (call, kind, body, time.time_ns())
+    )
     return next_message(connection, call)
 
 
 def next_message(connection: sqlite3.Connection, call: int) -> OutgoingMessage | None:
     """Return the oldest message of a call."""
     row = connection.execute(
-        "SELECT messages.number, caller, kind, callback_url, messages.body, put_at"
+        "SELECT messages.number, call, caller, kind, callback_url, messages.body, queued_at"
         " FROM messages JOIN calls ON calls.number = call WHERE call = ? ORDER BY messages.number LIMIT 1",
         (call,),
     ).fetchone()
-    if row is None:
-        return None
-    number, caller, kind, url, body, queued_at = row
-    return OutgoingMessage(
-        number=number, call=call, caller=caller, kind=MessageKind(kind), url=url, body=body, queued_at=queued_at
-    )
+    return None if row is None else OutgoingMessage(*row)._replace(kind=MessageKind(row[3]))
 
 
 def next_messages(connection: sqlite3.Connection) -> list[OutgoingMessage]:
@@ -321,10 +259,10 @@ def _clear_secrets(connection: sqlite3.Connection, call: int) -> None:
     )
 
 
-def _count_messages(connection: sqlite3.Connection, call: int, limit: int) -> int:
-    """Return how many messages of a call wait, counting up to a limit."""
-    rows = connection.execute("SELECT count(*) FROM (SELECT 1 FROM messages WHERE call = ? LIMIT ?)", (call, limit))
-    return rows.fetchone()[0]
+def _has_messages(connection: sqlite3.Connection, call: int, limit: int) -> bool:
+    """Return whether at least `limit` messages of a call wait."""
+    found = connection.execute("SELECT 1 FROM messages WHERE call = ? LIMIT 1 OFFSET ?", (call, limit - 1))
+    return found.fetchone() is not None
 
 
 def publish_event(
@@ -343,8 +281,8 @@ def publish_event(
     """
     sent: list[OutgoingMessage] = []
     ended: list[OutgoingMessage] = []
-    for each in _subscribers_of(connection, topic):
-        is_behind = _count_messages(connection, each.call, limit) >= limit
+    for each in _subscribers(connection, "topic = ? AND is_canceled = 0 ORDER BY call", topic):
+        is_behind = _has_messages(connection, each.call, limit)
         body = last_for(each) if is_behind else body_for(each)
         message = append_event(connection, each.call, body, None, final=final or is_behind)
         if message is not None:
@@ -352,13 +290,9 @@ def publish_event(
     return sent, ended
 
 
-def _subscribers_of(connection: sqlite3.Connection, topic: str) -> list[Subscriber]:
-    rows = connection.execute(
-        "SELECT call, thread, id FROM subscriptions JOIN calls ON calls.number = call"
-        " WHERE topic = ? AND is_canceled = 0 ORDER BY call",
-        (topic,),
-    )
-    return [Subscriber(call=call, thread=thread, id=call_id) for call, thread, call_id in rows]
+def _subscribers(connection: sqlite3.Connection, condition: str, value: str | int) -> list[Subscriber]:
+    query = "SELECT call, thread, id FROM subscriptions JOIN calls ON calls.number = call WHERE "
+    return list(map(Subscriber._make, connection.execute(query + condition, (value,))))
 
 
 def append_event(
@@ -372,10 +306,10 @@ def append_event(
     ).fetchone()
     if is_active is None:
         return None
-    append_message(connection, call, MessageKind.EVENT, body)
+    message = append_message(connection, call, MessageKind.EVENT, body)
     if final:
         _end_subscription(connection, call)
-    return next_message(connection, call)
+    return message
 
 
 def bookmark_of(connection: sqlite3.Connection, call: int) -> str | None:
@@ -392,10 +326,7 @@ def cancel_subscription(connection: sqlite3.Connection, call: int) -> None:
 
 def expired_subscriptions(connection: sqlite3.Connection, now: int) -> list[Subscriber]:
     """Return the subscriptions that have expired."""
-    rows = connection.execute(
-        "SELECT call, thread, id FROM subscriptions JOIN calls ON calls.number = call WHERE expires_at <= ?", (now,)
-    )
-    return [Subscriber(call=call, thread=thread, id=call_id) for call, thread, call_id in rows]
+    return _subscribers(connection, "expires_at <= ?", now)
 
 
 def _end_subscription(connection: sqlite3.Connection, call: int) -> None:
@@ -407,18 +338,18 @@ def _end_subscription(connection: sqlite3.Connection, call: int) -> None:
     _clear_secrets(connection, call)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewQuestion:
+class NewQuestion(NamedTuple):
     """A question of a tool to its user.
 
     Attributes:
-        index: of the question within its call. A function that runs again after a crash asks in the same order.
+        number: of the question within its call. A function that runs again after a crash asks in the same order.
         token: the digest of the token that an answer must present.
         secret: private data of the question, such as a code verifier.
         choices: how many there are; 0 for an authorization.
+        body: the message that asks it.
     """
 
-    index: int
+    number: int
     token: str
     secret: str | None
     choices: int
@@ -426,93 +357,75 @@ class NewQuestion:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionState:
+class QuestionState(NamedTuple):
     """The state of a question.
 
     Attributes:
         answer: as JSON; None while it is open.
-        is_last: whether it is the last question of its call, so that the work continues from it.
         expires_at: until when the answer is awaited.
+        is_last: whether it is the last question of its call, so that the work continues from it.
     """
 
     answer: str | None
-    is_last: bool
     expires_at: int
+    is_last: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenQuestion:
+class OpenQuestion(NamedTuple):
     """An open question, found by the token of its answer."""
 
     call: int
-    index: int
+    number: int
     id: str
     secret: str | None
     choices: int
 
 
 def ask_question(connection: sqlite3.Connection, call: int, question: NewQuestion) -> QuestionState:
-    """Store a question and its message, unless it was asked before; the call is `asking` until it is started again."""
-    known = find_question(connection, call, question.index)
-    if known is not None:
-        if known.answer is None:
-            _mark_asking(connection, call)
-        return known
-    connection.execute(
-        "INSERT INTO questions (call, place, token, secret, choices, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
-        (call, question.index, question.token, question.secret, question.choices, question.expires_at),
-    )
-    append_message(connection, call, MessageKind.QUESTION, question.body)
-    _mark_asking(connection, call)
-    return QuestionState(answer=None, is_last=True, expires_at=question.expires_at)
+    """Store a question and its message, unless it was asked before; an open one makes the call `asking`."""
+    state = find_question(connection, call, question.number)
+    if state is None:
+        connection.execute(
+            "INSERT INTO questions (call, number, token, secret, choices, expires_at) VALUES (?, ?, ?, ?, ?, ?)",
+            (call, *question[:-1]),
+        )
+        append_message(connection, call, MessageKind.QUESTION, question.body)
+        state = QuestionState(answer=None, expires_at=question.expires_at, is_last=True)
+    if state.answer is None:
+        connection.execute(
+            "UPDATE calls SET state = 'asking' WHERE number = ? AND state IN ('accepted', 'started')", (call,)
+        )
+    return state
 
 
-def find_question(connection: sqlite3.Connection, call: int, index: int) -> QuestionState | None:
+def find_question(connection: sqlite3.Connection, call: int, number: int) -> QuestionState | None:
     """Return a question that was asked before."""
     row = connection.execute(
-        "SELECT answer, expires_at, place = (SELECT max(place) FROM questions WHERE call = ?1)"
-        " FROM questions WHERE call = ?1 AND place = ?2",
-        (call, index),
+        "SELECT answer, expires_at, number = (SELECT max(number) FROM questions WHERE call = ?1)"
+        " FROM questions WHERE call = ?1 AND number = ?2",
+        (call, number),
     ).fetchone()
-    return None if row is None else QuestionState(answer=row[0], is_last=bool(row[2]), expires_at=row[1])
+    return None if row is None else QuestionState(*row)
 
 
 def find_open_question(connection: sqlite3.Connection, token: str, now: int) -> OpenQuestion | None:
     """Return the question of a token; None if it is answered, expired or unknown."""
     row = connection.execute(
-        "SELECT call, place, id, secret, choices FROM questions JOIN calls ON calls.number = call"
+        "SELECT call, questions.number, id, secret, choices FROM questions JOIN calls ON calls.number = call"
         " WHERE token = ? AND answer IS NULL AND expires_at > ? AND is_canceled = 0",
         (token, now),
     ).fetchone()
-    if row is None:
-        return None
-    call, index, call_id, secret, choices = row
-    return OpenQuestion(call=call, index=index, id=call_id, secret=secret, choices=choices)
+    return None if row is None else OpenQuestion(*row)
 
 
-def store_answer(connection: sqlite3.Connection, call: int, index: int, answer: str) -> bool:
-    """Store an answer; False if there is one already."""
-    row = connection.execute(
-        "UPDATE questions SET answer = ?, secret = NULL WHERE call = ? AND place = ? AND answer IS NULL RETURNING call",
-        (answer, call, index),
-    )
-    return row.fetchone() is not None
-
-
-def answer_all_questions(connection: sqlite3.Connection, call: int, answer: str) -> list[int]:
-    """Store one answer to all open questions of a call, and return their indexes."""
+def store_answer(connection: sqlite3.Connection, call: int, answer: str, number: int | None = None) -> list[int]:
+    """Store the answer to one open question of a call, or to all; return the numbers of those that it answered."""
     rows = connection.execute(
-        "UPDATE questions SET answer = ?, secret = NULL WHERE call = ? AND answer IS NULL RETURNING place",
-        (answer, call),
+        "UPDATE questions SET answer = ?1, secret = NULL"
+        " WHERE call = ?2 AND number = coalesce(?3, number) AND answer IS NULL RETURNING number",
+        (answer, call, number),
     )
-    return [index for (index,) in rows.fetchall()]
-
-
-def _mark_asking(connection: sqlite3.Connection, call: int) -> None:
-    connection.execute(
-        "UPDATE calls SET state = 'asking' WHERE number = ? AND state IN ('accepted', 'started')", (call,)
-    )
+    return [row[0] for row in rows.fetchall()]
 
 
 def store_grant(connection: sqlite3.Connection, client: str, user_id: str, tokens: bytes) -> None:
@@ -537,11 +450,11 @@ def delete_grant(connection: sqlite3.Connection, client: str, user_id: str) -> N
 def claim_nonce(connection: sqlite3.Connection, nonce: str, expires_at: int) -> bool:
     """Store the nonce of a request; False if it is stored already."""
     row = connection.execute(
-        "INSERT INTO once VALUES (?, ?) ON CONFLICT (word) DO NOTHING RETURNING word", (nonce, expires_at)
+        "INSERT INTO nonces VALUES (?, ?) ON CONFLICT (nonce) DO NOTHING RETURNING nonce", (nonce, expires_at)
     ).fetchone()
     return row is not None
 
 
 def delete_expired_nonces(connection: sqlite3.Connection, now: int) -> None:
     """Delete nonces whose requests are too old to be admitted."""
-    connection.execute("DELETE FROM once WHERE until < ?", (now,))
+    connection.execute("DELETE FROM nonces WHERE expires_at < ?", (now,))

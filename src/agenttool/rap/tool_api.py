@@ -1,17 +1,12 @@
-"""What tool authors use: the running `Call`, what a function may return, and the messages that results become."""
+"""What a tool may return or raise, and the messages that results and events become."""
 
-import asyncio
 import base64
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from agenttool.adapters.rap.subscriptions import MAX_EVENT_CHARS
 from agenttool.adapters.rap.translate import ERROR_PREFIX
 from agenttool.adapters.rap.wire import (
-    MAX_CHOICES,
-    MAX_PROMPT_CHARS,
     ContentItem,
     ImageItem,
     Segment,
@@ -23,133 +18,10 @@ from agenttool.adapters.rap.wire import (
 )
 from agenttool.codec import json_bytes
 from agenttool.errors import ToolFailure
-from agenttool.rap.tables import NewCall, StoredCall
-from agenttool.records import ErrorClass, Json, JsonObject, ToolError
+from agenttool.rap.tables import NewCall
+from agenttool.records import ErrorClass, Json, ToolError
 from agenttool.results.jsonable import to_jsonable
 from agenttool.results.redaction import clean_message
-
-DAY_S = 86_400.0
-
-
-class CallServices(Protocol):
-    """What a call needs of the provider that runs it."""
-
-    async def choose(self, call: "Call", prompt: str, choices: Sequence[str], default: int, limit_s: float) -> int:
-        """Ask the user to choose, and return the index."""
-        ...
-
-    async def authorize(self, call: "Call", client: str | None, limit_s: float) -> str:
-        """Return an access token of the user."""
-        ...
-
-    async def view(self, call: "Call", view_type: str, content: JsonObject) -> None:
-        """Send a view."""
-        ...
-
-    async def store_once(self, call: "Call", value: str) -> str:
-        """Store a value of a call, unless there is one, and return the stored one."""
-        ...
-
-    def report(self, call: "Call", progress: JsonObject) -> None:
-        """Send a progress view once the previous one is sent."""
-        ...
-
-
-class Call:
-    """The running call. A parameter of this class is filled by the provider and is in no schema.
-
-    Attributes:
-        thread_id: the conversation that the call belongs to.
-        id: of the call within its thread; `idempotency_key` is unique everywhere.
-        ancestors: the threads above, root first and parent last.
-        user_id: the user, if the runtime names one; as trustworthy as the runtime.
-        bookmark: the bookmark of this subscription's last event; None at its start.
-        is_canceled: whether the runtime has canceled the call.
-    """
-
-    def __init__(
-        self, stored: StoredCall, services: CallServices, *, ancestors: tuple[str, ...], user_id: str | None
-    ) -> None:
-        """Take the stored call."""
-        self._stored = stored
-        self._services = services
-        self._loop = asyncio.get_running_loop()
-        self._loop_thread = threading.get_ident()
-        self.thread_id = stored.thread
-        self.id = stored.id
-        self.ancestors = ancestors
-        self.user_id = user_id
-        self.bookmark: str | None = None
-        self.questions_asked = 0
-        self.is_canceled = False
-        self.has_reported = False
-
-    @property
-    def number(self) -> int:
-        """The number of the call in the provider's store."""
-        return self._stored.number
-
-    @property
-    def stored(self) -> StoredCall:
-        """The stored call."""
-        return self._stored
-
-    @property
-    def idempotency_key(self) -> str:
-        """A unique key of this call; pass it to systems that act once per key."""
-        return self._stored.key
-
-    async def store_once(self, value: str) -> str:
-        """Store a value until the call ends, and return it; after a restart, return the value stored before."""
-        return await self._services.store_once(self, value)
-
-    async def choose(
-        self, prompt: str, choices: Sequence[str], *, default: int | str = -1, limit_s: float = DAY_S
-    ) -> str:
-        """Ask the user, and return the chosen label; ask before you act.
-
-        After a restart the function runs again up to its open question, with the answers so far. The default, which is
-        the last label unless you set another, applies if the user dismisses the question, so it should be harmless.
-
-        Raises:
-            ToolFailure: there was no answer within the limit, or it was none of the choices.
-            ValueError: a label is empty, unprintable or a duplicate, or the question is longer than a runtime accepts.
-        """
-        labels = list(choices)
-        if (
-            not labels
-            or len(set(labels)) < len(labels)
-            or not all(each.strip() and each.isprintable() for each in labels)
-        ):
-            raise ValueError("each label must be printable, not empty, and different from the others; correct them")
-        if len(labels) > MAX_CHOICES or any(len(each) > MAX_PROMPT_CHARS for each in (prompt, *labels)):
-            raise ValueError(f"use at most {MAX_CHOICES} labels and {MAX_PROMPT_CHARS} characters each; ask for less")
-        index = labels.index(default) if isinstance(default, str) else default % len(labels)
-        return labels[await self._services.choose(self, prompt, labels, index, limit_s)]
-
-    async def authorize(self, client: str | None = None, *, limit_s: float = 600.0) -> str:
-        """Return an access token of the user, and ask the user to grant it first if there is none.
-
-        Args:
-            client: the name of an OAuth client of the provider; by default the one that the tool requires.
-            limit_s: how long the user may take.
-
-        Raises:
-            ToolFailure: it was not granted within the limit, it was refused, or the call names no user.
-        """
-        return await self._services.authorize(self, client, limit_s)
-
-    async def view(self, view_type: str, content: JsonObject) -> None:
-        """Show people something beside the conversation, such as `diff`; an empty object clears it."""
-        await self._services.view(self, view_type, content)
-
-    def report(self, message: str | None = None, *, percent: float | None = None) -> None:
-        """Report progress from any thread; a report is dropped if a newer one replaces it."""
-        progress: JsonObject = {"message": message, "percent": percent, "tool_call_id": self.id}
-        if threading.get_ident() == self._loop_thread:
-            self._services.report(self, progress)
-        else:
-            self._loop.call_soon_threadsafe(self._services.report, self, progress)
 
 
 class Declined(ToolFailure):

@@ -9,10 +9,12 @@ from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from agenttool.adapters.rap.credentials import Bearer, CredentialRequest
+from agenttool.adapters.rap.request_body import is_json, read_body
 from agenttool.codec import is_too_deep, json_bytes, parse_object
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.records import JsonObject
@@ -117,18 +119,13 @@ async def read_object(request: Request, known: Collection[str]) -> JsonObject:
         Problem: the body is too large, is not JSON, or has an unknown member.
         RecordError: the body cannot be parsed; the message says where.
     """
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    if not is_json(request.headers.get("content-type", "")):
         raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body must be JSON; send Content-Type: application/json")
-    data = bytearray()
     try:
-        async for piece in request.stream():
-            data += piece
-            if len(data) > MAX_BODY_BYTES:
-                detail = f"the body has more than {MAX_BODY_BYTES} bytes; send less"
-                raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
-    except ClientDisconnect:
-        raise Problem(HTTPStatus.BAD_REQUEST, "the body is incomplete; send all of it") from None
-    members = parse_object(bytes(data), what="the body")
+        body = await read_body(request.receive, MAX_BODY_BYTES)
+    except HTTPException as error:
+        raise Problem(HTTPStatus(error.status_code), error.detail) from None
+    members = parse_object(body, what="the body")
     if is_too_deep(members):
         raise Problem(HTTPStatus.BAD_REQUEST, "the body is nested too deeply; flatten it")
     for name in members:

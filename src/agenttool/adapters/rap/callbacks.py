@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 
 from agenttool.adapters.rap.callback_urls import CallbackUrls, InvalidCallbackUrl
 from agenttool.adapters.rap.declare import source_name_in
-from agenttool.adapters.rap.limiter import BodyBudget, RateLimiter
+from agenttool.adapters.rap.limiter import RateLimiter
+from agenttool.adapters.rap.request_body import BodyBudget, is_json
 from agenttool.adapters.rap.settings import DEFAULT_MAX_SUBSCRIPTIONS, RapSource
 from agenttool.adapters.rap.ssrf import SsrfPolicy, auth_url_error, check_url
 from agenttool.adapters.rap.subscriptions import (
@@ -295,7 +296,7 @@ def _digest(text: str) -> str:
 
 
 def _read(content_type: str | None, body: bytes) -> Callback | CallbackReply:
-    if content_type is not None and content_type.partition(";")[0].strip().lower() != "application/json":
+    if content_type is not None and not is_json(content_type):
         return CallbackReply(WRONG_TYPE, "a callback is application/json")
     try:
         return read_callback(body)

@@ -11,10 +11,9 @@ import hmac
 import re
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from agenttool.errors import ConfigError, RecordError
@@ -27,7 +26,6 @@ SIGNATURE_HEADER = "X-RAP-Signature"
 _SIGNATURE = re.compile(
     r"v=2,from=(runtime|provider),to=([!-+\--~]{1,300}),t=(\d{1,12}),n=([0-9a-f]{32}),s=([0-9a-f]{64})"
 )
-_SIGNATURE_V1 = re.compile(r"t=\d+,n=[0-9a-f]+,v1=.*", re.DOTALL)
 _TOKEN = re.compile(r"[\x21-\x7e]+")
 _PORTS = {"http": 80, "https": 443}
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -76,27 +74,6 @@ class Credential(Protocol):
         ...
 
 
-@runtime_checkable
-class SingleUseCredential(Protocol):
-    """A credential that admits each request once; storing its nonces detects replays after a restart, too."""
-
-    def nonce_of(self, request: CredentialRequest) -> tuple[str, float]:
-        """Return the unique nonce of a request, and the time after which the request is too old anyway."""
-        ...
-
-
-@runtime_checkable
-class ExplainedCredential(Protocol):
-    """A credential that can explain to a caller why a request was rejected."""
-
-    challenge: str
-    """The expected authentication scheme."""
-
-    def rejection_reason(self, request: CredentialRequest) -> str:
-        """Return why a request was rejected, without anything that helps to forge one."""
-        ...
-
-
 class Bearer:
     """A shared token for each caller: `Bearer({"token…": "runtime-a"})`, or a token alone."""
 
@@ -137,19 +114,21 @@ class SigningSide(ClosedEnum):
     PROVIDER = "provider"
 
 
-class _SignatureFields(NamedTuple):
-    """The signed fields of a header, before verification."""
+class _Signature(NamedTuple):
+    """The fields of a signature header; the signature covers the others."""
 
     sender: str
     to: str
     time: str
     nonce: str
+    signature: str
 
 
 class Signed:
     """A shared secret that is never sent. Each request is signed for one receiver, for a limited time, and used once.
 
     One secret may serve several servers and both directions: other receivers reject what was signed for one of them.
+    A server must store the nonce of each request that it admits, to reject replays.
     """
 
     challenge = "RAP-Signature"
@@ -173,18 +152,14 @@ class Signed:
         self._window_s = window_s
         self._clock = clock
         self._sender = sender
-        self._seen: set[str] = set()
-        self._seen_at: deque[tuple[float, str]] = deque()
 
     def for_sender(self, sender: SigningSide) -> "Signed":
         """Return the same credential for requests of the given side."""
         return Signed(self._secret, window_s=self._window_s, clock=self._clock, sender=sender)
 
     def caller_of(self, request: CredentialRequest) -> str | None:
-        """Return a caller if the signature is valid, addressed to this server, recent, and not a replay."""
-        if self._error(request) is not None:
-            return None
-        return "signed" if self._is_new(_parse_signature(request)[0].nonce, self._clock()) else None
+        """Return a caller if the signature is valid, addressed to this server, and recent."""
+        return "signed" if self._error(request) is None else None
 
     def rejection_reason(self, request: CredentialRequest) -> str:
         """Return what is wrong with a signature; signed fields are named only if the signature itself is valid."""
@@ -192,69 +167,46 @@ class Signed:
 
     def nonce_of(self, request: CredentialRequest) -> tuple[str, float]:
         """Return the nonce of an admitted request, and the time at which its signature expires."""
-        fields, _ = _parse_signature(request)
-        return fields.nonce, int(fields.time) + self._window_s
+        given = _Signature(*_SIGNATURE.findall(request.headers[SIGNATURE_HEADER.lower()])[0])
+        return given.nonce, int(given.time) + self._window_s
 
     def headers(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """Return the header that signs a request for the server of its URL."""
-        fields = _SignatureFields(
-            self._sender.value, format_origin(url), str(int(self._clock())), secrets.token_hex(16)
-        )
+        fields = (self._sender.value, format_origin(url), str(int(self._clock())), secrets.token_hex(16))
         sender, to, moment, nonce = fields
         signature = self._sign(fields, method, url, body)
         return {SIGNATURE_HEADER: f"v=2,from={sender},to={to},t={moment},n={nonce},s={signature}"}
 
     def _error(self, request: CredentialRequest) -> str | None:
         """Return why a request is invalid, apart from replays."""
-        malformed = _header_error(request.headers.get(SIGNATURE_HEADER.lower()))
-        if malformed is not None:
-            return malformed
+        header = request.headers.get(SIGNATURE_HEADER.lower())
+        if header is None:
+            return f"the request is not signed; send {SIGNATURE_HEADER}"
+        matched = _SIGNATURE.fullmatch(header)
+        if matched is None:
+            return f"{SIGNATURE_HEADER} is not a signature of version 2"
         if request.url is None:
             return "this server does not know its own address; its operator must configure it"
-        fields, signature = _parse_signature(request)
-        if not hmac.compare_digest(self._sign(fields, request.method, request.url, request.body), signature):
+        given = _Signature(*matched.groups())
+        if not hmac.compare_digest(self._sign(given[:-1], request.method, request.url, request.body), given.signature):
             return "the signature is wrong: the secret, method, path or body differs from what was signed"
-        return self._fields_error(fields, request.url)
+        return self._fields_error(given, format_origin(request.url))
 
-    def _fields_error(self, fields: _SignatureFields, url: str) -> str | None:
+    def _fields_error(self, given: _Signature, origin: str) -> str | None:
         """Return why a request with a valid signature is not for this server now."""
-        if fields.sender != self._sender.value:
-            return f"the request is signed by a {fields.sender}, and this server accepts only a {self._sender.value}"
-        if fields.to != format_origin(url):
-            return f"the request is signed for {fields.to}, and this server has another address"
-        if abs(self._clock() - int(fields.time)) > self._window_s:
+        if given.sender != self._sender.value:
+            return f"the request is signed by a {given.sender}, and this server accepts only a {self._sender.value}"
+        if given.to != origin:
+            return f"the request is signed for {given.to}, and this server has another address"
+        if abs(self._clock() - int(given.time)) > self._window_s:
             return f"the request was signed more than {self._window_s} seconds from now; synchronize the clocks"
         return None
 
-    def _sign(self, fields: _SignatureFields, method: str, url: str, body: bytes) -> str:
+    def _sign(self, fields: tuple[str, ...], method: str, url: str, body: bytes) -> str:
         parts = urlsplit(url)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         lines = ("rap-signature-2", *fields, method.upper(), target, hashlib.sha256(body).hexdigest())
         return hmac.new(self._secret.encode(), "\n".join(lines).encode(), hashlib.sha256).hexdigest()
-
-    def _is_new(self, nonce: str, now: float) -> bool:
-        while self._seen_at and self._seen_at[0][0] < now - 2 * self._window_s:
-            self._seen.discard(self._seen_at.popleft()[1])
-        if nonce in self._seen:
-            return False
-        self._seen.add(nonce)
-        self._seen_at.append((now, nonce))
-        return True
-
-
-def _header_error(header: str | None) -> str | None:
-    """Return how a header differs from the form of a signature."""
-    if header is None:
-        return f"the request is not signed; send {SIGNATURE_HEADER}"
-    if _SIGNATURE_V1.fullmatch(header):
-        return "signatures of version 1 name neither sender nor receiver and are no longer accepted; use version 2"
-    return None if _SIGNATURE.fullmatch(header) else f"{SIGNATURE_HEADER} is not a signature of version 2"
-
-
-def _parse_signature(request: CredentialRequest) -> tuple[_SignatureFields, str]:
-    """Return the fields and the signature of a well-formed header."""
-    [(sender, to, moment, nonce, signature)] = _SIGNATURE.findall(request.headers[SIGNATURE_HEADER.lower()])
-    return _SignatureFields(sender, to, moment, nonce), signature
 
 
 class OriginBoundCredential:
@@ -281,7 +233,7 @@ class OriginBoundCredential:
 def is_single_use(credential: Credential | None) -> bool:
     """Return whether the headers of a credential are valid once, so that a request must not be sent twice."""
     inner = credential.inner if isinstance(credential, OriginBoundCredential) else credential
-    return isinstance(inner, SingleUseCredential)
+    return isinstance(inner, Signed)
 
 
 def origin_of(url: str) -> tuple[str, str, int]:

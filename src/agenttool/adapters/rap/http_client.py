@@ -30,6 +30,7 @@ MAX_IDLE_CONNECTIONS = 100
 _IDLE_S = 15.0
 _FIRST_FINAL_STATUS = 200
 _DEFAULT_CONCURRENCY = 100
+_MAX_DOUBLINGS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +75,11 @@ class RequestOptions(NamedTuple):
 
 
 DEFAULT_OPTIONS = RequestOptions()
+
+
+def backoff_s(attempts: int, *, first_s: float, max_s: float) -> float:
+    """Return the longest delay after so many failed attempts, which doubles each time."""
+    return min(first_s * 2 ** min(attempts - 1, _MAX_DOUBLINGS), max_s)
 
 
 class _Request(NamedTuple):

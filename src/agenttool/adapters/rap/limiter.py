@@ -1,16 +1,16 @@
-"""Limits on rates, concurrent work, open work and buffered bytes, for the RAP client and the RAP provider.
+"""Limits on rates, concurrent work and open work, for the RAP client and the RAP provider.
 
 `ConcurrencyLimiter` grants permits fairly. A permit counts in several scopes: in all, for its owner, for its address
 and for its key. If a scope is full, the request waits, and the next permit goes to the owner that has the fewest. A
 quarter of the permits is reserved for keys whose last request was answered. Preemptible permits that get no answer are
-revoked when owners with fewer permits wait, and their key then backs off, longer each time.
+revoked when owners with fewer permits wait; the senders retry later.
 """
 
 import asyncio
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncGenerator, Callable, Generator, Hashable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import chain, islice
 from types import TracebackType
@@ -18,7 +18,6 @@ from typing import NamedTuple, Self
 
 from agenttool.ports.limits import RateLimit
 
-FIRST_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 MAX_TRACKED_KEYS = 10_000
 """How many keys have a history; the least recently used ones are forgotten and count as new."""
 
@@ -26,12 +25,6 @@ _MAX_EXAMINED = 64
 """How many waiting keys are examined at a time, the oldest first."""
 
 _ROUNDING_S = 1e-9
-
-UNCOUNTED_BYTES = 1_000_000
-"""This many bytes of every body do not count in a `BodyBudget`."""
-
-MAX_BUFFERED_BYTES = 200_000_000
-"""The bytes that a `BodyBudget` allows beyond those."""
 
 
 class RateDecision(NamedTuple):
@@ -101,31 +94,6 @@ class Quota:
                 del self._owners[owner]
 
 
-class BodyBudget:
-    """Limits the bytes of long request bodies that are in memory at a time, so that slow senders cannot exhaust it."""
-
-    def __init__(self) -> None:
-        """Start with no body in memory."""
-        self._used = 0
-
-    @contextmanager
-    def reserve(self) -> Generator[Callable[[int], bool]]:
-        """Reserve memory for one body; yield a function that takes its length so far and returns whether it fits."""
-        counted = 0
-
-        def fits(length: int) -> bool:
-            nonlocal counted
-            excess = max(0, length - UNCOUNTED_BYTES)
-            self._used += excess - counted
-            counted = excess
-            return not excess or self._used <= MAX_BUFFERED_BYTES
-
-        try:
-            yield fits
-        finally:
-            self._used -= counted
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConcurrencyLimits:
     """The limits of a `ConcurrencyLimiter`.
@@ -163,13 +131,6 @@ class RequestKey(NamedTuple):
     is_preemptible: bool = False
 
 
-class _QueueGroup(NamedTuple):
-    """The owner of waiting keys, and whether the last requests of these keys were answered."""
-
-    owner: Hashable
-    is_answering: bool
-
-
 class ConcurrencyPermit:
     """Permission to run one request, or the wait for it.
 
@@ -200,54 +161,24 @@ class ConcurrencyPermit:
             self.timeout.reschedule(asyncio.get_running_loop().time())
 
 
-class _WaitQueues:
-    """One queue of waiting permits for each key. Keys of a group are served in turn, and so are groups."""
-
-    def __init__(self) -> None:
-        self._groups: OrderedDict[_QueueGroup, OrderedDict[RequestKey, deque[ConcurrencyPermit]]] = OrderedDict()
-        self._group_of: dict[RequestKey, _QueueGroup] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._groups)
-
-    def groups(self) -> Iterator[tuple[_QueueGroup, OrderedDict[RequestKey, deque[ConcurrencyPermit]]]]:
-        """Iterate over the groups, the one that waited longest first."""
-        return iter(self._groups.items())
-
-    def queue_of(self, key: RequestKey) -> deque[ConcurrencyPermit] | None:
-        """Return the permits that wait for a key."""
-        group = self._group_of.get(key)
-        return None if group is None else self._groups[group][key]
-
-    def add(self, group: _QueueGroup, key: RequestKey, queue: deque[ConcurrencyPermit]) -> None:
-        """Add the queue of a key that has none, behind the other keys of its group."""
-        if queue:
-            self._groups.setdefault(group, OrderedDict())[key] = queue
-            self._group_of[key] = group
-
-    def remove(self, key: RequestKey) -> deque[ConcurrencyPermit]:
-        """Remove and return the queue of a key; its group moves behind the others."""
-        group = self._group_of.pop(key, None)
-        if group is None:
-            return deque()
-        queue = self._groups[group].pop(key)
-        self._groups.move_to_end(group)
-        if not self._groups[group]:
-            del self._groups[group]
-        return queue
+_Queue = deque[ConcurrencyPermit]
+_NO_QUEUES: OrderedDict[RequestKey, _Queue] = OrderedDict()
 
 
 class ConcurrencyLimiter:
-    """Grants permits to requests, revokes them, and makes keys back off that do not answer."""
+    """Grants permits to requests, and revokes them.
+
+    Waiting permits are in one queue for each key. The queues of an owner are in two groups, by whether the last request
+    of the key was answered; groups are served in turn, and so are the queues of a group.
+    """
 
     def __init__(self, limits: ConcurrencyLimits) -> None:
         """Take the limits."""
         self._limits = limits
         self._held: dict[ConcurrencyPermit, None] = {}
         self._counts: Counter[Hashable] = Counter()
-        self._waiting = _WaitQueues()
-        self._backing_off: dict[RequestKey, deque[ConcurrencyPermit]] = {}
-        self._timeouts: OrderedDict[RequestKey, int] = OrderedDict()
+        self._waiting: OrderedDict[tuple[Hashable, bool], OrderedDict[RequestKey, _Queue]] = OrderedDict()
+        self._is_answering: OrderedDict[RequestKey, bool] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
@@ -262,12 +193,12 @@ class ConcurrencyLimiter:
             async with asyncio.timeout(self._limits.timeout_s) as permit.timeout:
                 yield
         except TimeoutError:
-            self._note_timeout(key)
+            self._note_outcome(key, is_answering=False)
             if permit.is_revoked:
                 raise TimeoutError("no answer for a while, and other requests waited") from None
             raise TimeoutError(f"no answer within {self._limits.timeout_s:g} seconds") from None
         else:
-            self._note_answer(key)
+            self._note_outcome(key, is_answering=True)
         finally:
             self.release(permit)
 
@@ -278,7 +209,7 @@ class ConcurrencyLimiter:
             TimeoutError: none was granted in time.
         """
         permit = ConcurrencyPermit(key)
-        if key in self._backing_off or self._full_scopes(key):
+        if self._full_scopes(key):
             await self._wait(permit)
         else:
             self._grant(permit)
@@ -287,8 +218,8 @@ class ConcurrencyLimiter:
     def release(self, permit: ConcurrencyPermit) -> None:
         """Return a permit, and grant waiting requests theirs."""
         del self._held[permit]
+        self._counts.subtract(permit.scopes)
         for scope in permit.scopes:
-            self._counts[scope] -= 1
             if not self._counts[scope]:
                 del self._counts[scope]
         self._grant_waiting()
@@ -298,11 +229,7 @@ class ConcurrencyLimiter:
         return ConcurrencySlot(self, owner)
 
     async def _wait(self, permit: ConcurrencyPermit) -> None:
-        queue = self._queue_of(permit.key)
-        if queue is None:
-            self._waiting.add(self._group_of(permit.key), permit.key, deque([permit]))
-        else:
-            queue.append(permit)
+        self._enqueue(permit.key, [permit])
         permit.granted = asyncio.get_running_loop().create_future()
         self._start_timer()
         try:
@@ -315,43 +242,59 @@ class ConcurrencyLimiter:
             self._withdraw(permit)
             raise
 
-    def _queue_of(self, key: RequestKey) -> deque[ConcurrencyPermit] | None:
-        backing_off = self._backing_off.get(key)
-        return self._waiting.queue_of(key) if backing_off is None else backing_off
-
     def _withdraw(self, permit: ConcurrencyPermit) -> None:
         """Remove a permit that its request no longer waits for; it may have been granted at the same moment."""
         if permit in self._held:
             self.release(permit)
             return
-        queue = self._queue_of(permit.key)
+        queue = self._waiting.get(self._group_of(permit.key), _NO_QUEUES).get(permit.key)
         if queue is not None and permit in queue:
             queue.remove(permit)
-            if not queue and permit.key not in self._backing_off:
-                self._waiting.remove(permit.key)
+            if not queue:
+                self._dequeue(permit.key)
+
+    def _group_of(self, key: RequestKey) -> tuple[Hashable, bool]:
+        return key.owner, self._is_answering.get(key, False)
+
+    def _enqueue(self, key: RequestKey, permits: Iterable[ConcurrencyPermit]) -> None:
+        """Add permits to the queue of their key; a new queue is behind the others of its group."""
+        queue = deque(permits)
+        if queue:
+            self._waiting.setdefault(self._group_of(key), OrderedDict()).setdefault(key, deque()).extend(queue)
+
+    def _dequeue(self, key: RequestKey) -> _Queue:
+        """Remove and return the queue of a key; its group moves behind the others."""
+        group = self._group_of(key)
+        queues = self._waiting.get(group, _NO_QUEUES)
+        if key not in queues:
+            return deque()
+        queue = queues.pop(key)
+        self._waiting.move_to_end(group)
+        if not queues:
+            del self._waiting[group]
+        return queue
 
     def _grant(self, permit: ConcurrencyPermit) -> None:
         permit.since = asyncio.get_running_loop().time()
         permit.scopes = tuple(self._scope_limits(permit.key))
-        for scope in permit.scopes:
-            self._counts[scope] += 1
+        self._counts.update(permit.scopes)
         self._held[permit] = None
 
     def _grant_waiting(self) -> None:
         """Grant permits while there is room; after each, the rest of its queue moves behind all others."""
         while self._waiting and (key := self._next_key()) is not None:
-            queue = self._waiting.remove(key)
+            queue = self._dequeue(key)
             permit = queue.popleft()
             if permit.granted is not None and not permit.granted.done():  # otherwise its request was just canceled
                 self._grant(permit)
                 permit.granted.set_result(None)
-            self._waiting.add(self._group_of(key), key, queue)
+            self._enqueue(key, queue)
 
     def _next_key(self) -> RequestKey | None:
         """Return a waiting key that has room and whose owner holds the fewest permits."""
         found, fewest = None, self._limits.per_owner
-        for group, queues in self._waiting.groups():
-            held = self._counts["owner", group.owner]
+        for (owner, _), queues in self._waiting.items():
+            held = self._counts["owner", owner]
             if held < fewest:
                 key = next((each for each in islice(queues, _MAX_EXAMINED) if not self._full_scopes(each)), None)
                 found, fewest = (found, fewest) if key is None else (key, held)
@@ -359,14 +302,14 @@ class ConcurrencyLimiter:
 
     def _scope_limits(self, key: RequestKey) -> dict[Hashable, int]:
         """Return the scopes of a key and their limits; a key that timed out last gets one permit at a time."""
-        limits, timeouts = self._limits, self._timeouts.get(key)
+        limits, is_answering = self._limits, self._is_answering.get(key)
         scopes: dict[Hashable, int] = {
             "all": limits.total,
             ("owner", key.owner): limits.per_owner,
             ("address", key.address): limits.per_owner,
-            key: 1 if timeouts else limits.per_key,
+            key: 1 if is_answering is False else limits.per_key,
         }
-        if timeouts != 0 and key.is_preemptible:
+        if key.is_preemptible and not is_answering:
             scopes["unproven"] = max(1, limits.total * 3 // 4)
             scopes["unproven", key.owner] = max(1, limits.per_owner * 3 // 4)
         return scopes
@@ -374,9 +317,6 @@ class ConcurrencyLimiter:
     def _full_scopes(self, key: RequestKey) -> set[Hashable]:
         """Return the scopes that have no room for a key."""
         return {scope for scope, limit in self._scope_limits(key).items() if self._counts[scope] >= limit}
-
-    def _group_of(self, key: RequestKey) -> _QueueGroup:
-        return _QueueGroup(key.owner, self._timeouts.get(key) == 0)
 
     def _start_timer(self) -> None:
         preempt_after_s = self._limits.preempt_after_s
@@ -388,7 +328,8 @@ class ConcurrencyLimiter:
         self._timer = None
         before = asyncio.get_running_loop().time() - after_s
         idle = [each for each in self._held if each.since <= before and each.key.is_preemptible and not each.is_revoked]
-        for key in islice(self._keys_by_need(), _MAX_EXAMINED):
+        groups = sorted(self._waiting.items(), key=lambda each: (self._counts["owner", each[0][0]], not each[0][1]))
+        for key in islice(chain.from_iterable(queues for _, queues in groups), _MAX_EXAMINED):
             full, weight = self._full_scopes(key), self._weight(key)
             found = (each for each in idle if full.issubset(each.scopes) and self._weight(each.key) > weight)
             permit = next(found, None)
@@ -397,42 +338,22 @@ class ConcurrencyLimiter:
                 permit.revoke()
         self._start_timer()
 
-    def _keys_by_need(self) -> Iterator[RequestKey]:
-        groups = list(self._waiting.groups())
-        groups.sort(key=lambda each: (self._counts["owner", each[0].owner], not each[0].is_answering))
-        return chain.from_iterable(queues for _, queues in groups)
-
     def _weight(self, key: RequestKey) -> tuple[int, int]:
         return self._counts["owner", key.owner], self._counts[key]
 
-    def _note_answer(self, key: RequestKey) -> None:
-        if self._timeouts.get(key) != 0:
-            queue = self._waiting.remove(key)
-            self._remember(key, 0)
-            self._waiting.add(self._group_of(key), key, queue)
-        else:
-            self._timeouts.move_to_end(key)
+    def _note_outcome(self, key: RequestKey, *, is_answering: bool) -> None:
+        """Record whether the last request of a key was answered; forget the least recently used key beyond a limit."""
+        if is_answering or key.is_preemptible:
+            self._regroup(key, is_answering=is_answering)
+        if len(self._is_answering) > MAX_TRACKED_KEYS:
+            self._regroup(next(iter(self._is_answering)), is_answering=None)
 
-    def _note_timeout(self, key: RequestKey) -> None:
-        """Make a key back off; several requests that timed out together count as one."""
-        if not key.is_preemptible or key in self._backing_off:
-            return
-        timeouts = self._timeouts.get(key, 0)
-        self._backing_off[key] = self._waiting.remove(key)
-        self._remember(key, timeouts + 1)
-        backoff_s = min(FIRST_BACKOFF_S * 2 ** min(timeouts, 10), MAX_BACKOFF_S)
-        asyncio.get_running_loop().call_later(backoff_s, self._end_backoff, key)
-
-    def _end_backoff(self, key: RequestKey) -> None:
-        self._waiting.add(self._group_of(key), key, self._backing_off.pop(key))
-        self._grant_waiting()
-        self._start_timer()
-
-    def _remember(self, key: RequestKey, timeouts: int) -> None:
-        self._timeouts[key] = timeouts
-        self._timeouts.move_to_end(key)
-        if len(self._timeouts) > MAX_TRACKED_KEYS:
-            self._timeouts.popitem(last=False)
+    def _regroup(self, key: RequestKey, *, is_answering: bool | None) -> None:
+        queue = self._dequeue(key)
+        self._is_answering.pop(key, None)
+        if is_answering is not None:
+            self._is_answering[key] = is_answering
+        self._enqueue(key, queue)
 
 
 class ConcurrencySlot:

@@ -1,22 +1,24 @@
 """Receiving callbacks over HTTP: an ASGI application, and a small server for a runtime that has none."""
 
 import asyncio
-import json
 import logging
 import re
 import socket
-from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from math import inf
-from typing import TypeAlias, cast
 
 import uvicorn
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from agenttool.adapters.rap.callback_urls import PATH, CallbackUrls, is_served
-from agenttool.adapters.rap.callbacks import BUSY, CallbackHandler, CallbackReply
+from agenttool.adapters.rap.callbacks import CallbackHandler, CallbackReply
+from agenttool.adapters.rap.request_body import read_body
 from agenttool.ports.stores import DocumentStore
-from agenttool.records import JsonObject
 
 MAX_BODY_BYTES = 20_000_000
 BODY_TIMEOUT_S = 30.0
@@ -42,15 +44,8 @@ log = logging.getLogger("agenttool.rap")
 
 _CHALLENGE = re.compile(r"[0-9a-f]{32}")
 _PROBE_TIMEOUT_S = 2.0
-_PORT_SHELF, _LOOPBACK = "rap_listener", "127.0.0.1"
-_METHOD_NOT_ALLOWED, _TOO_LARGE, _TIMEOUT = 405, 413, 408
+_PORT_KIND, _LOOPBACK = "rap_listener", "127.0.0.1"
 _HTTP_1_1 = "1.1"
-_INCOMPLETE = CallbackReply(400, "there is no message, or the connection closed before its end")
-
-Scope: TypeAlias = MutableMapping[str, object]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, object]]]
-Send: TypeAlias = Callable[[MutableMapping[str, object]], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class CallbackApp:
@@ -67,71 +62,29 @@ class CallbackApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request: a callback, or the challenge of another process of the store."""
         if scope["type"] == "http":
-            token = str(scope["path"]).rpartition("/")[2]
-            if scope["method"] == "GET" and _CHALLENGE.fullmatch(token):
-                await _respond(send, 200, {"proof": (self._urls or self._callbacks.urls).proof(token)})
-                return
-            reply = await self._answer(scope, receive, token)
-            await _respond(send, reply.status, {"error": reply.message} if reply.message else {"ok": True})
+            response = await self._respond(Request(scope, receive))
+            await response(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, token: str) -> CallbackReply:
-        if scope["method"] != "POST":
-            return CallbackReply(_METHOD_NOT_ALLOWED, "callbacks are posted")
+    async def _respond(self, request: Request) -> Response:
+        token = str(request.scope["path"]).rpartition("/")[2]
+        if request.method == "GET" and _CHALLENGE.fullmatch(token):
+            return JSONResponse({"proof": (self._urls or self._callbacks.urls).proof(token)})
+        try:
+            reply = await self._answer(request, token)
+        except HTTPException as error:
+            reply = CallbackReply(error.status_code, error.detail)
+        return JSONResponse({"error": reply.message} if reply.message else {"ok": True}, reply.status)
+
+    async def _answer(self, request: Request, token: str) -> CallbackReply:
+        if request.method != "POST":
+            return CallbackReply(405, "callbacks are posted")
         call = self._callbacks.verify_token(token)
         if isinstance(call, CallbackReply):
             return call  # the body of an unverified sender is not read
-        with self._callbacks.bodies.reserve() as fits:
-            body = await self._read(receive, fits)
-            if isinstance(body, CallbackReply):
-                return body
-            kind, key = _header(scope, b"content-type"), _header(scope, b"idempotency-key")
+        with self._callbacks.bodies.reserve() as has_room:
+            body = await read_body(request.receive, self._max_body, timeout_s=BODY_TIMEOUT_S, has_room=has_room)
+            kind, key = request.headers.get("content-type"), request.headers.get("idempotency-key")
             return await self._callbacks.receive(token, kind, body, key)
-
-    async def _read(self, receive: Receive, fits: Callable[[int], bool]) -> bytes | CallbackReply:
-        """Return the body of a request, or the reply that rejects it."""
-        try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
-                body = await read_body(receive, self._max_body, fits)
-        except TimeoutError:
-            return CallbackReply(_TIMEOUT, "the message took too long")
-        except BlockingIOError:
-            return CallbackReply(BUSY, "too many long messages arrive at once; retry later")
-        if body is None:
-            return CallbackReply(_TOO_LARGE, f"a message has at most {self._max_body} bytes")
-        return body or _INCOMPLETE
-
-
-async def read_body(receive: Receive, max_bytes: int, fits: Callable[[int], bool] = lambda _: True) -> bytes | None:
-    """Return the body of a request; None if it is longer than `max_bytes`, and empty if the client disconnects.
-
-    Raises:
-        BlockingIOError: the memory budget has no room for the rest of it now.
-    """
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] != "http.request":
-            return b""
-        piece = message.get("body", b"")
-        body += piece if isinstance(piece, bytes) else b""
-        if len(body) > max_bytes:
-            return None
-        if not fits(len(body)):
-            raise BlockingIOError
-        if not message.get("more_body"):
-            return bytes(body)
-
-
-def _header(scope: Scope, name: bytes) -> str | None:
-    headers = cast("Iterable[tuple[bytes, bytes]]", scope["headers"])
-    return next((value.decode("latin-1") for key, value in headers if key.lower() == name), None)
-
-
-async def _respond(send: Send, status: int, document: JsonObject) -> None:
-    body = json.dumps(document).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 class TimedHttpProtocol(HttpToolsProtocol):
@@ -247,7 +200,7 @@ class _EmbeddedServer(uvicorn.Server):
 class Listener:
     """Serves an ASGI application on this machine, for a runtime that is not part of a server."""
 
-    def __init__(self, app: App, address: tuple[str, int]) -> None:
+    def __init__(self, app: ASGIApp, address: tuple[str, int]) -> None:
         """Take the application, and the address to bind; port 0 is any free port."""
         config = uvicorn.Config(
             app, log_level="warning", access_log=False, lifespan="off", ws="none", http=TimedHttpProtocol
@@ -286,7 +239,7 @@ class Listener:
 class StandbyListener:
     """Waits while another process of the store listens on a port, and listens there once that process is gone."""
 
-    def __init__(self, app: App, port: int) -> None:
+    def __init__(self, app: ASGIApp, port: int) -> None:
         """Take the application and the port."""
         self.port = port
         self.url = f"http://{_LOOPBACK}:{port}"
@@ -316,7 +269,7 @@ class StandbyListener:
 
 
 async def open_listener(
-    app: CallbackApp, shelf: DocumentStore, secret: bytes
+    app: CallbackApp, documents: DocumentStore, secret: bytes
 ) -> tuple[Listener | StandbyListener, str | None]:
     """Return a listener on the port of this store, and a fault if another program has that port.
 
@@ -324,14 +277,14 @@ async def open_listener(
     after a crash must be byte-identical. So a store has one port. If another process of the store listens there, it
     receives the callbacks of all processes until this one replaces it.
     """
-    stored = await shelf.get(_PORT_SHELF, "port")
+    stored = await documents.get(_PORT_KIND, "port")
     if stored is None:
         listener = Listener(app, (_LOOPBACK, 0))
         stored = str(listener.port).encode()
-        if await shelf.swap(_PORT_SHELF, "port", before=None, after=stored):
+        if await documents.swap(_PORT_KIND, "port", before=None, after=stored):
             return listener, None
         await listener.stop()
-        stored = await shelf.get(_PORT_SHELF, "port") or stored
+        stored = await documents.get(_PORT_KIND, "port") or stored
     port = int(stored)
     with suppress(OSError):
         return Listener(app, (_LOOPBACK, port)), None
@@ -342,9 +295,11 @@ async def open_listener(
     return Listener(app, (_LOOPBACK, 0)), fault
 
 
-async def open_previous_listener(callbacks: CallbackHandler, shelf: DocumentStore, secret: bytes) -> Listener | None:
+async def open_previous_listener(
+    callbacks: CallbackHandler, documents: DocumentStore, secret: bytes
+) -> Listener | None:
     """Listen also on the port that the store used before it had an address; None if there is none or it is in use."""
-    stored = await shelf.get(_PORT_SHELF, "port")
+    stored = await documents.get(_PORT_KIND, "port")
     if stored is None:
         return None
     urls = CallbackUrls(f"http://{_LOOPBACK}:{int(stored)}{PATH}", secret)

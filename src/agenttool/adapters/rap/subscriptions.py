@@ -134,9 +134,9 @@ class EventOutcome(ClosedEnum):
 class SubscriptionStore:
     """The open subscriptions of a store, and the events that wait for the host of the conversations."""
 
-    def __init__(self, shelf: DocumentStore) -> None:
+    def __init__(self, documents: DocumentStore) -> None:
         """Take the store."""
-        self._shelf = shelf
+        self._documents = documents
         self._arrived = asyncio.Event()
         self._waiting: dict[str, int] = {}
 
@@ -147,26 +147,26 @@ class SubscriptionStore:
             return SubscribeOutcome.EXISTING
         if len(await self.of(thread_id, limit)) >= limit:
             return SubscribeOutcome.LIMIT_REACHED
-        is_new = await self._shelf.swap(
+        is_new = await self._documents.swap(
             _OPEN, _key(thread_id, tool_call_id), before=None, after=write_own(subscription)
         )
         return SubscribeOutcome.NEW if is_new else SubscribeOutcome.EXISTING
 
     async def find(self, thread_id: str, tool_call_id: str) -> Subscription | None:
         """Return an open subscription of a thread."""
-        body = await self._shelf.get(_OPEN, _key(thread_id, tool_call_id))
+        body = await self._documents.get(_OPEN, _key(thread_id, tool_call_id))
         return None if body is None else read_own(body, Subscription)
 
     async def end(self, thread_id: str, tool_call_id: str) -> bool:
         """Delete a subscription; return whether this call deleted it."""
         key = _key(thread_id, tool_call_id)
-        body = await self._shelf.get(_OPEN, key)
-        return body is not None and await self._shelf.swap(_OPEN, key, before=body, after=None)
+        body = await self._documents.get(_OPEN, key)
+        return body is not None and await self._documents.swap(_OPEN, key, before=body, after=None)
 
     async def of(self, thread_id: str | None = None, limit: int = 1000) -> tuple[Subscription, ...]:
         """Return the open subscriptions of one thread, or of all."""
         prefix = "" if thread_id is None else f"{quote(thread_id, safe='')}/"
-        found = await self._shelf.page(_OPEN, prefix=prefix, limit=limit)
+        found = await self._documents.page(_OPEN, prefix=prefix, limit=limit)
         return tuple(read_own(body, Subscription) for _, body in found)
 
     async def close_thread(self, thread_id: str) -> None:
@@ -184,7 +184,7 @@ class SubscriptionStore:
             delivery: identifies the message across retries; without one, each attempt is a separate event.
         """
         key = _key(message.group_id, message.tool_call_id)
-        while (body := await self._shelf.get(_OPEN, key)) is not None:
+        while (body := await self._documents.get(_OPEN, key)) is not None:
             subscription = read_own(body, Subscription)
             if delivery in subscription.handled:
                 return EventOutcome.STORED
@@ -194,7 +194,7 @@ class SubscriptionStore:
             event = write_own(_injected(subscription, message, event_id))
             after = None if message.final else write_own(_with_delivery(subscription, delivery))
             beside = {(_EVENTS, event_id): event, (_BY_THREAD, _key(message.group_id, event_id)): b"1"}
-            if await self._shelf.swap(_OPEN, key, before=body, after=after, beside=beside):
+            if await self._documents.swap(_OPEN, key, before=body, after=after, beside=beside):
                 self._waiting[message.group_id] = waiting + 1
                 self._arrived.set()
                 return EventOutcome.STORED
@@ -206,22 +206,22 @@ class SubscriptionStore:
         if known >= MAX_WAITING_EVENTS:
             if len(self._waiting) >= _MAX_COUNTED_THREADS:
                 self._waiting.clear()
-            known = len(await self._shelf.keys(_BY_THREAD, prefix=_key(thread_id, ""), limit=MAX_WAITING_EVENTS))
+            known = len(await self._documents.keys(_BY_THREAD, prefix=_key(thread_id, ""), limit=MAX_WAITING_EVENTS))
         return known
 
     async def events(self, after: str = "", limit: int = 1000) -> tuple[InjectedEvent, ...]:
         """Return unhandled events in the order of arrival."""
-        found = await self._shelf.page(_EVENTS, after=after, limit=limit)
+        found = await self._documents.page(_EVENTS, after=after, limit=limit)
         return tuple(read_own(body, InjectedEvent) for _, body in found)
 
     async def done(self, event_id: str) -> None:
         """Delete an event that was handled."""
-        body = await self._shelf.get(_EVENTS, event_id)
+        body = await self._documents.get(_EVENTS, event_id)
         if body is None:
             return
         thread_id = read_own(body, InjectedEvent).subscriber
-        await self._shelf.put(_BY_THREAD, _key(thread_id, event_id), None)
-        await self._shelf.put(_EVENTS, event_id, None)
+        await self._documents.put(_BY_THREAD, _key(thread_id, event_id), None)
+        await self._documents.put(_EVENTS, event_id, None)
         if self._waiting.get(thread_id):
             self._waiting[thread_id] -= 1
 

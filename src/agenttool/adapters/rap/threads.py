@@ -36,33 +36,33 @@ class ThreadRecord(Part, frozen=True, kw_only=True):
 class ThreadRegistry:
     """The threads of a store, across processes. Callbacks count only for threads that are open."""
 
-    def __init__(self, shelf: DocumentStore) -> None:
+    def __init__(self, documents: DocumentStore) -> None:
         """Take the store."""
-        self._shelf = shelf
+        self._documents = documents
         self._open: dict[str, Thread] = {}
 
     async def open(self, thread: Thread) -> None:
         """Record a thread as open, also one that was closed."""
         if self._open.get(thread.thread_id) == thread:
             return
-        await self._shelf.put(_THREADS, thread.thread_id, write_own(ThreadRecord(thread=thread)))
+        await self._documents.put(_THREADS, thread.thread_id, write_own(ThreadRecord(thread=thread)))
         if len(self._open) > _MAX_CACHED:
             self._open.clear()
         self._open[thread.thread_id] = thread
 
     async def find(self, thread_id: str) -> Thread | None:
         """Return an open thread; None if it is closed or unknown."""
-        body = await self._shelf.get(_THREADS, thread_id)
+        body = await self._documents.get(_THREADS, thread_id)
         known = None if body is None else read_own(body, ThreadRecord)
         return None if known is None or known.is_closed else known.thread
 
     async def close(self, thread_id: str) -> None:
         """Record a thread as closed."""
         self._open.pop(thread_id, None)
-        body = await self._shelf.get(_THREADS, thread_id)
+        body = await self._documents.get(_THREADS, thread_id)
         if body is not None:
             known = read_own(body, ThreadRecord)
-            await self._shelf.put(_THREADS, thread_id, write_own(ThreadRecord(thread=known.thread, is_closed=True)))
+            await self._documents.put(_THREADS, thread_id, write_own(ThreadRecord(thread=known.thread, is_closed=True)))
 
 
 class View(Part, frozen=True, kw_only=True):
@@ -76,9 +76,9 @@ class View(Part, frozen=True, kw_only=True):
 class ViewStore:
     """The latest content of each view of each thread; models never see it."""
 
-    def __init__(self, shelf: DocumentStore) -> None:
+    def __init__(self, documents: DocumentStore) -> None:
         """Take the store."""
-        self._shelf = shelf
+        self._documents = documents
         self._clients: dict[str, set[asyncio.Queue[View]]] = {}
 
     async def update(self, view: View, delivery: str | None = None) -> bool:
@@ -96,25 +96,25 @@ class ViewStore:
         return True
 
     async def _has_room(self, view: View) -> bool:
-        if not view.content or await self._shelf.get(_VIEWS, _view_key(view)) is not None:
+        if not view.content or await self._documents.get(_VIEWS, _view_key(view)) is not None:
             return True
-        return len(await self._shelf.keys(_VIEWS, prefix=_prefix(view.thread_id), limit=MAX_VIEWS)) < MAX_VIEWS
+        return len(await self._documents.keys(_VIEWS, prefix=_prefix(view.thread_id), limit=MAX_VIEWS)) < MAX_VIEWS
 
     async def _put(self, view: View, body: bytes, delivery: str | None) -> bool:
         """Store a view and its delivery in one step; False if the delivery was recorded before."""
         if delivery is None:
-            await self._shelf.put(_VIEWS, _view_key(view), body if view.content else None)
+            await self._documents.put(_VIEWS, _view_key(view), body if view.content else None)
             return True
         while True:
-            before = await self._shelf.get(_DELIVERIES, view.thread_id)
+            before = await self._documents.get(_DELIVERIES, view.thread_id)
             recorded = () if before is None else tuple(before.decode().split())
             if delivery in recorded:
                 return False
             if not view.content:
-                await self._shelf.put(_VIEWS, _view_key(view), None)  # safe to repeat until the swap succeeds
+                await self._documents.put(_VIEWS, _view_key(view), None)  # safe to repeat until the swap succeeds
             after = " ".join((*recorded, delivery)[-_MAX_DELIVERIES:]).encode()
             beside = {(_VIEWS, _view_key(view)): body} if view.content else None
-            if await self._shelf.swap(_DELIVERIES, view.thread_id, before=before, after=after, beside=beside):
+            if await self._documents.swap(_DELIVERIES, view.thread_id, before=before, after=after, beside=beside):
                 return True
 
     def _notify(self, view: View) -> None:
@@ -127,22 +127,22 @@ class ViewStore:
         """Delete the views of a thread, and send its clients empty ones."""
         while found := await self.of(thread_id):
             for each in found:
-                await self._shelf.put(_VIEWS, _view_key(each), None)
+                await self._documents.put(_VIEWS, _view_key(each), None)
                 self._notify(View(thread_id=thread_id, view_type=each.view_type, content={}))
-        await self._shelf.put(_DELIVERIES, thread_id, None)
+        await self._documents.put(_DELIVERIES, thread_id, None)
 
     async def of(self, thread_id: str | None = None, limit: int = _MAX_LISTED) -> tuple[View, ...]:
         """Return the current views of one thread, or of all."""
         prefix = "" if thread_id is None else _prefix(thread_id)
         found: list[View] = []
-        for key, body in await self._shelf.page(_VIEWS, prefix=prefix, limit=limit):
+        for key, body in await self._documents.page(_VIEWS, prefix=prefix, limit=limit):
             thread_of, kind = _parse_key(key)
             found.append(View(thread_id=thread_of, view_type=kind, content=parse_object(body)))
         return tuple(found)
 
     async def names(self, limit: int = _MAX_LISTED) -> tuple[tuple[str, str], ...]:
         """Return the thread and type of each current view, without its content."""
-        return tuple(map(_parse_key, await self._shelf.keys(_VIEWS, limit=limit)))
+        return tuple(map(_parse_key, await self._documents.keys(_VIEWS, limit=limit)))
 
     async def follow(self, thread_id: str) -> AsyncIterator[View]:
         """Yield the current views of a thread, and then each update, without end."""

@@ -1,0 +1,189 @@
+"""The running `Call`, by which a tool asks its user, shows views and reports progress."""
+
+import asyncio
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import cast
+
+from agenttool.adapters.rap.wire import (
+    MAX_CHOICES,
+    MAX_PROMPT_CHARS,
+    Invocation,
+    OAuth,
+    UserChoice,
+    ViewUpdate,
+    write,
+)
+from agenttool.codec import json_bytes, write_own
+from agenttool.rap import tables
+from agenttool.rap.oauth import OAUTH_PATH, GrantStore, PendingAuthorization
+from agenttool.rap.outbox import Outbox
+from agenttool.rap.questions import Questions, digest_of_token
+from agenttool.rap.store import ProviderStore
+from agenttool.rap.tables import MessageKind, NewQuestion, StoredCall
+from agenttool.rap.tool_api import Declined
+from agenttool.records import JsonObject
+
+CHOICES_PATH = "/choices/"
+DAY_S = 86_400.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallServices:
+    """What a call needs of the provider that runs it; `pause` releases its slot while it waits for its user."""
+
+    store: ProviderStore
+    outbox: Outbox
+    questions: Questions
+    grants: GrantStore
+    pause: Callable[[int], AbstractAsyncContextManager[None]]
+
+
+class Call:
+    """The running call. A parameter of this class is filled by the provider and is in no schema.
+
+    Attributes:
+        stored: the call in the provider's store.
+        thread_id: the conversation that the call belongs to.
+        id: of the call within its thread; `idempotency_key` is unique everywhere.
+        ancestors: the threads above, root first and parent last.
+        user_id: the user, if the runtime names one; as trustworthy as the runtime.
+        bookmark: the bookmark of this subscription's last event; None at its start.
+        is_canceled: whether the runtime has canceled the call.
+    """
+
+    def __init__(
+        self, stored: StoredCall, services: CallServices, invocation: Invocation, requires_auth: str | None = None
+    ) -> None:
+        """Take the stored call, its invocation, and the OAuth client that its tool requires."""
+        self.stored = stored
+        self._services = services
+        self._requires_auth = requires_auth
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._questions_asked = 0
+        self.thread_id = stored.thread
+        self.id = stored.id
+        self.ancestors = invocation.thread_ancestors or ()
+        self.user_id = invocation.user_id
+        self.bookmark: str | None = None
+        self.is_canceled = False
+
+    @property
+    def number(self) -> int:
+        """The number of the call in the provider's store."""
+        return self.stored.number
+
+    @property
+    def idempotency_key(self) -> str:
+        """A unique key of this call; pass it to systems that act once per key."""
+        return self.stored.key
+
+    async def store_once(self, value: str) -> str:
+        """Store a value until the call ends, and return it; after a restart, return the value stored before."""
+        return await self._services.store.run(tables.store_value_once, self.number, value)
+
+    async def choose(
+        self, prompt: str, choices: Sequence[str], *, default: int | str = -1, limit_s: float = DAY_S
+    ) -> str:
+        """Ask the user, and return the chosen label; ask before you act.
+
+        After a restart the function runs again up to its open question, with the answers so far. The default, which is
+        the last label unless you set another, applies if the user dismisses the question, so it should be harmless.
+
+        Raises:
+            ToolFailure: there was no answer within the limit, or it was none of the choices.
+            ValueError: a label is empty, unprintable or a duplicate, or the question is longer than a runtime accepts.
+        """
+        labels = list(choices)
+        if (
+            not labels
+            or len(set(labels)) < len(labels)
+            or not all(each.strip() and each.isprintable() for each in labels)
+        ):
+            raise ValueError("each label must be printable, not empty, and different from the others; correct them")
+        if len(labels) > MAX_CHOICES or any(len(each) > MAX_PROMPT_CHARS for each in (prompt, *labels)):
+            raise ValueError(f"use at most {MAX_CHOICES} labels and {MAX_PROMPT_CHARS} characters each; ask for less")
+        index = labels.index(default) if isinstance(default, str) else default % len(labels)
+        token = secrets.token_urlsafe(32)
+        message = UserChoice(
+            group_id=self.thread_id,
+            id=self.id,
+            call_id=self.stored.call_id,
+            prompt=prompt,
+            choices=tuple(labels),
+            default=index,
+            response_url=f"{self.stored.base_url}{CHOICES_PATH}{token}",
+        )
+        question = NewQuestion(
+            self._next_question(), digest_of_token(token), None, len(labels), _time_in(limit_s), write(message)
+        )
+        async with self._services.pause(self.number):
+            answer = await self._services.questions.ask(self.number, question, "the user did not choose")
+        return labels[cast("int", answer["selected"])]
+
+    async def authorize(self, client: str | None = None, *, limit_s: float = 600.0) -> str:
+        """Return an access token of the user, and ask the user to grant it first if there is none.
+
+        Args:
+            client: the name of an OAuth client of the provider; by default the one that the tool requires.
+            limit_s: how long the user may take.
+
+        Raises:
+            ToolFailure: it was not granted within the limit, it was refused, or the call names no user.
+        """
+        grants, index = self._services.grants, self._next_question()
+        chosen = grants.clients.get(client or self._requires_auth or "")
+        if chosen is None:
+            raise Declined("this tool needs an authorization that its server does not know; contact its operator")
+        if self.user_id is None:
+            raise Declined("this tool acts on behalf of a user, and the call names none")
+        owner = json_bytes([self.stored.caller, self.user_id]).decode()  # a user id is valid for one caller only
+        known = await self._services.store.run(tables.find_question, self.number, index)
+        token = await grants.token(chosen, owner)
+        if known is None and token is not None:
+            return token
+        state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
+        redirect_uri = f"{self.stored.base_url}{OAUTH_PATH}{chosen.name}"
+        pending = PendingAuthorization(chosen.name, owner, verifier, redirect_uri)
+        page = chosen.page_for(state=state, verifier=verifier, redirect_uri=redirect_uri)
+        message = OAuth(group_id=self.thread_id, id=self.id, call_id=self.stored.call_id, auth_url=page)
+        secret, expires_at = write_own(pending).decode(), _time_in(limit_s)
+        question = NewQuestion(index, digest_of_token(state), secret, 0, expires_at, write(message))
+        async with self._services.pause(self.number):
+            await self._services.questions.ask(self.number, question, "the user did not grant the authorization")
+        token = await grants.token(chosen, owner)
+        if token is None:
+            raise Declined("the authorization is no longer valid; call again")
+        return token
+
+    async def view(self, view_type: str, content: JsonObject) -> None:
+        """Show people something beside the conversation, such as `diff`; an empty object clears it.
+
+        Raises:
+            RecordError: the content is not JSON.
+        """
+        body = write(ViewUpdate(group_id=self.thread_id, view_type=view_type, content=content))
+        message = await self._services.store.run(tables.append_message, self.number, MessageKind.VIEW, body)
+        self._services.outbox.send(message)
+
+    def report(self, message: str | None = None, *, percent: float | None = None) -> None:
+        """Report progress from any thread; a report is dropped if a newer one replaces it."""
+        progress: JsonObject = {"message": message, "percent": percent, "tool_call_id": self.id}
+        if threading.get_ident() == self._loop_thread:
+            self._services.outbox.report(self.stored, progress)
+        else:
+            self._loop.call_soon_threadsafe(self._services.outbox.report, self.stored, progress)
+
+    def _next_question(self) -> int:
+        """Return the index of the next question, which is the same when the function runs again after a restart."""
+        self._questions_asked += 1
+        return self._questions_asked - 1
+
+
+def _time_in(limit_s: float) -> int:
+    return time.time_ns() + int(limit_s * 1e9)
