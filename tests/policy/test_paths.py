@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.policy.paths import PathPattern, Workspace, all_covered, is_inside, resolve_path, resolve_word
+from agenttool.policy.paths import WORKSPACE, PathPattern, Workspace, all_covered, resolve_path, resolve_word
 
 names = st.sampled_from(["a", "b", "secrets", "src"])
 spellings = st.lists(names | st.sampled_from(["..", ".", ""]), min_size=1, max_size=7)
@@ -30,7 +30,9 @@ def test_containment_is_that_of_normalized_paths(spelling, absolute, directory):
     expected = where == inside or where.startswith(inside + "/")
     assert hits("/".join(directory), text, workspace) == expected
     assert covers("/".join(directory), text, workspace) == expected
-    assert is_inside(resolve_path(text, workspace), workspace) == (where == "/ws" or where.startswith("/ws/"))
+    assert all_covered([WORKSPACE], resolve_path(text, workspace), workspace) == (
+        where == "/ws" or where.startswith("/ws/")
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,13 +102,13 @@ def test_case_counts_for_an_allow_unless_the_file_system_ignores_it(workspace):
     assert not covers("src", "SRC/a", workspace)
     forgetful = Workspace(roots=("/ws",), resolve=str, ignore_case=True)
     assert covers("src", "SRC/a", forgetful)
-    assert is_inside(resolve_path("/WS/a", forgetful), forgetful)
+    assert all_covered([WORKSPACE], resolve_path("/WS/a", forgetful), forgetful)
 
 
 def test_without_a_way_to_follow_links_nothing_is_sure():
     blind = Workspace(roots=("/ws",))
     assert not covers("src", "src/a", blind)
-    assert not is_inside(resolve_path("src/a", blind), blind)
+    assert not all_covered([WORKSPACE], resolve_path("src/a", blind), blind)
     assert hits("src", "src/a", blind)
     assert not hits("secrets", "src/a", blind)
 
@@ -161,9 +163,9 @@ def test_a_rule_on_a_directory_catches_a_link_that_points_into_it(linked, spelli
 
 def test_a_link_that_leads_out_of_the_workspace_is_outside(linked):
     _, workspace = linked
-    assert not is_inside(resolve_path("src/escape/data", workspace), workspace)
+    assert not all_covered([WORKSPACE], resolve_path("src/escape/data", workspace), workspace)
     assert not covers("src/**", "src/escape/data", workspace)
-    assert is_inside(resolve_path("src/new/file", workspace), workspace)
+    assert all_covered([WORKSPACE], resolve_path("src/new/file", workspace), workspace)
 
 
 def test_a_deny_on_a_link_also_denies_where_it_leads(linked):

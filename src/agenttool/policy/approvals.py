@@ -1,15 +1,14 @@
 """Open questions for approvers, their answers, and the decision records of answers.
 
 Each question is answered once, before it expires. The state machine has no clock: callers pass the time. A question is
-bound to the digest of the real input, so an answer never covers another input. The approver sees a redacted copy, which
-has a digest of its own.
+bound to the digest of the real input, so an answer never covers another input. The approver sees a redacted copy.
 """
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TypeAlias, cast
 
-from agenttool.codec import digest_of_any, digest_of_bytes, json_bytes, parse_object, sorted_json, to_json
+from agenttool.codec import digest_of_any, json_bytes, parse_object
 from agenttool.config import Setting
 from agenttool.errors import RecordError
 from agenttool.policy.rule_settings import read_rule, rule_members
@@ -39,6 +38,7 @@ from agenttool.records import (
     ToolId,
     text_item,
 )
+from agenttool.records import replace as replace_record
 
 MAX_ENDED = 10_000
 """How many questions are remembered after they ended, to distinguish a late answer from an unknown id."""
@@ -67,26 +67,6 @@ class Question:
     suggested_updates: tuple[SuggestedUpdate, ...] = ()
     asked_at: Timestamp
     expires_at: Timestamp
-
-    @property
-    def shown_digest(self) -> Digest:
-        """The digest of everything that the approver is shown; an answer with another digest is refused."""
-        return digest_of_bytes(
-            sorted_json(
-                {
-                    "approval_id": self.approval_id,
-                    "invocation_id": self.invocation_id,
-                    "tool_id": self.tool_id,
-                    "tool_name": self.tool_name,
-                    "shown": self.shown,
-                    "input_digest": self.input_digest,
-                    "declaration_digest": self.declaration_digest,
-                    "message": self.verdict.reason.message,
-                    "suggested_updates": [{**to_json(update)} for update in self.suggested_updates],
-                    "expires_at": self.expires_at,
-                }
-            )
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,32 +167,14 @@ class Approvals:
         """Return an open question, even if it has expired and was not removed yet."""
         return self._open.get(approval_id)
 
-    def answer(
-        self,
-        approval_id: ApprovalId,
-        answer: Answer,
-        *,
-        by: str,
-        now: Timestamp,
-        shown_digest: Digest | None = None,
-    ) -> Answered | Refused:
-        """Record the one answer to a question; a refused answer changes nothing.
-
-        Args:
-            approval_id: which question.
-            answer: the answer.
-            by: the approver.
-            now: the time of the answer.
-            shown_digest: the digest of what the approver saw, if the client sent it.
-        """
+    def answer(self, approval_id: ApprovalId, answer: Answer, *, by: str, now: Timestamp) -> Answered | Refused:
+        """Record the one answer of the approver `by` to a question; a refused answer changes nothing."""
         question = self._open.get(approval_id) if isinstance(cast("object", approval_id), str) else None
         if question is None:
             ended = self._ended.get(ApprovalId(str(approval_id)), RefusalReason.UNKNOWN)
             return _refused(approval_id, ended)
         if has_passed(question.expires_at, now):
             return _refused(approval_id, RefusalReason.EXPIRED)
-        if shown_digest is not None and shown_digest != question.shown_digest:
-            return _refused(approval_id, RefusalReason.OTHER_QUESTION)
         answered = _read_answer(question, answer, by, now)
         if isinstance(answered, Answered):
             self._end(approval_id, RefusalReason.ANSWERED)
@@ -241,7 +203,6 @@ _MESSAGES = {
     RefusalReason.ANSWERED: "it was answered already; the first answer stands",
     RefusalReason.EXPIRED: "it has expired; call the tool again to be asked again",
     RefusalReason.WITHDRAWN: "the call was canceled; nothing is left to decide",
-    RefusalReason.OTHER_QUESTION: "the answer was given to something else than what is asked; look again",
 }
 
 
@@ -324,47 +285,41 @@ def answer_record(
     question, answer = answered.question, answered.answer
     denied = isinstance(answer, Deny)
     edited = isinstance(answer, Edit)
-    update = (
-        None
-        if not isinstance(answer, Remember)
-        else SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=_remembered(question, answer))
-    )
-    return PermissionDecision(
-        decision_id=decision_id,
-        invocation_id=question.invocation_id,
-        behavior=Behavior.DENY if denied else Behavior.ALLOW,
-        mode=question.verdict.mode,
-        source=PROMPT,
-        reason=Reason(
-            type=ReasonType.PERMISSION_PROMPT_TOOL,
-            message=f"{answered.by} {'refused' if denied else 'approved'} the call{' with edits' if edited else ''}",
-            details={"approval_id": question.approval_id},
-        ),
+    updates: tuple[SuggestedUpdate, ...] | None = None
+    if isinstance(answer, Remember):
+        rule = _remembered(question, answer)
+        updates = (SuggestedUpdate(type=ADD_RULE, destination=RuleSource.SESSION, rule=rule),)
+    message = f"{answered.by} {'refused' if denied else 'approved'} the call{' with edits' if edited else ''}"
+    return replace_record(
+        _prompt_record(question, decision_id, Behavior.DENY if denied else Behavior.ALLOW, message, answered.at),
         updated_input=answer.updated_input if edited else UNSET,
         user_modified=edited,
-        suggested_updates=None if update is None else (update,),
+        suggested_updates=updates,
         content_blocks=(text_item(answer.message),) if denied and answer.message else None,
         accept_feedback=None if denied else answer.feedback,
-        answers=question.decision_id,
         input_digest=input_digest or answered.input_digest,
         decided_by=answered.by,
-        decided_at=answered.at,
         expires_at=question.expires_at,
     )
 
 
 def expiry_record(question: Question, *, decision_id: DecisionId, decided_at: Timestamp) -> PermissionDecision:
     """Return the decision record of a question that expired, which is a deny."""
+    message = f"no approver answered before {question.expires_at}"
+    return _prompt_record(question, decision_id, Behavior.DENY, message, decided_at)
+
+
+def _prompt_record(
+    question: Question, decision_id: DecisionId, behavior: Behavior, message: str, decided_at: Timestamp
+) -> PermissionDecision:
     return PermissionDecision(
         decision_id=decision_id,
         invocation_id=question.invocation_id,
-        behavior=Behavior.DENY,
+        behavior=behavior,
         mode=question.verdict.mode,
         source=PROMPT,
         reason=Reason(
-            type=ReasonType.PERMISSION_PROMPT_TOOL,
-            message=f"no approver answered before {question.expires_at}",
-            details={"approval_id": question.approval_id},
+            type=ReasonType.PERMISSION_PROMPT_TOOL, message=message, details={"approval_id": question.approval_id}
         ),
         answers=question.decision_id,
         input_digest=question.input_digest,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fnmatch import translate
 
-from agenttool.policy.matching import CallTargets, applies_to_tool, covers, is_outdated, missing_fields, names_tool
+from agenttool.policy.matching import CallTargets, covers, is_outdated, missing_fields, names_tool
 from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule, RuleBook, has_passed, parse_timestamp
 from agenttool.policy.subject import EffectFacts, Subject
@@ -35,33 +35,20 @@ MAX_PLANS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotApplicable:
-    """A rule that names a tool and cannot apply to it, because it looks at something the tool does not have."""
-
-    rule_ref: str
-    fields: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _ToolPlan:
     """What is known about all calls to one tool.
 
     Attributes:
         rules: the rules that can apply to it.
         outdated: the rules that allowed calls to it until it changed.
-        settled: the verdict on every call that brings nothing new; nothing if the arguments matter.
+        notes: the rules that name the tool and cannot apply, for the record of every decision about it (AT-PERM-09).
+        settled: the verdict on every call without votes of its own; None if the arguments matter.
     """
 
     rules: tuple[Rule, ...]
     outdated: tuple[Rule, ...]
-    not_applicable: tuple[NotApplicable, ...]
-    settled: Verdict | None
-
-    @property
-    def notes(self) -> JsonObject:
-        """What the record of every decision about the tool should mention."""
-        found: list[Json] = [{"rule_ref": each.rule_ref, "fields": [*each.fields]} for each in self.not_applicable]
-        return {"not_applicable": found} if found else {}
+    notes: JsonObject
+    settled: Verdict | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,19 +68,14 @@ class Policy:
     _plans: dict[Subject, _ToolPlan] = field(default_factory=dict["Subject", "_ToolPlan"], init=False, repr=False)
 
     def for_child(
-        self,
-        *,
-        book: RuleBook | None = None,
-        mode: PermissionMode | None = None,
-        interactive: bool | None = None,
-        workspace: Workspace | None = None,
+        self, *, book: RuleBook | None = None, mode: PermissionMode | None = None, interactive: bool | None = None
     ) -> "Policy":
         """Return the policy of a sub-agent or a nested call; it never allows more than this policy."""
-        return Policy(
+        return replace(
+            self,
             book=self.book if book is None else book,
             mode=self.mode if mode is None else mode,
             interactive=self.interactive if interactive is None else interactive,
-            workspace=self.workspace if workspace is None else workspace,
             parent=self,
         )
 
@@ -151,23 +133,18 @@ class Policy:
         """
         return (self._plans.get(subject) or self._plan(subject)).settled
 
-    def not_applicable(self, subject: Subject) -> tuple[NotApplicable, ...]:
-        """List the rules that name a tool but look at something it does not have (AT-PERM-09)."""
-        return (self._plans.get(subject) or self._plan(subject)).not_applicable
-
     def _plan(self, subject: Subject) -> _ToolPlan:
         """Collect the rules about a tool, and decide all its calls at once if their arguments do not matter."""
-        about = [rule for rule in self.book if applies_to_tool(rule, subject)]
-        missing = {rule.ref: missing_fields(rule, subject) for rule in about}
-        rules = tuple(rule for rule in about if not missing[rule.ref])
-        not_applicable = tuple(
-            NotApplicable(rule_ref=rule.ref, fields=missing[rule.ref])
-            for rule in about
-            if missing[rule.ref] and rule.names_tools
+        named = [(rule, missing_fields(rule, subject)) for rule in self.book if names_tool(rule, subject)]
+        about = [(rule, missing) for rule, missing in named if not is_outdated(rule, subject)]
+        without: list[Json] = [
+            {"rule_ref": rule.ref, "fields": [*missing]} for rule, missing in about if missing and rule.names_tools
+        ]
+        plan = _ToolPlan(
+            rules=tuple(rule for rule, missing in about if not missing),
+            outdated=tuple(rule for rule, missing in named if not missing and is_outdated(rule, subject)),
+            notes={"not_applicable": without} if without else {},
         )
-        lapsed = [rule for rule in self.book if is_outdated(rule, subject) and names_tool(rule, subject)]
-        outdated = tuple(rule for rule in lapsed if not missing_fields(rule, subject))
-        plan = _ToolPlan(rules=rules, outdated=outdated, not_applicable=not_applicable, settled=None)
         plan = replace(plan, settled=self._settled(subject, plan))
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()

@@ -153,7 +153,7 @@ class CallTargets:
         """The URLs that words of commands may be, for a deny or an ask."""
         if not self.lines:
             return ()
-        words = {word: None for subcommand in self.subcommands for word in _argument_texts(subcommand)}
+        words = {word: None for subcommand in self.subcommands for word in _arguments(subcommand)}
         hidden = (Url(text="a command that cannot be known"),) if self.is_in_doubt else ()
         return (*(url for word in words for url in _word_urls(word)), *hidden)
 
@@ -190,9 +190,9 @@ def _argv(words: list[Json]) -> CommandLine:
     return list_argv(texts) if texts and len(texts) == len(words) else _UNREADABLE_COMMAND
 
 
-def _argument_texts(subcommand: Subcommand) -> Iterator[Word]:
-    """Return the arguments of a command; for an opaque one also their parts, which may be text of another command."""
-    for word in subcommand.words[1:]:
+def _arguments(subcommand: Subcommand, first: int = 1) -> Iterator[Word]:
+    """Return the words of a command; for an opaque one also their parts, which may be text of another command."""
+    for word in subcommand.words[first:]:
         yield word
         if subcommand.is_opaque and word.certainty is not Certainty.UNKNOWN:
             yield from (Word(each, word.certainty) for each in _TEXT_BREAKS.split(word.text) if each != word.text)
@@ -201,18 +201,13 @@ def _argument_texts(subcommand: Subcommand) -> Iterator[Word]:
 def _path_words(subcommand: Subcommand) -> Iterator[Word]:
     """Return what may be a path in a command: its arguments, what is joined to its options, its redirections."""
     yield from (*subcommand.reads, *subcommand.writes)
-    for index, word in enumerate(subcommand.words):
+    is_path = bool(subcommand.words) and (subcommand.name is None or "/" in subcommand.name)
+    for word in _arguments(subcommand, 0 if is_path else 1):
         if word.certainty is Certainty.UNKNOWN:
             yield word
-        elif index or "/" in word.text:
-            # A word of an opaque command may be the text of another command.
-            texts = [word.text, *_TEXT_BREAKS.split(word.text)] if subcommand.is_opaque else [word.text]
-            yield from (
-                Word(each, word.certainty)
-                for text in dict.fromkeys(texts)
-                for each in _pieces(text)
-                if len(each) <= MAX_PATH and not each.startswith("-")
-            )
+            continue
+        names = [each for each in _pieces(word.text) if len(each) <= MAX_PATH and not each.startswith("-")]
+        yield from (Word(each, word.certainty) for each in names)
 
 
 def _pieces(text: str) -> list[str]:
@@ -230,12 +225,10 @@ def _word_urls(word: Word) -> Iterator[Url]:
     elif "://" in word.text:
         yield from map(url_of, [each for each in _pieces(word.text) if _ADDRESS.match(each)] or [word.text])
     else:
-        yield from (url for each in _pieces(word.text) if _HOST.match(each) for url in _without_scheme(each))
-
-
-def _without_scheme(text: str) -> Iterator[Url]:
-    """Return the URLs of a host name without a scheme; a file name such as `x.y` may look like one."""
-    return (url for scheme in ("http", "https") if (url := url_of(f"{scheme}://{text}")).host)
+        # A file name such as `x.y` may look like a host.
+        hosts = [each for each in _pieces(word.text) if _HOST.match(each)]
+        urls = (url_of(f"{scheme}://{host}") for host in hosts for scheme in ("http", "https"))
+        yield from (url for url in urls if url.host)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,15 +251,6 @@ class RuleMatch:
 _ANY_CALL = RuleMatch()
 
 
-def applies_to_tool(rule: Rule, subject: Subject) -> bool:
-    """Return whether a rule applies to a tool, regardless of its arguments.
-
-    An allow wants the qualified name, so that a tool of another server cannot earn it by being called the same; a deny
-    or an ask takes any name the tool goes by.
-    """
-    return not is_outdated(rule, subject) and names_tool(rule, subject)
-
-
 def is_outdated(rule: Rule, subject: Subject) -> bool:
     """Return whether the tool of an allow has changed since; a deny or an ask stays in force."""
     digest = rule.declaration_digest if rule.behavior == Behavior.ALLOW else None
@@ -274,7 +258,11 @@ def is_outdated(rule: Rule, subject: Subject) -> bool:
 
 
 def names_tool(rule: Rule, subject: Subject) -> bool:
-    """Return whether a rule names a tool, even if the tool has changed."""
+    """Return whether a rule names a tool, even if the tool has changed.
+
+    An allow needs the qualified name, so that a tool of another server cannot earn it by having the same name. A deny
+    or an ask matches any name of the tool.
+    """
     return (
         (not rule.tools or _has_name(rule, subject))
         and (not rule.namespaces or any(fits(each, subject.namespace) for each in rule.namespaces))
@@ -295,19 +283,9 @@ def _has_name(rule: Rule, subject: Subject) -> bool:
 
 def missing_fields(rule: Rule, subject: Subject) -> tuple[str, ...]:
     """Name the fields of a rule that a tool does not have, so that the rule cannot apply to it (AT-PERM-09)."""
-    wanted = {
-        MatchingField.PATH: rule.paths,
-        MatchingField.COMMAND: rule.commands,
-        MatchingField.URL: rule.urls,
-        MatchingField.RESOURCE: rule.resources,
-    }
-    # What may be there although the tool does not say so is no reason for a deny or an ask to look away.
+    # Arguments that are not declared may still be given, so a deny or an ask applies to them.
     may_have_more = subject.fields.is_open and rule.behavior != Behavior.ALLOW
-    missing = [
-        str(field)
-        for field, patterns in wanted.items()
-        if patterns and not subject.fields.has(field) and not may_have_more
-    ]
+    missing = [str(field) for field in rule.fields if not subject.fields.has(field) and not may_have_more]
     if subject.arguments is not None:
         missing += [test.pointer for test in rule.arguments if test.steps[:1] and _is_missing(test.steps[0], subject)]
     return tuple(missing)
@@ -319,7 +297,8 @@ def _is_missing(argument: str, subject: Subject) -> bool:
 
 def matches(rule: Rule, call: CallTargets) -> bool:
     """Return whether a rule matches a call."""
-    if not applies_to_tool(rule, call.subject) or missing_fields(rule, call.subject):
+    subject = call.subject
+    if is_outdated(rule, subject) or not names_tool(rule, subject) or missing_fields(rule, subject):
         return False
     return covers(rule, call) if rule.behavior == Behavior.ALLOW else find_match(rule, call) is not None
 
@@ -346,25 +325,26 @@ def find_match(rule: Rule, call: CallTargets) -> RuleMatch | None:
 
 
 def _path(rule: Rule, call: CallTargets) -> RuleMatch | None:
-    unclear: RuleMatch | None = None
-    for place in (*call.paths, *call.possible_paths):
-        if any(pattern.hits(place, call.workspace) for pattern in rule.paths):
-            match = RuleMatch(path=place.text, what=f"path {place.text!r}")
-            if place.candidates or place in call.paths:
-                return match
-            unclear = unclear or replace(match, is_certain=False)
-    return unclear
+    places = [each for each in (*call.paths, *call.possible_paths) if _hits_path(rule, each, call)]
+    # A readable path, or one that is an argument, is certain; a word that cannot be read may be any path.
+    certain = next((each for each in places if each.candidates or each in call.paths), None)
+    found = certain or next(iter(places), None)
+    if found is None:
+        return None
+    return RuleMatch(path=found.text, what=f"path {found.text!r}", is_certain=certain is not None)
+
+
+def _hits_path(rule: Rule, place: ResolvedPath, call: CallTargets) -> bool:
+    return any(pattern.hits(place, call.workspace) for pattern in rule.paths)
 
 
 def _url(rule: Rule, call: CallTargets) -> RuleMatch | None:
-    unclear: RuleMatch | None = None
-    for url in (*call.urls, *call.possible_urls):
-        if any(pattern.hits(url) for pattern in rule.urls):
-            match = RuleMatch(what=f"address at {url.host!r}" if url.host else "an address that cannot be read")
-            if url.host or url in call.urls:
-                return match
-            unclear = unclear or replace(match, is_certain=False)
-    return unclear
+    urls = [each for each in (*call.urls, *call.possible_urls) if any(pattern.hits(each) for pattern in rule.urls)]
+    certain = next((each for each in urls if each.host or each in call.urls), None)
+    if not urls:
+        return None
+    what = f"address at {certain.host!r}" if certain is not None and certain.host else "an address that cannot be read"
+    return RuleMatch(what=what, is_certain=certain is not None)
 
 
 def _resource(rule: Rule, call: CallTargets) -> RuleMatch | None:

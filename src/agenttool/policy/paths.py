@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TypeVar
 from urllib.parse import unquote
 
 from agenttool.policy.wildcards import Depth, Step, Wild, has_wildcard, patterns_overlap, step
@@ -23,6 +24,7 @@ _UNREADABLE = re.compile(r"\0|^[A-Za-z]:[/\\]|(?:^|[/\\])\.{1,2} +(?:[/\\]|$)")
 _FILE_URL = re.compile(r"^file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
 
 Steps = tuple[Step, ...]
+_S = TypeVar("_S")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -180,12 +182,17 @@ def _absolute(text: str, base: str | None, home: str | None) -> str | None:
 
 def split(absolute: str) -> tuple[str, ...]:
     """Split a path into its steps; `..` drops a step, and the root has no parent."""
-    found: list[str] = []
-    for name in absolute.split("/"):
+    return _below((), absolute, str)
+
+
+def _below(start: Iterable[_S], text: str, read: Callable[[str], _S]) -> tuple[_S, ...]:
+    """Append the steps of a text to a base."""
+    found = list(start)
+    for name in text.split("/"):
         if name == "..":
             del found[-1:]
         elif name not in ("", "."):
-            found.append(name)
+            found.append(read(name))
     return tuple(found)
 
 
@@ -203,6 +210,10 @@ class PathPattern:
         return any(patterns_overlap(pattern, candidate) for candidate in path.folded_candidates for pattern in patterns)
 
 
+WORKSPACE = PathPattern(".")
+"""The pattern of all paths below the roots of a workspace."""
+
+
 def all_covered(patterns: Iterable[PathPattern], path: ResolvedPath, workspace: Workspace) -> bool:
     """Return whether patterns surely cover a path: every reading of it, and every target of its links.
 
@@ -214,15 +225,6 @@ def all_covered(patterns: Iterable[PathPattern], path: ResolvedPath, workspace: 
     anchored = [each for pattern in patterns for each in _anchored(pattern.text, workspace, folded=False)]
     candidates = path.folded_candidates if workspace.ignore_case else path.candidates
     return all(any(patterns_overlap(pattern, candidate) for pattern in anchored) for candidate in candidates)
-
-
-def is_inside(path: ResolvedPath, workspace: Workspace) -> bool:
-    """Return whether a path is surely below the roots, with its links resolved."""
-    if not path.candidates or not path.links_resolved or not path.is_exact:
-        return False
-    bases = [_exact(base, workspace) for base in workspace.bases]
-    candidates = path.folded_candidates if workspace.ignore_case else path.candidates
-    return all(any(candidate[: len(base)] == base for base in bases) for candidate in candidates)
 
 
 def _exact(steps: Steps, workspace: Workspace) -> Steps:
@@ -251,7 +253,7 @@ def _anchored(text: str, workspace: Workspace, *, folded: bool) -> tuple[Steps, 
     if not starts and folded:
         # The base is unknown: a deny assumes any directory, an allow none.
         starts = ((Depth.ANY,),)
-    found = [_below(start, text.removeprefix("~")) for start in starts]
+    found = [_below(start, text.removeprefix("~"), step) for start in starts]
     if not folded:
         return tuple(_exact(steps if has_wildcard(text) else (*steps, Depth.ANY), workspace) for steps in found)
     found += [linked for steps in found for linked in _linked(steps, workspace)]
@@ -266,17 +268,6 @@ def _starts(text: str, workspace: Workspace) -> tuple[Steps, ...]:
     home = workspace.home
     candidates = (home, workspace.real(home)) if home is not None and text[1:2] in ("", "/") else ()
     return tuple(dict.fromkeys(split(candidate) for candidate in candidates if candidate is not None))
-
-
-def _below(start: Iterable[Step], text: str) -> Steps:
-    """Append the steps of a pattern to a base, whose own name may contain a star."""
-    found = list(start)
-    for name in text.split("/"):
-        if name == "..":
-            del found[-1:]
-        elif name not in ("", "."):
-            found.append(step(name))
-    return tuple(found)
 
 
 def _linked(steps: Steps, workspace: Workspace) -> list[Steps]:

@@ -44,7 +44,7 @@ from agenttool.config import Setting
 from agenttool.config.table import Text, Texts, read_table
 from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.commands import command_pattern
-from agenttool.policy.fields import MatchingField, MatchingFields, steps_of
+from agenttool.policy.fields import MatchingFields, steps_of
 from agenttool.policy.matching import CallTargets, find_match, matches
 from agenttool.policy.paths import PathPattern, Workspace
 from agenttool.policy.rules import ArgumentConditions, ArgumentTest, Rule, parse_timestamp
@@ -316,11 +316,5 @@ def _imagined(rule: Rule, example: Example) -> Subject:
         )
     )
     everything = tuple((argument,) for argument in example.arguments)
-    wanted = {
-        MatchingField.PATH: rule.paths,
-        MatchingField.COMMAND: rule.commands,
-        MatchingField.URL: rule.urls,
-        MatchingField.RESOURCE: rule.resources,
-    }
-    unnamed = {field: everything for field, patterns in wanted.items() if patterns and not subject.fields.has(field)}
+    unnamed = {field: everything for field in rule.fields if not subject.fields.has(field)}
     return replace(subject, imagined=MatchingFields(places={**subject.fields.places, **unnamed}))

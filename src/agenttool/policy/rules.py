@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
-from typing import Annotated, cast
+from functools import cache, cached_property
+from typing import Annotated, cast, get_args, get_origin, get_type_hints
 
 from msgspec import Meta, Struct, field
 
@@ -12,7 +12,7 @@ from agenttool.codec import digest_of_bytes
 from agenttool.config.table import Switch, Text
 from agenttool.errors import ConfigError
 from agenttool.policy.commands import CommandPattern
-from agenttool.policy.fields import values_at
+from agenttool.policy.fields import MatchingField, values_at
 from agenttool.policy.paths import PathPattern
 from agenttool.policy.urls import UrlPattern
 from agenttool.policy.wildcards import fits
@@ -133,21 +133,6 @@ AUTHORITY = (
 """Which source is named first among equal rules. It never makes a rule stronger: the strictest wins."""
 
 
-_SAID = (Behavior.ALLOW, Behavior.ASK, Behavior.DENY)
-_PATTERNS: dict[str, type] = {
-    "tools": str,
-    "namespaces": str,
-    "kinds": str,
-    "operations": str,
-    "paths": PathPattern,
-    "commands": CommandPattern,
-    "urls": UrlPattern,
-    "resources": str,
-    "arguments": ArgumentTest,
-    "settles": str,
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule: its behavior, its conditions, its source and its reason.
@@ -189,10 +174,10 @@ class Rule:
         Raises:
             ConfigError: its behavior is unknown, or a condition is not a tuple of patterns.
         """
-        if self.behavior not in _SAID:
+        if self.behavior not in (Behavior.ALLOW, Behavior.ASK, Behavior.DENY):
             raise ConfigError(f"rule {self.ref!r} must say allow, ask or deny, got {self.behavior!r}; use one of them")
-        for name, kind in _PATTERNS.items():
-            patterns = cast("tuple[object, ...]", getattr(self, name))
+        for name, hint in _conditions().items():
+            patterns, kind = cast("tuple[object, ...]", getattr(self, name)), str if hint is ToolKind else hint
             if type(patterns) is not tuple or not all(isinstance(each, kind) for each in patterns):
                 raise ConfigError(
                     f"rule {self.ref!r}: {name} must be a tuple of {kind.__name__}, got {patterns!r}; "
@@ -200,9 +185,15 @@ class Rule:
                 )
 
     @property
+    def fields(self) -> tuple[MatchingField, ...]:
+        """The kinds of arguments that it has patterns for."""
+        patterns = (self.paths, self.commands, self.urls, self.resources)
+        return tuple(field for field, given in zip(MatchingField, patterns, strict=True) if given)
+
+    @property
     def reads_input(self) -> bool:
         """Return whether the arguments of a call matter to this rule."""
-        return bool(self.paths or self.commands or self.urls or self.resources or self.arguments)
+        return bool(self.fields or self.arguments)
 
     @property
     def names_tools(self) -> bool:
@@ -226,6 +217,13 @@ class Rule:
         """The order in which equal rules are named; an unlisted source comes last."""
         rank = AUTHORITY.index(self.source) if self.source in AUTHORITY else len(AUTHORITY)
         return rank, self.ref
+
+
+@cache
+def _conditions() -> dict[str, type]:
+    """Return the fields of a rule that are tuples, with the type of their elements."""
+    hints = get_type_hints(Rule)
+    return {name: get_args(hint)[0] for name, hint in hints.items() if get_origin(hint) is tuple}
 
 
 class RuleBook:

@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from agenttool.policy.paths import split
 from agenttool.policy.wildcards import Depth, Step, patterns_overlap, step
 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21}
@@ -102,7 +103,7 @@ def _odd_ip(labels: list[str]) -> str | None:
 
 def _path_readings(parts: SplitResult) -> tuple[tuple[str, ...], ...]:
     """Return the path as written and as decoded, however often it was encoded; None if that never ends."""
-    found = {_steps(parts.path): None}
+    found = {split(parts.path): None}
     text = parts.path
     for _ in range(_MAX_DECODINGS):
         once = unquote(text, errors="replace")
@@ -110,19 +111,9 @@ def _path_readings(parts: SplitResult) -> tuple[tuple[str, ...], ...]:
             return tuple(found)
         if _ODD.search(once) or "\ufffd" in once:
             return ()
-        found[_steps(once)] = None
+        found[split(once)] = None
         text = once
     return ()
-
-
-def _steps(path: str) -> tuple[str, ...]:
-    found: list[str] = []
-    for name in path.split("/"):
-        if name == "..":
-            del found[-1:]
-        elif name not in ("", "."):
-            found.append(name)
-    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +175,7 @@ def url_pattern(text: str) -> UrlPattern:
     host = _host_steps((parts.hostname or "").replace("x--any--x", "*"))
     if host is None:
         raise ValueError(f"a url pattern needs a host such as 'api.example.com' or '*.example.com', got {netloc!r}")
-    steps = tuple(step(name) for name in _steps(slash + path))
+    steps = tuple(step(name) for name in split(slash + path))
     return UrlPattern(text=text, scheme=scheme.lower(), host=host, port=port, path=steps)
 
 

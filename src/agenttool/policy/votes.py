@@ -1,7 +1,7 @@
 """Collect the votes about a call: rules, the permission mode, hooks, classifiers and the tool's own records."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from agenttool.policy.fields import MatchingField
 from agenttool.policy.matching import (
@@ -13,7 +13,7 @@ from agenttool.policy.matching import (
     find_match,
     names_program,
 )
-from agenttool.policy.paths import is_inside
+from agenttool.policy.paths import WORKSPACE, all_covered
 from agenttool.policy.rules import Rule
 from agenttool.policy.subject import EffectFacts, Subject
 from agenttool.policy.verdict import BELOW_RULES, Vote, Weight
@@ -56,14 +56,11 @@ _LOCAL = frozenset({WriteEffect.NONE, WriteEffect.LOCAL_DRAFT, WriteEffect.LOCAL
 def mode_denies(mode: PermissionMode, facts: EffectFacts) -> str | None:
     """Return why a mode denies a call; None if it does not."""
     if not mode.is_listed:
-        return f"the permission mode {str(mode)!r} is not known, so nothing runs in it; use one of {_listed()}"
+        known = ", ".join(PermissionMode)
+        return f"the permission mode {str(mode)!r} is not known, so nothing runs in it; use one of {known}"
     if mode == PermissionMode.READ_ONLY and (facts.is_destructive or not facts.is_read_only):
         return "the mode is read_only and the tool is not declared to be read-only; change the mode to run it"
     return None
-
-
-def _listed() -> str:
-    return ", ".join(PermissionMode)
 
 
 def looks_at_paths(mode: PermissionMode, subject: Subject, facts: EffectFacts) -> bool:
@@ -85,25 +82,15 @@ def mode_allows(mode: PermissionMode, subject: Subject, facts: EffectFacts, call
         if outside is not None:
             path = None if subject.hides_fields else outside
             message = f"{'a path that is sensitive' if path is None else repr(path)} is not surely inside the workspace"
-            return _mode_vote(Weight.ASK_ANYONE, ReasonType.WORKING_DIR, message, path)
-    return _mode_vote(weight, ReasonType.MODE, why)
-
-
-def _mode_vote(weight: Weight, reason: ReasonType, message: str, path: str | None = None) -> Vote:
-    return Vote(
-        weight=weight,
-        authority=(BELOW_RULES, "mode"),
-        source="mode",
-        reason=Reason(type=reason, message=message),
-        blocked_path=path,
-    )
+            return replace(_own_vote(Weight.ASK_ANYONE, "mode", ReasonType.WORKING_DIR, message), blocked_path=path)
+    return _own_vote(weight, "mode", ReasonType.MODE, why)
 
 
 def _outside(call: CallTargets | None) -> str | None:
     """Return the first path that is not surely inside the workspace, or a text if the call has no path."""
     if call is None or not call.paths or not call.is_sure_of(MatchingField.PATH):
         return "a path that is not given"
-    return next((place.text for place in call.paths if not is_inside(place, call.workspace)), None)
+    return next((place.text for place in call.paths if not all_covered((WORKSPACE,), place, call.workspace)), None)
 
 
 def _is_harmless(subject: Subject, facts: EffectFacts) -> bool:
@@ -433,7 +420,7 @@ def _mandatory_denies(inputs: DecisionInput) -> Iterator[Vote]:
     if not inputs.interactive and inputs.subject.interface.requires_user_interaction:
         why = "the tool needs an interactive user, and no approver is available"
     if why is not None:
-        yield _plain_vote(Weight.DENY, "mode", ReasonType.MODE, why)
+        yield _own_vote(Weight.DENY, "mode", ReasonType.MODE, why)
 
 
 def _tool_votes(inputs: DecisionInput) -> Iterator[Vote]:
@@ -441,20 +428,19 @@ def _tool_votes(inputs: DecisionInput) -> Iterator[Vote]:
     profile = inputs.subject.profile
     if profile is not None and profile.approval_required:
         why = profile.approval_reason or "the tool requires an approval for each call"
-        yield _plain_vote(Weight.ASK_FOR_APPROVAL, "permission_profile", ReasonType.SAFETY_CHECK, why)
+        yield _own_vote(Weight.ASK_FOR_APPROVAL, "permission_profile", ReasonType.SAFETY_CHECK, why)
     if inputs.facts.is_destructive:
         why = "the call may be destructive; its tool does not declare otherwise"
-        yield _plain_vote(Weight.ASK_ABOUT_HARM, "permission_profile", ReasonType.SAFETY_CHECK, why)
+        yield _own_vote(Weight.ASK_ABOUT_HARM, "permission_profile", ReasonType.SAFETY_CHECK, why)
     allowed = mode_allows(inputs.mode, inputs.subject, inputs.facts, inputs.call)
     if allowed is not None:
         yield allowed
-    yield _plain_vote(Weight.ASK_ANYONE, "default", ReasonType.OTHER, "no rule, hook or declaration decides this call")
+    yield _own_vote(Weight.ASK_ANYONE, "default", ReasonType.OTHER, "no rule, hook or declaration decides this call")
 
 
-def _plain_vote(weight: Weight, source: str, reason: ReasonType, message: str) -> Vote:
+def _own_vote(weight: Weight, source: str, reason: ReasonType, message: str) -> Vote:
+    """Return a vote of the runtime itself: of the mode, the tool's records or the default."""
+    authority = BELOW_RULES if source == "mode" and weight is not Weight.DENY else BELOW_RULES + 3
     return Vote(
-        weight=weight,
-        authority=(BELOW_RULES + 3, source),
-        source=source,
-        reason=Reason(type=reason, message=message),
+        weight=weight, authority=(authority, source), source=source, reason=Reason(type=reason, message=message)
     )
