@@ -41,45 +41,15 @@ ID_FIELDS = {kind: fields(record)[1] for kind, record in RECORD_TYPES.items() if
 
 ID_MEMBERS = {kind: field.encode_name for kind, field in ID_FIELDS.items()}
 
-_SIGNS: tuple[tuple[frozenset[str], str], ...] = tuple(
-    (frozenset(members.split()), kind)
-    for members, kind in (
-        ("event_id", "tool_event"),
-        ("progress_id", "tool_progress"),
-        ("mutation_id", "tool_input_mutation"),
-        ("hook_id", "tool_hook"),
-        ("decision_id strategy", "tool_result_persistence"),
-        ("decision_id behavior", "tool_permission_decision"),
-        ("decision_id decided_at", "tool_permission_decision"),
-        ("decision_id persisted_ref", "tool_result_persistence"),
-        ("decision_id result_id", "tool_result_persistence"),
-        ("result_id", "tool_result"),
-        ("scheduler_policy_id", "tool_scheduler_policy"),
-        ("interface_id", "tool_interface"),
-        ("execution_profile_id", "tool_execution_profile"),
-        ("permission_profile_id", "tool_permission_profile"),
-        ("query matches", "tool_search_result"),
-        # the record has lost its own id, but no other kind has these members
-        ("event_type", "tool_event"),
-        ("hook_event", "tool_hook"),
-        ("invocation_id sequence", "tool_progress"),
-        ("invocation_id source_type", "tool_input_mutation"),
-        ("invocation_id strategy", "tool_result_persistence"),
-        ("invocation_id behavior", "tool_permission_decision"),
-        ("invocation_id is_error", "tool_result"),
-        ("invocation_id", "tool_invocation"),
-        ("surface_id", "tool_surface"),
-        ("risk_level", "tool_permission_profile"),
-        ("execution_kind", "tool_execution_profile"),
-        ("tool_id loading_state", "deferred_tool_ref"),
-        ("tool_id tool_kind", "tool_declaration"),
-        ("tool_id lifecycle", "tool_declaration"),
-        ("tool_id namespace name", "tool_declaration"),
-        ("tool_id input_contract", "tool_declaration"),
-        ("tool_kind", "tool_declaration"),
-    )
-)
-"""The first row whose members are all present decides."""
+_REQUIRED = {
+    kind: {field.encode_name for field in fields(record) if field.required} for kind, record in RECORD_TYPES.items()
+}
+_KINDS_WITH = {
+    member: {kind for kind, record in RECORD_TYPES.items() if member in record.__struct_encode_fields__}
+    for record in RECORD_TYPES.values()
+    for member in record.__struct_encode_fields__
+}
+"""The kinds of records that have a member of each name."""
 
 _KNOWN = ", ".join(RECORD_TYPES)
 
@@ -87,18 +57,20 @@ _KNOWN = ", ".join(RECORD_TYPES)
 def kind_of(members: JsonObject) -> str | RecordFlaw:
     """Return the kind of a record, or the flaw that it is unknown.
 
-    The published schemas have no `record_type`, so a record without it is valid.
+    The published schemas have no `record_type`. A record without it is of the one kind that has all of its members, or
+    of the one whose required members are all there.
     """
     name = members.get("record_type")
     if isinstance(name, str) and name in RECORD_TYPES:
         return name
     if "record_type" in members:
         return _unknown_name(name)
-    for signs, kind in _SIGNS:
-        if signs <= members.keys():
-            return kind
-    if "namespace" in members and "tool_id" not in members:
-        return "tool_namespace"
+    known = [kinds for member, kinds in _KINDS_WITH.items() if member in members]
+    fitting = set(RECORD_TYPES).intersection(*known)
+    if len(fitting) > 1:
+        fitting = {kind for kind in fitting if members.keys() >= _REQUIRED[kind]}
+    if len(fitting) == 1:
+        return fitting.pop()
     return RecordFlaw(
         message="the kind of this record is unknown",
         expected="a record of the standard",

@@ -1,4 +1,4 @@
-"""Parse the bytes of one document: quickly when all is well, with an explanation when it is not."""
+"""Parse the bytes of one document, and explain what is wrong with it."""
 
 import json
 import re
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import NamedTuple, cast
 
-import msgspec
 from msgspec.structs import replace
 
 from agenttool.codec import is_too_deep, sorted_json
@@ -60,50 +59,14 @@ class Parsed(NamedTuple):
     flaws: tuple[RecordFlaw, ...]
 
 
-_decode = msgspec.json.Decoder().decode
-_NUMBERS = bytes.maketrans(b"123456789,[- \t\r\n", b"000000000:::::::")
-_LONG_NUMBER = b":" + b"0" * 19
-"""A separator and more digits than any 64-bit number has, in the alphabet of `_NUMBERS`."""
-
-
-def parse(data: bytes) -> Parsed | RecordFlaw:
-    """Parse one document, or return why it cannot be parsed. Never raises, whatever the bytes."""
-    try:
-        return _parse_quickly(data) or _parse_slowly(data)
-    except RecursionError:
-        return TOO_DEEP
-
-
-def _parse_quickly(data: bytes) -> Parsed | RecordFlaw | None:
-    """Parse a document in which nothing is wrong; return none for any other."""
-    try:
-        value = cast("Json", _decode(data))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_too_deep(value, MAX_DEPTH):
-        return TOO_DEEP
-    spelling = sorted_json(value)
-    is_hiding = _may_hide_something(data, spelling)
-    return None if is_hiding else Parsed(value, hash(spelling), is_exact=True, flaws=())
-
-
-def _may_hide_something(data: bytes, spelling: bytes) -> bool:
-    """Return whether the fast parser may have dropped a member or accepted a huge integer.
-
-    It uses the last of several members of one name. Each member has a colon, so the number of colons shows a dropped
-    member, unless a colon is written as an escape.
-    """
-    return data.count(b":") != spelling.count(b":") or b"\\u003" in data or _LONG_NUMBER in data.translate(_NUMBERS)
-
-
 _BLANK = " \t\r\n"
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 64) - 1
 _LONGEST = len(str(_HIGHEST))
 _HALF_PAIR = re.compile("[\ud800-\udfff]")
 
 
-def _parse_slowly(data: bytes) -> Parsed | RecordFlaw:
-    """Parse a document with the exact place of everything that is wrong in it."""
+def parse(data: bytes) -> Parsed | RecordFlaw:
+    """Parse one document, or return why it cannot be parsed. Never raises, whatever the bytes."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -113,28 +76,18 @@ def _parse_slowly(data: bytes) -> Parsed | RecordFlaw:
             "re-encode it, and carry binary content as base64 or by ref",
             lines_down=data.count(b"\n", 0, error.start),
         )
-    repeated: dict[int, tuple[JsonObject, list[str]]] = {}  # by identity: the parser reports no places
-
-    def object_of(members: list[tuple[str, Json]]) -> JsonObject:
-        made = dict(members)
-        if len(made) < len(members):
-            counts = Counter(name for name, _ in members)
-            repeated[id(made)] = made, [name for name, count in counts.items() if count > 1]
-        return made
-
-    decoder = json.JSONDecoder(
-        object_pairs_hook=object_of,
-        parse_int=cast("type[int]", _integer_of),
-        parse_float=cast("type[float]", _float_of),
-        parse_constant=lambda _: _Odd(_NOT_FINITE, 0.0),
-    )
+    parser = _Parser()
     try:
-        value, end = decoder.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
+        value, end = parser.decoder.raw_decode(text, len(text) - len(text.lstrip(_BLANK)))
     except json.JSONDecodeError as error:
         return _broken(text, error.pos, error.msg[:1].lower() + error.msg[1:])
-    if text[end:].strip(_BLANK):
-        return _broken(text, end, "there is more after its end")
-    return TOO_DEEP if is_too_deep(value, MAX_DEPTH) else _mend(cast("Json", value), repeated)
+    except RecursionError:
+        return TOO_DEEP
+    rest = text[end:].strip(_BLANK)
+    if rest or is_too_deep(value, MAX_DEPTH):
+        return _broken(text, end, "there is more after its end") if rest else TOO_DEEP
+    value, flaws = parser.mended(value) if parser.has_odd or "\\u" in text else (value, ())
+    return Parsed(value, hash(sorted_json(value)), not flaws, flaws)
 
 
 def _reading(message: str, expected: str, advice: str, *, lines_down: int = 0) -> RecordFlaw:
@@ -185,45 +138,68 @@ _TWICE = _reading(
 )
 
 
-def _integer_of(digits: str) -> int | _Odd:
-    number = int(digits) if len(digits) <= _LONGEST else None
-    if number is not None and _LOWEST <= number <= _HIGHEST:
-        return number
-    return _Odd(_WIDE, _LOWEST if digits.startswith("-") else _HIGHEST)
+class _Parser:
+    """Decodes one document and notes what is not plain JSON in it."""
 
+    def __init__(self) -> None:
+        self.has_odd = False
+        self._repeated: dict[int, tuple[JsonObject, list[str]]] = {}  # by identity: the decoder reports no places
+        self.decoder = json.JSONDecoder(
+            object_pairs_hook=self._object_of,
+            parse_int=cast("type[int]", self._integer_of),
+            parse_float=cast("type[float]", self._float_of),
+            parse_constant=lambda _: self._odd(_NOT_FINITE, 0.0),
+        )
 
-def _float_of(digits: str) -> float | _Odd:
-    number = float(digits)
-    return number if isfinite(number) else _Odd(_HUGE, 0.0)
+    def _object_of(self, members: list[tuple[str, Json]]) -> JsonObject:
+        made = dict(members)
+        if len(made) < len(members):
+            self.has_odd = True
+            counts = Counter(name for name, _ in members)
+            self._repeated[id(made)] = made, [name for name, count in counts.items() if count > 1]
+        return made
 
+    def _integer_of(self, digits: str) -> int | _Odd:
+        number = int(digits) if len(digits) <= _LONGEST else None
+        if number is not None and _LOWEST <= number <= _HIGHEST:
+            return number
+        return self._odd(_WIDE, _LOWEST if digits.startswith("-") else _HIGHEST)
 
-def _mend(value: Json, repeated: dict[int, tuple[JsonObject, list[str]]]) -> Parsed:
-    """Replace what is not plain JSON, and return a flaw for each replacement."""
-    holder: list[Json] = [value]
-    flaws: list[tuple[RecordFlaw, Steps]] = []
-    renamed: list[tuple[JsonObject, str]] = []
-    for steps, parent, found in walk(holder):
-        thing, mended = cast("Json | _Odd", found), found
-        if isinstance(thing, _Odd):
-            mended = thing.instead
-            flaws.append((thing.flaw, steps))
-        elif isinstance(thing, str) and _HALF_PAIR.search(thing):
-            mended = _whole(thing)
-            flaws.append((_HALF, steps))
-        elif id(thing) in repeated:
-            flaws.extend((_TWICE, (*steps, name)) for name in repeated[id(thing)][1])
-        step = steps[-1]
-        if isinstance(parent, dict) and isinstance(step, str):
-            parent[step] = mended
-            if _HALF_PAIR.search(step):
-                renamed.append((parent, step))
+    def _float_of(self, digits: str) -> float | _Odd:
+        number = float(digits)
+        return number if isfinite(number) else self._odd(_HUGE, 0.0)
+
+    def _odd(self, flaw: RecordFlaw, instead: float) -> _Odd:
+        self.has_odd = True
+        return _Odd(flaw, instead)
+
+    def mended(self, value: Json) -> tuple[Json, tuple[RecordFlaw, ...]]:
+        """Replace what is not plain JSON, and return a flaw for each replacement."""
+        holder: list[Json] = [value]
+        flaws: list[tuple[RecordFlaw, Steps]] = []
+        renamed: list[tuple[JsonObject, str]] = []
+        for steps, parent, found in walk(holder):
+            thing, mended = cast("Json | _Odd", found), found
+            if isinstance(thing, _Odd):
+                mended = thing.instead
+                flaws.append((thing.flaw, steps))
+            elif isinstance(thing, str) and _HALF_PAIR.search(thing):
+                mended = _whole(thing)
                 flaws.append((_HALF, steps))
-        elif isinstance(parent, list) and isinstance(step, int):
-            parent[step] = mended
-    for parent, name in renamed:
-        parent[_whole(name)] = parent.pop(name)
-    placed = tuple(replace(flaw, pointer=_whole(pointer_of(steps[1:]))) for flaw, steps in flaws)
-    return Parsed(holder[0], hash(sorted_json(holder[0])), not flaws, placed)
+            elif id(thing) in self._repeated:
+                flaws.extend((_TWICE, (*steps, name)) for name in self._repeated[id(thing)][1])
+            step = steps[-1]
+            if isinstance(parent, dict) and isinstance(step, str):
+                parent[step] = mended
+                if _HALF_PAIR.search(step):
+                    renamed.append((parent, step))
+                    flaws.append((_HALF, steps))
+            elif isinstance(parent, list) and isinstance(step, int):
+                parent[step] = mended
+        for parent, name in renamed:
+            parent[_whole(name)] = parent.pop(name)
+        placed = tuple(replace(flaw, pointer=_whole(pointer_of(steps[1:]))) for flaw, steps in flaws)
+        return holder[0], placed
 
 
 def _whole(text: str) -> str:
