@@ -37,16 +37,17 @@ class TableError(ValueError):
         self.key = key
 
 
-def read_table(members: JsonObject, kind: type[_T], what: str) -> _T:
+def read_table(members: JsonObject, kind: type[_T], what: str, *, shows_values: bool = True) -> _T:
     """Return the struct of a table.
 
     Raises:
-        TableError: a key is unknown, missing or invalid; `what` names the table in the message.
+        TableError: a key is unknown, missing or invalid; `what` names the table in the message. Without `shows_values`
+            the message has the type of a wrong value instead of the value.
     """
     fields = _fields(kind)
     for name in members:
         if name not in fields:
-            raise TableError(f"{what} has no {name!r}; {suggestion(name, fields)}", name)
+            raise TableError(f"{what} has no {name!r}; {suggestion(str(name), fields)}", name)
     listed = {name: [value] if isinstance(value, str) and fields[name][0] else value for name, value in members.items()}
     try:
         return msgspec.convert(listed, kind)
@@ -55,7 +56,9 @@ def read_table(members: JsonObject, kind: type[_T], what: str) -> _T:
         if name is None:
             raise TableError(str(error)) from error
         expected, _, remedy = fields[name][1].partition("; ")
-        raise TableError(f"{name} must be {expected}, got {members.get(name)!r}; {remedy}", name) from error
+        got = members.get(name)
+        shown = repr(got) if shows_values else type(got).__name__
+        raise TableError(f"{name} must be {expected}, got {shown}; {remedy}", name) from error
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

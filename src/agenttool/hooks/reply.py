@@ -1,27 +1,32 @@
 """The reply of a hook, validated strictly, because a misread reply could allow a call."""
 
-from dataclasses import dataclass, fields
-from typing import cast
+from typing import Annotated, cast
+
+import msgspec
+from msgspec import Meta, Struct
 
 from agenttool.codec import json_bytes, parse_object
+from agenttool.config.table import TableError, read_table
 from agenttool.errors import RecordError
 from agenttool.records import Behavior, HookEvent, HookOutput, HookOutputKind, Json, JsonObject
-from agenttool.records.record import UNSET, UnsetType
+from agenttool.records.record import UNSET
 from agenttool.schema.explain import pointer_of
 
+_ADVICE = "correct it or leave it out"
+_Words = Annotated[str, Meta(description=f"text; {_ADVICE}")]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookReply:
+
+class HookReply(Struct, frozen=True, kw_only=True):
     """The seven outputs of a hook (AT-HOOK-04 to AT-HOOK-10); most hooks return none."""
 
-    message: str | None = None
-    progress: str | None = None
-    updated_input: JsonObject | None = None
-    permission_result: Behavior | None = None
-    permission_reason: str | None = None
-    additional_context: tuple[JsonObject, ...] = ()
-    stop: str | None = None
-    updated_output: Json | UnsetType = UNSET
+    message: _Words | None = None
+    progress: _Words | None = None
+    updated_input: Annotated[JsonObject, Meta(description=f"an object; {_ADVICE}")] | None = None
+    permission_result: Annotated[Behavior, Meta(description=f"one of {', '.join(Behavior)}; {_ADVICE}")] | None = None
+    permission_reason: _Words | None = None
+    additional_context: Annotated[tuple[JsonObject, ...], Meta(description=f"a list of objects; {_ADVICE}")] = ()
+    stop: _Words | None = None
+    updated_output: Annotated[object, Meta(description="any output; leave it out")] = UNSET
 
     def outputs(self) -> tuple[HookOutput, ...]:
         """Return the reply as items of a hook record, without the values of inputs and outputs."""
@@ -41,9 +46,6 @@ class HookReply:
 
 
 SILENT = HookReply()
-
-_MEMBERS = {field.name for field in fields(HookReply)}
-
 
 _MEANT_AT = {
     "updated_input": (HookEvent.PRE_TOOL_USE,),
@@ -69,67 +71,24 @@ def read_reply(answer: object, event: HookEvent) -> HookReply:
 
 
 def _read(answer: object) -> HookReply:
+    """Return a copy of the reply, so that later changes of the original have no effect."""
     if answer is None:
         return SILENT
-    if isinstance(answer, HookReply):
-        return _checked({name: getattr(answer, name) for name in _MEMBERS})
-    if not isinstance(answer, dict):
+    said = msgspec.structs.asdict(answer) if isinstance(answer, HookReply) else answer
+    if not isinstance(said, dict):
         raise RecordError(f"a hook answers with nothing or an object, got {type(answer).__name__}; return a HookReply")
-    said = cast("dict[object, object]", answer)
-    for name in said:
-        if name not in _MEMBERS:
-            known = ", ".join(sorted(_MEMBERS))
-            raise RecordError(f"a hook's answer has no member {name!r}; use {known}", pointer=pointer_of((str(name),)))
-    return _checked(cast("dict[str, object]", said))
-
-
-def _checked(said: dict[str, object]) -> HookReply:
-    hint, updated = said.get("permission_result"), said.get("updated_input")
-    if hint is not None and hint not in list(Behavior):
-        raise _misfit(f"one of {', '.join(Behavior)}", hint, "permission_result")
-    context = said.get("additional_context")
-    if not isinstance(context, list | tuple | None):
-        raise _misfit("a list of objects", context, "additional_context")
-    items = enumerate(cast("list[object]", context or ()))
-    return HookReply(
-        message=_text(said, "message"),
-        progress=_text(said, "progress"),
-        updated_input=None if updated is None else _object(updated, "updated_input"),
-        permission_result=Behavior(cast("str", hint)) if hint is not None else None,
-        permission_reason=_text(said, "permission_reason"),
-        additional_context=tuple(_object(item, "additional_context", place) for place, item in items),
-        stop=_text(said, "stop"),
-        updated_output=cast("Json | UnsetType", said.get("updated_output", UNSET)),
-    )
-
-
-def _text(said: dict[str, object], name: str) -> str | None:
-    text = said.get(name)
-    if not isinstance(text, str | None):
-        raise _misfit("text", text, name)
-    if text is not None and not text.isascii() and text.encode(errors="replace").decode() != text:
-        raise RecordError(f"{name} holds half of a surrogate pair; replace it", pointer=pointer_of((name,)))
-    return text
-
-
-def _object(value: object, *path: str | int) -> JsonObject:
-    """Return a copy of a JSON object, so that later changes of the original have no effect."""
-    if not isinstance(value, dict):
-        raise _misfit("an object", value, *path)
+    members = cast("JsonObject", said)
     try:
-        return parse_object(json_bytes(cast("JsonObject", value)))
-    except RecordError as error:
-        raise RecordError(f"{_named(path)} is {error}", pointer=pointer_of(path)) from error
-
-
-def _misfit(expected: str, got: object, *path: str | int) -> RecordError:
-    """Return the error of a member without its value, which may be sensitive."""
-    message = f"{_named(path)} must be {expected}, got {type(got).__name__}; correct it or leave it out"
-    return RecordError(message, pointer=pointer_of(path))
-
-
-def _named(path: tuple[str | int, ...]) -> str:
-    return "/".join(map(str, path))
+        output = read_table(members, HookReply, "a hook's answer", shows_values=False).updated_output
+    except TableError as error:
+        raise RecordError(str(error), pointer=pointer_of((str(error.key),))) from error
+    own: JsonObject = {}
+    for name in members.keys() - {"updated_output"}:
+        try:
+            own |= parse_object(json_bytes({name: members[name]}))
+        except RecordError as error:
+            raise RecordError(f"{name} is {error}", pointer=pointer_of((name,))) from error
+    return msgspec.structs.replace(msgspec.convert(own, HookReply), updated_output=output)
 
 
 def changed_fields(before: JsonObject, after: JsonObject) -> tuple[str, ...]:

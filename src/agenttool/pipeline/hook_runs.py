@@ -167,7 +167,7 @@ def _scrubbed(run: HookRun, scrubber: Scrubber | None) -> HookRun:
     def clean(text: str | None) -> str | None:
         return None if text is None else scrubber.text(text)
 
-    scrubbed = replace(
+    scrubbed = replace_record(
         reply,
         message=clean(reply.message),
         progress=clean(reply.progress),
