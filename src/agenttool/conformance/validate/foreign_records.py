@@ -1,5 +1,6 @@
 """Recognise a record written by another program: its kind, its id, and older spellings of its members."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -57,16 +58,16 @@ _KNOWN = ", ".join(RECORD_TYPES)
 def kind_of(members: JsonObject) -> str | RecordFlaw:
     """Return the kind of a record, or the flaw that it is unknown.
 
-    The published schemas have no `record_type`. A record without it is of the one kind that has all of its members, or
-    of the one whose required members are all there.
+    The published schemas have no `record_type`. A record without it is of the kind that has most of its members; of
+    several such kinds, the one whose required members are all there.
     """
     name = members.get("record_type")
     if isinstance(name, str) and name in RECORD_TYPES:
         return name
     if "record_type" in members:
         return _unknown_name(name)
-    known = [kinds for member, kinds in _KINDS_WITH.items() if member in members]
-    fitting = set(RECORD_TYPES).intersection(*known)
+    known = Counter(kind for member in members for kind in _KINDS_WITH.get(member, ()))
+    fitting = {kind for kind, count in known.items() if count == max(known.values())}
     if len(fitting) > 1:
         fitting = {kind for kind in fitting if members.keys() >= _REQUIRED[kind]}
     if len(fitting) == 1:
