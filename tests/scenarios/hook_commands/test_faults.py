@@ -33,7 +33,7 @@ async def test_a_command_sees_no_secret_unless_it_is_trusted_and_none_is_on_reco
         ("echo '[1]'", "stdout must hold one JSON object or nothing"),
         ('printf \'{"stop": "\\377"}\'', "must be UTF-8"),
         ('echo \'{"permision_result": "deny"}\'', "(at '/permision_result')"),
-        ("echo '{\"additional_context\": [{}, 1]}'", "(at '/additional_context/1')"),
+        ("echo '{\"additional_context\": [{}, 1]}'", "(at '/additional_context')"),
         ("echo '{\"permission_result\": true}'", "(at '/permission_result')"),
         ('echo \'{"permission_result": "allow"}\'; echo no good >&2; exit 2', "exit code 2: no good"),
         ("kill -KILL $$", "killed by SIGKILL"),
