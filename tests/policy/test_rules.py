@@ -73,9 +73,8 @@ def test_books_with_the_same_rules_are_the_same_book(rules, members, rng):
     read = list(rules(*members))
     shuffled = read.copy()
     rng.shuffle(shuffled)
-    assert RuleBook(read) == RuleBook(shuffled)
+    assert [*RuleBook(read)] == [*RuleBook(shuffled)]
     assert RuleBook(read).version == RuleBook(shuffled).version
-    assert len({RuleBook(read), RuleBook(shuffled)}) == 1
 
 
 def test_a_book_never_changes(book, rules):

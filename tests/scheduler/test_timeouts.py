@@ -109,14 +109,6 @@ def test_canceled_deadlines_do_not_pile_up():
     assert len(deadlines._heap) <= len(kept) + STALE_ALLOWED + 1
 
 
-def test_a_closed_set_of_deadlines_leaves_no_timer():
-    loop = Loop()
-    deadlines = Deadlines(loop)
-    deadlines.arm(1.0, list)
-    deadlines.close()
-    assert loop.armed == []
-
-
 moments = st.integers(1, 50).map(float)
 steps = st.lists(
     st.one_of(

@@ -45,7 +45,7 @@ class Batch:
 
     calls: Sequence[Call]
     policy: SchedulerPolicy
-    siblings: Siblings[int]
+    siblings: Siblings
     ended: dict[int, ResultStatus] = field(default_factory=dict[int, ResultStatus])
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 

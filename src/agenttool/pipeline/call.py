@@ -48,7 +48,7 @@ from agenttool.records import (
     ToolResult,
 )
 from agenttool.results.redaction import Redactor, Scrubber
-from agenttool.scheduler.drive import Drive, StopSignal
+from agenttool.scheduler.drive import Drive
 from agenttool.scheduler.limiter import Permit
 from agenttool.scheduler.timeouts import Expiry
 
@@ -271,9 +271,9 @@ class Call(Live, eq=False):
     def wait(self, timeout: float | None = None) -> bool:
         """Block a worker thread until the call is asked to stop; return whether it was."""
         with _signal_lock:
-            signal = self.stop.signal = self.stop.signal or StopSignal()
+            signal = self.stop.signal = self.stop.signal or threading.Event()
         if self.is_requested:
-            signal.give()
+            signal.set()
         return signal.wait(timeout)
 
     def call(self, name: str, arguments: JsonObject) -> Coroutine[object, object, ToolResult]:

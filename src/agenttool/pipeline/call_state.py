@@ -1,6 +1,7 @@
 """The parts of a call's state. Each part belongs to one concern of the pipeline; most calls need only the first two."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 
 from agenttool.pipeline.evidence import Progressed
@@ -9,7 +10,6 @@ from agenttool.ports.evidence import CallEnded
 from agenttool.ports.facts import Fact
 from agenttool.records import AbortReason, Cancellation, Json, Live, Part, SchedulerPolicy, Timestamp
 from agenttool.results.redaction import Redactor, Scrubber, compile_scrubber
-from agenttool.scheduler.drive import StopSignal
 from agenttool.scheduler.limiter import CallLimiter, Permit
 from agenttool.scheduler.timeouts import Deadline, Deadlines, Expiry, TimeLimit
 
@@ -29,7 +29,7 @@ class StopState(Live, eq=False):
     interrupted: BaseException | None = None
     cancellation: Cancellation | None = None
     is_recorded: bool = False
-    signal: StopSignal | None = None
+    signal: threading.Event | None = None
 
 
 class RecordCounts(Live, eq=False, gc=False):

@@ -36,7 +36,7 @@ def request_cancel(call: Call, reason: AbortReason) -> bool:
             cancel_requested=timestamp(call.core.now_ns()), abort_reason=reason, message=failure
         )
         if call.stop.signal is not None:
-            call.stop.signal.give()
+            call.stop.signal.set()
         if call.status is not None or call.unwritten is not None:
             record_cancellation(call)
         if failure is None:

@@ -147,71 +147,64 @@ _EACH_MEMBER = ("items", "prefixItems", "contains", "unevaluatedItems", "additio
 _SAID_ELSEWHERE = frozenset({"enum", "const", "$ref", *_SAME_PLACE})
 
 
-@dataclass(slots=True)
-class SchemaFields:
-    """What was found in the schemas of one tool.
+def search_schemas(schemas: Iterable[JsonObject]) -> "SchemaSearch":
+    """Search all schemas of a tool's input for fields."""
+    found = SchemaSearch()
+    for schema in schemas:
+        found.look(schema, (), schema)
+    return found
+
+
+class SchemaSearch:
+    """Searches the schemas of one tool; a part that it cannot follow counts as open.
 
     Attributes:
         is_open: whether arguments may have members that no schema names, so that only a call shows them.
     """
 
-    places: list[tuple[MatchingField, Steps]] = field(default_factory=list["tuple[MatchingField, Steps]"])
-    is_open: bool = False
-
-
-def search_schemas(schemas: Iterable[JsonObject]) -> SchemaFields:
-    """Search all schemas of a tool's input for fields."""
-    found = SchemaFields()
-    for schema in schemas:
-        _Search(schema, found).look(schema, ())
-    return found
-
-
-class _Search:
-    """Walks one schema; a part that it cannot follow counts as open."""
-
-    def __init__(self, root: JsonObject, found: SchemaFields) -> None:
-        self._root = root
-        self._found = found
+    def __init__(self) -> None:
+        """Start with nothing found."""
+        self.places: list[tuple[MatchingField, Steps]] = []
+        self.is_open = False
         self._seen: set[tuple[int, Steps]] = set()
 
-    def look(self, schema: Json, steps: Steps, *, is_closed: bool = False) -> None:
+    def look(self, schema: Json, steps: Steps, root: JsonObject, *, is_closed: bool = False) -> None:
         """Search one place of the arguments and below it; `is_closed` if an outer schema names all members."""
         visit = (id(schema), steps)
         if visit in self._seen:
             return
         if not isinstance(schema, dict) or len(steps) > MAX_DEPTH or len(self._seen) >= MAX_VISITS:
-            self._found.is_open = self._found.is_open or schema is not False
+            self.is_open = self.is_open or schema is not False
             return
         self._seen.add(visit)
         kind = field_hinted(schema) or (field_named(steps[-1]) if steps and _may_be_text(schema) else None)
         if kind is not None:
-            self._found.places.append((kind, steps))
+            self.places.append((kind, steps))
         is_closed = is_closed or False in (schema.get("additionalProperties"), schema.get("unevaluatedProperties"))
-        self._found.is_open = self._found.is_open or _leaves_room(schema, is_closed=is_closed)
-        for inner in self._beside(schema):
-            self.look(inner, steps, is_closed=is_closed)
+        self.is_open = self.is_open or _leaves_room(schema, is_closed=is_closed)
+        for inner in _beside(schema, root):
+            self.look(inner, steps, root, is_closed=is_closed)
         for name, inner in _below(schema):
-            self.look(inner, (*steps, name))
+            self.look(inner, (*steps, name), root)
 
-    def _beside(self, schema: JsonObject) -> Iterator[Json]:
-        """Return the schemas that describe the same place."""
-        if "$ref" in schema:
-            yield self._target(schema["$ref"])
-        if "$dynamicRef" in schema:
-            yield None
-        for keyword in _SAME_PLACE:
-            if keyword in schema:
-                yield from _listed(schema[keyword], keyword == "dependentSchemas")
 
-    def _target(self, ref: Json) -> Json:
-        """Return the target of a reference inside the same document; None for any other."""
-        if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
-            return None
-        target: Json = self._root
-        for step in steps_of(ref[1:]):
-            target = target.get(step) if isinstance(target, dict) else None
-        return target
+def _beside(schema: JsonObject, root: JsonObject) -> Iterator[Json]:
+    """Return the schemas that describe the same place."""
+    if "$ref" in schema:
+        yield _target(schema["$ref"], root)
+    if "$dynamicRef" in schema:
+        yield None
+    for keyword in _SAME_PLACE:
+        if keyword in schema:
+            yield from _listed(schema[keyword], keyword == "dependentSchemas")
+
+
+def _target(ref: Json, root: JsonObject) -> Json:
+    """Return the target of a reference inside the same document; None for any other."""
+    if not isinstance(ref, str) or "*" in ref or not (ref == "#" or ref.startswith("#/")):
+        return None
+    found = values_at(root, steps_of(ref[1:]))
+    return found[0] if found else None
 
 
 def _below(schema: JsonObject) -> Iterator[tuple[str, Json]]:

@@ -227,10 +227,7 @@ def _conditions() -> dict[str, type]:
 
 
 class RuleBook:
-    """All rules in force. Immutable: adding or removing a rule makes another book.
-
-    Their order does not matter, so two books with the same rules are equal.
-    """
+    """All rules in force, in the order of their authority. Immutable: adding or removing a rule makes another book."""
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         """Store the rules, in any order.
@@ -252,12 +249,6 @@ class RuleBook:
 
     def __len__(self) -> int:
         return len(self._rules)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RuleBook) and self._rules == other._rules
-
-    def __hash__(self) -> int:
-        return hash(self.version)
 
     def get(self, ref: str) -> Rule | None:
         """Find a rule by its ref."""

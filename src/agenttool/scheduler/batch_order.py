@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from graphlib import CycleError, TopologicalSorter
@@ -117,8 +117,6 @@ class OrderedStream(Generic[T]):
         return items
 
 
-K = TypeVar("K", bound=Hashable)
-
 _NO_FAILURE = frozenset({ResultStatus.CANCELED, ResultStatus.SYNTHETIC_ERROR, ResultStatus.DISCARDED})
 """Statuses of calls that were canceled on request: dependents cannot run, but the call did not fail."""
 
@@ -132,13 +130,13 @@ class Readiness(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Siblings(Generic[K]):
-    """The calls of one batch, by index or id: their dependencies, and the effect of a failure on the others."""
+class Siblings:
+    """The calls of one batch, by index: their dependencies, and the effect of a failure on the others."""
 
     policy: SiblingFailurePolicy
-    depends_on: Mapping[K, frozenset[K]]
+    depends_on: Mapping[int, frozenset[int]]
 
-    def readiness(self, call: K, ended: Mapping[K, ResultStatus]) -> Readiness:
+    def readiness(self, call: int, ended: Mapping[int, ResultStatus]) -> Readiness:
         """Return whether a call may start, given how others ended.
 
         The call waits for its dependencies. If one of them did not succeed, the call is canceled at once; under
@@ -151,7 +149,7 @@ class Siblings(Generic[K]):
             return Readiness.CANCEL
         return Readiness.GO if all(other in ended for other in needed) else Readiness.WAIT
 
-    def canceled_by(self, call: K, status: ResultStatus, unfinished: Collection[K]) -> tuple[K, ...]:
+    def canceled_by(self, call: int, status: ResultStatus, unfinished: Collection[int]) -> tuple[int, ...]:
         """Return the unfinished calls that the end of one call cancels with `sibling_error`, in their order.
 
         Direct and indirect dependents are canceled, also if the call was itself canceled. Under `cancel_siblings` a
@@ -165,7 +163,7 @@ class Siblings(Generic[K]):
         dependents = set(self._dependents(call))
         return tuple(other for other in others if other in dependents)
 
-    def _dependents(self, call: K) -> Iterator[K]:
+    def _dependents(self, call: int) -> Iterator[int]:
         reached = {call}
         # Every call comes after the calls that it depends on.
         for other in TopologicalSorter(self.depends_on).static_order():
@@ -174,7 +172,7 @@ class Siblings(Generic[K]):
                 yield other
 
 
-def siblings_of(depends_on: Mapping[K, Collection[K]], policy: SiblingFailurePolicy | None = None) -> Siblings[K]:
+def siblings_of(depends_on: Mapping[int, Collection[int]], policy: SiblingFailurePolicy | None = None) -> Siblings:
     """Return the dependencies of a batch, validated; no policy means `ignore` (G-45).
 
     Raises:

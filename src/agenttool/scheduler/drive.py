@@ -7,16 +7,14 @@ waits. If it continues, its grace period starts; after that it is closed and aba
 This relies on details of `asyncio` that differ between versions of Python.
 """
 
-from asyncio import CancelledError, Future, Task, current_task, isfuture
+from asyncio import CancelledError, Future, Task, TimerHandle, current_task, isfuture
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Event, Lock
 from types import coroutine
 from typing import TypeGuard, TypeVar, cast
 
 from agenttool.records import InterruptBehavior
-from agenttool.scheduler.timeouts import Handle
 
 
 def answer_to(awaited: object) -> Generator[object, None, BaseException | None]:
@@ -73,7 +71,7 @@ class GracePeriod:
             the tool that takes this long to unwind, so the value should be generous.
     """
 
-    call_later: Callable[[float, Callable[[], None]], Handle]
+    call_later: Callable[[float, Callable[[], None]], TimerHandle]
     after_stop: float
     after_caller: float
 
@@ -111,7 +109,7 @@ class Drive:
     """How often this run canceled the task; each cancellation is uncanceled at the end."""
     _before: int = 0
     """How often other code had canceled the task before the tool first waited."""
-    _timer: Handle | None = None
+    _timer: TimerHandle | None = None
     _message: tuple[object, ...] = ()
 
     def __init__(self, grace: GracePeriod, on_wait: Callable[[], None] | None = None) -> None:
@@ -282,9 +280,6 @@ def _abandon(tool: Coroutine[object, object, object]) -> Stopped:
 UNSUPPORTED = "the tool does not support cancellation; it continues, and its result will be valid"
 TOO_LATE = "the tool had already ended: its result stands"
 
-_making_events = Lock()
-"""Protects the creation of events, which worker threads create, and rarely."""
-
 
 def stops_on_interrupt(tool: InterruptBehavior | None, policy: InterruptBehavior | None = None) -> bool:
     """Return whether interrupting a turn cancels a call: if the tool declares it and the policy does not forbid it.
@@ -292,30 +287,3 @@ def stops_on_interrupt(tool: InterruptBehavior | None, policy: InterruptBehavior
     Otherwise the call continues and the next turn waits for it (AT-IFACE-24).
     """
     return tool == InterruptBehavior.CANCEL and policy != InterruptBehavior.BLOCK
-
-
-class StopSignal:
-    """A one-time signal from the event loop's thread to worker threads."""
-
-    __slots__ = ("_event", "is_given")
-
-    def __init__(self) -> None:
-        """Start unset."""
-        self.is_given = False
-        self._event: Event | None = None
-
-    def give(self) -> None:
-        """Set the signal, and wake the threads that wait for it."""
-        with _making_events:
-            self.is_given = True
-            if self._event is not None:
-                self._event.set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Block a worker thread until the signal is set; return whether it was."""
-        with _making_events:
-            if self._event is None:
-                self._event = Event()
-                if self.is_given:
-                    self._event.set()
-        return self._event.wait(timeout)

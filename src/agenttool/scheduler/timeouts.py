@@ -4,36 +4,16 @@ A timer of the event loop for every call would cost more than the rest of its sc
 a heap, and the loop has one timer for the earliest.
 """
 
+from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Protocol
 
 from agenttool.records import Live
 
 STALE_ALLOWED = 256
 """How many canceled deadlines may stay in the heap before it is rebuilt."""
-
-
-class Handle(Protocol):
-    """A scheduled callback of an event loop."""
-
-    def cancel(self) -> object:
-        """Cancel the callback."""
-        ...
-
-
-class Timers(Protocol):
-    """The timers of an event loop, as `asyncio` implements them."""
-
-    def time(self) -> float:
-        """Return the seconds of a monotonic clock."""
-        ...
-
-    def call_at(self, when: float, callback: Callable[[], None], /) -> Handle:
-        """Schedule a callback at a time."""
-        ...
 
 
 class Deadline(Live, eq=False):
@@ -47,15 +27,15 @@ class Deadline(Live, eq=False):
 class Deadlines:
     """Many deadlines on one timer. Times are those of the loop's clock; `inf` means never."""
 
-    def __init__(self, timers: Timers) -> None:
+    def __init__(self, loop: AbstractEventLoop) -> None:
         """Store the event loop."""
-        self._timers = timers
+        self._loop = loop
         self._heap: list[tuple[float, int, Deadline]] = []
         self._pushed = 0
         self._stale = 0
-        self._handle: Handle | None = None
+        self._handle: TimerHandle | None = None
         self._armed_for = inf
-        self.now = timers.time
+        self.now = loop.time
 
     def arm(self, at: float, callback: Callable[[], None]) -> Deadline:
         """Schedule a callback at a time, once."""
@@ -78,12 +58,6 @@ class Deadlines:
         if at < deadline.queued_at and deadline.callback is not None:
             self._queue(deadline)
 
-    def close(self) -> None:
-        """Cancel all deadlines."""
-        self._heap.clear()
-        self._stale = 0
-        self._set_timer(inf)
-
     def _queue(self, deadline: Deadline) -> None:
         deadline.queued_at = deadline.at
         self._pushed += 1
@@ -95,11 +69,11 @@ class Deadlines:
         if self._handle is not None:
             self._handle.cancel()
         self._armed_for = at
-        self._handle = None if at == inf else self._timers.call_at(at, self._ring)
+        self._handle = None if at == inf else self._loop.call_at(at, self._ring)
 
     def _ring(self) -> None:
         self._handle, self._armed_for = None, inf
-        now = self._timers.time()
+        now = self._loop.time()
         try:
             while self._heap and self._heap[0][0] <= now:
                 queued_at, _, deadline = heappop(self._heap)
