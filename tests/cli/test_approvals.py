@@ -168,8 +168,8 @@ def test_a_late_or_unknown_answer_is_rejected_with_the_reason(folder):
         (["--message", "x"], "need an answer"),
         (["answer", "apr_1", "deny", "--remember", "1"], "a deny takes a --message"),
         (["answer", "apr_1", "allow", "--input", "[1]"], "JSON object"),
-        (["--store", "gone.db"], "there is no store at 'gone.db'"),
-        (["--store", "memory:"], "so no stored question waits"),
+        (["--store", "gone.db"], "there is no journal at 'gone.db'"),
+        (["--store", "memory:"], "the journal is in memory"),
     ],
 )
 def test_a_wrong_word_is_refused_in_words(folder, words, told):

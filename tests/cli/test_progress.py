@@ -3,17 +3,18 @@
 import pytest
 
 from agenttool.cli import progress
-from agenttool.cli.progress import ByteBar, CountBar
+from agenttool.cli.progress import WorkBar
 
 
 @pytest.fixture
 def terminal(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(progress, "DELAY_S", -1)
+    monkeypatch.setattr(progress, "UPDATE_S", 0)
 
 
 def drawn(capsys, total):
-    with ByteBar(total) as bar:
+    with WorkBar(total, in_bytes=True) as bar:
         for _ in range(3):
             bar.advance(1000)
     out, err = capsys.readouterr()
@@ -39,7 +40,7 @@ def test_short_work_draws_nothing(capsys, monkeypatch):
 
 @pytest.mark.usefixtures("terminal")
 def test_a_hidden_bar_is_shown_again(capsys):
-    with ByteBar(3000) as bar:
+    with WorkBar(3000, in_bytes=True) as bar:
         bar.advance(1000)
         bar.hide()
         capsys.readouterr()
@@ -50,10 +51,13 @@ def test_a_hidden_bar_is_shown_again(capsys):
 
 
 @pytest.mark.usefixtures("terminal")
-def test_a_count_bar_is_updated_in_batches(capsys):
-    with CountBar(2 * CountBar.BATCH) as bar:
-        for _ in range(CountBar.BATCH - 1):
-            bar.advance()
-        assert capsys.readouterr().err == ""
+def test_items_between_two_updates_are_counted(capsys, monkeypatch):
+    with WorkBar(4) as bar:
         bar.advance()
-        assert f"{CountBar.BATCH}/{2 * CountBar.BATCH}" in capsys.readouterr().err
+        assert "1/4" in capsys.readouterr().err
+        monkeypatch.setattr(bar, "_update_at", float("inf"))
+        bar.advance(2)
+        monkeypatch.setattr(bar, "_update_at", 0)
+        bar.advance()
+        bar.hide()
+        assert "4/4" in capsys.readouterr().err

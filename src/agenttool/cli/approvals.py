@@ -2,10 +2,9 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, NamedTuple
 
 import typer
@@ -14,21 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from agenttool.assemble import Tool
-from agenttool.cli.format import print_json, print_result, rough_duration
-from agenttool.cli.options import (
-    SETTINGS_FILE,
-    STORE_FILE,
-    SettingsOption,
-    StoreOptions,
-    find_settings,
-    load_tools,
-    store_file,
-    store_url,
-)
-from agenttool.cli.output import fail, plain_table, print_error, print_text, printable
+from agenttool.cli.format import print_json, print_result
+from agenttool.cli.options import SettingsOption, StoreOptions, find_settings, load_tools
+from agenttool.cli.output import plain_table, print_error, print_text, printable
 from agenttool.cli.prompt import (
     Skipped,
     Terminal,
+    age_and_expiry,
     answer_prompt,
     ask_approval,
     ask_open_prompts,
@@ -40,7 +31,7 @@ from agenttool.cli.prompt import (
     remember_rule,
 )
 from agenttool.codec import json_bytes, parse_object, to_json
-from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.errors import ConfigError
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Refused
 from agenttool.policy.rules import parse_timestamp
 from agenttool.policy.wildcards import fits
@@ -88,47 +79,22 @@ def approvals(  # noqa: PLR0913 -- one for each option of the command
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON Lines and nothing else")] = False,
 ) -> None:
     """List the calls that wait for approval, and answer them."""
-    try:
-        settings_path = find_settings(settings)
-        found = _existing_store(store, settings_path)
-        # Settings without a [store] do not name the default file, so the suggested command does.
-        options = StoreOptions(store if settings is None else found, settings)
-        tools = load_tools(places) if places and (words or not as_json) and not count else []
-        after_id = None if after is None else ApprovalId(after)
-        questions = QuestionFilter(tool=tool, containing=containing, after=after_id, limit=limit, newest_first=newest)
-        answer = _parse_answer(words or [], message, edited, remember)
+    options = StoreOptions(store, settings).or_default()
+    options.existing_file()
+    # A command suggested without --settings finds the default file by itself.
+    shown_options = StoreOptions(store) if settings is None else options
+    tools = load_tools(places) if places and (words or not as_json) and not count else []
+    after_id = None if after is None else ApprovalId(after)
+    questions = QuestionFilter(tool=tool, containing=containing, after=after_id, limit=limit, newest_first=newest)
+    answer = _parse_answer(words or [], message, edited, remember)
 
-        async def run() -> bool:
-            rt = Runtime.open(config=settings_path, store=store_url(found), tools=tools)
-            session = ApprovalSession(rt, Terminal(), tools, options, as_json=as_json)
-            return await session.run(answer, questions, count=count)
+    async def run() -> bool:
+        rt = Runtime.open(config=find_settings(settings), store=options.url, tools=tools)
+        session = ApprovalSession(rt, Terminal(), tools, shown_options, as_json=as_json)
+        return await session.run(answer, questions, count=count)
 
-        is_accepted = asyncio.run(run())
-    except (ConfigError, RecordError, StoreError) as error:
-        fail(error)
-    if not is_accepted:
+    if not asyncio.run(run()):
         raise typer.Exit(REJECTED)
-
-
-def _existing_store(store: str | None, settings: Path | None) -> str | None:
-    """Return the given store; without one, none if the settings name it, or else the default file.
-
-    Raises:
-        ConfigError: there is no such file.
-    """
-    file = store_file(store, settings)
-    if file is None and store is None and Path(STORE_FILE).is_file():
-        return STORE_FILE
-    if file is None:
-        problem = (
-            f"{settings} has no [store]" if settings is not None else f"no {SETTINGS_FILE} and no {STORE_FILE} here"
-        )
-        raise ConfigError(
-            f"{problem}, so no stored question waits; name a file with --store FILE, or in a [store] table"
-        )
-    if not file.exists():
-        raise ConfigError(f"there is no store at {str(file)!r}; correct the path, or make a call that is stored there")
-    return store
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,34 +198,19 @@ class QuestionFilter:
 class ToolBacklog:
     """The open questions of one tool: how many, the oldest, and when the first expires."""
 
-    oldest: Question
+    tool_name: str
+    waiting: int
+    oldest: ApprovalId
+    asked_at: Timestamp
     expires_at: Timestamp
-    count: int = 0
-
-    def add(self, question: Question) -> None:
-        """Count one more."""
-        self.count += 1
-        self.expires_at = min(self.expires_at, question.expires_at)
-
-    def as_json(self, tool_name: str) -> JsonObject:
-        """Return the figures as a JSON object."""
-        return {
-            "tool_name": tool_name,
-            "waiting": self.count,
-            "oldest": self.oldest.approval_id,
-            "asked_at": self.oldest.asked_at,
-            "expires_at": self.expires_at,
-        }
 
 
-def _backlog_table(found: dict[str, ToolBacklog]) -> Table:
-    table = plain_table("waiting", "tool", "oldest", "expires", header=True)
+def _backlog_table(found: Iterable[ToolBacklog]) -> Table:
+    table = plain_table("waiting", "tool", "oldest", "", header=True)
     table.columns[0].justify = "right"
-    for name, backlog in found.items():
-        age = (now() - parse_timestamp(backlog.oldest.asked_at)).total_seconds()
-        left = (parse_timestamp(backlog.expires_at) - now()).total_seconds()
-        expiry = f"in {rough_duration(left)}" if left > 0 else "expired"
-        table.add_row(f"{backlog.count:,}", *map(Text, (printable(name), f"{rough_duration(age)} ago", expiry)))
+    for backlog in found:
+        age, expiry = age_and_expiry(backlog.asked_at, backlog.expires_at)
+        table.add_row(f"{backlog.waiting:,}", Text(printable(backlog.tool_name)), age, expiry)
     return table
 
 
@@ -348,13 +299,16 @@ class ApprovalSession:
     async def _print_counts(self, questions: QuestionFilter) -> None:
         """Print how many questions wait, tool by tool, most first."""
         found: dict[str, ToolBacklog] = {}
-        async for question in questions.all(self.rt):
-            found.setdefault(question.tool_name, ToolBacklog(question, question.expires_at)).add(question)
-        ordered = dict(sorted(found.items(), key=lambda each: -each[1].count))
+        async for each in questions.all(self.rt):
+            first = ToolBacklog(each.tool_name, 0, each.approval_id, each.asked_at, each.expires_at)
+            backlog = found.setdefault(each.tool_name, first)
+            backlog.waiting += 1
+            backlog.expires_at = min(backlog.expires_at, each.expires_at)
+        ordered = sorted(found.values(), key=lambda backlog: -backlog.waiting)
         if not self._as_json:
             Console(highlight=False).print(_backlog_table(ordered) if ordered else "nothing waits for an answer")
-        for name, backlog in ordered.items() if self._as_json else ():
-            print_json(backlog.as_json(name))
+        for backlog in ordered if self._as_json else ():
+            print_json(asdict(backlog))
 
     async def _answer(self, answer: ApprovalAnswer) -> bool:
         """Give the answer of the command line; return whether it was accepted."""
@@ -384,44 +338,30 @@ class ApprovalSession:
             print_error(outcome.reason.value, f"{question.approval_id}: {outcome.message}")
             return False
         word = "refused" if isinstance(answer, Deny) else "allowed"
-        within_s = None if self._tools else RESULT_TIMEOUT_S
-        if self._as_json:
-            await self._print_result_json(question, word, within_s)
-        else:
+        if not self._as_json:
             print_text(self.terminal.console, f"{word} {question.approval_id}", "green")
-            await self._print_result(question.invocation_id, within_s)
+        call = question.invocation_id
+        result = await self._wait_for_result(call, None if self._tools else RESULT_TIMEOUT_S)
+        if self._as_json:
+            recorded = None if result is None else to_json(result)
+            accepted: JsonObject = {"approval_id": question.approval_id, "invocation_id": call, "answer": word}
+            print_json({**accepted, "result": recorded})
+        elif result is not None:
+            print_result(result)
+        else:
+            self.terminal.print_hint(await self._how_to_continue(call))
         return True
 
-    async def _print_result_json(self, question: Question, word: str, within_s: float | None) -> None:
-        """Print that an answer was accepted, with the call's result if it arrives in time."""
-        self._shown.add(question.invocation_id)
-        result: ToolResult | None = None
+    async def _wait_for_result(self, invocation_id: InvocationId, within_s: float | None) -> ToolResult | None:
+        """Return the call's result, whichever process runs it; none if it does not arrive in time."""
+        self._shown.add(invocation_id)
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                result = await self._wait_for_result(question.invocation_id)
-        print_json(
-            {
-                "approval_id": question.approval_id,
-                "invocation_id": question.invocation_id,
-                "answer": word,
-                "result": None if result is None else to_json(result),
-            }
-        )
-
-    async def _print_result(self, invocation_id: InvocationId, within_s: float | None) -> None:
-        """Print the call's result, whichever process runs it, or how to get it later."""
-        self._shown.add(invocation_id)
-        try:
-            async with asyncio.timeout(within_s):
-                print_result(await self._wait_for_result(invocation_id))
-        except TimeoutError:
-            self.terminal.print_hint(await self._how_to_continue(invocation_id))
-
-    async def _wait_for_result(self, invocation_id: InvocationId) -> ToolResult:
-        while (result := await self.rt.journal.result(invocation_id)) is None:
-            await asyncio.sleep(_POLL_S)
-            await self.rt.recover()
-        return result
+                while (result := await self.rt.journal.result(invocation_id)) is None:
+                    await asyncio.sleep(_POLL_S)
+                    await self.rt.recover()
+                return result
+        return None
 
     async def _how_to_continue(self, invocation_id: InvocationId) -> str:
         """Return which process continues a call that did not end in time, and the next command."""
@@ -443,4 +383,5 @@ class ApprovalSession:
         ended = [each for each in self._recovered if await self.rt.journal.result(each) is not None]
         for invocation_id in sorted({*self.rt.under_way(), *ended} - self._shown):
             self.terminal.print_hint(f"recovering {invocation_id}, whose process is gone")
-            await self._print_result(invocation_id, None)
+            if (result := await self._wait_for_result(invocation_id, None)) is not None:
+                print_result(result)

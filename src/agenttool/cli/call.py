@@ -25,13 +25,11 @@ from agenttool.cli.options import (
     find_settings,
     load_tools,
     require_tools,
-    store_file,
-    store_url,
 )
-from agenttool.cli.output import INTERRUPTED, fail, print_text, printable
+from agenttool.cli.output import INTERRUPTED, print_text, printable
 from agenttool.cli.prompt import Skipped, Terminal, ask_approval, ask_prompt, print_prompt, print_question
 from agenttool.codec import to_json
-from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.errors import ConfigError
 from agenttool.policy.approvals import Question, Refused
 from agenttool.ports.deferred import Prompt, PromptKind
 from agenttool.ports.tool import DeclaredTool
@@ -71,23 +69,17 @@ def call(  # noqa: PLR0913 -- one for each option of the command
 ) -> None:
     """Call one tool through the whole pipeline, and ask for approval if needed."""
     terminal, options = Terminal(), StoreOptions(store, settings)
-    try:
-        settings_path = find_settings(settings)
-        is_durable = store_file(store, settings_path) is not None
-        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is not part of its result
-            tools = load_tools(places or [])
-            request = CommandLineCall(
-                name=name,
-                arguments=read_arguments(words or [], args, args_file),
-                tools=tools,
-                settings=settings_path,
-                options=options,
-                is_durable=is_durable,
-                is_interactive=terminal.is_interactive and not as_json,
-            )
-            result, invocation, is_parked = asyncio.run(request.run(terminal))
-    except (ConfigError, RecordError, StoreError) as error:
-        fail(error)
+    is_durable = options.file is not None
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # what a tool prints is not part of its result
+        request = CommandLineCall(
+            name=name,
+            arguments=read_arguments(words or [], args, args_file),
+            tools=load_tools(places or []),
+            options=options,
+            is_durable=is_durable,
+            is_interactive=terminal.is_interactive and not as_json,
+        )
+        result, invocation, is_parked = asyncio.run(request.run(terminal))
     if as_json:
         print_json(to_json(result))
     elif is_parked:
@@ -125,7 +117,6 @@ class CommandLineCall:
     name: str
     arguments: Arguments
     tools: list[Tool]
-    settings: Path | None
     options: StoreOptions
     is_durable: bool
     is_interactive: bool
@@ -133,8 +124,8 @@ class CommandLineCall:
     async def run(self, terminal: Terminal) -> CallOutcome:
         """Make the call; return when it has ended, or when a question is left open."""
         can_ask = None if self.is_interactive or self.is_durable else False
-        store = store_url(self.options.store)
-        async with Runtime.open(config=self.settings, store=store, tools=self.tools, interactive=can_ask) as rt:
+        config, store = find_settings(self.options.settings), self.options.url
+        async with Runtime.open(config=config, store=store, tools=self.tools, interactive=can_ask) as rt:
             require_tools(rt, self.tools)
             surface = await _surface_with(rt, self.name)
             arguments = self.arguments.for_schema(_input_schema(rt, surface, self.tools, self.name))

@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from agenttool.cli.output import fail, print_text
 from agenttool.conformance.coverage import Coverage, measure_coverage
@@ -29,33 +30,37 @@ def conformance(
     missing: Annotated[bool, typer.Option("--missing", help="List the requirements that no test proves")] = False,
 ) -> None:
     """Show which requirements of the standards a passing test proves."""
-    areas = choose_areas(area)
+    areas = load_areas() if area is None else (_area(area),)
     if report is None:
-        show_ledger(areas, as_json=as_json, missing=missing)
+        _print_ledger(areas, as_json=as_json, missing=missing)
         return
-    coverage = read_coverage(report)
+    coverage = _read_coverage(report)
     chosen = msgspec.structs.replace(coverage, areas=tuple(each for each in coverage.areas if each.area in areas))
     if as_json:
-        print_json(chosen, missing=missing)
+        document = report_of(chosen)
+        if missing:
+            unproved = tuple(requirement for requirement in document.requirements if not requirement.covered)
+            document = msgspec.structs.replace(document, requirements=unproved)
+        typer.echo(encode_document(document), nl=False)
     else:
-        show_coverage(chosen, missing=missing)
-        show_faults(coverage)
+        for standard in Standard:
+            found = [each for each in chosen.areas if each.area.standard is standard]
+            _print_tables([coverage_table(standard, found)] if found else [])
+        unproved = [finding for finding in chosen.findings if not finding.is_covered]
+        _print_tables([missing_table(unproved)] if missing else [])
+        _print_faults(coverage)
     if not coverage.is_sound:
         raise typer.Exit(UNSOUND)
 
 
-def choose_areas(name: str | None) -> tuple[Area, ...]:
-    """Return the named area, or all of them; an unknown name ends the command."""
-    if name is None:
-        return load_areas()
+def _area(name: str) -> Area:
     area = find_area(name)
     if area is None:
-        names = ", ".join(each.name for each in load_areas())
-        fail(f"unknown area {name!r}; use one of {names}")
-    return (area,)
+        fail(f"unknown area {name!r}; use one of {', '.join(each.name for each in load_areas())}")
+    return area
 
 
-def read_coverage(path: Path) -> Coverage:
+def _read_coverage(path: Path) -> Coverage:
     """Return the report in a file; an unusable file ends the command."""
     try:
         return decode_report(path.read_bytes())
@@ -65,46 +70,27 @@ def read_coverage(path: Path) -> Coverage:
         fail(f"{str(path)!r} cannot be used: {error}")
 
 
-def show_ledger(areas: tuple[Area, ...], *, as_json: bool, missing: bool) -> None:
+def _print_ledger(areas: tuple[Area, ...], *, as_json: bool, missing: bool) -> None:
     """Print the requirements; without a test run none is proved."""
     if as_json:
         requirements = tuple(requirement for area in areas for requirement in area.requirements)
         typer.echo(encode_document(LedgerReport(requirements)), nl=False)
         return
-    console = Console()
     for standard in Standard:
-        if chosen := [area for area in areas if area.standard is standard]:
-            console.print(ledger_table(standard, chosen))
-            console.print()
-    if missing:
-        console.print(missing_table(measure_coverage(areas, {}).findings))
-        console.print()
-    print_text(console, "No test run was given, so no requirement is shown as proved.")
-    print_text(console, "Run `make conformance`, then `agenttool conformance build/conformance.json`.")
+        found = [area for area in areas if area.standard is standard]
+        _print_tables([ledger_table(standard, found)] if found else [])
+    _print_tables([missing_table(measure_coverage(areas, {}).findings)] if missing else [])
+    print_text(Console(), "No test run was given, so no requirement is shown as proved.")
+    print_text(Console(), "Run `make conformance`, then `agenttool conformance build/conformance.json`.")
 
 
-def print_json(coverage: Coverage, *, missing: bool) -> None:
-    """Print the report as JSON; with `missing`, only requirements without proof."""
-    report = report_of(coverage)
-    if missing:
-        unproved = tuple(requirement for requirement in report.requirements if not requirement.covered)
-        report = msgspec.structs.replace(report, requirements=unproved)
-    typer.echo(encode_document(report), nl=False)
+def _print_tables(tables: list[Table]) -> None:
+    for table in tables:
+        Console().print(table)
+        Console().print()
 
 
-def show_coverage(coverage: Coverage, *, missing: bool) -> None:
-    """Print a table per standard; with `missing`, also the requirements without proof."""
-    console = Console()
-    for standard in Standard:
-        if areas := [area for area in coverage.areas if area.area.standard is standard]:
-            console.print(coverage_table(standard, areas))
-            console.print()
-    if missing:
-        console.print(missing_table(finding for finding in coverage.findings if not finding.is_covered))
-        console.print()
-
-
-def show_faults(coverage: Coverage) -> None:
+def _print_faults(coverage: Coverage) -> None:
     """Print what makes the report unsound: failed tests, and unknown requirement ids."""
     console = Console()
     for test in coverage.failed_tests:

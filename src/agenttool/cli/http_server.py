@@ -4,12 +4,9 @@ import asyncio
 import os
 import signal
 import socket
-import threading
-import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, contextmanager
 from ipaddress import ip_address
-from queue import Empty, SimpleQueue
 from types import FrameType
 from urllib.parse import urlsplit
 
@@ -23,7 +20,6 @@ from agenttool.errors import ConfigError
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _EXIT_AT_SIGNAL = 3
 _EXIT_STATUS = 1
-_STOP, _STOPPED = "stop", "stopped"
 
 STOP_TIMEOUT_S = 25.0
 """The process exits at most this long after the first signal; supervisors kill it after 30 seconds."""
@@ -33,28 +29,24 @@ class SignalStop:
     """Stops a server: gracefully at the first signal, sooner at the second, at once at the third.
 
     A signal often arrives twice, once for the process group and once from its leader, so the second one still stops
-    in order. If something cannot be stopped, the process exits after `STOP_TIMEOUT_S`.
+    in order. If something cannot be stopped, the process exits `STOP_TIMEOUT_S` after the first signal.
     """
 
     def __init__(self) -> None:
         """Start without a server."""
         self._signals = 0
-        self._events: SimpleQueue[str] = SimpleQueue()
-        # A thread, because what cannot be stopped may block the event loop.
-        self._watchdog = threading.Thread(target=self._watch, daemon=True)
         self.task: asyncio.Task[None] | None = None
         self.server: HttpServer | None = None
-
-    def start(self) -> None:
-        """Start the watchdog."""
-        self._watchdog.start()
 
     def on_signal(self, number: int, frame: FrameType | None) -> None:
         """Count a signal; this runs in the middle of other code, so it must not wait."""
         self._signals += 1
         if self._signals >= _EXIT_AT_SIGNAL:
             os._exit(_EXIT_STATUS)
-        self._events.put(_STOP)
+        if self._signals == 1:
+            # A timer of the system, because what cannot be stopped may block the event loop.
+            signal.signal(signal.SIGALRM, _exit_now)
+            signal.setitimer(signal.ITIMER_REAL, STOP_TIMEOUT_S)
 
     def stop(self) -> None:
         """Stop the server; the event loop calls this after a signal."""
@@ -63,21 +55,8 @@ class SignalStop:
         elif self.task is not None:
             self.task.cancel()
 
-    def stopped(self) -> None:
-        """End the watchdog, because everything has stopped."""
-        self._events.put(_STOPPED)
 
-    def _watch(self) -> None:
-        if self._events.get() == _STOP:
-            deadline = time.monotonic() + STOP_TIMEOUT_S
-            try:
-                while self._events.get(timeout=max(0.0, deadline - time.monotonic())) == _STOP:
-                    continue
-            except Empty:
-                _exit_now()
-
-
-def _exit_now() -> None:
+def _exit_now(number: int, frame: FrameType | None) -> None:
     """Exit as after a crash: everything that was acknowledged is on disk."""
     warn(
         f"exited {STOP_TIMEOUT_S:g} s after the stop signal: something that ran could not be stopped, and ended with"
@@ -88,18 +67,16 @@ def _exit_now() -> None:
 
 def run_until_stopped(serve: Callable[[SignalStop], Coroutine[object, object, None]]) -> None:
     """Run a server until it is stopped; exit with status 1 if it does not stop in time."""
-    stop = SignalStop()
     try:
-        asyncio.run(serve(stop))
+        asyncio.run(serve(SignalStop()))
     finally:
-        stop.stopped()
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @asynccontextmanager
 async def handle_signals(stop: SignalStop) -> AsyncGenerator[None]:
     """Handle signals within this context; a stop is not an error."""
     loop, stop.task = asyncio.get_running_loop(), asyncio.current_task()
-    stop.start()
     for each in _SIGNALS:
         loop.add_signal_handler(each, stop.stop)
         signal.signal(each, stop.on_signal)  # the loop still runs its handler, when it is free; the timeout starts now

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, BinaryIO, NamedTuple, cast
+from typing import Annotated, BinaryIO, cast
 
 import typer
 
@@ -15,22 +15,18 @@ from agenttool.cli.format import print_json
 from agenttool.cli.options import (
     JournalOption,
     JsonOption,
-    find_settings,
+    StoreOptions,
     open_existing_store,
     open_journal,
     payload_location,
-    store_setting,
 )
-from agenttool.cli.output import fail
 from agenttool.codec import to_json, write
-from agenttool.config import StoreSetting
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import DurableLog
 from agenttool.records import Record
 from agenttool.stores.files.backup import copy_folder
-from agenttool.stores.location import StoreParts
 from agenttool.stores.sqlite.reader import SqliteReader
 
 DAY_NS = 24 * 3600 * 10**9
@@ -50,8 +46,8 @@ def export(
     """
     with open_journal(store) as reader, reader.at_one_moment():
         if out is None and cast("object", sys.stdout) is None:
-            fail(StoreError("the standard output is closed; leave it open, or name a file with --out"))
-        elif out is None:
+            raise StoreError("the standard output is closed; leave it open, or name a file with --out")
+        if out is None:
             _write_records(reader, cast("BinaryIO", sys.stdout.buffer))
         else:
             _write_file(reader, out)
@@ -89,7 +85,7 @@ def _write_file(reader: SqliteReader, out: Path) -> None:
             _write_records(reader, target)
         unfinished.replace(out)
     except OSError as error:
-        fail(StoreError(f"cannot write {str(out)!r}: {error.strerror}; no file was written"))
+        raise StoreError(f"cannot write {str(out)!r}: {error.strerror}; no file was written") from error
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -123,13 +119,6 @@ def backup(
         typer.echo(f"copied {reader.path} to {target}: {size:,} bytes{payloads}, up to position {head.position}")
 
 
-class RetentionDays(NamedTuple):
-    """How many days payloads and facts are stored; for ever if none."""
-
-    payloads: float | None
-    journal: float | None
-
-
 def retain(
     *,
     payloads: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help="Delete older payloads")] = None,
@@ -144,12 +133,13 @@ def retain(
     deleted still has its size and digest. Facts are deleted from the oldest on, up
     to the first fact of an open call; `agenttool verify` starts after them.
     """
-    try:
-        setting = store_setting(find_settings(None)) if store is None else None
-        days = _retention_days(payloads, journal, setting)
-        deleted, anchor = asyncio.run(_delete_expired(open_existing_store(store), days))
-    except (ConfigError, StoreError) as error:
-        fail(error)
+    setting = StoreOptions(store).setting
+    if setting is not None:
+        payloads = setting.payload_days if payloads is None else payloads
+        journal = setting.journal_days if journal is None else journal
+    if payloads is None and journal is None:
+        raise ConfigError("no retention is given; use --payloads DAYS, --journal DAYS, or both")
+    deleted, anchor = asyncio.run(_delete_expired(store, payloads, journal))
     if as_json:
         print_json({"payloads": deleted, "facts_up_to": anchor})
     else:
@@ -157,26 +147,13 @@ def retain(
         typer.echo(f"deleted {deleted:,} {'payload' if deleted == 1 else 'payloads'}; {facts}")
 
 
-def _retention_days(payloads: float | None, journal: float | None, setting: StoreSetting | None) -> RetentionDays:
-    """Return the options, completed by the settings."""
-    if setting is not None:
-        payloads = setting.payload_days if payloads is None else payloads
-        journal = setting.journal_days if journal is None else journal
-    if payloads is None and journal is None:
-        raise ConfigError("no retention is given; use --payloads DAYS, --journal DAYS, or both")
-    return RetentionDays(payloads, journal)
-
-
-async def _delete_expired(store: StoreParts, days: RetentionDays) -> tuple[int, int]:
+async def _delete_expired(store: str | None, payload_days: float | None, journal_days: float | None) -> tuple[int, int]:
     """Return how many payloads were deleted, and the position up to which facts are deleted."""
     now_ns, deleted, position = time.time_ns(), 0, 0
-    log: DurableLog = store.log  # pyright: ignore[reportAssignmentType] -- the log of a file is durable
-    try:
-        if days.payloads is not None:
-            deleted = await store.payloads.expire(now_ns - round(days.payloads * DAY_NS))
-        if days.journal is not None:
-            position = (await log.delete_before(now_ns - round(days.journal * DAY_NS))).position
-    finally:
-        if store.close is not None:
-            await store.close()
+    async with open_existing_store(store) as parts:
+        log: DurableLog = parts.log  # pyright: ignore[reportAssignmentType] -- the log of a file is durable
+        if payload_days is not None:
+            deleted = await parts.payloads.expire(now_ns - round(payload_days * DAY_NS))
+        if journal_days is not None:
+            position = (await log.delete_before(now_ns - round(journal_days * DAY_NS))).position
     return deleted, position

@@ -1,9 +1,11 @@
 """`agenttool log`: the events of the journal, one line each, from any position, and while others write."""
 
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple, TypeAlias
 
@@ -12,20 +14,29 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agenttool.cli.follow import JournalFollower
 from agenttool.cli.format import print_json, short_id, status_style, tool_name
 from agenttool.cli.options import JournalOption, open_journal
-from agenttool.cli.output import fail, plain_table, print_blocks
-from agenttool.cli.progress import CountBar
-from agenttool.cli.recorded_call import AmbiguousId, find_call
+from agenttool.cli.output import plain_table, print_blocks
+from agenttool.cli.progress import WorkBar
+from agenttool.cli.recorded_call import find_call
 from agenttool.cli.render import event_details, event_name
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError, StoreError
 from agenttool.journal.projection import events_of
+from agenttool.journal.steps import STEPS
 from agenttool.policy.wildcards import fits
 from agenttool.ports.facts import Fact
-from agenttool.records import InvocationId, InvocationStatus, JsonObject, ToolEvent
+from agenttool.records import InvocationId, InvocationStatus, ToolEvent
 from agenttool.stores.sqlite.reader import PORTION, SqliteReader
+
+POLL_S = 0.2
+"""How often `--follow` reads the journal."""
+
+UNREADABLE_S = 30.0
+"""A journal may be unreadable for this long, for example while a copy is written over it."""
+
+MAX_HEADS = 1000
+"""This many positions of the chain are remembered, to find where a replacement differs."""
 
 EventFilter: TypeAlias = Callable[[ToolEvent], bool]
 
@@ -46,28 +57,24 @@ def log(  # noqa: PLR0913 -- one for each option of the command
 ) -> None:
     """Print events, one line each, and follow the journal while others write."""
     if sizes and (follow or limit or tool or status or call):
-        fail(ConfigError("--sizes counts everything after a position; leave out --follow and all filters"))
-    try:
+        raise ConfigError("--sizes counts everything after a position; leave out --follow and all filters")
+    if status is not None and status not in list(InvocationStatus):
+        raise ConfigError(f"unknown status {status!r}; use one of {', '.join(InvocationStatus)}")
+    with suppress(KeyboardInterrupt):  # the way to end --follow
         with open_journal(store) as reader:
             if sizes:
                 _print_sizes(reader, after or 0, as_json=as_json)
                 return
-            printer = _EventPrinter(
-                _filter(tool, _known_status(status)), _print_as_json if as_json else _line_printer()
-            )
-            printer.remaining = limit
-            source = EventSource(reader, None if call is None else _call_id(reader, call))
+            printer = _EventPrinter(_filter(tool, status), _print_as_json if as_json else _line_printer(), limit)
+            source = EventSource(reader, None if call is None else find_call(reader, call).invocation.invocation_id)
             follower = JournalFollower(reader, after or 0)
             if after is None and limit is not None:
                 follower.position = reader.head().position
                 printer.print_newest(source, follower.position, follow=follow)
-            is_done = not printer.print_new(source, follower)
-        if follow and not is_done:
-            follower.follow(lambda reader: printer.print_new(EventSource(reader, source.call), follower))
-    except KeyboardInterrupt:
-        return  # the way to end --follow
-    except (ConfigError, StoreError) as error:
-        fail(error)
+            if not follow:
+                printer.print_new(source, follower)
+                return
+        follower.follow(lambda reader: printer.print_new(EventSource(reader, source.call), follower))
 
 
 class LogEntry(NamedTuple):
@@ -122,13 +129,66 @@ def _entries(position: int, fact: Fact) -> Iterator[LogEntry]:
     return (LogEntry(position, event, event is events[-1]) for event in events)
 
 
+class JournalFollower:
+    """Reads a journal again and again, while other processes write it, or replace it by a copy.
+
+    The file is opened for each read and closed in between. A reader that held it open would miss everything written to
+    a replacement, would mix two files, and could write the old write-ahead log into the new file when it closes.
+
+    Attributes:
+        position: the position of the last fact that was read; the reader advances it.
+    """
+
+    def __init__(self, reader: SqliteReader, position: int) -> None:
+        """Start with an open journal and the position to continue after."""
+        self.position = position
+        self._file = reader.path
+        self._heads = deque(reader.heads(MAX_HEADS), maxlen=MAX_HEADS)
+
+    def follow(self, read_new: Callable[[SqliteReader], bool]) -> None:
+        """Call `read_new` now and whenever the journal has changed, until it returns false.
+
+        Raises:
+            ConfigError, StoreError: the journal was unreadable for `UNREADABLE_S`.
+        """
+        readable_at, last = time.monotonic(), None
+        while True:
+            try:
+                with SqliteReader.open(self._file, steps=STEPS) as reader:
+                    self._check_chain(reader)
+                    head = reader.head()
+                    if head != last:
+                        if not read_new(reader):
+                            return
+                        self._heads.append(head)
+                    readable_at, last = time.monotonic(), head
+            except (ConfigError, StoreError):
+                if time.monotonic() - readable_at > UNREADABLE_S:
+                    raise
+            time.sleep(POLL_S)
+
+    def _check_chain(self, reader: SqliteReader) -> None:
+        """Detect a replaced journal: return to the last position that both chains share, and print that."""
+        read_up_to = self._heads[-1].position
+        while self._heads and not reader.holds(self._heads[-1]):
+            self._heads.pop()
+        if self._heads and self._heads[-1].position == read_up_to:
+            return
+        known = self._heads[-1] if self._heads else reader.head()
+        self._heads.append(known)
+        self.position = min(self.position, known.position)
+        sys.stdout.flush()
+        problem = f"the journal was replaced: it is not the one that was read up to {read_up_to}"
+        sys.stderr.write(f"{problem}; continuing after {self.position}, --after 0 prints all of it\n")
+
+
 @dataclass(slots=True)
 class _EventPrinter:
     """Prints the events that match a filter, until `remaining` of them are printed."""
 
     wanted: EventFilter
     print_entry: Callable[[LogEntry], None]
-    remaining: int | None = None
+    remaining: int | None
 
     def print_newest(self, source: EventSource, position: int, *, follow: bool) -> None:
         """Print the newest events up to a position."""
@@ -158,20 +218,6 @@ def _filter(tool: str | None, status: str | None) -> EventFilter:
         )
 
     return wanted
-
-
-def _known_status(status: str | None) -> str | None:
-    if status is not None and status not in list(InvocationStatus):
-        fail(ConfigError(f"unknown status {status!r}; use one of {', '.join(InvocationStatus)}"))
-    return status
-
-
-def _call_id(reader: SqliteReader, part: str) -> InvocationId:
-    try:
-        return find_call(reader, part).invocation.invocation_id
-    except AmbiguousId as error:
-        ids = "\n".join(f"  {each.invocation_id}  {tool_name(each.tool_id)}" for each in error.matches)
-        fail(ConfigError(f"{error}:\n{ids}"))
 
 
 def _print_as_json(entry: LogEntry) -> None:
@@ -207,81 +253,54 @@ def _event_line(position: int, moment: datetime, event: ToolEvent) -> Text:
     return line.append(f"  {details}" if details else "", style="dim")
 
 
-def _print_sizes(reader: SqliteReader, after: int, *, as_json: bool) -> None:
-    sizes = JournalSizes()
-    with CountBar(reader.count()[0]) as bar:
-        for _, fact, size in reader.sizes(after):
-            sizes.add(fact, size)
-            bar.advance()
-    if not as_json:
-        print_blocks([sizes.table()])
-    for row in sizes.rows() if as_json else ():
-        print_json(row)
-
-
 @dataclass(slots=True)
 class ToolShare:
-    """The part of the journal that belongs to one tool.
+    """The part of the journal that belongs to one tool, or to one step without a tool.
 
     Attributes:
         calls: how many calls began in the range that was read.
         largest: the call, or the step, of the largest fact.
     """
 
+    about: str
     calls: int = 0
     facts: int = 0
-    size: int = 0
+    bytes: int = 0
     largest: str = ""
-    largest_size: int = 0
+    largest_bytes: int = 0
 
     def add(self, fact: Fact, size: int) -> None:
         """Count one fact."""
         self.calls += fact.invocation_id is not None and fact.sequence == 0
         self.facts += 1
-        self.size += size
-        if size > self.largest_size:
-            self.largest, self.largest_size = fact.invocation_id or fact.step.name, size
+        self.bytes += size
+        if size > self.largest_bytes:
+            self.largest, self.largest_bytes = fact.invocation_id or fact.step.name, size
 
 
-@dataclass(slots=True)
-class JournalSizes:
-    """Facts and bytes of a journal by tool; memory grows with the number of tools."""
+def _print_sizes(reader: SqliteReader, after: int, *, as_json: bool) -> None:
+    """Print the share of each tool, largest first; memory grows with the number of tools only."""
+    found: dict[str, ToolShare] = {}
+    with WorkBar(reader.count()[0]) as bar:
+        for _, fact, size in reader.sizes(after):
+            about = tool_name(fact.tool_id) or f"({fact.step.name.replace('_', ' ')})"
+            found.setdefault(about, ToolShare(about)).add(fact, size)
+            bar.advance()
+    shares = sorted(found.values(), key=lambda share: -share.bytes)
+    if not as_json:
+        print_blocks([_sizes_table(shares)])
+    for share in shares if as_json else ():
+        print_json(asdict(share))
 
-    shares: dict[str, ToolShare] = field(default_factory=dict[str, ToolShare])
 
-    def add(self, fact: Fact, size: int) -> None:
-        """Count one fact of `size` bytes."""
-        about = tool_name(fact.tool_id) or f"({fact.step.name.replace('_', ' ')})"
-        self.shares.setdefault(about, ToolShare()).add(fact, size)
-
-    def rows(self) -> list[JsonObject]:
-        """Return one JSON object for each tool, largest first."""
-        return [
-            {
-                "about": about,
-                "calls": share.calls,
-                "facts": share.facts,
-                "bytes": share.size,
-                "largest": share.largest,
-                "largest_bytes": share.largest_size,
-            }
-            for about, share in self._by_size()
-        ]
-
-    def table(self) -> Table:
-        """Return a table, largest first, with totals."""
-        table = plain_table("bytes", "calls", "facts", "about", "largest", header=True)
-        for column in table.columns[:3]:
-            column.justify, column.no_wrap = "right", True
-        for about, share in self._by_size():
-            figures = (f"{share.size:,}", f"{share.calls:,}", f"{share.facts:,}")
-            largest = (
-                f"{share.largest_size:,} in {short_id(share.largest)}" if share.calls else f"{share.largest_size:,}"
-            )
-            table.add_row(*figures, Text(about), Text(largest, style="dim"))
-        total = [sum(each) for each in zip(*((s.size, s.calls, s.facts) for s in self.shares.values()), strict=True)]
-        table.add_row(*(f"{each:,}" for each in total or (0, 0, 0)), Text("total", style="bold"), "")
-        return table
-
-    def _by_size(self) -> list[tuple[str, ToolShare]]:
-        return sorted(self.shares.items(), key=lambda each: -each[1].size)
+def _sizes_table(shares: list[ToolShare]) -> Table:
+    table = plain_table("bytes", "calls", "facts", "about", "largest", header=True)
+    for column in table.columns[:3]:
+        column.justify, column.no_wrap = "right", True
+    for share in shares:
+        figures = (f"{share.bytes:,}", f"{share.calls:,}", f"{share.facts:,}")
+        largest = f"{share.largest_bytes:,}" + (f" in {short_id(share.largest)}" if share.calls else "")
+        table.add_row(*figures, Text(share.about), Text(largest, style="dim"))
+    totals = (sum(s.bytes for s in shares), sum(s.calls for s in shares), sum(s.facts for s in shares))
+    table.add_row(*(f"{total:,}" for total in totals), Text("total", style="bold"), "")
+    return table

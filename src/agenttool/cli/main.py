@@ -18,9 +18,11 @@ from agenttool.cli.output import (
     USAGE_ERROR,
     discard_output,
     ignoring_write_errors,
+    is_agenttool_error,
     json_errors,
     plain_table,
     print_error,
+    print_exception,
     print_text,
     replace_unencodable,
 )
@@ -93,6 +95,11 @@ class LazyCommands(TyperGroup):
                 if not as_json:
                     raise
                 status = 1
+            except Exception as error:
+                if not is_agenttool_error(error):
+                    raise
+                print_exception(error)
+                status = USAGE_ERROR
         return sys.exit(status if isinstance(status, int) else 0) if standalone_mode else status
 
     def list_commands(self, ctx: object) -> list[str]:

@@ -3,8 +3,8 @@
 import importlib
 import shlex
 import sys
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, NamedTuple, cast
@@ -13,9 +13,8 @@ import typer
 
 from agenttool.adapters.python.declare import FunctionTool
 from agenttool.assemble import Tool, kept_at
-from agenttool.cli.output import fail
 from agenttool.config import StoreSetting, read_config
-from agenttool.errors import ConfigError, StoreError
+from agenttool.errors import ConfigError
 from agenttool.journal.steps import STEPS
 from agenttool.ports.tool import DeclaredTool
 from agenttool.runtime import Runtime
@@ -80,13 +79,9 @@ def load_tools(places: list[str]) -> list[Tool]:
 def _tools_in(values: Iterable[object]) -> Iterator[Tool]:
     """Yield the tools among values, including those in lists and dictionaries."""
     for value in values:
-        yield from (cast("Tool", each) for each in _members(value) if isinstance(each, FunctionTool | DeclaredTool))
-
-
-def _members(value: object) -> Iterable[object]:
-    if isinstance(value, dict):
-        return cast("dict[object, object]", value).values()
-    return cast("Iterable[object]", value) if isinstance(value, list | tuple) else (value,)
+        inner = cast("dict[object, object]", value).values() if isinstance(value, dict) else value
+        members = cast("Iterable[object]", inner) if isinstance(value, dict | list | tuple) else (value,)
+        yield from (cast("Tool", each) for each in members if isinstance(each, FunctionTool | DeclaredTool))
 
 
 def require_tools(rt: Runtime, given: list[Tool]) -> None:
@@ -104,85 +99,57 @@ def find_settings(given: Path | None) -> Path | None:
     return given if given is not None else Path(SETTINGS_FILE) if Path(SETTINGS_FILE).exists() else None
 
 
-def store_url(given: str | None) -> str | None:
-    """Return the URL of a store; the path of a file is accepted too."""
-    return given if given is None or given.startswith(("sqlite:", "memory:")) else f"sqlite:{given}"
-
-
-def store_setting(settings: Path | None) -> StoreSetting | None:
-    """Return the [store] table of a settings file, if there is one."""
-    return None if settings is None else read_config(settings).store
-
-
-def store_file(given: str | None, settings: Path | None) -> Path | None:
-    """Return the file of the store that the option, or else the settings, name; none for memory.
-
-    Raises:
-        ConfigError: the URL is not that of a store.
-    """
-    if given is not None:
-        return store_path(store_url(given) or "")
-    setting = store_setting(settings)
-    return None if setting is None else store_path(kept_at(setting)[0])
-
-
-def journal_file(given: str | None) -> Path:
-    """Return the file of the journal: the one given, the one in the settings here, or `STORE_FILE`.
-
-    Raises:
-        ConfigError: the store is in memory.
-    """
-    settings = find_settings(None)
-    file = store_file(given, settings)
-    if file is not None:
-        return file
-    if given is None and store_setting(settings) is None:
-        return Path(STORE_FILE)
-    raise ConfigError(f"{given or 'memory:'!r} stores its journal in memory, which no other process reads; name a file")
-
-
-@contextmanager
-def open_journal(given: str | None) -> Generator[SqliteReader]:
-    """Open the journal read-only; an error ends the command."""
-    try:
-        with SqliteReader.open(journal_file(given), steps=STEPS) as reader:
-            yield reader
-    except (ConfigError, StoreError) as error:
-        fail(error)
-
-
-def open_existing_store(given: str | None) -> StoreParts:
-    """Open the store of an existing journal for reading and writing.
-
-    Raises:
-        ConfigError: there is no such file.
-    """
-    file = journal_file(given)
-    if not file.is_file():
-        raise ConfigError(f"there is no journal at {str(file)!r}; name its file with --store")
-    return open_store(f"sqlite:{file}", STEPS, _payload_setting(given))
-
-
-def payload_location(given: str | None, file: Path) -> str:
-    """Return where the payloads of a journal are: as the settings say, or a folder beside the file."""
-    return _payload_setting(given) or str(file.with_name(f"{file.name}-payloads"))
-
-
-def _payload_setting(given: str | None) -> str | None:
-    """Return the payloads of the settings, which apply only if no other store is given."""
-    setting = store_setting(find_settings(None)) if given is None else None
-    return None if setting is None else kept_at(setting)[1]
-
-
 class StoreOptions(NamedTuple):
-    """The store options of a command, to be repeated in the command that it suggests next."""
+    """The options that name a store: `--store`, or else the [store] table of `--settings`."""
 
     store: str | None
     settings: Path | None = None
 
     @property
+    def setting(self) -> StoreSetting | None:
+        """The [store] table, if it applies."""
+        settings = find_settings(self.settings)
+        return None if settings is None or self.store is not None else read_config(settings).store
+
+    @property
+    def url(self) -> str | None:
+        """The URL of `--store`, which may also be the path of a file."""
+        store = self.store
+        return store if store is None or store.startswith(("sqlite:", "memory:")) else f"sqlite:{store}"
+
+    @property
+    def file(self) -> Path | None:
+        """The file of the store; none if it is in memory, or if no option names one."""
+        setting = self.setting
+        url = self.url if setting is None else kept_at(setting)[0]
+        return None if url is None else store_path(url)
+
+    @property
+    def payloads(self) -> str | None:
+        """Where the payloads are, if the [store] table names a place."""
+        setting = self.setting
+        return None if setting is None else kept_at(setting)[1]
+
+    def or_default(self) -> "StoreOptions":
+        """Return these options, with `STORE_FILE` if they name no store."""
+        return self if self.store is not None or self.setting is not None else self._replace(store=STORE_FILE)
+
+    def existing_file(self) -> Path:
+        """Return the file of the journal, which exists.
+
+        Raises:
+            ConfigError: the store is in memory, or there is no such file.
+        """
+        file = self.or_default().file
+        if file is None:
+            raise ConfigError("the journal is in memory, which no other process reads; name a file with --store")
+        if not file.is_file():
+            raise ConfigError(f"there is no journal at {str(file)!r}; name its file with --store, or make a call first")
+        return file
+
+    @property
     def arguments(self) -> str:
-        """The options as shell words, each after a blank."""
+        """The options as shell words, each after a blank, for a suggested command."""
         given = (("--store", self.store), ("--settings", self.settings))
         return "".join(f" {word} {shlex.quote(str(value))}" for word, value in given if value is not None)
 
@@ -191,4 +158,26 @@ class StoreOptions(NamedTuple):
         """The same for a command that only reads the journal: it takes a file, and no settings."""
         if self.store is not None or self.settings is None:
             return StoreOptions(self.store).arguments
-        return StoreOptions(str(store_file(None, self.settings))).arguments
+        return StoreOptions(str(self.file)).arguments
+
+
+def open_journal(store: str | None) -> AbstractContextManager[SqliteReader]:
+    """Open an existing journal read-only."""
+    return SqliteReader.open(StoreOptions(store).existing_file(), steps=STEPS)
+
+
+@asynccontextmanager
+async def open_existing_store(store: str | None) -> AsyncGenerator[StoreParts]:
+    """Open the store of an existing journal for reading and writing."""
+    options = StoreOptions(store)
+    parts = open_store(f"sqlite:{options.existing_file()}", STEPS, options.payloads)
+    try:
+        yield parts
+    finally:
+        if parts.close is not None:
+            await parts.close()
+
+
+def payload_location(store: str | None, file: Path) -> str:
+    """Return where the payloads of a journal are: as the settings say, or a folder beside the file."""
+    return StoreOptions(store).payloads or str(file.with_name(f"{file.name}-payloads"))

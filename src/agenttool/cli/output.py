@@ -103,10 +103,19 @@ def json_errors(*, enabled: bool) -> Generator[None]:
         _json_errors.reset(before)
 
 
-def fail(error: Exception | str) -> NoReturn:
-    """Print an error and exit with `USAGE_ERROR`."""
-    code = "unusable" if isinstance(error, str) else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower()
-    print_error(code, str(error))
+def is_agenttool_error(error: Exception) -> bool:
+    """Return whether an exception is of our tree, without importing it: `--help` must stay quick."""
+    return any(each.__module__ == "agenttool.errors" for each in type(error).__mro__)
+
+
+def print_exception(error: Exception) -> None:
+    """Print an exception of our tree; its class is the code, such as `config_error`."""
+    print_error(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(error).__name__).lower(), str(error))
+
+
+def fail(message: str) -> NoReturn:
+    """Print that the input of a command is unusable, and exit with `USAGE_ERROR`."""
+    print_error("unusable", message)
     raise typer.Exit(USAGE_ERROR)
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from agenttool.cli.format import print_json, short_id, status_style
 from agenttool.cli.options import JournalOption, ToolsOption, load_tools, open_journal
-from agenttool.cli.output import fail, heading, indented, plain_table, print_blocks, printable
+from agenttool.cli.output import heading, indented, plain_table, print_blocks, printable
 from agenttool.cli.policy_replay import UNKNOWN, PolicyReplay, ReplayOutcome, ReplayTools, decided_calls
 from agenttool.config import Config, read_config
 from agenttool.errors import ConfigError
@@ -52,12 +52,9 @@ def replay(
     If a decision depends on a redacted value, or on a fact that the journal does not
     hold, it is counted as unknown.
     """
-    try:
-        settings = read_config(rules)
-        tools = ReplayTools(load_tools(places or []))
-        replay = PolicyReplay(settings, _rule_book(settings), _workspace(settings), tools)
-    except ConfigError as error:
-        fail(error)
+    settings = read_config(rules)
+    tools = ReplayTools(load_tools(places or []))
+    replay = PolicyReplay(settings, _rule_book(settings), _workspace(settings), tools)
     totals = ReplayTotals()
     with open_journal(store) as reader, reader.at_one_moment():
         for call in decided_calls(reader, tools):

@@ -1,9 +1,12 @@
 """Decide recorded calls again with other rules, as far as the journal and the tools' declarations allow it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import cast
+
+import msgspec
 
 from agenttool.assemble import Tool, declared
 from agenttool.config import Config
@@ -16,11 +19,10 @@ from agenttool.policy.paths import Workspace
 from agenttool.policy.rules import Rule, RuleBook
 from agenttool.policy.subject import EffectFacts, Subject, subject_of
 from agenttool.policy.verdict import Verdict, Weight
-from agenttool.policy.votes import ExternalVote, ExternalVoteKind, ExternalVoteStatus, HookVote, PermissionMode
+from agenttool.policy.votes import ExternalVote, HookVote, PermissionMode
 from agenttool.ports.facts import Fact
 from agenttool.records import (
     Behavior,
-    ClassifierAuthority,
     InputContract,
     Json,
     JsonObject,
@@ -137,19 +139,8 @@ def _external_votes(decision: PermissionDecision) -> Iterator[ExternalVote]:
     """Yield the recorded votes of classifiers and engines; one that cannot be parsed is left out."""
     recorded = ((decision.reason and decision.reason.details) or {}).get("opinions")
     for each in recorded if isinstance(recorded, list) else ():
-        if not isinstance(each, dict):
-            continue
-        try:
-            behavior = each.get("behavior")
-            yield ExternalVote(
-                ref=str(each["ref"]),
-                kind=ExternalVoteKind(str(each["kind"])),
-                authority=ClassifierAuthority(str(each["authority"])),
-                status=ExternalVoteStatus(str(each["status"])),
-                behavior=None if behavior is None else Behavior(str(behavior)),
-            )
-        except (KeyError, ValueError):
-            continue
+        with suppress(msgspec.ValidationError):
+            yield msgspec.convert(each, ExternalVote)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

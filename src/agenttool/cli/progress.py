@@ -1,8 +1,8 @@
-"""Progress bars on the standard error, for work that takes longer than a moment, and only on a terminal."""
+"""A progress bar on the standard error, for work that takes longer than a moment, and only on a terminal."""
 
+from contextlib import AbstractContextManager
 from time import monotonic
 from types import TracebackType
-from typing import Self
 
 from rich.console import Console
 from rich.progress import (
@@ -10,41 +10,37 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
 
 DELAY_S = 0.7
-"""A bar appears after this time."""
+"""The bar appears after this time."""
+
+UPDATE_S = 0.1
+"""The bar is updated this often: an update costs more than most items of work do."""
 
 
-class ByteBar:
-    """A progress bar for bytes. Use it as a context."""
+class WorkBar(AbstractContextManager["WorkBar"]):
+    """A progress bar for items, or for bytes. Use it as a context."""
 
-    def __init__(self, total: int | None) -> None:
+    def __init__(self, total: int | None, *, in_bytes: bool = False) -> None:
         """Draw nothing yet; `total` is none if it is not known."""
-        self._console = Console(stderr=True)
-        self._progress = Progress(
+        columns = (DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(),)
+        console = Console(stderr=True)
+        self._bar = Progress(
             BarColumn(bar_width=None),
-            *self._columns(),
+            *columns,
             TimeRemainingColumn(),
-            console=self._console,
+            console=console,
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
-            refresh_per_second=5,
+            disable=not console.is_terminal,
         )
-        self._task = self._progress.add_task("", total=total)
-        self._visible_at = monotonic() + DELAY_S
-        self._is_visible = False
-
-    def _columns(self) -> tuple[ProgressColumn, ...]:
-        return DownloadColumn(), TransferSpeedColumn()
-
-    def __enter__(self) -> Self:
-        """Return self."""
-        return self
+        self._task = self._bar.add_task("", total=total)
+        self._pending = 0
+        self._update_at = monotonic() + DELAY_S
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -52,37 +48,16 @@ class ByteBar:
         """Remove the bar."""
         self.hide()
 
-    def advance(self, size: int) -> None:
-        """Count bytes, and show the bar once the delay has passed."""
-        self._progress.advance(self._task, size)
-        if not self._is_visible and self._console.is_terminal and monotonic() >= self._visible_at:
-            self._is_visible = True
-            self._progress.start()
+    def advance(self, count: int = 1) -> None:
+        """Count items, and show the bar once the delay has passed."""
+        self._pending += count
+        if (now := monotonic()) >= self._update_at:
+            self._bar.advance(self._task, self._pending)
+            self._bar.start()
+            self._pending, self._update_at = 0, now + UPDATE_S
 
     def hide(self) -> None:
-        """Remove the bar while something else is printed; `advance` shows it again."""
-        if self._is_visible:
-            self._is_visible = False
-            self._visible_at = monotonic() + DELAY_S
-            self._progress.stop()
-
-
-class CountBar(ByteBar):
-    """A progress bar for single items; it is updated once for every `BATCH` of them."""
-
-    BATCH = 1000
-
-    def __init__(self, total: int | None) -> None:
-        """Draw nothing yet."""
-        super().__init__(total)
-        self._pending = 0
-
-    def _columns(self) -> tuple[ProgressColumn, ...]:
-        return (MofNCompleteColumn(),)
-
-    def advance(self, size: int = 1) -> None:
-        """Count items; updating the bar costs more than most items do."""
-        self._pending += size
-        if self._pending >= self.BATCH:
-            super().advance(self._pending)
-            self._pending = 0
+        """Remove the bar while something else is printed; `advance` shows it again after the delay."""
+        if self._bar.live.is_started:
+            self._bar.stop()
+            self._update_at = monotonic() + DELAY_S

@@ -22,7 +22,7 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.policy.approvals import Allow, Answer, Deny, Edit, Question, Remember
 from agenttool.policy.rules import parse_timestamp
 from agenttool.ports.deferred import Prompt, PromptKind
-from agenttool.records import JsonObject
+from agenttool.records import JsonObject, Timestamp
 from agenttool.runtime import Runtime
 from agenttool.world import SystemClock
 
@@ -142,10 +142,15 @@ def print_question(console: Console, question: Question) -> None:
         console.print(Text("A rule that would allow it from now on" + (f" ({number})" if number > 1 else "") + ":"))
         for line in rule.split("\n"):
             console.print(Text(f"  {printable(line)}", style="dim"), soft_wrap=True)
-    age = (now() - parse_timestamp(question.asked_at)).total_seconds()
-    left = (parse_timestamp(question.expires_at) - now()).total_seconds()
-    expiry = f"expires in {rough_duration(left)}" if left > 0 else "expired"
-    print_text(console, f"{question.approval_id} · asked {rough_duration(age)} ago · {expiry}", "dim")
+    age, expiry = age_and_expiry(question.asked_at, question.expires_at)
+    print_text(console, f"{question.approval_id} · asked {age} · {expiry}", "dim")
+
+
+def age_and_expiry(asked_at: Timestamp, expires_at: Timestamp) -> tuple[str, str]:
+    """Return how long ago a question was asked, and when it expires."""
+    age = (now() - parse_timestamp(asked_at)).total_seconds()
+    left = (parse_timestamp(expires_at) - now()).total_seconds()
+    return f"{rough_duration(age)} ago", f"expires in {rough_duration(left)}" if left > 0 else "expired"
 
 
 def _suggested_rules(question: Question) -> list[JsonObject]:

@@ -20,7 +20,7 @@ from agenttool.cli.http_server import (
     run_until_stopped,
 )
 from agenttool.cli.options import JsonOption, import_from_working_directory
-from agenttool.cli.output import escape_markup, fail, print_text, printable, warn
+from agenttool.cli.output import escape_markup, print_text, printable, warn
 from agenttool.config import environment
 from agenttool.errors import ConfigError
 from agenttool.rap import Bearer, Credential, Provider, Signed
@@ -59,13 +59,10 @@ def serve(
     cannot be stopped within 25 seconds, the status is 1.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    try:
-        provider = load_provider(place)
-        if store is not None:
-            provider.use_store(store)
-        run_until_stopped(lambda stop: _serve(stop, provider, host, port, as_json=as_json))
-    except ConfigError as error:
-        fail(error)
+    provider = load_provider(place)
+    if store is not None:
+        provider.use_store(store)
+    run_until_stopped(lambda stop: _serve(stop, provider, host, port, as_json=as_json))
 
 
 @app.command()
@@ -89,10 +86,12 @@ def check(
     Exits with 0 if every expectation is met, 1 if one is not, and 3 if some could
     not be checked, for example because no response came or the token is not valid.
     """
-    try:
-        found = asyncio.run(_check(url, _credential(token_env, secret_env)))
-    except ConfigError as error:
-        fail(error)
+
+    async def findings() -> list[CheckFinding]:
+        async with open_check(url, _credential(token_env, secret_env)) as look:
+            return await look.findings()
+
+    found = asyncio.run(findings())
     for each in found:
         _print_finding(each, as_json=as_json)
     outcomes = {each.is_met for each in found}
@@ -107,10 +106,7 @@ def describe(place: ProviderArgument, *, as_json: JsonOption = False) -> None:
     Prints a page of Markdown for people who decide whether to call or offer the
     tools: who may call them, where it posts, what it stores, and what each may do.
     """
-    try:
-        provider = load_provider(place)
-    except ConfigError as error:
-        fail(error)
+    provider = load_provider(place)
     page = printable(provider.security, keep="\n")
     if as_json:
         print_json({"toolset": provider.name, "page": page})
@@ -131,11 +127,6 @@ def _variable(option: str, name: str) -> str:
     if value is None:
         raise ConfigError(f"{option} names {name!r}, which is not set; set it, or leave the option out")
     return value
-
-
-async def _check(url: str, credential: Credential | None) -> list[CheckFinding]:
-    async with open_check(url, credential) as look:
-        return await look.findings()
 
 
 def _print_finding(finding: CheckFinding, *, as_json: bool) -> None:

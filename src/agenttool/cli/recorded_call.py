@@ -1,9 +1,9 @@
 """One call read from the journal: found by a part of its id, with all its events and records."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from agenttool.cli.format import tool_name
 from agenttool.errors import ConfigError
 from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.ports.deferred import RESULT_PREFIX
@@ -17,21 +17,6 @@ MAX_MATCHES = 20
 MAX_CHILDREN = 100
 
 _R = TypeVar("_R", bound=Record)
-
-
-class AmbiguousId(Exception):
-    """Several calls match one part of an id.
-
-    Attributes:
-        part: the part that was given.
-        matches: the calls, newest first; one more than `MAX_MATCHES` if there are more.
-    """
-
-    def __init__(self, part: str, matches: Sequence[ToolInvocation]) -> None:
-        """Store the part and its matches."""
-        super().__init__(f"several calls have an id like {part!r}; write more of it")
-        self.part = part
-        self.matches = matches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +47,20 @@ def find_call(reader: SqliteReader, part: str | None) -> RecordedCall:
     """Return the call whose id, or whose record's id, begins or ends with `part`; without one, the newest call.
 
     Raises:
-        ConfigError: no call matches.
-        AmbiguousId: several calls match.
+        ConfigError: no call matches, or several do; it lists them, newest first.
     """
     if part is None:
         newest = reader.newest_call()
         if newest is None:
             raise ConfigError(f"there is no call in {str(reader.path)!r} yet; make one first")
         return read_call(reader, newest)
-    limit = MAX_MATCHES + 1
-    found = reader.calls_beginning(_id_prefix(part), limit) or reader.calls_ending(part, limit)
+    found = reader.calls_beginning(_id_prefix(part), MAX_MATCHES) or reader.calls_ending(part, MAX_MATCHES)
     if not found:
         raise ConfigError(f"no call in {str(reader.path)!r} has an id like {part!r}; `agenttool log` shows their ids")
     if len(found) > 1:
-        matches = [_invocation(reader, each, [fact for _, fact in reader.facts_of(each)]) for each in found]
-        raise AmbiguousId(part, matches)
+        calls = (read_call(reader, each).invocation for each in found)
+        matches = "\n".join(f"  {each.invocation_id}  {each.status}  {tool_name(each.tool_id)}" for each in calls)
+        raise ConfigError(f"several calls have an id like {part!r}; write more of it:\n{matches}")
     return read_call(reader, found[0])
 
 
@@ -88,7 +72,9 @@ def read_call(reader: SqliteReader, invocation_id: InvocationId) -> RecordedCall
     """
     positioned = reader.facts_of(invocation_id)
     facts = tuple(fact for _, fact in positioned)
-    invocation = _invocation(reader, invocation_id, facts)
+    invocation = invocation_of(facts)
+    if invocation is None:
+        raise ConfigError(f"no call in {str(reader.path)!r} has the id {invocation_id!r}; use another")
     first, last = positioned[0][0], positioned[-1][0]
     has_ended = invocation.status.is_terminal
     # A call that never started has no children, however long it has been waiting.
@@ -117,13 +103,6 @@ def open_call_state(owner: Ownership | None, store_arguments: str) -> str:
     if owner.waits_for is not None:
         return f"it waits for an answer: agenttool approvals answer {owner.waits_for} allow{store_arguments}"
     return "a live process runs it" if owner.is_alive else f"its process is gone; {recover}"
-
-
-def _invocation(reader: SqliteReader, invocation_id: InvocationId, facts: Sequence[Fact]) -> ToolInvocation:
-    invocation = invocation_of(facts)
-    if invocation is None:
-        raise ConfigError(f"no call in {str(reader.path)!r} has the id {invocation_id!r}; use another")
-    return invocation
 
 
 def _id_prefix(part: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import TypeAlias
 
 from rich.console import Group, RenderableType
@@ -126,20 +127,14 @@ def event_details(event: ToolEvent) -> str:
 
 def _without_long_runs(events: Sequence[tuple[int, ToolEvent]]) -> Iterator[tuple[int, ToolEvent] | int]:
     """Yield events; a number replaces the middle of a long run of progress updates."""
-    run: list[tuple[int, ToolEvent]] = []
-    for each in (*events, None):
-        if each is not None and each[1].event_type is EventType.PROGRESS:
-            run.append(each)
-            continue
-        if len(run) > 2 * SHOWN_UPDATES + 1:
-            yield from run[:SHOWN_UPDATES]
-            yield len(run) - 2 * SHOWN_UPDATES
-            yield from run[-SHOWN_UPDATES:]
+    for is_progress, run in groupby(events, key=lambda each: each[1].event_type is EventType.PROGRESS):
+        updates = list(run)
+        if is_progress and len(updates) > 2 * SHOWN_UPDATES + 1:
+            yield from updates[:SHOWN_UPDATES]
+            yield len(updates) - 2 * SHOWN_UPDATES
+            yield from updates[-SHOWN_UPDATES:]
         else:
-            yield from run
-        run = []
-        if each is not None:
-            yield each
+            yield from updates
 
 
 def inputs_table(

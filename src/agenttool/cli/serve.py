@@ -22,10 +22,10 @@ from agenttool.cli.http_server import (
     parse_base_url,
     run_until_stopped,
 )
-from agenttool.cli.options import STORE_FILE, SettingsOption, find_settings, load_tools, store_url
-from agenttool.cli.output import fail, print_text, warn
-from agenttool.config import Config, ServerSetting, environment, read_config
-from agenttool.errors import ConfigError, RecordError, StoreError
+from agenttool.cli.options import STORE_FILE, SettingsOption, StoreOptions, find_settings, load_tools
+from agenttool.cli.output import print_text, warn
+from agenttool.config import ServerSetting, environment, read_config
+from agenttool.errors import ConfigError
 from agenttool.runtime import Runtime
 from agenttool.server.app import app_of
 
@@ -52,32 +52,28 @@ def serve(  # noqa: PLR0913 -- one for each option of the command
     seconds, and with 2 if it cannot serve.
     """
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    try:
-        settings_path = find_settings(settings)
-        config = Config() if settings_path is None else read_config(settings_path)
-        server = config.server or ServerSetting()
-        tools = load_tools(places) if places else []
-        # Calls may wait for days, so they are stored in a file even if none is named.
-        place = store_url(store or (STORE_FILE if config.store is None else None))
-        public_url, access = parse_base_url(url or server.url), _access_token(server.token_env)
-        with bind(host or server.host, server.port if port is None else port) as listening:
-            address = local_url(listening)
-            callback_url = public_url or address
-            _warn_about_address(listening, public_url, address)
+    config = find_settings(settings)
+    server = (None if config is None else read_config(config).server) or ServerSetting()
+    tools = load_tools(places or [])
+    # Calls may wait for days, so they are stored in a file even if none is named.
+    place = StoreOptions(store, settings).or_default().url
+    public_url, access = parse_base_url(url or server.url), _access_token(server.token_env)
+    with bind(host or server.host, server.port if port is None else port) as listening:
+        address = local_url(listening)
+        callback_url = public_url or address
+        _warn_about_address(listening, public_url, address)
 
-            async def serve_runtime(stop: SignalStop) -> None:
-                async with (
-                    handle_signals(stop),
-                    Runtime.open(config=settings_path, store=place, tools=tools, callback_url=callback_url) as rt,
-                ):
-                    await _warn_about_moved_callbacks(rt)
-                    app = app_of(rt, admits=access)
-                    stop.server = HttpServer(app, lambda: _announce(address, callback_url, as_json=as_json))
-                    await stop.server.serve(sockets=[listening])
+        async def serve_runtime(stop: SignalStop) -> None:
+            async with (
+                handle_signals(stop),
+                Runtime.open(config=config, store=place, tools=tools, callback_url=callback_url) as rt,
+            ):
+                await _warn_about_moved_callbacks(rt)
+                app = app_of(rt, admits=access)
+                stop.server = HttpServer(app, lambda: _announce(address, callback_url, as_json=as_json))
+                await stop.server.serve(sockets=[listening])
 
-            run_until_stopped(serve_runtime)
-    except (ConfigError, RecordError, StoreError) as error:
-        fail(error)
+        run_until_stopped(serve_runtime)
 
 
 def _access_token(token_env: str | None) -> Bearer | None:

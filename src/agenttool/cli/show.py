@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from agenttool.cli.format import duration, print_json, status_style, tool_name
 from agenttool.cli.options import JournalOption, JsonOption, StoreOptions, open_journal
-from agenttool.cli.output import USAGE_ERROR, fail, heading, indented, plain_table, print_blocks, print_text, printable
-from agenttool.cli.recorded_call import MAX_MATCHES, AmbiguousId, RecordedCall, find_call, open_call_state
+from agenttool.cli.output import heading, indented, print_blocks, printable
+from agenttool.cli.recorded_call import RecordedCall, find_call, open_call_state
 from agenttool.cli.render import (
     cancellation_table,
     decisions_block,
@@ -38,17 +38,11 @@ def show(
 ) -> None:
     """Show one call: its inputs, who decided, and its result."""
     with open_journal(store) as reader:
-        try:
-            call = find_call(reader, part)
-        except AmbiguousId as error:
-            if as_json:
-                fail(f"{error}: {', '.join(each.invocation_id for each in error.matches)}")
-            _print_matches(error)
-            raise typer.Exit(USAGE_ERROR) from None
+        call = find_call(reader, part)
     if as_json:
         print_json(_document(call))
-        return
-    print_blocks(_blocks(call, StoreOptions(store).arguments))
+    else:
+        print_blocks(_blocks(call, StoreOptions(store).arguments))
 
 
 def _document(call: RecordedCall) -> JsonObject:
@@ -119,16 +113,3 @@ def _result(call: RecordedCall, store_arguments: str) -> Iterator[RenderableType
         table = result_table(result)
         if table.rows:
             yield indented(table)
-
-
-def _print_matches(error: AmbiguousId) -> None:
-    """Print the calls that match, newest first."""
-    console = Console(stderr=True, highlight=False)
-    print_text(console, f"{error}:", "red")
-    table = plain_table()
-    for each in error.matches[:MAX_MATCHES]:
-        status = Text(each.status.value, style=status_style(each.status))
-        table.add_row(Text(printable(each.invocation_id)), status, Text(tool_name(each.tool_id)))
-    console.print(table)
-    if len(error.matches) > MAX_MATCHES:
-        console.print("… and more", style="dim")

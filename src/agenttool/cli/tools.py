@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from rich.console import Console
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JsonOption, SettingsOption, find_settings, load_tools, require_tools
-from agenttool.cli.output import escape_markup, fail, plain_table, print_text, printable
+from agenttool.cli.output import escape_markup, plain_table, print_text, printable
 from agenttool.codec import to_json
 from agenttool.errors import ConfigError
 from agenttool.ports.surfacing import ModelCapabilities, Role
@@ -62,48 +61,45 @@ def tools(
     as_json: JsonOption = False,
 ) -> None:
     """List the tools of a module, and the facts assumed about them."""
-    try:
-        viewer, settings_path = parse_viewer(viewers), find_settings(settings)
-        if why is not None:
-            for explanation in asyncio.run(_explain(places or [], settings_path, why, viewer)):
-                print_json(explanation) if as_json else typer.echo(printable(str(explanation["why"])))
-            return
-        records, surface = asyncio.run(_declared(places or [], settings_path, viewer))
-    except ConfigError as error:
-        fail(error)
-    if as_json:
+    viewer, given = parse_viewer(viewers), load_tools(places or [])
+
+    async def read_tools() -> tuple[list[Record], ToolSurface]:
+        async with Runtime.open(store="memory:", config=find_settings(settings), tools=given) as rt:
+            require_tools(rt, given)
+            return [record async for record in rt.journal.export()], (await viewer.surface(rt))[1]
+
+    records, surface = asyncio.run(read_tools())
+    if why is not None:
+        for explanation in _explain(records, surface, why):
+            print_json(explanation) if as_json else typer.echo(printable(str(explanation["why"])))
+    elif as_json:
         for record in records:
             print_json(to_json(record))
-        return
+    else:
+        _print_tools(records, surface)
+
+
+def _print_tools(records: list[Record], surface: ToolSurface) -> None:
     table = plain_table("tool", "arguments", "facts", "description", header=True)
     interfaces = {each.tool_id: each for each in records if isinstance(each, ToolInterface)}
     for declaration in records:
         if isinstance(declaration, ToolDeclaration):
-            name = f"{declaration.namespace}.{declaration.name}"
             facts = _facts(interfaces[declaration.tool_id])
             description = escape_markup(declaration.description.split("\n")[0])
-            table.add_row(f"[cyan]{escape_markup(name)}[/]", _argument_names(declaration), facts, description)
+            name = escape_markup(_qualified_name(declaration))
+            table.add_row(f"[cyan]{name}[/]", _argument_names(declaration), facts, description)
     console = Console()
     console.print(table)
     print_text(console, _surface_summary(surface), "dim")
 
 
-async def _declared(places: list[str], settings: Path | None, viewer: "Viewer") -> tuple[list[Record], ToolSurface]:
-    given = load_tools(places)
-    async with Runtime.open(store="memory:", config=settings, tools=given) as rt:
-        require_tools(rt, given)
-        return [record async for record in rt.journal.export()], (await viewer.surface(rt))[1]
-
-
-async def _explain(places: list[str], settings: Path | None, name: str, viewer: "Viewer") -> list[JsonObject]:
+def _explain(records: list[Record], surface: ToolSurface, name: str) -> list[JsonObject]:
     """Return the visibility of the tools with a name on the surface that a model would get.
 
     Raises:
         ConfigError: there is no such tool.
     """
-    async with Runtime.open(store="memory:", config=settings, tools=load_tools(places)) as rt:
-        _, surface = await viewer.surface(rt)
-        declared = [record async for record in rt.journal.export() if isinstance(record, ToolDeclaration)]
+    declared = [record for record in records if isinstance(record, ToolDeclaration)]
     found = [_visibility(each, surface) for each in declared if name in _names(each)]
     if not found:
         similar = " or ".join(map(repr, similar_names(name, declared)))
@@ -151,20 +147,23 @@ def similar_names(name: str, declarations: list[ToolDeclaration]) -> list[str]:
     owners: dict[str, list[str]] = {}
     for each in declarations:
         for spelling in {spelling.casefold() for spelling in _names(each)}:
-            owners.setdefault(spelling, []).append(f"{each.namespace}.{each.name}")
+            owners.setdefault(spelling, []).append(_qualified_name(each))
     folded = name.casefold()
     spellings = [folded] if folded in owners else get_close_matches(folded, owners, MAX_SUGGESTIONS, SIMILARITY)
     found = dict.fromkeys(each for spelling in spellings for each in owners[spelling])
     return [*found][:MAX_SUGGESTIONS]
 
 
+def _qualified_name(declaration: ToolDeclaration) -> str:
+    return f"{declaration.namespace}.{declaration.name}"
+
+
 def _names(declaration: ToolDeclaration) -> tuple[str, ...]:
-    qualified = f"{declaration.namespace}.{declaration.name}"
-    return (qualified, declaration.name, declaration.tool_id, *(declaration.aliases or ()))
+    return (_qualified_name(declaration), declaration.name, declaration.tool_id, *(declaration.aliases or ()))
 
 
 def _visibility(declaration: ToolDeclaration, surface: ToolSurface) -> JsonObject:
-    name, tool_id = f"{declaration.namespace}.{declaration.name}", declaration.tool_id
+    name, tool_id = _qualified_name(declaration), declaration.tool_id
     lists = {
         "blocked": surface.blocked_tools,
         "excluded": surface.excluded_tools,
@@ -264,12 +263,7 @@ def _parse_model(words: tuple[str, ...]) -> ModelCapabilities:
     if unknown:
         raise ConfigError(f"unknown capability {unknown[0]!r}; use {', '.join(_FLAGS)} or media:image and the like")
     media = frozenset(each.removeprefix(_MEDIA) for each in words if each.startswith(_MEDIA))
-    return ModelCapabilities(
-        strict_schemas="strict_schemas" in words,
-        parallel_calls="parallel_calls" in words,
-        deferred_refs="deferred_refs" in words,
-        media=media,
-    )
+    return ModelCapabilities(**{flag: flag in words for flag in _FLAGS}, media=media)
 
 
 def search(  # noqa: PLR0913 -- one for each option of the command
@@ -285,25 +279,21 @@ def search(  # noqa: PLR0913 -- one for each option of the command
     as_json: Annotated[bool, typer.Option("--json", help="Print the search result as JSON and nothing else")] = False,
 ) -> None:
     """Find tools by what they do, or by exact name, as a model would."""
-    try:
-        viewer, settings_path = parse_viewer(viewers), find_settings(settings)
-        result = asyncio.run(_search(" ".join(words), places, limit, model, settings_path, viewer))
-    except ConfigError as error:
-        fail(error)
+    viewer, tools = parse_viewer(viewers), load_tools(places)
+
+    async def search_tools() -> ToolSearchResult:
+        config = find_settings(settings)
+        async with Runtime.open(store="memory:", config=config, tools=tools, search_model=model) as rt:
+            viewer_runtime, surface = await viewer.surface(rt)
+            await viewer_runtime.prepare_search()
+            return await viewer_runtime.search(" ".join(words), surface=surface, limit=limit)
+
+    result = asyncio.run(search_tools())
     if as_json:
         print_json(to_json(result))
     else:
         _print_matches(result)
     raise typer.Exit(0 if result.matches else NOTHING_FOUND)
-
-
-async def _search(
-    query: str, places: list[str], limit: int, model: str | None, settings: Path | None, viewer: Viewer
-) -> ToolSearchResult:
-    async with Runtime.open(store="memory:", config=settings, tools=load_tools(places), search_model=model) as rt:
-        viewer_runtime, surface = await viewer.surface(rt)
-        await viewer_runtime.prepare_search()
-        return await viewer_runtime.search(query, surface=surface, limit=limit)
 
 
 def _print_matches(result: ToolSearchResult) -> None:

@@ -26,7 +26,7 @@ from agenttool.cli.output import (
     printable,
     replace_unencodable,
 )
-from agenttool.cli.progress import ByteBar
+from agenttool.cli.progress import WorkBar
 from agenttool.conformance.validate.finding import Finding, Severity, Summary, json_line
 from agenttool.conformance.validate.validation import Validation
 from agenttool.errors import StoreError
@@ -61,8 +61,8 @@ def validate(
     size = parse_size(max_record)
     if cast("object", sys.stdout) is None:
         fail("the standard output is closed; leave it open, or send it to a file")
-    bar = ByteBar(total_size(files))
-    report = JsonFindings() if as_json else TextFindings(limit, bar)
+    bar = WorkBar(total_size(files), in_bytes=True)
+    report = FindingPrinter(limit, bar, as_json=as_json)
     try:
         with bar, Validation(max_record=size, on_bytes=bar.advance) as validation:
             for finding in find_all(validation, files):
@@ -106,24 +106,12 @@ def standard_input() -> BufferedReader:
     return cast("BufferedReader", sys.stdin.buffer)
 
 
-class JsonFindings:
-    """Prints JSON Lines to the standard output, and nothing else."""
+class FindingPrinter:
+    """Prints JSON Lines; or blocks of text up to a limit, then a table."""
 
-    def add(self, finding: Finding) -> None:
-        """Print one line."""
-        sys.stdout.buffer.write(json_line(finding))
-
-    def close(self, summary: Summary) -> None:
-        """Print the last line."""
-        sys.stdout.buffer.write(json_line(summary))
-        sys.stdout.buffer.flush()
-
-
-class TextFindings:
-    """Prints blocks of text up to a limit, then a table."""
-
-    def __init__(self, limit: int, bar: ByteBar) -> None:
+    def __init__(self, limit: int, bar: WorkBar, *, as_json: bool) -> None:
         """Hide the progress bar while a block is printed."""
+        self._as_json = as_json
         self._limit = limit
         self._bar = bar
         self._count = 0
@@ -132,14 +120,21 @@ class TextFindings:
         self._width = self._console.width if self._console.is_terminal else None
 
     def add(self, finding: Finding) -> None:
-        """Print one block, unless the limit is reached."""
+        """Print one line of JSON; or one block, unless the limit is reached."""
+        if self._as_json:
+            sys.stdout.buffer.write(json_line(finding))
+            return
         self._count += 1
         if self._count <= self._limit:
             self._bar.hide()
             self._console.print(finding_block(finding, self._width), soft_wrap=True)
 
     def close(self, summary: Summary) -> None:
-        """Print how many findings were omitted, and the table."""
+        """Print the summary: one line of JSON; or how many findings were omitted, and a table."""
+        if self._as_json:
+            sys.stdout.buffer.write(json_line(summary))
+            sys.stdout.buffer.flush()
+            return
         if self._count > self._limit:
             self._console.print(f"… and {self._count - self._limit:,} more; --limit shows more, --json all of them")
         if self._count:

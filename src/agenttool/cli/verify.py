@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import Annotated, NamedTuple, Self, cast
+from typing import Annotated, NamedTuple, cast
 
 import typer
 from rich.console import Console, Group
@@ -15,8 +14,8 @@ from rich.text import Text
 
 from agenttool.cli.format import print_json
 from agenttool.cli.options import JournalOption, open_journal, payload_location
-from agenttool.cli.output import INTERRUPTED, fail, plain_table, print_blocks, print_text, printable
-from agenttool.cli.progress import CountBar
+from agenttool.cli.output import INTERRUPTED, plain_table, print_blocks, print_text, printable
+from agenttool.cli.progress import WorkBar
 from agenttool.codec import digest_of_any, json_bytes, read, to_json
 from agenttool.errors import ConfigError, RecordError, StoreError
 from agenttool.journal import steps
@@ -89,8 +88,8 @@ def verify(
     with open_journal(store) as reader, reader.at_one_moment():
         place = payloads or payload_location(store, reader.path)
         stored = ObjectPayloads.open(place) if "://" in place or Path(place).is_dir() else None
-        with CountBar(reader.count()[0]) as bar, PayloadChecker(stored) as checker:
-            inspector = JournalInspector(reader, checker, bar.advance)
+        with WorkBar(reader.count()[0]) as bar, asyncio.Runner() as runner:
+            inspector = JournalInspector(reader, PayloadChecker(stored, runner), bar.advance)
             found = chain(reader.verify(pinned, inspector.check), inspector.check_open_calls(reader.head().position))
             flaws, total = _collect(found, as_json=as_json)
         ends = ChainEnds(reader.anchor(), reader.head(), pinned)
@@ -174,27 +173,27 @@ def _short_hashes(text: str) -> str:
 def _pinned_head(pin: Path | None, head: str | None) -> Head | None:
     """Return the head that either option gives."""
     if pin is not None and head is not None:
-        fail(ConfigError(f"two heads are given, {str(pin)!r} and {head!r}; give one of them"))
+        raise ConfigError(f"two heads are given, {str(pin)!r} and {head!r}; give one of them")
     if head is not None:
         match = _HEAD.fullmatch(head)
         if match is None:
-            fail(ConfigError(f"a head is written POSITION:HASH, got {head!r}; copy it from an earlier verify"))
+            raise ConfigError(f"a head is written POSITION:HASH, got {head!r}; copy it from an earlier verify")
         return Head(position=int(match[1]), hash=match[2])
     if pin is None:
         return None
     try:
         return read(pin.read_bytes(), Head)
     except OSError as error:
-        fail(ConfigError(f"cannot read the pin {str(pin)!r}: {error.strerror}; name another file"))
+        raise ConfigError(f"cannot read the pin {str(pin)!r}: {error.strerror}; name another file") from error
     except RecordError as error:
-        fail(ConfigError(f"{str(pin)!r} holds no head: {error}; write one with --write-head"))
+        raise ConfigError(f"{str(pin)!r} holds no head: {error}; write one with --write-head") from error
 
 
 def _write_head(head: Head, path: Path) -> None:
     try:
         path.write_bytes(json_bytes(to_json(head)) + b"\n")
     except OSError as error:
-        fail(ConfigError(f"cannot write the head to {str(path)!r}: {error.strerror}; name another file"))
+        raise ConfigError(f"cannot write the head to {str(path)!r}: {error.strerror}; name another file") from error
     print_text(Console(stderr=True), f"wrote the head to {path}", "dim")
 
 
@@ -206,22 +205,12 @@ class PayloadChecker:
         missing: how many payloads do not exist; they may have expired.
     """
 
-    def __init__(self, payloads: PayloadStore | None) -> None:
+    def __init__(self, payloads: PayloadStore | None, runner: asyncio.Runner) -> None:
         """Use a store; without one, every payload is missing."""
         self.checked = self.missing = 0
         self._payloads = payloads
         self._seen: set[Digest] = set()
-        self._runner = asyncio.Runner()
-
-    def __enter__(self) -> Self:
-        """Return self."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the event loop."""
-        self._runner.close()
+        self._runner = runner
 
     def check(self, position: int, digest: Digest) -> Iterator[JournalFlaw]:
         """Yield a flaw if the payload's bytes do not match its digest."""

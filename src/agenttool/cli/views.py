@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -10,9 +11,7 @@ from rich.console import Console
 from agenttool.adapters.rap.threads import View, ViewStore
 from agenttool.cli.format import indented_json, print_json
 from agenttool.cli.options import JournalOption, JsonOption, open_existing_store
-from agenttool.cli.output import fail, one_line, print_text
-from agenttool.errors import ConfigError, StoreError
-from agenttool.stores.location import StoreParts
+from agenttool.cli.output import one_line, print_text
 
 POLL_S = 0.2
 """How often `--follow` reads the views."""
@@ -33,34 +32,23 @@ def views(
     Only the latest view of each type counts. The content of a view comes from its
     server and is shown as data: nothing in it is run or opened.
     """
-    try:
-        shown = asyncio.run(
-            _print_views(open_existing_store(store), thread, types or [], follow=follow, as_json=as_json)
-        )
-    except (ConfigError, StoreError) as error:
-        fail(error)
-    except KeyboardInterrupt:
-        return  # the way to end --follow
-    if not shown and not as_json:
-        print_text(Console(stderr=True), "there are no views", "dim")
 
+    async def print_views() -> int:
+        shown = 0
+        async with open_existing_store(store) as parts:
+            async for view in _changes(ViewStore(parts.documents), thread, follow=follow):
+                if types and view.view_type not in types:
+                    continue
+                shown += 1
+                if as_json:
+                    print_json({"thread_id": view.thread_id, "view_type": view.view_type, "content": view.content})
+                else:
+                    _print_view(view)
+        return shown
 
-async def _print_views(store: StoreParts, thread: str | None, types: list[str], *, follow: bool, as_json: bool) -> int:
-    """Print the views of some types, or of all if none are given; return how many were printed."""
-    shown = 0
-    try:
-        async for view in _changes(ViewStore(store.documents), thread, follow=follow):
-            if types and view.view_type not in types:
-                continue
-            shown += 1
-            if as_json:
-                print_json({"thread_id": view.thread_id, "view_type": view.view_type, "content": view.content})
-            else:
-                _print_view(view)
-    finally:
-        if store.close is not None:
-            await store.close()
-    return shown
+    with suppress(KeyboardInterrupt):  # the way to end --follow
+        if not asyncio.run(print_views()) and not as_json:
+            print_text(Console(stderr=True), "there are no views", "dim")
 
 
 async def _changes(views: ViewStore, thread: str | None, *, follow: bool) -> AsyncIterator[View]:
