@@ -9,7 +9,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import msgspec
 import pydantic
 
-from agenttool.codec import from_json, read, read_lines, write
+from agenttool.codec import from_json, read, write
 from agenttool.records import UNSET, JsonObject, Part, Record, ToolEvent, ToolInvocation, ToolResult, UnsetType
 from bench.figure import Figure, compare_speed, require_faster, side_by_side
 from bench.harness import Settings
@@ -122,14 +122,9 @@ def _measure(kind: type[Record], sample: JsonObject) -> list[Figure]:
     record, model = from_json(sample, kind), peer_of(kind)
     line = write(record)
     peer = model.model_validate_json(line)
-    lines = b"\n".join([line] * BATCH)
     reads = side_by_side(
         lambda: [read(line, kind) for _ in range(BATCH)],
         lambda: [model.model_validate_json(line) for _ in range(BATCH)],
-    )
-    log_reads = side_by_side(
-        lambda: read_lines(lines, kind),
-        lambda: [model.model_validate_json(each) for each in lines.splitlines()],
     )
     writes = side_by_side(
         lambda: [write(record) for _ in range(BATCH)],
@@ -138,5 +133,4 @@ def _measure(kind: type[Record], sample: JsonObject) -> list[Figure]:
     name = str(kind.__struct_config__.tag)
     there = compare_speed(f"decode a {name}", reads, per=BATCH, peer_name="pydantic", unit="µs")
     back = compare_speed(f"encode a {name}", writes, per=BATCH, peer_name="pydantic", unit="µs")
-    log = require_faster(f"decode a log of {name}", log_reads, per=BATCH, peer_name="pydantic", unit="µs", at_least=5)
-    return [_both(f"decode and encode a {name}", [there, back]), there, back, log]
+    return [_both(f"decode and encode a {name}", [there, back]), there, back]

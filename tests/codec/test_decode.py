@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.codec import from_json, parse_value, read, read_any, read_lines, to_json, write
+from agenttool.codec import from_json, parse_value, read, read_any, to_json, write
 from agenttool.errors import RecordError
 from agenttool.records import (
     RECORD_TYPES,
@@ -128,20 +128,6 @@ def test_an_error_may_say_that_nobody_knows_when_to_retry():
     line = {"result_id": "r", "invocation_id": "i", "status": "denied", "created_at": "t",
             "error": {"error_class": "permission_denied", "retry_after": None}}  # fmt: skip
     assert to_json(from_json(line, ToolResult))["error"] == line["error"]
-
-
-@given(st.lists(records(ToolEvent), max_size=4))
-def test_a_piece_of_a_log_reads_like_its_lines(events):
-    log = b"\n".join(map(write, events))
-    assert read_lines(log, ToolEvent) == events
-
-
-def test_a_log_with_a_strangers_line_keeps_it_and_one_with_a_broken_line_is_refused():
-    ours = b'{"record_type":"tool_namespace","schema_version":"0.2.0","namespace":"a"}'
-    theirs = b'{"record_type":"tool_namespace","schema_version":"0.2.0","namespace":"b","x-acme":1}'
-    assert [to_json(each) for each in read_lines(ours + b"\n\n" + theirs + b"\n", ToolNamespace)][1]["x-acme"] == 1
-    with pytest.raises(RecordError):
-        read_lines(ours + b"\n{", ToolNamespace)
 
 
 def test_a_value_that_is_no_object_is_read_as_what_it_is_and_nothing_may_follow_it():

@@ -5,14 +5,11 @@ document is decoded again: old member names are replaced, and unknown members ar
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import TypeVar, Union, cast
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, ValidationError, convert, defstruct
-from msgspec.json import Decoder
-from msgspec.structs import asdict
 
 from agenttool.codec.unknown_members import read_with_unknown
 from agenttool.errors import RecordError
@@ -57,7 +54,6 @@ def _rename(members: JsonObject, names: dict[str, str]) -> JsonObject:
 _P = TypeVar("_P", bound=Part)
 
 _DECODE = {kind: msgspec.json.Decoder(kind).decode for kinds in CORE_OBJECTS.values() for kind in kinds}
-_DECODE_LINES = {kind: msgspec.json.Decoder(kind).decode_lines for kinds in CORE_OBJECTS.values() for kind in kinds}
 read_object = cast("Callable[[bytes | str], JsonObject]", msgspec.json.Decoder(dict[str, object]).decode)
 """Decodes any JSON object fast; if it raises, use `parse_object` for a readable error."""
 
@@ -77,18 +73,6 @@ def read(data: bytes | str, kind: type[_P]) -> _P:
         return _DECODE[kind](data)  # pyright: ignore[reportReturnType] -- the table holds each kind's own decoder
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
         return from_json(parse_object(data), kind)
-
-
-def read_lines(data: bytes, kind: type[_P]) -> list[_P]:
-    """Decode JSON Lines of one kind, such as a part of a log; faster than line by line.
-
-    Raises:
-        RecordError: a line is not JSON, or does not fit.
-    """
-    try:
-        return _DECODE_LINES[kind](data)  # pyright: ignore[reportReturnType] -- the table holds each kind's own decoder
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError):
-        return [read(line, kind) for line in data.splitlines() if line.strip()]
 
 
 def read_any(data: bytes | str) -> Record:
@@ -167,37 +151,6 @@ def _explained(error: msgspec.ValidationError) -> RecordError:
     steps = ("".join(step.groups(default="")) for step in _STEP.finditer(place["path"]))
     pointer = "".join(f"/{step}" for step in steps)
     return RecordError(f"{text[:1].lower()}{text[1 : place.start()]}; see the record's schema", pointer=pointer)
-
-
-def flat_reader(types: Mapping[str, type], required: Collection[str]) -> Callable[[bytes], JsonObject]:
-    """Return a decoder of objects with just these members; it raises one of `UNREADABLE` for anything else."""
-    needed = [(name, kind) for name, kind in types.items() if name in required]
-    optional = [(name, kind | UnsetType, UNSET) for name, kind in types.items() if name not in required]
-    decode = Decoder(_shape([*needed, *optional])).decode
-    names = tuple(name for name, _, _ in optional)
-    if not names:
-        return lambda data: asdict(decode(data))
-
-    def read(data: bytes) -> JsonObject:
-        members = asdict(decode(data))
-        for name in names:
-            if members[name] is UNSET:
-                del members[name]
-        return members
-
-    return read
-
-
-def _shape(fields: list[tuple[str, type] | tuple[str, object, object]]) -> type[Struct]:
-    return defstruct("Flat", fields, forbid_unknown_fields=True, gc=False)
-
-
-def shaped(value: Json, shape: type[_P]) -> _P | None:
-    """Convert a value to a shape; return none if it does not fit exactly."""
-    try:
-        return convert(value, shape)
-    except (ValidationError, RecursionError):
-        return None
 
 
 _T = TypeVar("_T")

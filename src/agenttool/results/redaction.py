@@ -103,46 +103,35 @@ class Redactor:
 
         A value that is nested too deeply to be searched is replaced as a whole.
         """
-        if self.is_whole:
-            return MARKER
-        try:
-            return self._redacted(value, self._start)
-        except RecursionError:
-            return MARKER
+        return self._split(value)[0]
 
     def find(self, value: Json) -> list[Json]:
         """Return the values at sensitive places, unchanged."""
-        found: list[Json] = [value] if self.is_whole else []
-        rest: list[tuple[Json, _PathNodes]] = [] if self.is_whole else [(value, self._start)]
-        while rest:
-            outer, nodes = rest.pop()
-            for step, item in _members(outer):
-                inner = self._inner(step, nodes, through=isinstance(outer, list))
-                if inner is None:
-                    found.append(item)
-                elif isinstance(item, dict | list):
-                    rest.append((item, inner))
-        return found
+        return self._split(value)[1]
 
-    def _redacted(self, value: Json, nodes: _PathNodes) -> Json:
-        if isinstance(value, dict):
-            changed: dict[str, Json] = {}
-            for key, item in value.items():
-                inner = self._inner(key, nodes, through=False)
-                new = MARKER if inner is None else self._redacted(item, inner)
-                if new is not item:
-                    changed[key] = new
-            return {**value, **changed} if changed else value
-        if isinstance(value, list):
-            items = value
-            for at, item in enumerate(value):
-                inner = self._inner(str(at), nodes, through=True) if nodes else nodes
-                new = MARKER if inner is None else self._redacted(item, inner)
-                if new is not item:
-                    items = list(value) if items is value else items
-                    items[at] = new
-            return items
-        return value
+    def _split(self, value: Json) -> tuple[Json, list[Json]]:
+        """Return the redacted value, and the values that were removed from it."""
+        found: list[Json] = []
+        try:
+            return (MARKER, [value]) if self.is_whole else (self._redacted(value, self._start, found), found)
+        except RecursionError:
+            return MARKER, [value]
+
+    def _redacted(self, value: Json, nodes: _PathNodes, found: list[Json]) -> Json:
+        if not isinstance(value, dict | list):
+            return value
+        changed: dict[str, Json] = {}
+        is_list = isinstance(value, list)
+        for step, item in ((str(at), item) for at, item in enumerate(value)) if is_list else value.items():
+            inner = self._inner(step, nodes, through=is_list)
+            if inner is None:
+                found.append(item)
+            new = MARKER if inner is None else self._redacted(item, inner, found)
+            if new is not item:
+                changed[step] = new
+        if not changed:
+            return value
+        return [changed.get(str(at), item) for at, item in enumerate(value)] if is_list else {**value, **changed}
 
     def _inner(self, step: str, nodes: _PathNodes, *, through: bool) -> _PathNodes | None:
         """Return the nodes one step down, or none where a path ends; a path passes through lists it does not name."""
@@ -154,12 +143,6 @@ class Redactor:
         if any(node.ends for node in inner):
             return None
         return (*inner, *nodes) if through else inner
-
-
-def _members(value: Json) -> Iterable[tuple[str, Json]]:
-    if isinstance(value, dict):
-        return value.items()
-    return ((str(index), item) for index, item in enumerate(value)) if isinstance(value, list) else ()
 
 
 def compile_redactor(paths: Iterable[str] | None) -> Redactor | None:

@@ -1,11 +1,12 @@
-"""Schemas so plain that they need not be compiled to know that they can be: those of most tools.
+"""Recognize plain schemas, which most tools have: they are certainly valid and need no compiling.
 
-The library that reads records looks at one in a microsecond; compiling it takes twenty, and kilobytes.
+Decoding a schema as a record takes two microseconds; compiling it takes thirty, and kilobytes.
 """
 
 from typing import Annotated, Literal, TypeAlias
 
-from agenttool.codec import shaped
+from msgspec import ValidationError, convert
+
 from agenttool.records import UNSET, JsonObject, Part, UnsetType
 from agenttool.records.record import Meta
 
@@ -16,7 +17,7 @@ _Draft = Literal["https://json-schema.org/draft/2020-12/schema", "http://json-sc
 
 
 class _Value(Part, frozen=True, rename="camel"):
-    """A schema of one value. A default here says only that a keyword may be absent; nobody reads it."""
+    """A schema of one value. A default here only means that a keyword may be absent."""
 
     type: Literal["string", "integer", "number", "boolean", "null", "array", "object"] = "null"
     title: str = ""
@@ -54,6 +55,9 @@ class _Plain(Part, frozen=True, kw_only=True, rename={"draft": "$schema"}):
 
 
 def is_plain(schema: JsonObject) -> bool:
-    """Tell whether a schema is surely one that can be used; of one that is not, nothing is known."""
-    read = shaped(schema, _Plain)
-    return read is not None and len({*read.required}) == len(read.required)
+    """Return whether a schema is certainly usable; one that is not plain may be usable, too."""
+    try:
+        read = convert(schema, _Plain)
+    except (ValidationError, RecursionError):
+        return False
+    return len({*read.required}) == len(read.required)

@@ -8,28 +8,14 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from agenttool.ports.offer import OfferedTool
+from agenttool.records import DeferredToolRef
 
 MAX_CHARS = 64
 _ACCEPTED = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
 _MIN_DIGITS = 8
-
-
-class QualifiedTool(Protocol):
-    """A tool with its two names: one that is offered, or a reference to a deferred one."""
-
-    @property
-    def namespace(self) -> str | None:
-        """The namespace of the name."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The name within its namespace."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +31,7 @@ class NameCounts:
     preferred: Counter[str]
 
 
-def count_names(tools: Iterable[QualifiedTool]) -> NameCounts:
+def count_names(tools: Iterable[OfferedTool | DeferredToolRef]) -> NameCounts:
     """Count the names of all tools of a surface, deferred ones included."""
     names = [(each.namespace, each.name) for each in tools]
     bare = Counter(name for _, name in names)

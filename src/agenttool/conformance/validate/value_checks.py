@@ -13,41 +13,12 @@ from typing import NamedTuple, cast, get_args
 
 import msgspec
 
+from agenttool import records
 from agenttool.codec import digest_of, digest_of_bytes
 from agenttool.conformance.validate.finding import RecordFlaw, Severity, shown_word
 from agenttool.conformance.validate.foreign_records import ForeignRecord
 from agenttool.errors import RecordError
-from agenttool.records import (
-    RECORD_TYPES,
-    AbortReason,
-    AbsenceReason,
-    AccessKind,
-    ArgumentMode,
-    ContentClass,
-    Digest,
-    ErrorClass,
-    EventType,
-    ExecutionKind,
-    HookOutputKind,
-    InvocationStatus,
-    Json,
-    JsonObject,
-    NextAction,
-    OpenEnum,
-    Part,
-    ProgressStatus,
-    QueryType,
-    ReasonType,
-    Recoverability,
-    RedactionState,
-    ResultStatus,
-    RuleSource,
-    SchedulerState,
-    SurfaceScope,
-    Timestamp,
-    ToolKind,
-    WriteEffect,
-)
+from agenttool.records import RECORD_TYPES, Digest, Json, JsonObject, OpenEnum, Part, Timestamp
 from agenttool.schema.explain import pointer_of
 
 Meaning = object
@@ -113,28 +84,28 @@ def _items(value: Json, steps: tuple[str | int, ...]) -> Iterator[tuple[tuple[st
 
 
 ROWS: dict[type[OpenEnum], str] = {
-    ToolKind: "AT-DECL-18",
-    ExecutionKind: "AT-EXEC-02",
-    SurfaceScope: "AT-SURF-03",
-    AbsenceReason: "AT-SURF-11",
-    ArgumentMode: "AT-IO-08",
-    InvocationStatus: "AT-INV-07",
-    SchedulerState: "AT-SCHED-11",
-    ProgressStatus: "AT-PROG-05",
-    AbortReason: "AT-PROG-09",
-    ResultStatus: "AT-RES-04",
-    ContentClass: "AT-RES-03",
-    HookOutputKind: "G-25",
-    ReasonType: "AT-PERM-19",
-    RuleSource: "AT-PERM-20",
-    AccessKind: "AT-PERM-03",
-    WriteEffect: "AT-PERM-04",
-    ErrorClass: "AT-ERR-02",
-    Recoverability: "G-59",
-    RedactionState: "G-55",
-    EventType: "AT-EVT-02",
-    QueryType: "AT-DEFER-12",
-    NextAction: "AT-DEFER-12",
+    records.ToolKind: "AT-DECL-18",
+    records.ExecutionKind: "AT-EXEC-02",
+    records.SurfaceScope: "AT-SURF-03",
+    records.AbsenceReason: "AT-SURF-11",
+    records.ArgumentMode: "AT-IO-08",
+    records.InvocationStatus: "AT-INV-07",
+    records.SchedulerState: "AT-SCHED-11",
+    records.ProgressStatus: "AT-PROG-05",
+    records.AbortReason: "AT-PROG-09",
+    records.ResultStatus: "AT-RES-04",
+    records.ContentClass: "AT-RES-03",
+    records.HookOutputKind: "G-25",
+    records.ReasonType: "AT-PERM-19",
+    records.RuleSource: "AT-PERM-20",
+    records.AccessKind: "AT-PERM-03",
+    records.WriteEffect: "AT-PERM-04",
+    records.ErrorClass: "AT-ERR-02",
+    records.Recoverability: "G-59",
+    records.RedactionState: "G-55",
+    records.EventType: "AT-EVT-02",
+    records.QueryType: "AT-DEFER-12",
+    records.NextAction: "AT-DEFER-12",
 }
 """Every open enum, and the requirement that lists its words."""
 
