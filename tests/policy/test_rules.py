@@ -83,12 +83,11 @@ def test_a_book_never_changes(book, rules):
     second = first.with_rule(added)
     assert [rule.ref for rule in first] == ["project_settings:a"]
     assert {rule.ref for rule in second} == {"project_settings:a", "project_settings:x"}
-    assert second.without(added.ref) == first
+    assert [*second.without(added.ref)] == [*first]
     assert second.version != first.version
     assert second.get(added.ref) is added
     assert first.get(added.ref) is None
     assert len(second.with_rule(added)) == 2
-    assert first != "a book"
 
 
 def test_two_rules_of_one_name_are_refused_with_both_places(rules):

@@ -178,7 +178,7 @@ def test_both_clocks_stand_still_while_a_person_is_asked(loop):
     its.pause()
     loop.run_until(1000)
     assert expired == []
-    its.recover()
+    its.resume()
     loop.run_until(1001)
     its.progress()
     loop.run_until(2000)
@@ -192,9 +192,9 @@ def test_pauses_nest_and_progress_within_one_counts(loop):
     its.pause()
     its.pause()
     its.progress()
-    its.recover()
+    its.resume()
     loop.run_until(100)
-    its.recover()
+    its.resume()
     loop.run_until(200)
     assert expired == [(Expiry.IDLE, 110)]
 
@@ -211,7 +211,7 @@ def test_without_a_limit_nothing_expires(loop):
     its = limit(loop, expired)
     its.progress()
     its.pause()
-    its.recover()
+    its.resume()
     loop.run_until(1e9)
     assert expired == []
 
@@ -229,7 +229,7 @@ def test_a_call_expires_after_exactly_its_own_time(cap, idle, steps):
         if what == "pause":
             its.pause()
             loop.run_until(loop.now + seconds)
-            its.recover()
+            its.resume()
             paused += seconds
         else:
             loop.run_until(loop.now + seconds)
