@@ -24,7 +24,16 @@ from agenttool.policy.votes import (
     mode_denies,
     vote_details,
 )
-from agenttool.records import Behavior, Json, JsonObject, Reason, ReasonType, Timestamp, ToolDeclaration
+from agenttool.records import (
+    Behavior,
+    Json,
+    JsonObject,
+    NonInteractivePrompt,
+    Reason,
+    ReasonType,
+    Timestamp,
+    ToolDeclaration,
+)
 from agenttool.records import replace as replace_record
 
 NO_APPROVER = "no approver is available"
@@ -39,15 +48,13 @@ class _ToolPlan:
     """What is known about all calls to one tool.
 
     Attributes:
-        rules: the rules that can apply to it.
+        inputs: the input of a decision about the tool alone, with the rules that can apply to it.
         outdated: the rules that allowed calls to it until it changed.
-        notes: the rules that name the tool and cannot apply, for the record of every decision about it (AT-PERM-09).
         settled: the verdict on every call without votes of its own; None if the arguments matter.
     """
 
-    rules: tuple[Rule, ...]
+    inputs: DecisionInput
     outdated: tuple[Rule, ...]
-    notes: JsonObject
     settled: Verdict | None = None
 
 
@@ -106,17 +113,15 @@ class Policy:
         plan = self._plans.get(subject) or self._plan(subject)
         if plan.settled is not None and facts is None and not hook_votes and not external_votes:
             return plan.settled
-        live = tuple(rule for rule in plan.rules if rule.expires_at is None or not has_passed(rule.expires_at, now))
-        inputs = DecisionInput(
-            subject=subject,
+        inputs = replace(
+            plan.inputs,
             call=CallTargets(subject, arguments, self.workspace),
             facts=subject.facts_of(facts),
-            mode=self.mode,
-            interactive=self.interactive,
-            rules=live,
+            rules=tuple(
+                rule for rule in plan.inputs.rules if rule.expires_at is None or not has_passed(rule.expires_at, now)
+            ),
             hook_votes=hook_votes,
             external_votes=external_votes,
-            notes=plan.notes,
         )
         verdict = _with_outdated_rules(self._judge(inputs), plan.outdated, inputs.call)
         if self.parent is None:
@@ -140,11 +145,17 @@ class Policy:
         without: list[Json] = [
             {"rule_ref": rule.ref, "fields": [*missing]} for rule, missing in about if missing and rule.names_tools
         ]
-        plan = _ToolPlan(
+        inputs = DecisionInput(
+            subject=subject,
+            call=None,
+            facts=subject.facts,
+            mode=self.mode,
+            interactive=self.interactive,
             rules=tuple(rule for rule, missing in about if not missing),
-            outdated=tuple(rule for rule, missing in named if not missing and is_outdated(rule, subject)),
             notes={"not_applicable": without} if without else {},
         )
+        outdated = tuple(rule for rule, missing in named if not missing and is_outdated(rule, subject))
+        plan = _ToolPlan(inputs=inputs, outdated=outdated)
         plan = replace(plan, settled=self._settled(subject, plan))
         if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
@@ -152,21 +163,13 @@ class Policy:
         return plan
 
     def _settled(self, subject: Subject, plan: _ToolPlan) -> Verdict | None:
-        lasting = tuple(rule for rule in plan.rules if rule.expires_at is None and not rule.reads_input)
-        inputs = DecisionInput(
-            subject=subject,
-            call=None,
-            facts=subject.facts,
-            mode=self.mode,
-            interactive=self.interactive,
-            rules=lasting,
-            notes=plan.notes,
-        )
-        verdict = self._judge(inputs)
+        rules = plan.inputs.rules
+        lasting = tuple(rule for rule in rules if rule.expires_at is None and not rule.reads_input)
+        verdict = self._judge(replace(plan.inputs, rules=lasting))
         if verdict.weight is Weight.DENY:
             # It stays a deny, whatever else the arguments would bring up.
             return verdict
-        depends = len(lasting) < len(plan.rules) or any(rule.reads_input for rule in plan.outdated)
+        depends = len(lasting) < len(rules) or any(rule.reads_input for rule in plan.outdated)
         if depends or looks_at_paths(self.mode, subject, subject.facts):
             return None
         verdict = _with_outdated_rules(verdict, plan.outdated, None)
@@ -180,7 +183,7 @@ class Policy:
         verdict = _tally(votes, overridden, inputs)
         if verdict.behavior != Behavior.ASK or self.interactive:
             return verdict
-        if verdict.weight is Weight.ASK_ANYONE and inputs.subject.may_go_unasked:
+        if verdict.weight is Weight.ASK_ANYONE and _may_go_unasked(inputs.subject):
             why = f"{NO_APPROVER}, and the tool's profile allows the call to run without one"
             return replace(verdict, behavior=Behavior.ALLOW, reason=_reworded(verdict, ReasonType.MODE, why))
         return _deny_unanswerable(verdict, ReasonType.MODE)
@@ -194,6 +197,11 @@ class Policy:
         if bounded.behavior == Behavior.ASK and not self.interactive:
             return _deny_unanswerable(bounded, ReasonType.ASYNC_AGENT)
         return bounded
+
+
+def _may_go_unasked(subject: Subject) -> bool:
+    """Return whether the profile of a tool allows a call to run unasked if no approver is available (G-33)."""
+    return subject.profile is not None and subject.profile.non_interactive_prompt == NonInteractivePrompt.AVOID
 
 
 def _tally(votes: list[Vote], overridden: list[Rule], inputs: DecisionInput) -> Verdict:

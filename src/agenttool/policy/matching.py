@@ -265,8 +265,8 @@ def names_tool(rule: Rule, subject: Subject) -> bool:
     """
     return (
         (not rule.tools or _has_name(rule, subject))
-        and (not rule.namespaces or any(fits(each, subject.namespace) for each in rule.namespaces))
-        and (not rule.kinds or subject.kind in rule.kinds)
+        and (not rule.namespaces or any(fits(each, subject.declaration.namespace) for each in rule.namespaces))
+        and (not rule.kinds or subject.declaration.tool_kind in rule.kinds)
         and (not rule.operations or any(fits(each, name) for each in rule.operations for name in subject.operations))
     )
 
@@ -274,7 +274,7 @@ def names_tool(rule: Rule, subject: Subject) -> bool:
 def _has_name(rule: Rule, subject: Subject) -> bool:
     known = [subject.qualified_name]
     if rule.behavior != Behavior.ALLOW or rule.namespaces:
-        known.append(subject.name)
+        known.append(subject.declaration.name)
     if rule.behavior != Behavior.ALLOW:
         known += subject.declaration.aliases or ()
         return any(fits(each.casefold(), name.casefold()) for each in rule.tools for name in known)

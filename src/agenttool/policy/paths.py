@@ -35,16 +35,14 @@ class Workspace:
         roots: absolute directories; a relative path begins at the first, a relative pattern at each of them.
         cwd: the working directory of the process; a tool without a workspace resolves relative paths there.
         home: what `~` stands for; without it a path that begins so is unreadable.
-        resolve: resolves symbolic links, as `os.path.realpath` does, also for paths that do not exist. Without it links
-            are unknown, so no allow covers any path.
-        ignore_case: whether names that differ only in case are the same file. Deny and ask always assume so.
+        resolve: resolves symbolic links, as `os.path.realpath` does, also for paths that do not exist. Without it no
+            path can be read.
     """
 
     roots: tuple[str, ...] = ()
     cwd: str | None = None
     home: str | None = None
     resolve: Callable[[str], str] | None = None
-    ignore_case: bool = False
 
     @cached_property
     def bases(self) -> tuple[Steps, ...]:
@@ -74,12 +72,10 @@ class ResolvedPath:
     Attributes:
         text: the first reading as an absolute path, for people; the text itself where it has none.
         candidates: every reading, as written and with links resolved; none means that the path cannot be read.
-        links_resolved: whether links could be followed, without which no allow is sure.
     """
 
     text: str
     candidates: tuple[Steps, ...] = ()
-    links_resolved: bool = False
 
     @property
     def is_exact(self) -> bool:
@@ -120,13 +116,11 @@ def _resolved(
             return ResolvedPath(text=text)
         candidates.update(dict.fromkeys(found))
     shown = "/" + "/".join(split(readings[0])) if readings and readings[0] else text
-    return ResolvedPath(text=shown, candidates=tuple(candidates), links_resolved=workspace.resolve is not None)
+    return ResolvedPath(text=shown, candidates=tuple(candidates))
 
 
 def _candidates(absolute: str, workspace: Workspace) -> tuple[Steps, ...]:
     """Return a path as written and with its links resolved; none if that fails."""
-    if workspace.resolve is None:
-        return (split(absolute),)
     real = workspace.real(absolute)
     return () if real is None else (split(absolute), split(real))
 
@@ -220,15 +214,10 @@ def all_covered(patterns: Iterable[PathPattern], path: ResolvedPath, workspace: 
     A pattern without wildcards reaches everything below it. Unlike for a deny, the links of a pattern itself are not
     resolved, because replacing a directory by a link would then move the rule.
     """
-    if not path.candidates or not path.links_resolved or not path.is_exact:
+    if not path.candidates or not path.is_exact:
         return False
     anchored = [each for pattern in patterns for each in _anchored(pattern.text, workspace, folded=False)]
-    candidates = path.folded_candidates if workspace.ignore_case else path.candidates
-    return all(any(patterns_overlap(pattern, candidate) for pattern in anchored) for candidate in candidates)
-
-
-def _exact(steps: Steps, workspace: Workspace) -> Steps:
-    return _folded_steps(steps) if workspace.ignore_case else steps
+    return all(any(patterns_overlap(pattern, candidate) for pattern in anchored) for candidate in path.candidates)
 
 
 def _folded_steps(steps: Steps) -> Steps:
@@ -255,7 +244,7 @@ def _anchored(text: str, workspace: Workspace, *, folded: bool) -> tuple[Steps, 
         starts = ((Depth.ANY,),)
     found = [_below(start, text.removeprefix("~"), step) for start in starts]
     if not folded:
-        return tuple(_exact(steps if has_wildcard(text) else (*steps, Depth.ANY), workspace) for steps in found)
+        return tuple(steps if has_wildcard(text) else (*steps, Depth.ANY) for steps in found)
     found += [linked for steps in found for linked in _linked(steps, workspace)]
     return tuple((*_folded_steps(steps), Depth.ANY) for steps in found)
 

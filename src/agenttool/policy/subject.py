@@ -8,19 +8,14 @@ from agenttool.codec import digest_of_bytes, sorted_json, to_json
 from agenttool.policy.fields import MatchingField, MatchingFields, matching_fields_of, steps_of
 from agenttool.records import (
     UNREADABLE_FACT,
-    AccessKind,
     Digest,
     ExecutionProfile,
     ExternalMapping,
     InterfaceId,
     JsonObject,
-    NonInteractivePrompt,
     PermissionProfile,
-    RiskLevel,
     ToolDeclaration,
     ToolInterface,
-    ToolKind,
-    WriteEffect,
     acted_on,
     replace,
 )
@@ -68,48 +63,6 @@ class Subject:
     computed: frozenset[str]
     sensitive: frozenset[str]
     imagined: MatchingFields | None = None
-
-    @property
-    def name(self) -> str:
-        """Its own name, without the namespace."""
-        return self.declaration.name
-
-    @property
-    def namespace(self) -> str:
-        """Its namespace, within which its name is unique."""
-        return self.declaration.namespace
-
-    @property
-    def kind(self) -> ToolKind:
-        """The kind of the tool."""
-        return ToolKind(self.declaration.tool_kind)
-
-    @property
-    def risk(self) -> RiskLevel | None:
-        """The declared risk level; None if it is not declared."""
-        return None if self.profile is None else RiskLevel(self.profile.risk_level)
-
-    @property
-    def access_kinds(self) -> tuple[AccessKind, ...] | None:
-        """The declared kinds of access; None if they are not declared."""
-        found = None if self.profile is None else self.profile.access_kinds
-        return None if found is None else tuple(map(AccessKind, found))
-
-    @property
-    def write_effects(self) -> tuple[WriteEffect, ...] | None:
-        """The declared write effects; None if they are not declared."""
-        found = None if self.profile is None else self.profile.write_effects
-        return None if found is None else tuple(map(WriteEffect, found))
-
-    @property
-    def approval_required(self) -> bool | None:
-        """Whether it requires an approval for each call; None if that is not declared."""
-        return None if self.profile is None else self.profile.approval_required
-
-    @property
-    def may_go_unasked(self) -> bool:
-        """Whether its profile allows a call to run unasked if no approver is available (G-33)."""
-        return self.profile is not None and self.profile.non_interactive_prompt == NonInteractivePrompt.AVOID
 
     @cached_property
     def fields(self) -> MatchingFields:

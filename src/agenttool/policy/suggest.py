@@ -82,7 +82,7 @@ def smallest_rule(call: CallTargets) -> JsonObject | None:
         return None
     head: JsonObject = {"behavior": "allow", "tool": subject.qualified_name}
     if "." not in subject.qualified_name:
-        head["namespace"] = subject.namespace
+        head["namespace"] = subject.declaration.namespace
     for conditions in (_by_commands(call) if subject.fields.has_commands else _by_fields(call), _by_arguments(call)):
         if conditions is not None and _suffices({**head, **conditions}, call):
             return {**head, **conditions}

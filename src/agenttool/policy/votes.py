@@ -94,24 +94,24 @@ def _outside(call: CallTargets | None) -> str | None:
 
 
 def _is_harmless(subject: Subject, facts: EffectFacts) -> bool:
-    effects: Iterable[WriteEffect] = subject.write_effects or ()
-    access = frozenset(subject.access_kinds or ())
+    profile = subject.profile
     return (
-        subject.approval_required is False
-        and subject.risk == RiskLevel.LOW
+        profile is not None
+        and profile.approval_required is False
+        and profile.risk_level == RiskLevel.LOW
         and facts == EffectFacts(is_read_only=True, is_destructive=False, is_open_world=False)
-        and all(effect.is_harmless for effect in effects)
-        and access <= {AccessKind.FILE_READ}
+        and all(WriteEffect(effect).is_harmless for effect in profile.write_effects or ())
+        and frozenset(profile.access_kinds or ()) <= {AccessKind.FILE_READ}
         and not subject.fields.has_commands
     )
 
 
 def _is_edit(mode: PermissionMode, subject: Subject, facts: EffectFacts) -> bool:
-    access, effects = frozenset(subject.access_kinds or ()), frozenset(subject.write_effects or ())
+    effects = frozenset((subject.profile and subject.profile.write_effects) or ())
     return (
         mode == PermissionMode.ACCEPT_EDITS
-        and AccessKind.FILE_WRITE in access
-        and access <= _EDITS
+        and AccessKind.FILE_WRITE in _access(subject)
+        and _access(subject) <= _EDITS
         and bool(effects)
         and effects <= _LOCAL
         and not facts.is_open_world
@@ -120,7 +120,11 @@ def _is_edit(mode: PermissionMode, subject: Subject, facts: EffectFacts) -> bool
 
 
 def _touches_files(subject: Subject) -> bool:
-    return subject.fields.has(MatchingField.PATH) or bool(_EDITS & frozenset(subject.access_kinds or ()))
+    return subject.fields.has(MatchingField.PATH) or bool(_EDITS & _access(subject))
+
+
+def _access(subject: Subject) -> frozenset[str]:
+    return frozenset((subject.profile and subject.profile.access_kinds) or ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +247,7 @@ class DecisionInput:
     Attributes:
         call: the call; None to decide about the tool alone.
         rules: the rules that apply to the tool and are in force.
-        notes: further details for the record.
+        notes: the rules that name the tool and cannot apply, for the record (AT-PERM-09).
     """
 
     subject: Subject
