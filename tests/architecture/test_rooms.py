@@ -47,7 +47,7 @@ KNOWS = {
     "httptools": {"adapters/rap/http_client.py"},
     "starlette": {"rap/", "server/"},
     "uvicorn": {"adapters/rap/listener.py", "cli/", "server/"},
-    "obstore": {"stores/files/"},
+    "obstore": {"stores/payloads.py"},
     "tantivy": {"catalog/search/"},
     "numpy": {"adapters/embedding/"},
     "onnxruntime": {"adapters/embedding/"},

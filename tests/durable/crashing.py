@@ -39,7 +39,7 @@ from agenttool.records import (
     ToolInvocation,
     ToolResult,
 )
-from agenttool.stores.payload_check import digests_in, flaw_of, is_there
+from agenttool.stores.payloads import digests_in, flaw_of, is_there
 
 CALLERS = 6
 LONGEST_S = 0.06

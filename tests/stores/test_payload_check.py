@@ -10,8 +10,7 @@ from agenttool.policy.rules import Rule, RuleBook
 from agenttool.ports.facts import Evidence
 from agenttool.records import Behavior, RuleSource
 from agenttool.runtime import Runtime, World
-from agenttool.stores.files.payloads import ObjectPayloads
-from agenttool.stores.payload_check import digests_in, flaw_of, is_there
+from agenttool.stores.payloads import ObjectPayloads, digests_in, flaw_of, is_there
 from agenttool.stores.sqlite.store import SqliteStore
 from agenttool.world import SystemClock, UniqueIds
 

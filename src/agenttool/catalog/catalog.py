@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.snapshot import CatalogSnapshot, SnapshotBuilder
@@ -12,9 +12,7 @@ from agenttool.ports.tool import DeclaredTool
 from agenttool.records import (
     UNSET,
     AccessKind,
-    ExecutionProfile,
     InputContract,
-    PermissionProfile,
     Record,
     ToolDeclaration,
     ToolId,
@@ -65,7 +63,7 @@ class Catalog:
         Raises:
             ConfigError: a record is invalid, records contradict each other, or another tool has the qualified name.
         """
-        entry = Entry(tool=_complete(tool, _validated(tool)))
+        entry = Entry(tool=_complete(_validated(tool)))
         owner = self._owners.get(entry.qualified_name)
         if owner not in (None, entry.tool_id):
             raise ConfigError(
@@ -97,14 +95,7 @@ class Catalog:
         return self._snapshots.snapshot()
 
 
-class _ToolRecords(NamedTuple):
-    declaration: ToolDeclaration
-    interface: ToolInterface
-    execution_profile: ExecutionProfile
-    permission_profile: PermissionProfile
-
-
-def _validated(tool: DeclaredTool) -> _ToolRecords:
+def _validated(tool: DeclaredTool) -> DeclaredTool:
     """Encode and decode the records of a tool, so that every value has the type of its field.
 
     The copy also protects the schemas from later changes by the caller.
@@ -116,7 +107,8 @@ def _validated(tool: DeclaredTool) -> _ToolRecords:
     declaration = _decoded(tool.declaration, name)
     if not declaration.tool_id or not name:
         raise ConfigError(f"a tool needs an id and a name, got {declaration.tool_id!r} and {name!r}; add it")
-    return _ToolRecords(
+    return dataclasses.replace(
+        tool,
         declaration=declaration,
         interface=_decoded(tool.interface, name),
         execution_profile=_decoded(tool.execution_profile, name),
@@ -131,23 +123,23 @@ def _decoded(record: _R, name: str) -> _R:
         raise ConfigError(f"the {type(record).__name__} of {name!r} is invalid: {error}") from error
 
 
-def _complete(tool: DeclaredTool, records: _ToolRecords) -> DeclaredTool:
-    """Return a tool with these records, in which each repeats what follows from the others.
+def _complete(tool: DeclaredTool) -> DeclaredTool:
+    """Return a tool in which each record repeats what follows from the others.
 
     Raises:
         ConfigError: they contradict each other, or `classifier_input` is missing where it is required.
     """
-    declaration, interface, execution, permission = records
+    declaration, interface = tool.declaration, tool.interface
     _require_same_identity(declaration, interface)
-    _require_classifier_input(records)
+    _require_classifier_input(tool)
     return dataclasses.replace(
         tool,
         declaration=replace(
             declaration,
             input_contract=_contract(declaration, interface),
             interface_ref=declaration.interface_ref or interface.interface_id,
-            execution_profile_ref=declaration.execution_profile_ref or execution.execution_profile_id,
-            permission_profile_ref=declaration.permission_profile_ref or permission.permission_profile_id,
+            execution_profile_ref=declaration.execution_profile_ref or tool.execution_profile.execution_profile_id,
+            permission_profile_ref=declaration.permission_profile_ref or tool.permission_profile.permission_profile_id,
         ),
         interface=replace(
             interface,
@@ -156,8 +148,6 @@ def _complete(tool: DeclaredTool, records: _ToolRecords) -> DeclaredTool:
             namespace=declaration.namespace,
             user_facing_name=interface.user_facing_name or declaration.title,
         ),
-        execution_profile=execution,
-        permission_profile=permission,
     )
 
 
@@ -184,13 +174,13 @@ def _require_same_identity(declaration: ToolDeclaration, interface: ToolInterfac
             )
 
 
-def _require_classifier_input(records: _ToolRecords) -> None:
+def _require_classifier_input(tool: DeclaredTool) -> None:
     """Require tools that run commands or code, or write files, to name the input to classify (AT-IFACE-25)."""
-    kind = records.declaration.tool_kind
-    writes = AccessKind.FILE_WRITE in (records.permission_profile.access_kinds or ())
+    kind = tool.declaration.tool_kind
+    writes = AccessKind.FILE_WRITE in (tool.permission_profile.access_kinds or ())
     is_classified = kind in _ALWAYS_CLASSIFIED or (writes and kind in _CLASSIFIED_IF_WRITING)
-    if is_classified and records.interface.classifier_input in (UNSET, None, ""):
+    if is_classified and tool.interface.classifier_input in (UNSET, None, ""):
         raise ConfigError(
-            f"{records.declaration.name!r} is a {kind} and does not name the input that policies classify; "
+            f"{tool.declaration.name!r} is a {kind} and does not name the input that policies classify; "
             "give its interface a classifier_input, such as 'input.command', or 'input' for all of it"
         )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
+from itertools import islice
 from re import compile as compile_pattern
 
 from agenttool.catalog.entry import Entry
@@ -14,8 +15,6 @@ MAX_CACHED, MAX_CACHED_RECORDS = 64, 2_000_000
 
 INCLUDED = b"\xff"
 """The byte of an included tool in a mask; an excluded tool has zero."""
-
-_WILDCARD = compile_pattern(r"[*?]")
 
 
 @dataclass(slots=True, eq=False)
@@ -95,25 +94,10 @@ class NameTable:
             self._matching.clear()
         known = self._matching.setdefault(patterns, bytearray())
         if len(known) < size:
-            begin = len(known)
-            known.extend(bytes(len(self.qualified) - begin))
-            for pattern in patterns:
-                for number in self._matching_from(begin, pattern):
-                    known[number] = INCLUDED[0]
+            matches = compile_pattern("|".join(map(translate, patterns))).match
+            new = islice(self.qualified, len(known), None)
+            known.extend(INCLUDED[0] if matches(name) else 0 for name in new)
         return bytes(known[:size])
-
-    def _matching_from(self, begin: int, pattern: str) -> Iterator[int]:
-        """Yield the tools from a number on that match a pattern; namespaces that cannot match are skipped."""
-        literals = _WILDCARD.split(pattern.partition("[")[0])
-        prefix, longest = literals[0], max(literals, key=len)
-        matches, names = compile_pattern(translate(pattern)).match, self.qualified
-        mine = range(begin, len(names))  # a list that a copy shares may contain tools that only the copy has
-        if not prefix:
-            yield from (each for each in mine if longest in names[each] and matches(names[each]))
-            return
-        for namespace, members in self.namespaces.items():
-            if namespace.startswith(prefix) or prefix.startswith(namespace):
-                yield from (each for each in members if each in mine and matches(names[each]))
 
     def absent(self, absence: Absence, numbers: Sequence[int]) -> list[AbsentTool]:
         """Return the records of tools that are absent for one reason; records are cached."""

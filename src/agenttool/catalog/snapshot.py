@@ -73,12 +73,11 @@ class ListedTools:
 
     refs: Sequence[DeferredToolRef]
     codes: bytes
-    loaded: tuple[ToolId, ...] = ()
-    deferred: tuple[ToolId, ...] = ()
-    considered: tuple[ToolId, ...] = ()
-    deferred_refs: tuple[DeferredToolRef, ...] = ()
-    loaded_tokens: int = 0
-    deferred_tokens: int = 0
+    loaded: tuple[ToolId, ...]
+    considered: tuple[ToolId, ...]
+    deferred_refs: tuple[DeferredToolRef, ...]
+    loaded_tokens: int
+    deferred_tokens: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,7 +89,7 @@ class CatalogSnapshot:
     Attributes:
         traits: each combination of traits, by group number.
         withdrawn: why some tools are on no surface; unlike the rest, this follows the catalog.
-        last_listed: the lists of the surface that was recorded last, to extend them for the next one.
+        last_listed: the lists of the surface that was recorded last, to share them with the next one.
     """
 
     size: int
@@ -172,12 +171,18 @@ class SnapshotBuilder:
 
     def put(self, entry: Entry) -> None:
         """Add a tool, or replace the one with the same id."""
-        number, traits = self._names.numbers.get(entry.tool_id), traits_of(entry.tool)
-        if number is None:
-            number = self._add(entry, traits)
+        traits, count = traits_of(entry.tool), len(self._columns.entries)
+        number = self._names.numbers.get(entry.tool_id, count)
+        if number == count:
+            self._names.add(entry)
         else:
-            self._replace(entry, traits, number)
-        group = self._columns.groups[number]
+            self._copy_shared(self._columns.entries[number], entry)
+        columns, place = self._columns, slice(number, number + 1)
+        group = columns.group(traits)
+        columns.entries[place] = [entry]
+        columns.groups[place] = [group]
+        columns.refs[place] = [deferred_ref(entry.tool)]
+        columns.tokens[place] = [estimate_tokens(entry.tool)]
         if group == len(self._withdrawals):
             self._withdrawals.append(withdrawal(traits))
         absence = self._withdrawals[group]
@@ -187,32 +192,15 @@ class SnapshotBuilder:
             self._withdrawn.pop(number, None)
         self._is_current = False
 
-    def _add(self, entry: Entry, traits: Traits) -> int:
-        columns = self._columns
-        group = columns.group(traits)
-        self._names.add(entry)
-        columns.entries.append(entry)
-        columns.groups.append(group)
-        columns.refs.append(deferred_ref(entry.tool))
-        columns.tokens.append(estimate_tokens(entry.tool))
-        return len(columns.entries) - 1
-
-    def _replace(self, entry: Entry, traits: Traits, number: int) -> None:
-        """Replace a tool, in copies of the tables that the last snapshot uses."""
+    def _copy_shared(self, before: Entry, after: Entry) -> None:
+        """Copy the tables that the last snapshot uses, before a tool is replaced in them."""
         last = self._last
-        before = self._columns.entries[number]
-        if _names_of(before) != _names_of(entry):
+        if _names_of(before) != _names_of(after):
             if last is not None and last.names is self._names:
                 self._names = self._names.copy()
-            self._names.rename(before, entry)
+            self._names.rename(before, after)
         if last is not None and last.columns is self._columns:
             self._columns = self._columns.copy()
-        columns = self._columns
-        group = columns.group(traits)
-        columns.entries[number] = entry
-        columns.groups[number] = group
-        columns.refs[number] = deferred_ref(entry.tool)
-        columns.tokens[number] = estimate_tokens(entry.tool)
 
     def is_withdrawn(self, tool_id: ToolId) -> bool:
         """Return whether a tool is on no surface, whatever the situation."""

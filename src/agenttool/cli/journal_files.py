@@ -26,7 +26,7 @@ from agenttool.journal.projection import events_of, invocation_of, records_of
 from agenttool.journal.steps import STEPS
 from agenttool.ports.stores import DurableLog
 from agenttool.records import Record
-from agenttool.stores.files.backup import copy_folder
+from agenttool.stores.payloads import copy_folder
 from agenttool.stores.sqlite.reader import SqliteReader
 
 DAY_NS = 24 * 3600 * 10**9

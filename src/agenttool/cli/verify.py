@@ -36,8 +36,7 @@ from agenttool.records import (
     Record,
     ToolResult,
 )
-from agenttool.stores.files.payloads import ObjectPayloads
-from agenttool.stores.payload_check import digests_in, flaw_of, is_there
+from agenttool.stores.payloads import ObjectPayloads, digests_in, flaw_of, is_there
 from agenttool.stores.sqlite.reader import SqliteReader
 
 FLAWS_FOUND = 1

@@ -1,6 +1,6 @@
 """The stores of a runtime: the log of facts, the open calls, the bytes of large results, and small documents."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from agenttool.errors import StoreError
@@ -294,14 +294,6 @@ class PayloadStore(Protocol):
 
         Raises:
             StoreError: they could not be stored.
-        """
-        ...
-
-    async def put_stream(self, chunks: AsyncIterable[bytes]) -> tuple[Digest, int]:
-        """Store bytes as they arrive, in little memory; return their digest and their number.
-
-        Raises:
-            StoreError: they could not be stored; nothing is left of them.
         """
         ...
 

@@ -48,7 +48,7 @@ def open_store(place: str, steps: Mapping[str, Step], payloads: str | None = Non
             log=MemoryLog(), payloads=MemoryPayloads(), open_calls=MemoryOpenCalls(), documents=MemoryDocuments()
         )
     # Imported only for a file: they cost more to import than all the rest of a runtime in memory.
-    from agenttool.stores.files.payloads import ObjectPayloads  # noqa: PLC0415 -- see above
+    from agenttool.stores.payloads import ObjectPayloads  # noqa: PLC0415 -- see above
     from agenttool.stores.sqlite.store import SqliteStore  # noqa: PLC0415 -- see above
 
     store = SqliteStore.open(file, steps=steps)

@@ -1,9 +1,8 @@
 """Stores in memory: the reference implementations, and the stores of a runtime without a file."""
 
-import hashlib
 import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from itertools import islice
@@ -115,13 +114,6 @@ class MemoryPayloads:
         self._bytes.setdefault(digest, data)
         self._put_at[digest] = time.time_ns()
         return f"payload:{digest}"
-
-    async def put_stream(self, chunks: AsyncIterable[bytes]) -> tuple[Digest, int]:
-        """Store bytes as they arrive."""
-        data = b"".join([chunk async for chunk in chunks])
-        digest = Digest("sha256:" + hashlib.sha256(data).hexdigest())
-        await self.put(data, digest)
-        return digest, len(data)
 
     async def get(self, digest: Digest, *, start: int = 0, length: int | None = None) -> bytes | None:
         """Return bytes or a range of them."""

@@ -8,10 +8,10 @@ import asyncio
 import hashlib
 import os
 import re
-import secrets
+import shutil
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Generator, Iterable
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -22,8 +22,8 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from agenttool.errors import ConfigError, StoreError
-from agenttool.records import Digest
-from agenttool.stores.files.staged import sweep_staged
+from agenttool.ports.stores import JournalFlaw, PayloadStore
+from agenttool.records import Digest, Record, ResultPersistence
 
 PIECE = 1 << 20
 """About how many bytes a stream yields at a time."""
@@ -32,6 +32,8 @@ REFRESH_S = 24 * 3600
 """Storing a payload again restarts its retention period, with a precision of one day."""
 
 _DIGEST = re.compile(r"sha256:([0-9a-f]{2})([0-9a-f]{62})")
+_NAME = re.compile(r"[0-9a-f]{62}")
+"""The name of a complete payload; files that are still written have other names."""
 
 
 class ObjectPayloads:
@@ -66,7 +68,7 @@ class ObjectPayloads:
         path = _path(digest)
         if path is None:
             raise StoreError(f"a payload is named by its sha256, got {digest!r}; take the digest of its bytes")
-        with _writing(digest):
+        with _converting_errors(digest, missing_is_error=True):
             await asyncio.to_thread(self._put, path, data, digest)
         return f"payload:{digest}"
 
@@ -93,29 +95,6 @@ class ObjectPayloads:
         for piece in found.stream(min_chunk_size=PIECE):
             running.update(piece)
         return digest == f"sha256:{running.hexdigest()}"
-
-    async def put_stream(self, chunks: AsyncIterable[bytes]) -> tuple[Digest, int]:
-        """Store bytes as they arrive, under a temporary name until the digest is known."""
-        running, size = hashlib.sha256(), 0
-
-        async def counted() -> AsyncIterator[bytes]:
-            nonlocal size
-            async for chunk in chunks:
-                running.update(chunk)
-                size += len(chunk)
-                yield chunk
-
-        incoming = f"incoming/{secrets.token_hex(16)}"
-        with _writing(incoming):
-            # Only the async function accepts an async iterator. Its threads have ended before the rename returns.
-            await self._store.put_async(incoming, counted())
-            digest = Digest(f"sha256:{running.hexdigest()}")
-            await asyncio.to_thread(self._name, incoming, _path(digest) or incoming)
-        return digest, size
-
-    def _name(self, incoming: str, path: str) -> None:
-        self._store.rename(incoming, path)
-        self._sync(path)
 
     async def get(self, digest: Digest, *, start: int = 0, length: int | None = None) -> bytes | None:
         """Return bytes, checked against their digest, or a range of them."""
@@ -156,21 +135,14 @@ class ObjectPayloads:
 
     async def expire(self, before_ns: int) -> int:
         """Delete bytes that were not stored again since a time, and unfinished writes older than a day."""
-        before = datetime.fromtimestamp(before_ns / 1e9, UTC)
+        before, count = datetime.fromtimestamp(before_ns / 1e9, UTC), 0
         with _converting_errors("the old ones"):
-            # A recent unfinished write may belong to a running process.
-            unfinished_s = time.time() - REFRESH_S
-            await self._delete_older("incoming", datetime.fromtimestamp(unfinished_s, UTC))
             if self._folder is not None:
-                await asyncio.to_thread(sweep_staged, self._folder, unfinished_s)
-            return await self._delete_older("sha256", before)
-
-    async def _delete_older(self, prefix: str, before: datetime) -> int:
-        count = 0
-        pages = self._store.list(prefix=prefix)  # pyright: ignore[reportUnknownMemberType] -- the other return type needs an optional library
-        while (page := await asyncio.to_thread(next, pages, None)) is not None:
-            old = [meta["path"] for meta in page if meta["last_modified"] < before]
-            count += await asyncio.to_thread(self._delete, old, before)
+                await asyncio.to_thread(_delete_staged, self._folder, time.time() - REFRESH_S)
+            pages = self._store.list(prefix="sha256")  # pyright: ignore[reportUnknownMemberType] -- the other return type needs an optional library
+            while (page := await asyncio.to_thread(next, pages, None)) is not None:
+                old = [meta["path"] for meta in page if meta["last_modified"] < before]
+                count += await asyncio.to_thread(self._delete, old, before)
         return count
 
     def _delete(self, old: list[str], before: datetime) -> int:
@@ -189,7 +161,9 @@ class ObjectPayloads:
     def _sync(self, path: str) -> None:
         """Sync a file and its folders to disk; an object store needs no sync."""
         if self._folder is not None:
-            _sync_file(self._folder, path)
+            file = self._folder / path
+            for place in (file, file.parent, file.parent.parent, self._folder):
+                _sync_path(place)
 
 
 def _folder(place: str | Path) -> Path | None:
@@ -204,14 +178,56 @@ def _path(digest: Digest) -> str | None:
     return None if found is None else f"sha256/{found[1]}/{found[2]}"
 
 
-def _sync_file(folder: Path, path: str) -> None:
-    file = folder / path
-    for place in (file, file.parent, file.parent.parent, folder):
-        handle = os.open(place, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _sync_path(path: Path) -> None:
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+
+
+def _delete_staged(folder: Path, before_s: float) -> None:
+    """Delete files that processes left when they died while they wrote a payload.
+
+    The library writes a staged file `NAME#1` first and then renames it; its listing omits staged files. Every write
+    updates the time of its file, so the files of a running process stay. If a process paused for longer, its `put`
+    fails; no acknowledged payload is lost.
+    """
+    for file in folder.glob("sha256/*/*#*"):
+        with suppress(FileNotFoundError):  # it was renamed, or another process deleted it
+            if file.name.rpartition("#")[2].isdecimal() and file.lstat().st_mtime < before_s:
+                file.unlink()
+
+
+def copy_folder(source: Path, target: Path) -> int:
+    """Copy each payload that is not in the target yet, atomically and synced to disk; return how many.
+
+    Processes may add payloads meanwhile. The bytes under a name never change, so a file that exists is skipped.
+
+    Raises:
+        StoreError: a disk failed.
+    """
+    try:
+        target.mkdir(mode=0o700, exist_ok=True)
+        stored = (each for each in source.glob("sha256/*/*") if _NAME.fullmatch(each.name) and not each.is_symlink())
+        return sum(_copy(each, target / each.relative_to(source)) for each in stored)
+    except OSError as error:
+        raise StoreError(f"cannot copy the payloads in {str(source)!r} to {str(target)!r}: {error}") from error
+
+
+def _copy(source: Path, target: Path) -> bool:
+    if target.exists():
+        return False
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f"{target.name}.unfinished")
+    try:
+        shutil.copy2(source, unfinished)  # with its modification time, by which it expires
+    except FileNotFoundError:  # retention deleted it meanwhile
+        return False
+    _sync_path(unfinished)
+    unfinished.replace(target)
+    _sync_path(target.parent)
+    return True
 
 
 def _checked(digest: Digest, found: str, last: bytes) -> bytes:
@@ -221,30 +237,38 @@ def _checked(digest: Digest, found: str, last: bytes) -> bytes:
 
 
 @contextmanager
-def _converting_errors(what: str) -> Generator[None]:
-    """Convert errors of the library to `StoreError`, except for a missing object."""
+def _converting_errors(what: str, *, missing_is_error: bool = False) -> Generator[None]:
+    """Convert errors of the library to `StoreError`; a missing object only if a write reports it."""
     try:
         yield
-    except FileNotFoundError:
-        raise
     except (BaseError, OSError) as error:
-        raise _failure(what, error) from error
-
-
-@contextmanager
-def _writing(what: str) -> Generator[None]:
-    """Convert errors of the library to `StoreError`, also for a missing folder or bucket."""
-    try:
-        with _converting_errors(what):
-            yield
-    except FileNotFoundError as error:
-        raise _failure(what, error) from error
-
-
-def _failure(what: str, error: Exception) -> StoreError:
-    return StoreError(f"cannot keep or read the payload {what!r}: {_first_line(error)}; look at the store of payloads")
+        if isinstance(error, FileNotFoundError) and not missing_is_error:
+            raise
+        words = f"cannot keep or read the payload {what!r}: {_first_line(error)}; look at the store of payloads"
+        raise StoreError(words) from error
 
 
 def _first_line(error: Exception) -> str:
     """Return the message of the library, without its debugging details."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
+def digests_in(records: Iterable[Record]) -> list[Digest]:
+    """Return the digests of the payloads that records refer to."""
+    refs = [record.persisted_ref for record in records if isinstance(record, ResultPersistence)]
+    return [ref.digest for ref in refs if ref is not None and ref.digest is not None]
+
+
+async def is_there(payloads: PayloadStore, digest: Digest) -> bool:
+    """Return whether a payload is stored."""
+    return await payloads.get(digest, length=0) is not None
+
+
+async def flaw_of(payloads: PayloadStore, digest: Digest, position: int) -> JournalFlaw | None:
+    """Read a payload to its end, piece by piece; return its flaw, or none."""
+    try:
+        async for _ in payloads.stream(digest):
+            pass
+    except StoreError as error:
+        return JournalFlaw(position=position, what="payload", expected=digest, found=str(error))
+    return None

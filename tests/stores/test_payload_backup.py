@@ -6,8 +6,7 @@ import hashlib
 import pytest
 
 from agenttool.errors import StoreError
-from agenttool.stores.files.backup import copy_folder
-from agenttool.stores.files.payloads import ObjectPayloads
+from agenttool.stores.payloads import ObjectPayloads, copy_folder
 
 TEXTS = [b"one", b"two", b"three" * 10_000]
 

@@ -10,8 +10,8 @@ from obstore.store import MemoryStore
 
 from agenttool.codec import digest_of_bytes
 from agenttool.errors import ConfigError, StoreError
-from agenttool.stores.files import payloads as module
-from agenttool.stores.files.payloads import ObjectPayloads
+from agenttool.stores import payloads as module
+from agenttool.stores.payloads import REFRESH_S, ObjectPayloads
 
 DATA = b"twelve lines of notes" * 200_000
 DIGEST = digest_of_bytes(DATA)
@@ -21,11 +21,6 @@ DAY = 24 * 3600
 def file_of(folder):
     (file,) = (each for each in folder.rglob("*") if each.is_file())
     return file
-
-
-async def pieces_of(data):
-    for start in range(0, len(data), 1 << 20):
-        yield data[start : start + (1 << 20)]
 
 
 async def gather_into(pieces, stream):
@@ -104,18 +99,21 @@ async def test_a_place_that_is_gone_is_told_in_our_words(tmp_path):
     (tmp_path / "payloads").write_bytes(b"no folder")
     with pytest.raises(StoreError, match="look at the store of payloads"):
         await store.put(DATA, DIGEST)
-    with pytest.raises(StoreError, match="look at the store of payloads"):
-        await store.put_stream(pieces_of(DATA))
 
 
-async def test_what_a_process_left_that_died_while_bytes_came_goes_with_the_old(tmp_path):
+async def test_only_old_files_that_the_library_staged_are_deleted(tmp_path):
     store = ObjectPayloads.open(tmp_path)
-    (tmp_path / "incoming").mkdir()
-    for name, age in (("left", 30 * DAY), ("coming", 0)):
-        (tmp_path / "incoming" / name).write_bytes(DATA)
-        os.utime(tmp_path / "incoming" / name, (time.time() - age, time.time() - age))
-    assert await store.expire(time.time_ns()) == 0
-    assert [each.name for each in (tmp_path / "incoming").iterdir()] == ["coming"]
+    await store.put(DATA, DIGEST)
+    stored = file_of(tmp_path)
+    ages = {f"{stored.name}#1": 60, f"{stored.name}#12": 60, f"{stored.name}#2": -60, "notes#one": 60, "#": 60}
+    for name, age in ages.items():
+        stored.with_name(name).write_bytes(DATA)
+        then = time.time() - REFRESH_S - age
+        os.utime(stored.with_name(name), (then, then))
+    assert await store.expire(0) == 0, "none of them was a payload"
+    left = {each.name for each in stored.parent.iterdir()}
+    assert left == {stored.name, f"{stored.name}#2", "notes#one", "#"}, "a process may still write a recent one"
+    assert await store.get(DIGEST) == DATA
 
 
 async def test_bytes_that_somebody_puts_while_the_old_go_stay(tmp_path, monkeypatch):

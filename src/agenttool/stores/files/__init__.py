@@ -1,1 +1,0 @@
-"""Bytes of large results: in a folder, or in any object store."""
