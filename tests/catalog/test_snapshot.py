@@ -130,12 +130,13 @@ def test_adding_or_replacing_a_tool_shares_the_unchanged_tables():
     assert before.entries[3].tool.declaration.description != replaced.entries[3].tool.declaration.description
 
 
-def test_a_surface_with_one_more_tool_extends_the_lists_of_the_last_one():
+def test_equal_surfaces_share_their_lists_and_one_more_tool_is_appended():
     catalog = Catalog()
     for number in range(20):
         catalog.declare(scripted_tool(f"t{number}", should_defer=True))
     before = surface_of(catalog.snapshot(), Situation())
     (written,) = catalog.snapshot().last_listed
+    assert surface_of(catalog.snapshot(), Situation()).record.deferred_tools is before.record.deferred_tools
     catalog.declare(scripted_tool("t20", should_defer=True))
     after = surface_of(catalog.snapshot(), Situation())
     assert after.record.deferred_tools[:20] == before.record.deferred_tools == written.deferred_refs

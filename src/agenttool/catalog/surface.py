@@ -254,21 +254,18 @@ class Surface:
 
     def _why_not(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
         meant = self._meant(name)
-        if not meant:
-            return self._why_unknown(name, known_as)
         deferred = [each for each in dict.fromkeys(meant) if self.visibility.codes[each] in LOADABLE]
         if self.newer is not None:
             found = self.latest().resolve(name, known_as)
             return found if isinstance(found, Unresolved) else on_newer_surface(name, was_deferred=bool(deferred))
+        if not meant:
+            return self._why_unknown(name)
         if deferred:
             names = [self.snapshot.names.qualified[each] for each in deferred]
             return not_loaded(names, self.builtin_name(TOOL_SEARCH, known_as))
         return self._why_absent(meant[0])
 
-    def _why_unknown(self, name: str, known_as: Mapping[str, str]) -> Unresolved:
-        if self.newer is not None:
-            found = self.latest().resolve(name, known_as)
-            return found if isinstance(found, Unresolved) else on_newer_surface(name, was_deferred=False)
+    def _why_unknown(self, name: str) -> Unresolved:
         situation, provider = self.now or self.situation, name.partition(".")[0]
         state = situation.circumstances.providers.get(provider, ProviderState.READY)
         if state is ProviderState.READY or provider == name or situation.is_limited:

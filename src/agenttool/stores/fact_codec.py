@@ -71,7 +71,7 @@ class StoredEvidence(Evidence, frozen=True, array_like=True):
         return tuple(read_any(bytes(document)) for document in self.documents)
 
 
-class _Line(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class _FactLine(msgspec.Struct, frozen=True, array_like=True, gc=False):
     step: str
     at_ns: _Count
     sequence: _Count
@@ -118,7 +118,7 @@ _decode_shared: Callable[[bytes], SharedDecision] = msgspec.json.Decoder(SharedD
 _decode_object: Callable[[msgspec.Raw], JsonObject | None] = msgspec.json.Decoder(JsonObject | None).decode
 _decode_number: Callable[[msgspec.Raw], int] = msgspec.json.Decoder(int).decode
 _decode_result: Callable[[msgspec.Raw], _ResultWords] = msgspec.json.Decoder(_ResultWords).decode
-_decode: Callable[[bytes], _Line] = msgspec.json.Decoder(_Line).decode
+_decode: Callable[[bytes], _FactLine] = msgspec.json.Decoder(_FactLine).decode
 
 
 def encode_fact(fact: Fact) -> bytes:
@@ -217,7 +217,7 @@ def decode_fact(line: bytes, steps: Mapping[str, Step]) -> Fact:
     return Fact(step, found.at_ns, found.sequence, found.invocation_id, found.tool_id, data)
 
 
-def _decode_evidence(line: _Line, shared: bytes) -> Evidence:
+def _decode_evidence(line: _FactLine, shared: bytes) -> Evidence:
     """Return the evidence of a compact fact.
 
     Raises:
