@@ -1,7 +1,7 @@
 """Explain why a name or a surface resolves to no callable tool."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from agenttool.catalog.filters import Absence
 from agenttool.ports.surfacing import ProviderState
@@ -11,7 +11,7 @@ MAX_SHOWN_NAME = 200
 """How many characters of an unknown name a message repeats."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Unresolved:
     """Why a name resolves to no callable tool: an error class, a code and a readable message.
 
@@ -25,35 +25,23 @@ class Unresolved:
     awaits: str | None = None
 
 
-NO_SURFACE = Unresolved(
-    error_class=ErrorClass.UNKNOWN_TOOL,
-    code="no_surface",
-    message="a call without a surface reaches no tool; create one with `surface(...)` and pass it",
-)
-
-
 def unknown_surface(given: object) -> Unresolved:
     """Explain why a value is not a surface of this runtime."""
     if given is None:
-        return NO_SURFACE
+        message = "a call without a surface reaches no tool; create one with `surface(...)` and pass it"
+        return Unresolved(ErrorClass.UNKNOWN_TOOL, "no_surface", message)
     if isinstance(given, ToolSurface):
         problem = "this runtime does not know this surface: it is from another runtime, or was deleted as too old"
     else:
         problem = f"a surface is what `surface(...)` returns, got a {type(given).__name__}"
-    return Unresolved(
-        error_class=ErrorClass.UNKNOWN_TOOL,
-        code="unknown_surface",
-        message=f"{problem}; create a new one with `surface(...)` and pass it",
-    )
+    message = f"{problem}; create a new one with `surface(...)` and pass it"
+    return Unresolved(ErrorClass.UNKNOWN_TOOL, "unknown_surface", message)
 
 
 def unknown(name: str) -> Unresolved:
     """Explain that no tool has this name."""
-    return Unresolved(
-        error_class=ErrorClass.UNKNOWN_TOOL,
-        code="unknown_tool",
-        message=f"no tool on this surface is named {_shortened(name)!r}; call one that is listed, or search for it",
-    )
+    message = f"no tool on this surface is named {_shortened(name)!r}; call one that is listed, or search for it"
+    return Unresolved(ErrorClass.UNKNOWN_TOOL, "unknown_tool", message)
 
 
 def undiscovered(name: str, provider: str, state: ProviderState) -> Unresolved:
@@ -62,32 +50,24 @@ def undiscovered(name: str, provider: str, state: ProviderState) -> Unresolved:
         code, problem = "pending_provider", "has not listed its tools yet"
     else:
         code, problem = "unavailable_provider", "did not return a usable list of tools"
-    return Unresolved(
-        error_class=ErrorClass.UNKNOWN_TOOL,
-        code=code,
-        message=f"no tool is known as {_shortened(name)!r} yet: its provider {provider!r} {problem}; "
-        "the runtime asks again automatically",
-        awaits=provider,
+    message = (
+        f"no tool is known as {_shortened(name)!r} yet: its provider {provider!r} {problem}; "
+        "the runtime asks again automatically"
     )
+    return Unresolved(ErrorClass.UNKNOWN_TOOL, code, message, awaits=provider)
 
 
 def blocked(name: str, absence: Absence) -> Unresolved:
     """Explain why a tool may not be called here, and what would change that."""
     change = f"; to change that: {absence.change}" if absence.change else ""
-    return Unresolved(
-        error_class=ErrorClass.BLOCKED_TOOL,
-        code=str(absence.reason),
-        message=f"{name!r} may not be called here: {absence.message}{change}",
-    )
+    message = f"{name!r} may not be called here: {absence.message}{change}"
+    return Unresolved(ErrorClass.BLOCKED_TOOL, str(absence.reason), message)
 
 
 def not_shown(name: str, absent: AbsentTool) -> Unresolved:
     """Explain that a tool of the surface was not sent to the model that calls it."""
-    return Unresolved(
-        error_class=ErrorClass.BLOCKED_TOOL,
-        code=str(absent.reason),
-        message=f"{name!r} was not shown to the caller and cannot be called: {absent.message}; {absent.would_change}",
-    )
+    message = f"{name!r} was not shown to the caller and cannot be called: {absent.message}; {absent.would_change}"
+    return Unresolved(ErrorClass.BLOCKED_TOOL, str(absent.reason), message)
 
 
 def not_loaded(names: Sequence[str], finder: str) -> Unresolved:
@@ -99,45 +79,36 @@ def not_loaded(names: Sequence[str], finder: str) -> Unresolved:
     else:
         problem = f"the schema of {names[0]!r} is not loaded"
         step = f"call {finder} with 'select:{names[0]}'"
-    return _not_loaded("schema_not_loaded", f"{problem}; {step}, then call the tool")
+    message = f"{problem}; {step}, then call the tool"
+    return Unresolved(ErrorClass.SCHEMA_NOT_LOADED, "schema_not_loaded", message)
 
 
 def on_newer_surface(name: str, *, was_deferred: bool) -> Unresolved:
     """Explain that a tool is on the current surface, but not on the older one that was passed."""
     message = f"{name!r} is on a newer surface than this one; call it on `current(surface)`"
     if was_deferred:
-        return _not_loaded("schema_not_loaded", message)
-    return Unresolved(error_class=ErrorClass.BLOCKED_TOOL, code="later_surface", message=message)
+        return Unresolved(ErrorClass.SCHEMA_NOT_LOADED, "schema_not_loaded", message)
+    return Unresolved(ErrorClass.BLOCKED_TOOL, "later_surface", message)
 
 
 def pending(name: str, provider: str) -> Unresolved:
     """Explain that the provider of a tool is still connecting."""
     message = f"{name!r} cannot be loaded yet: its provider {provider!r} is still connecting; search for it in a moment"
-    return replace(_not_loaded("pending_provider", message), awaits=provider)
+    return Unresolved(ErrorClass.SCHEMA_NOT_LOADED, "pending_provider", message, awaits=provider)
 
 
 def unavailable(name: str, provider: str) -> Unresolved:
     """Explain that the provider of a tool cannot be reached."""
-    return Unresolved(
-        error_class=ErrorClass.BLOCKED_TOOL,
-        code="unavailable",
-        message=f"{name!r} cannot be loaded: its provider {provider!r} cannot be reached; use another tool",
-    )
+    message = f"{name!r} cannot be loaded: its provider {provider!r} cannot be reached; use another tool"
+    return Unresolved(ErrorClass.BLOCKED_TOOL, "unavailable", message)
 
 
 def ambiguous(name: str, owners: Sequence[str]) -> Unresolved:
     """Explain that several tools have a name."""
     choices = ", ".join(sorted(map(repr, owners)))
-    return Unresolved(
-        error_class=ErrorClass.UNKNOWN_TOOL,
-        code="ambiguous_name",
-        message=f"{len(owners)} tools have the name {name!r}; call one of {choices}",
-    )
+    message = f"{len(owners)} tools have the name {name!r}; call one of {choices}"
+    return Unresolved(ErrorClass.UNKNOWN_TOOL, "ambiguous_name", message)
 
 
 def _shortened(name: str) -> str:
     return name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…"
-
-
-def _not_loaded(code: str, message: str) -> Unresolved:
-    return Unresolved(error_class=ErrorClass.SCHEMA_NOT_LOADED, code=code, message=message)

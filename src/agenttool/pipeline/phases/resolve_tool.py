@@ -2,7 +2,7 @@
 
 from agenttool.catalog.entry import Entry
 from agenttool.catalog.surface import Surface
-from agenttool.catalog.unresolved import NO_SURFACE, Unresolved, not_shown
+from agenttool.catalog.unresolved import Unresolved, not_shown, unknown_surface
 from agenttool.errors import ToolFailure
 from agenttool.journal import steps
 from agenttool.pipeline.call import Call
@@ -26,7 +26,7 @@ def resolve_tool(call: Call) -> Tool:
     """
     surface = call.surface
     if surface is None:
-        raise _unresolved(call, call.unresolved or NO_SURFACE)
+        raise _unresolved(call, call.unresolved or unknown_surface(None))
     found = surface.entries[call.request.name]
     if found is None or call.shown is not AS_IT_IS:
         found = _look_up(call, surface)
