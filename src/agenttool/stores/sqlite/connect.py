@@ -97,6 +97,23 @@ def begin_immediate(connection: sqlite3.Connection, path: Path, *, deadline: flo
         time.sleep(random.uniform(0.2, 1.0) * _RETRY_S)  # noqa: S311 -- jitter, so that two waiting processes do not retry at the same time
 
 
+@contextmanager
+def transaction(connection: sqlite3.Connection, path: Path, *, timeout_s: float = BUSY_TIMEOUT_S) -> Generator[None]:
+    """Commit the statements of the block together, or roll all of them back.
+
+    Raises:
+        StoreBusy: another process was writing all the time.
+    """
+    begin_immediate(connection, path, deadline=time.monotonic() + timeout_s)
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
 def is_busy(error: sqlite3.Error) -> bool:
     """Return whether the error is a lock of another process."""
     return (error.sqlite_errorcode & 0xFF) == sqlite3.SQLITE_BUSY
