@@ -108,11 +108,10 @@ def declare(function: Callable[..., object], options: RapToolOptions, *, is_subs
     if signature.kind is FunctionKind.GENERATOR:
         raise ConfigError(f"{signature.name}() is a plain generator; write it as `async def` with `yield`")
     definition = _definition(signature, options, name)
-    run = _run_events(function, signature) if is_subscription else _RUNNERS[signature.kind](function, signature)
     return RapTool(
         definition=definition,
         checker=compile_schema(definition.input_schema),
-        run=run,
+        run=_runner(function, signature, is_subscription=is_subscription),
         is_repeatable=options.get("idempotent", False) or options.get("read_only", False),
         is_subscription=is_subscription,
         requires_auth=options.get("requires_auth"),
@@ -190,39 +189,25 @@ def _required_texts(schema: JsonObject) -> frozenset[str]:
     return frozenset(texts.intersection(map(str, required)))
 
 
-def _keywords(signature: Signature, call: Call, arguments: JsonObject) -> dict[str, object]:
-    convert = signature.arguments
-    keywords: dict[str, object] = {**(arguments if convert is None else convert(arguments))}
-    if signature.context_parameter is not None:
-        keywords[signature.context_parameter] = call
-    return keywords
-
-
-_Run = Callable[[Call, JsonObject], Awaitable[object]]
-
-
-def _run_coroutine(function: Callable[..., object], signature: Signature) -> _Run:
-    async def run(call: Call, arguments: JsonObject) -> object:
-        return await cast("Awaitable[object]", function(**_keywords(signature, call, arguments)))
-
-    return run
-
-
-def _run_in_thread(function: Callable[..., object], signature: Signature) -> _Run:
-    left_behind = LeftBehind()
+def _runner(
+    function: Callable[..., object], signature: Signature, *, is_subscription: bool
+) -> Callable[[Call, JsonObject], Awaitable[object]]:
+    """Return how to run a function; of a generator, each `Progress` is reported and the last other item returned."""
+    left_behind, convert = LeftBehind(), signature.arguments
 
     async def run(call: Call, arguments: JsonObject) -> object:
-        return await in_thread(partial(function, **_keywords(signature, call, arguments)), left_behind)
-
-    return run
-
-
-def _run_generator(function: Callable[..., object], signature: Signature) -> _Run:
-    """Run a generator to its end: it may yield progress, and the last other item is the result."""
-
-    async def run(call: Call, arguments: JsonObject) -> object:
+        keywords: dict[str, object] = {**(arguments if convert is None else convert(arguments))}
+        if signature.context_parameter is not None:
+            keywords[signature.context_parameter] = call
+        if signature.kind is FunctionKind.FUNCTION:
+            return await in_thread(partial(function, **keywords), left_behind)
+        work = function(**keywords)
+        if is_subscription:
+            return work
+        if signature.kind is FunctionKind.COROUTINE:
+            return await cast("Awaitable[object]", work)
         last: object = None
-        async for item in cast("AsyncIterator[object]", function(**_keywords(signature, call, arguments))):
+        async for item in cast("AsyncIterator[object]", work):
             if isinstance(item, Progress):
                 call.report(item.message, percent=item.percent)
             else:
@@ -230,20 +215,6 @@ def _run_generator(function: Callable[..., object], signature: Signature) -> _Ru
         return last
 
     return run
-
-
-def _run_events(function: Callable[..., object], signature: Signature) -> _Run:
-    async def run(call: Call, arguments: JsonObject) -> object:
-        return function(**_keywords(signature, call, arguments))
-
-    return run
-
-
-_RUNNERS: dict[FunctionKind, Callable[[Callable[..., object], Signature], _Run]] = {
-    FunctionKind.COROUTINE: _run_coroutine,
-    FunctionKind.FUNCTION: _run_in_thread,
-    FunctionKind.ASYNC_GENERATOR: _run_generator,
-}
 
 
 def message_for_caller(error: Exception, reference: str) -> str:

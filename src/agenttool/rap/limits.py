@@ -26,10 +26,9 @@ class Limits:
         max_running: how many functions run at a time; the others wait, and the caller with the fewest is next.
         max_running_per_caller: how many of those may be one caller's.
         max_deliveries: how many messages are sent at a time; the others wait.
-        max_deliveries_per_caller: how many of those may be one caller's, and how many may go to one address. Without
-            authentication, each address counts as one caller.
-        delivery_s: how long one delivery may take. A delivery without an answer for a second may be ended for another
-            caller that has fewer, and is retried.
+        max_deliveries_per_caller: how many of those may be one caller's. Without authentication, each host counts as
+            one caller.
+        delivery_s: how long one delivery may take.
         body_s: how long the body of a request may take to arrive.
         keep_s: how long a settled call is stored, so that a repeated invocation does not run again. A runtime may
             repeat one for as long as its callback URL is valid, which is 30 days for this project's runtime.
@@ -77,17 +76,10 @@ class Limits:
             per_owner=per_owner,
             per_key=min(per_owner, _MAX_DELIVERIES_PER_KEY),
             timeout_s=self.delivery_s,
-            queue_timeout_s=None,
         )
 
     @property
     def running_limits(self) -> ConcurrencyLimits:
         """The limits on concurrent functions."""
-        return ConcurrencyLimits(
-            total=self.max_running,
-            per_owner=self.max_running_per_caller,
-            per_key=self.max_running_per_caller,
-            timeout_s=None,
-            queue_timeout_s=None,
-            preempt_after_s=None,
-        )
+        per_owner = self.max_running_per_caller
+        return ConcurrencyLimits(total=self.max_running, per_owner=per_owner, per_key=per_owner)

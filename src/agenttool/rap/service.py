@@ -170,7 +170,7 @@ class ProviderService:
         presents = self.settings.presents
         if presents is not None:
             headers = {**headers, **presents.headers("POST", url, body)}
-        options = RequestOptions(caller, is_preemptible=True, send_once=is_single_use(presents))
+        options = RequestOptions(caller, send_once=is_single_use(presents))
         return await self._client.post(url, body, headers, options=options)
 
     async def _handle_rejection(self, message: OutgoingMessage, status: int | None) -> None:

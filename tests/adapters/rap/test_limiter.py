@@ -19,29 +19,20 @@ from agenttool.adapters.rap.limiter import (
 from agenttool.ports.limits import RateLimit
 
 
-def shares(most=4, each=4, alike=4, *, within_s=30.0, wait_s=None, patience_s=0.02):
+def limits(total=4, per_owner=4, per_key=4, *, timeout_s=30.0, queue_timeout_s=None):
     return ConcurrencyLimits(
-        total=most,
-        per_owner=each,
-        per_key=alike,
-        timeout_s=within_s,
-        queue_timeout_s=wait_s,
-        preempt_after_s=patience_s,
+        total=total, per_owner=per_owner, per_key=per_key, timeout_s=timeout_s, queue_timeout_s=queue_timeout_s
     )
 
 
-def errand(owner="a", place=0, *, address="192.0.2.1", yields=True):
-    return RequestKey(owner, address, place, yields)
-
-
-async def stall(shared, which, told):
-    """Have a turn and let it stall; tell how it ended."""
+async def stall(limiter, key, events):
+    """Hold a permit until its deadline; record how it ended."""
     try:
-        async with shared.limit(which):
-            told.append("had")
+        async with limiter.limit(key):
+            events.append("granted")
             await asyncio.Event().wait()
     except TimeoutError as error:
-        told.append(str(error))
+        events.append(str(error))
 
 
 async def settled():
@@ -55,84 +46,29 @@ async def ended(*tasks):
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_turn_lasts_from_when_it_is_had():
-    shared, told = ConcurrencyLimiter(shares(most=1, within_s=0.05, wait_s=10)), []
-    tasks = [asyncio.ensure_future(stall(shared, errand(place=each, yields=False), told)) for each in range(3)]
-    await asyncio.gather(*tasks)
-    assert told == ["had", "no answer within 0.05 seconds"] * 3
+async def test_the_deadline_of_work_starts_when_its_permit_is_granted():
+    shared, events = ConcurrencyLimiter(limits(total=1, timeout_s=0.05, queue_timeout_s=10)), []
+    await asyncio.gather(*(stall(shared, RequestKey("a", each), events) for each in range(3)))
+    assert events == ["granted", "no answer within 0.05 seconds"] * 3
 
 
 async def test_waiting_for_a_permit_times_out():
-    shared, told = ConcurrencyLimiter(shares(most=1, wait_s=0.02)), []
-    stalled = asyncio.ensure_future(stall(shared, errand(yields=False), told))
+    shared, events = ConcurrencyLimiter(limits(total=1, queue_timeout_s=0.02)), []
+    stalled = asyncio.ensure_future(stall(shared, RequestKey("a", 0), events))
     await settled()
     with pytest.raises(TimeoutError, match=r"no permit within 0\.02 seconds"):
-        async with shared.limit(errand("b")):
+        async with shared.limit(RequestKey("b", 0)):
             pass
     await ended(stalled)
-    async with shared.limit(errand("b")):
+    async with shared.limit(RequestKey("b", 0)):
         assert not shared._waiting
 
 
-async def test_a_permit_without_an_answer_is_revoked_for_an_owner_with_none():
-    shared, told = ConcurrencyLimiter(shares()), []
-    stalled = [asyncio.ensure_future(stall(shared, errand(place=each), told)) for each in range(20)]
-    await settled()
-    async with shared.limit(errand("honest")):
-        assert told.count("no answer for a while, and other requests waited") >= 1
-    await ended(*stalled)
-
-
-async def test_a_turn_that_does_not_yield_is_never_taken_back():
-    shared, told = ConcurrencyLimiter(shares(most=2, wait_s=0.2)), []
-    stalled = [asyncio.ensure_future(stall(shared, errand(place=each, yields=False), told)) for each in range(2)]
-    await settled()
-    with pytest.raises(TimeoutError, match="no permit"):
-        async with shared.limit(errand("b")):
-            pass
-    assert told == ["had", "had"]
-    await ended(*stalled)
-
-
-async def test_a_slow_place_does_not_take_turns_from_itself():
-    shared, told = ConcurrencyLimiter(shares(most=8, each=8, alike=2)), []
-    slow = [asyncio.ensure_future(stall(shared, errand(), told)) for _ in range(5)]
-    await asyncio.sleep(0.2)  # ten times as long as anybody is patient
-    assert told == ["had", "had"]
-    await ended(*slow)
-
-
-async def test_what_stalled_is_tried_one_at_a_time_until_it_answers():
-    shared, told = ConcurrencyLimiter(shares(most=8, each=8, within_s=0.05)), []
-    await asyncio.gather(*(stall(shared, errand(), told) for _ in range(4)))
-    assert told.count("had") == 4
-    order = []
-
-    async def take(number, done):
-        async with shared.limit(errand()):
-            order.append(number)
-            await done.wait()
-
-    gates = [asyncio.Event() for _ in range(4)]
-    tasks = [asyncio.ensure_future(take(number, gate)) for number, gate in enumerate(gates)]
-    async with asyncio.timeout(60):
-        while not order:
-            await settled()
-        await settled()
-        assert order == [0]
-        gates[0].set()
-        await settled()
-        assert order == [0, 1, 2, 3]
-        for gate in gates:
-            gate.set()
-        await asyncio.gather(*tasks)
-
-
 async def test_the_next_permit_goes_to_the_owner_with_the_fewest():
-    shared, order, gates = ConcurrencyLimiter(shares(most=4, each=3, alike=3)), [], {}
+    shared, order, gates = ConcurrencyLimiter(limits(total=4, per_owner=3, per_key=3)), [], {}
 
     async def take(owner, number):
-        async with shared.limit(errand(owner, address=owner, yields=False)):
+        async with shared.limit(RequestKey(owner, 0)):
             order.append((owner, number))
             await gates.setdefault((owner, number), asyncio.Event()).wait()
 
@@ -148,22 +84,24 @@ async def test_the_next_permit_goes_to_the_owner_with_the_fewest():
     await ended(*tasks)
 
 
-_ASKED = st.tuples(
-    st.sampled_from("abc"), st.integers(0, 3), st.sampled_from(["answers", "stalls", "fails", "leaves"]), st.booleans()
-)
+async def test_a_target_that_stalls_leaves_room_for_other_targets_of_its_owner():
+    shared, events = ConcurrencyLimiter(limits(total=4, per_owner=4, per_key=2)), []
+    stalled = [asyncio.ensure_future(stall(shared, RequestKey("a", "slow"), events)) for _ in range(10)]
+    await settled()
+    assert events == ["granted", "granted"]
+    async with asyncio.timeout(60), shared.limit(RequestKey("a", "quick")):
+        await ended(*stalled)
 
 
-async def make(shared, limits, now, asked):
-    """Make one request that ends as told; whoever has a turn counts in everything that has a limit."""
-    owner, place, ending, yields = asked
-    scopes = {
-        "all": limits.total,
-        ("owner", owner): limits.per_owner,
-        ("address", place % 2): limits.per_owner,
-        asked[:2] + asked[3:]: limits.per_key,
-    }
+_ASKED = st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.sampled_from(["answers", "stalls", "fails", "leaves"]))
+
+
+async def make(shared, allowed, now, asked):
+    """Make one request that ends as asked; count what holds a permit in everything that has a limit."""
+    owner, target, ending = asked
+    scopes = {"all": allowed.total, ("owner", owner): allowed.per_owner, asked[:2]: allowed.per_key}
     with suppress(TimeoutError, ConnectionError):
-        async with shared.limit(errand(owner, place, address=f"192.0.2.{place % 2}", yields=yields)):
+        async with shared.limit(RequestKey(owner, target)):
             now.update(list(scopes))
             try:
                 assert all(now[scope] <= limit for scope, limit in scopes.items())
@@ -174,22 +112,22 @@ async def make(shared, limits, now, asked):
                 now.subtract(list(scopes))
 
 
-async def made(limits, asked):
-    shared, now = ConcurrencyLimiter(limits), Counter()
-    tasks = [asyncio.ensure_future(make(shared, limits, now, each)) for each in asked]
+async def made(allowed, asked):
+    shared, now = ConcurrencyLimiter(allowed), Counter()
+    tasks = [asyncio.ensure_future(make(shared, allowed, now, each)) for each in asked]
     await asyncio.sleep(0)
-    for task, (_, _, ending, _) in zip(tasks, asked, strict=True):
+    for task, (_, _, ending) in zip(tasks, asked, strict=True):
         if ending == "leaves":
             task.cancel()
     async with asyncio.timeout(60):
         ends = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(end is None or isinstance(end, asyncio.CancelledError) for end in ends)
-    assert (shared._held, dict(shared._counts), bool(shared._waiting)) == ({}, {}, False)
+    assert (shared._total, shared._owners, shared._keys, bool(shared._waiting)) == (0, {}, {}, False)
 
 
 @given(st.lists(_ASKED, max_size=40), st.integers(1, 5), st.integers(1, 4), st.integers(1, 3))
-def test_however_requests_end_no_more_have_turns_than_may_and_each_ends_and_no_turn_is_lost(asked, most, each, alike):
-    asyncio.run(made(shares(most, each, alike, within_s=0.01, patience_s=0.004), asked))
+def test_however_requests_end_limits_are_observed_and_no_permit_is_lost(asked, total, per_owner, per_key):
+    asyncio.run(made(limits(total, per_owner, per_key, timeout_s=0.01), asked))
 
 
 def test_a_burst_passes_and_then_the_rate_and_keys_are_independent():
@@ -218,7 +156,7 @@ def test_a_rate_limiter_tracks_a_limited_number_of_keys(monkeypatch):
 
 
 async def test_the_next_slot_goes_to_the_owner_with_the_fewest_and_no_slot_is_lost():
-    slots, order = ConcurrencyLimiter(shares(2, 2, 2, within_s=None)), []
+    slots, order = ConcurrencyLimiter(limits(2, 2, 2, timeout_s=None)), []
     held = [slots.slot("ada"), slots.slot("ada")]
     for each in held:
         await each.enter()

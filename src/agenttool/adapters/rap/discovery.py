@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from agenttool.adapters.rap.declare import Toolset
-from agenttool.adapters.rap.http_client import HttpClient
+from agenttool.adapters.rap.http_client import HttpClient, backoff_s
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.wire import read_manifest
 from agenttool.errors import RecordError, StoreError
@@ -27,8 +27,6 @@ FIRST_DELAY_S = 1.0
 MAX_DELAY_S = 60.0
 """The first and the longest delay before a server that does not answer is tried again; an invalid manifest always has
 the longest."""
-
-_MAX_DOUBLINGS = 16
 
 
 async def discover(source: RapSource, client: HttpClient) -> Toolset:
@@ -204,7 +202,7 @@ def _delay(status: SourceStatus) -> float:
     """Return a delay with jitter, so that many runtimes do not try one server at the same time."""
     longest = MAX_DELAY_S
     if status.state is ProviderState.CONNECTING:
-        longest = min(FIRST_DELAY_S * 2 ** min(status.tries - 1, _MAX_DOUBLINGS), longest)
+        longest = backoff_s(status.tries, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S)
     return random.uniform(longest / 2, longest)  # noqa: S311 -- jitter, not a secret
 
 

@@ -7,13 +7,13 @@ a callback.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import cast
 
 from agenttool.adapters.rap.callback_urls import DAY_NS, CallbackUrls
 from agenttool.adapters.rap.credentials import is_single_use
-from agenttool.adapters.rap.http_client import HttpClient, HttpReply, RequestOptions
+from agenttool.adapters.rap.http_client import HttpClient, HttpReply, RequestOptions, backoff_s
 from agenttool.adapters.rap.settings import RapSource
 from agenttool.adapters.rap.threads import ThreadRegistry
 from agenttool.adapters.rap.translate import output_of
@@ -24,7 +24,7 @@ from agenttool.adapters.rap.wire import (
     Message,
     Selection,
     ToolResultMessage,
-    read_callback,
+    read,
     write,
 )
 from agenttool.errors import RecordError, StoreError, ToolFailure
@@ -36,8 +36,7 @@ log = logging.getLogger("agenttool.rap")
 
 FIRST_DELAY_S = 0.5
 MAX_DELAY_S = 30.0
-_MAX_DOUBLINGS = 16
-_SELECTION_ATTEMPTS = 3
+_SELECTION_RETRIES = 2
 _SELECTION_DELAY_S = 0.2
 
 
@@ -89,10 +88,9 @@ class RapExecutor:
         return await self._send(body)
 
     async def _send(self, body: bytes) -> object:
-        url, attempts = self.manifest.endpoint, 0
-        options = RequestOptions(send_once=is_single_use(self.source.credential))  # each attempt has its own signature
+        attempts = 0
         while True:
-            reply = await self.client.post(url, body, self.source.headers("POST", url, body), options=options)
+            reply = await _post(self.source, self.client, self.manifest.endpoint, body)
             attempts += 1
             if self._is_acknowledged(reply):
                 return DEFERRED
@@ -100,7 +98,8 @@ class RapExecutor:
                 raise self._rejected(reply, attempts)
             if attempts >= self.source.attempts:
                 raise self._unreachable(reply, attempts)
-            await asyncio.sleep(random.uniform(0, _delay(attempts)))  # noqa: S311 -- jitter, not a secret
+            delay_s = backoff_s(attempts, first_s=FIRST_DELAY_S, max_s=MAX_DELAY_S)
+            await asyncio.sleep(random.uniform(0, delay_s))  # noqa: S311 -- jitter, not a secret
 
     def _is_acknowledged(self, reply: HttpReply) -> bool:
         is_2xx = reply.status is not None and 200 <= reply.status < 300  # noqa: PLR2004 -- HTTP status class
@@ -134,10 +133,6 @@ class RapExecutor:
         return {name: value for name, value in known.items() if value is not None}
 
 
-def _delay(attempts: int) -> float:
-    return min(FIRST_DELAY_S * 2 ** min(attempts - 1, _MAX_DOUBLINGS), MAX_DELAY_S)
-
-
 def _failure(error_class: ErrorClass, message: str, *, safe: bool, code: str | None = None) -> ToolFailure:
     return ToolFailure(
         ToolError(error_class=error_class, error_code=code, message=message, retry=RetryGuidance(safe=safe))
@@ -168,19 +163,20 @@ class NoticeSender:
         """Wait one second for pending notices, and cancel the rest."""
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=1.0)
-            _cancel(late)
+            for task in late:
+                task.cancel()
+
+
+async def _post(source: RapSource, client: HttpClient, url: str, body: bytes) -> HttpReply:
+    """Post a message with the credential of a server; each attempt has its own signature."""
+    options = RequestOptions(send_once=is_single_use(source.credential))
+    return await client.post(url, body, source.headers("POST", url, body), options=options)
 
 
 async def _post_notice(source: RapSource, client: HttpClient, path: str, body: bytes) -> None:
-    url = source.base + path
-    reply = await client.post(url, body, source.headers("POST", url, body))
+    reply = await _post(source, client, source.base + path, body)
     if not reply.is_accepted:
         log.info("the server %r did not accept the notice %s: %s", source.name, path, reply.fault or reply.status)
-
-
-def _cancel(tasks: Iterable["asyncio.Task[None]"]) -> None:
-    for task in tasks:
-        task.cancel()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,12 +211,10 @@ class RapDeferredResult:
             ToolFailure: another version stored it, and this one cannot read it.
         """
         try:
-            message = read_callback(body)
+            return output_of(read(body, ToolResultMessage))
         except RecordError as error:
-            raise _unreadable(str(error)) from error
-        if not isinstance(message, ToolResultMessage):
-            raise _unreadable("it is not a result")
-        return output_of(message)
+            message = f"the stored result cannot be read: {error}"
+            raise ToolFailure(ToolError(error_class=ErrorClass.RESULT_MAPPING_FAILED, message=message)) from error
 
     def withdraw(self, invocation_id: InvocationId, thread: Thread) -> None:
         """Notify every server that a call is canceled."""
@@ -231,22 +225,13 @@ class RapDeferredResult:
         """Post a choice to the `response_url` of its prompt."""
         where = cast("JsonObject", prompt.reply_to)
         body = write(Selection(id=str(where["id"]), selected=selected))
-        url, attempts = str(where["response_url"]), 1
-        reply = await self._post(url, body)
-        while not reply.is_accepted and reply.is_retryable and attempts < _SELECTION_ATTEMPTS:
-            await asyncio.sleep(_SELECTION_DELAY_S)
-            reply = await self._post(url, body)
-            attempts += 1
+        url = str(where["response_url"])
+        reply = await _post(self.source, self.client, url, body)
+        for _ in range(_SELECTION_RETRIES):
+            if reply.is_retryable:
+                await asyncio.sleep(_SELECTION_DELAY_S)
+                reply = await _post(self.source, self.client, url, body)
         if reply.is_accepted:
             return ReplyOutcome.ACCEPTED
         log.warning("the choice of %s was not accepted: %s", prompt.prompt_id, reply.fault or reply.status)
         return ReplyOutcome.AWAY if reply.is_retryable else ReplyOutcome.REFUSED
-
-    async def _post(self, url: str, body: bytes) -> HttpReply:
-        options = RequestOptions(send_once=is_single_use(self.source.credential))
-        return await self.client.post(url, body, self.source.headers("POST", url, body), options=options)
-
-
-def _unreadable(reason: str) -> ToolFailure:
-    message = f"the stored result cannot be read: {reason}"
-    return ToolFailure(ToolError(error_class=ErrorClass.RESULT_MAPPING_FAILED, message=message))

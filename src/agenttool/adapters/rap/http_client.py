@@ -5,12 +5,11 @@ costs ten times as much for one message, and would need redirects, retries and c
 """
 
 import asyncio
-import ipaddress
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
@@ -64,13 +63,11 @@ class RequestOptions(NamedTuple):
     """How one request is made.
 
     Attributes:
-        caller: on whose behalf, for the limits on requests and lookups; if empty, the destination's address counts.
-        is_preemptible: whether it may be ended early when others wait, because the sender will retry.
+        caller: on whose behalf, for the limits on requests and lookups; if empty, the destination's host counts.
         send_once: whether it must not be sent again even if a reused connection turns out to be closed.
     """
 
     caller: str = ""
-    is_preemptible: bool = False
     send_once: bool = False
 
 
@@ -80,13 +77,6 @@ DEFAULT_OPTIONS = RequestOptions()
 def backoff_s(attempts: int, *, first_s: float, max_s: float) -> float:
     """Return the longest delay after so many failed attempts, which doubles each time."""
     return min(first_s * 2 ** min(attempts - 1, _MAX_DOUBLINGS), max_s)
-
-
-class _Request(NamedTuple):
-    method: str
-    headers: Mapping[str, str]
-    body: bytes | None
-    max_bytes: int
 
 
 class HttpClient:
@@ -108,8 +98,8 @@ class HttpClient:
         options: RequestOptions = DEFAULT_OPTIONS,
     ) -> HttpReply:
         """Post a message to exactly that URL, as JSON unless the headers say otherwise."""
-        request = _Request("POST", {"Content-Type": "application/json", **(headers or {})}, body, max_bytes)
-        return await self._send(url, request, options)
+        headers = {"Content-Type": "application/json", **(headers or {})}
+        return await self._send("POST", url, headers, body, max_bytes=max_bytes, options=options)
 
     async def get(
         self,
@@ -120,8 +110,11 @@ class HttpClient:
         options: RequestOptions = DEFAULT_OPTIONS,
     ) -> HttpReply:
         """Get a JSON document of at most `max_bytes`."""
-        request = _Request("GET", {"Accept": "application/json", **(headers or {})}, None, max_bytes)
-        return await self._send(url, request, options)
+        headers = {"Accept": "application/json", **(headers or {})}
+        reply = await self._send("GET", url, headers, None, max_bytes=max_bytes + 1, options=options)
+        if len(reply.body) > max_bytes:
+            return HttpReply(fault=f"the response has more than {max_bytes} bytes", is_refused=True)
+        return reply
 
     async def check_target(self, url: str, caller: str = "") -> None:
         """Reject a URL that may not be contacted, without contacting it; a name that does not resolve now may pass.
@@ -140,27 +133,31 @@ class HttpClient:
         """Close the idle connections."""
         await self._pool.close()
 
-    async def _send(self, url: str, request: _Request, options: RequestOptions) -> HttpReply:
+    async def _send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        max_bytes: int,
+        options: RequestOptions,
+    ) -> HttpReply:
         try:
             check_url(url, self._policy)
-            return await self._exchange(url, request, options)
+            parts = urlsplit(url)
+            is_tls = parts.scheme == "https"
+            endpoint = HttpEndpoint(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
+            target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            request = encode_request(method, parts.netloc, target, headers, body)
+            status, read = await self._pool.exchange(endpoint, request, max_bytes, options)
         except RecordError as error:
             return HttpReply(fault=str(error), is_refused=True)
         except TimeoutError as error:
             return HttpReply(fault=str(error) or "its host name was not resolved in time")
         except (OSError, UnicodeError) as error:
             return HttpReply(fault=f"the connection failed: {type(error).__name__}")
-
-    async def _exchange(self, url: str, request: _Request, options: RequestOptions) -> HttpReply:
-        parts = urlsplit(url)
-        is_tls = parts.scheme == "https"
-        endpoint = HttpEndpoint(parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls)
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        message = encode_request(request.method, parts.netloc, target, request.headers, request.body)
-        status, read = await self._pool.exchange(endpoint, message, request.max_bytes, options)
-        if request.method == "GET" and len(read) > request.max_bytes:
-            return HttpReply(fault=f"the response has more than {request.max_bytes} bytes", is_refused=True)
-        return HttpReply(status=status, body=read[: request.max_bytes])
+        return HttpReply(status=status, body=read[:max_bytes])
 
 
 def _default_limits(timeout_s: float) -> ConcurrencyLimits:
@@ -219,12 +216,7 @@ class ConnectionPool:
             OSError: it cannot be reached, the connection failed, or the response is not HTTP.
             UnicodeError: its host name is not valid.
         """
-        address, addresses = self._idle_address(endpoint), None
-        if address is None:
-            addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
-            address = addresses[0]
-        owner = ("caller", options.caller) if options.caller else ("network", _network_of(address))
-        async with self._limiter.limit(RequestKey(owner, address, endpoint, options.is_preemptible)):
+        async with self._limiter.limit(RequestKey(options.caller or endpoint.host, endpoint)):
             reused = self._take_idle(endpoint)
             if reused is not None:
                 try:
@@ -232,7 +224,7 @@ class ConnectionPool:
                 except ConnectionError:  # the other side closed it at the same time
                     if reused.has_received or options.send_once:
                         raise
-            addresses = addresses or await resolve(endpoint.host, self._policy, self._resolver, options.caller)
+            addresses = await resolve(endpoint.host, self._policy, self._resolver, options.caller)
             return await self._use(await _connect(endpoint, addresses), endpoint, request, max_bytes)
 
     async def _use(
@@ -253,10 +245,6 @@ class ConnectionPool:
             self._timer.cancel()
         while self._idle:
             self._idle.pop()[1].close()
-
-    def _idle_address(self, endpoint: HttpEndpoint) -> str | None:
-        """Return the address of an idle connection to an endpoint."""
-        return next((each.address for at, each, _ in self._idle if at == endpoint and each.is_open), None)
 
     def _take_idle(self, endpoint: HttpEndpoint) -> "HttpConnection | None":
         """Remove and return the open connection that became idle last."""
@@ -308,13 +296,6 @@ def tls_context() -> ssl.SSLContext:
     return context
 
 
-@lru_cache(maxsize=4096)
-def _network_of(address: str) -> str:
-    """Return an IPv4 address itself, or the /64 network of an IPv6 address: one host may have all of it."""
-    known = ipaddress.ip_address(address.partition("%")[0])
-    return str(known) if known.version == 4 else str(ipaddress.ip_network((known, 64), strict=False))  # noqa: PLR2004 -- the IP version
-
-
 class HttpConnection(asyncio.Protocol):
     """One connection, with one exchange at a time. Any error closes it, so that no response is mistaken for another."""
 
@@ -332,12 +313,6 @@ class HttpConnection(asyncio.Protocol):
     def has_received(self) -> bool:
         """Whether any byte came for the last request, so that the other side has surely seen it."""
         return self._reader.received > 0
-
-    @property
-    def address(self) -> str | None:
-        """The address that it leads to."""
-        peer = None if self._transport is None else self._transport.get_extra_info("peername")
-        return None if peer is None else str(peer[0])
 
     async def exchange(self, request: bytes, max_bytes: int) -> RawResponse:
         """Send a request and return its response, with up to `max_bytes` of the body.

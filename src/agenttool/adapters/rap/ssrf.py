@@ -15,7 +15,6 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import Enum
 from functools import lru_cache
 from urllib.parse import SplitResult, urlsplit
 
@@ -53,7 +52,11 @@ LOOKUP_TIMEOUT_S = 5.0
 """A name that is not resolved within this time counts as not resolvable now."""
 
 SLOW_LOOKUP_S = 1.0
-"""A lookup that takes longer marks its domain as slow."""
+"""A domain counts as answering if its last lookup took no longer."""
+
+MAX_LOOKUPS, MAX_UNPROVEN_LOOKUPS = 96, 64
+MAX_LOOKUPS_PER_DOMAIN, MAX_UNPROVEN_PER_DOMAIN = 4, 2
+"""How many lookups may run at a time, in all and in one domain, and of domains that have not answered quickly."""
 
 MAX_LOOKUPS_PER_CALLER = 8
 _MAX_TRACKED_DOMAINS = 10_000
@@ -214,26 +217,6 @@ def _destinations(address: _Address) -> tuple[_Address, ...]:
     return (embedded or address,)
 
 
-class DomainStatus(Enum):
-    """How lookups in a domain went, and how many may run at a time.
-
-    Attributes:
-        per_domain: lookups in one domain of this status.
-        per_status: lookups in all domains of this status.
-        total: lookups of any status that may run when one of this status starts.
-    """
-
-    ANSWERING = (4, 64, 96)
-    NEW = (2, 24, 64)
-    SLOW = (1, 8, 64)
-
-    def __init__(self, per_domain: int, per_status: int, total: int) -> None:
-        """Take the limits."""
-        self.per_domain = per_domain
-        self.per_status = per_status
-        self.total = total
-
-
 @dataclass(slots=True)
 class _Lookup:
     domain: str
@@ -241,23 +224,19 @@ class _Lookup:
     addresses: "asyncio.Future[list[str]]"
     started: float = field(default_factory=time.monotonic)
 
-    @property
-    def is_slow(self) -> bool:
-        return time.monotonic() - self.started > SLOW_LOOKUP_S
-
 
 class Resolver:
     """Resolves host names, each in one thread of its own however many requests ask for it.
 
     The owner of a domain can make its lookups hang, and a thread that hangs cannot be stopped. So lookups are limited
-    by caller, by domain and by the status of the domain, and domains that answer have reserved room. A thread counts
-    until it ends. A thread pool would delay the end of the program, and the loop's own pool has other work.
+    by caller and by domain, and domains whose last lookup was quick have reserved room. A thread counts until it ends.
+    A thread pool would delay the end of the program, and the loop's own pool has other work.
     """
 
     def __init__(self) -> None:
         """Start with no lookup."""
         self._lookups: dict[str, _Lookup] = {}
-        self._statuses: OrderedDict[str, DomainStatus] = OrderedDict()
+        self._answering: OrderedDict[str, None] = OrderedDict()
 
     async def addresses_of(self, host: str, caller: str = "") -> list[str]:
         """Return the addresses of a name.
@@ -287,29 +266,26 @@ class Resolver:
         return lookup
 
     def _has_room(self, domain: str, caller: str) -> bool:
-        running, status = self._lookups.values(), self._status_of(domain)
+        running = self._lookups.values()
+        is_answering = domain in self._answering
         in_domain = sum(lookup.domain == domain for lookup in running)
-        in_status = sum(self._status_of(lookup.domain) is status for lookup in running)
+        unproven = sum(lookup.domain not in self._answering for lookup in running)
         own = sum(lookup.caller == caller for lookup in running) if caller else 0
         return (
-            in_domain < status.per_domain
-            and in_status < status.per_status
-            and len(running) < status.total
+            len(running) < MAX_LOOKUPS
+            and in_domain < (MAX_LOOKUPS_PER_DOMAIN if is_answering else MAX_UNPROVEN_PER_DOMAIN)
+            and (is_answering or unproven < MAX_UNPROVEN_LOOKUPS)
             and own < MAX_LOOKUPS_PER_CALLER
         )
 
-    def _status_of(self, domain: str) -> DomainStatus:
-        if any(lookup.domain == domain and lookup.is_slow for lookup in self._lookups.values()):
-            return DomainStatus.SLOW
-        return self._statuses.get(domain, DomainStatus.NEW)
-
     def _end(self, host: str) -> None:
-        """Record how the last lookup of a domain went."""
+        """Record whether the last lookup of a domain was quick."""
         lookup = self._lookups.pop(host)
-        self._statuses[lookup.domain] = DomainStatus.SLOW if lookup.is_slow else DomainStatus.ANSWERING
-        self._statuses.move_to_end(lookup.domain)
-        if len(self._statuses) > _MAX_TRACKED_DOMAINS:
-            self._statuses.popitem(last=False)
+        self._answering.pop(lookup.domain, None)
+        if time.monotonic() - lookup.started <= SLOW_LOOKUP_S:
+            self._answering[lookup.domain] = None
+        if len(self._answering) > _MAX_TRACKED_DOMAINS:
+            self._answering.popitem(last=False)
         if not lookup.addresses.cancelled():
             lookup.addresses.exception()  # marks it as retrieved: the request may have been canceled
 

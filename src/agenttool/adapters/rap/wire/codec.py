@@ -36,8 +36,11 @@ def read(data: bytes, kind: type[_M]) -> _M:
         message = cast("_M", _decoder(kind).decode(data))
     except msgspec.ValidationError as error:
         raise _explained(error) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RecordError(f"a message must be one JSON object in UTF-8: {_reason(error)}; repair it") from None
+    except RecursionError:
+        raise RecordError("a message must not be nested too deeply; flatten it") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        reason = "some of the bytes are not UTF-8" if isinstance(error, UnicodeDecodeError) else error
+        raise RecordError(f"a message must be one JSON object in UTF-8: {reason}; repair it") from None
     _reject_ambiguous(data)
     return message
 
@@ -58,10 +61,8 @@ def write(message: Message) -> bytes:
 
 
 _encoder = msgspec.json.Encoder()
-_any: "msgspec.json.Decoder[Json]" = msgspec.json.Decoder()
 _MAX_QUOTED = 300
 _QUOTE = ord('"')
-_COLON = re.compile(rb'"\s*:')
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[,\[{]', re.DOTALL)
 _LARGE, _MAX_PARTS = 1_000_000, 250_000
 """A message above this size may have this many members and items, because each costs far more than a byte of text."""
@@ -78,24 +79,8 @@ def _open_members(kind: type[Message]) -> tuple[str, ...]:
     return tuple(field.name for field in msgspec.structs.fields(kind) if get_origin(field.type) is dict)
 
 
-def _reason(error: Exception) -> str:
-    match error:
-        case UnicodeDecodeError():
-            return "some of the bytes are not UTF-8"
-        case RecursionError():
-            return "it is nested too deeply"
-        case _:
-            return str(error)
-
-
 def _reject_ambiguous(data: bytes) -> None:
-    """Reject duplicate members, and nesting that only some parsers can read.
-
-    Counting is enough for nearly every message: there are no duplicates if there are as many colons behind quotes as
-    there are decoded members.
-    """
-    if len(data) <= SHALLOW and _has_no_duplicates(data):
-        return
+    """Reject duplicate members, nesting that only some parsers can read, and large messages of too many parts."""
     if len(data) > _LARGE and _has_too_many_parts(data):
         raise RecordError(f"a message of this size has at most {_MAX_PARTS} members and items; send them as a text")
     try:
@@ -114,20 +99,6 @@ def _has_too_many_parts(data: bytes) -> bool:
         if parts > _MAX_PARTS:
             return True
     return False
-
-
-def _has_no_duplicates(data: bytes) -> bool:
-    """Return whether there are surely no duplicate members; False if a number is out of range."""
-    try:
-        return len(_COLON.findall(data)) == _count_members(_any.decode(data))
-    except msgspec.ValidationError:
-        return False
-
-
-def _count_members(value: Json) -> int:
-    if isinstance(value, dict):
-        return len(value) + sum(map(_count_members, value.values()))
-    return sum(map(_count_members, value)) if isinstance(value, list) else 0
 
 
 def _unique(members: list[tuple[str, Json]]) -> dict[str, Json]:
