@@ -30,12 +30,11 @@ RESULT_TIMEOUT_S = 10.0
 """How long an error result that needs no work may take."""
 
 _REPEAT_DELAY_S = 0.5
-_BAD, _WRONG_TYPE = 400, 415
 _UNAUTHORIZED = (401, 403)
 _MAX_QUOTED = 200
 _MAX_BODY_BYTES = 1_000_000
 _LOOPBACK = "127.0.0.1"
-_ECHO_RULES = ("RAP-003", "RAP-006", "RAP-070", "RAP-071", "RAP-084")
+_ECHO_RULES = "RAP-003 RAP-006 RAP-070 RAP-071 RAP-084"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,101 +133,91 @@ class ProviderCheck:
         self._client = client
         self._inbox = inbox
         self._thread = f"check-{secrets.token_hex(6)}"
+        self._findings: list[CheckFinding] = []
 
     async def findings(self) -> list[CheckFinding]:
         """Run all checks; without a valid manifest only the first."""
-        manifest, findings = await self._check_manifest()
-        if manifest is None:
-            return findings
-        findings += self._check_scripts(manifest)
-        findings += await self._check_errors(manifest)
-        findings += await self._check_rejections(manifest)
-        return findings + await self._check_notices()
+        manifest = await self._check_manifest()
+        if manifest is not None:
+            self._check_scripts(manifest)
+            await self._check_errors(manifest)
+            await self._check_rejections(manifest.endpoint)
+            await self._check_notices()
+        return self._findings
 
-    async def _check_manifest(self) -> tuple[Manifest | None, list[CheckFinding]]:
-        url, expectation = f"{self._base}/.well-known/rap-toolset", "serves a manifest that is valid as a whole"
-        rules = ("RAP-140", "RAP-146", "RAP-147", "RAP-148", "RAP-149", "RAP-151")
+    def _add(self, rules: str, expectation: str, is_met: bool | None, detail: str = "") -> None:  # noqa: FBT001 -- as in a finding
+        self._findings.append(
+            CheckFinding(rules=tuple(rules.split()), expectation=expectation, is_met=is_met, detail=detail)
+        )
+
+    def _add_reply(self, rules: str, expectation: str, reply: HttpReply, status: int) -> None:
+        """Add whether a reply has the expected status; one that shows nothing about the provider was no check."""
+        is_met = None if _is_inconclusive(reply) else reply.status == status
+        self._add(rules, expectation, is_met, "" if is_met else _describe(reply))
+
+    async def _check_manifest(self) -> Manifest | None:
+        url = f"{self._base}/.well-known/rap-toolset"
         reply = await self._client.get(url, self._headers("GET", url))
         try:
             manifest, detail = (read_manifest(reply.body), "") if reply.is_accepted else (None, _describe(reply))
         except RecordError as error:
             manifest, detail = None, str(error)
         is_met = None if _is_inconclusive(reply) else manifest is not None
-        return manifest, [CheckFinding(rules=rules, expectation=expectation, is_met=is_met, detail=detail)]
+        rules = "RAP-140 RAP-146 RAP-147 RAP-148 RAP-149 RAP-151"
+        self._add(rules, "serves a manifest that is valid as a whole", is_met, detail)
+        return manifest
 
-    def _check_scripts(self, manifest: Manifest) -> list[CheckFinding]:
+    def _check_scripts(self, manifest: Manifest) -> None:
         """Check that display scripts surely return a text; a script of another form is not run, so not checked."""
-        findings: list[CheckFinding] = []
         for tool in manifest.tools:
             if isinstance(tool.display_script, str):
-                is_met, detail = True, ""
-                try:
-                    check_display_script(tool.display_script, tool.input_schema)
-                except ConfigError as error:
-                    is_met, detail = None, str(error)
                 expectation = f"shows calls of {tool.name!r} by a text"
-                findings.append(CheckFinding(rules=("RAP-166",), expectation=expectation, is_met=is_met, detail=detail))
-        return findings
+                try:
+                    check_display_script(tool.display_script)
+                    self._add("RAP-166", expectation, is_met=True)
+                except ConfigError as error:
+                    self._add("RAP-166", expectation, None, str(error))
 
-    async def _check_errors(self, manifest: Manifest) -> list[CheckFinding]:
+    async def _check_errors(self, manifest: Manifest) -> None:
         unknown = self._invocation("no_such_operation", {}, call_id="")
         invalid = self._invocation(manifest.tools[0].name, [], call_id="echo me")
-        findings = [
-            await self._check_error_result(
-                manifest, unknown, ("RAP-040", "RAP-045", "RAP-047"), "an unknown operation"
-            ),
-            await self._check_error_result(
-                manifest, invalid, ("RAP-040", "RAP-046", "RAP-047"), "arguments that are not an object"
-            ),
-        ]
+        is_met = await self._check_error_result(manifest, unknown, "RAP-045", "an unknown operation")
+        await self._check_error_result(manifest, invalid, "RAP-046", "arguments that are not an object")
         repeated = await self._post(manifest.endpoint, json_bytes(unknown))
         await asyncio.sleep(_REPEAT_DELAY_S)
         count = len(self._inbox.messages(str(unknown["id"])))
-        is_met = (repeated.is_accepted and count == 1) if findings[0].is_met else None
+        is_met = (repeated.is_accepted and count == 1) if is_met else None
         detail = "" if is_met else f"{_describe(repeated)}, and {count} results came"
-        expectation = "runs a repeated call once"
-        return [*findings, CheckFinding(rules=("RAP-402",), expectation=expectation, is_met=is_met, detail=detail)]
+        self._add("RAP-402", "runs a repeated call once", is_met, detail)
 
     async def _check_error_result(
-        self, manifest: Manifest, invocation: JsonObject, rules: tuple[str, ...], subject: str
-    ) -> CheckFinding:
-        """Expect an acknowledgement, and then an error result that echoes the ids of the call."""
-        expectation = f"acknowledges {subject}, and sends an error result"
+        self, manifest: Manifest, invocation: JsonObject, rule: str, subject: str
+    ) -> bool | None:
+        """Expect an acknowledgement, and then an error result that echoes the ids; return whether it came."""
+        rules, expectation = f"RAP-040 {rule} RAP-047", f"acknowledges {subject}, and sends an error result"
         reply = await self._post(manifest.endpoint, json_bytes(invocation))
         if not reply.is_accepted:
             detail = f"{_describe(reply)}; if it posts to public addresses only, let it allow 127.0.0.1 for this"
-            return CheckFinding(rules=rules, expectation=expectation, is_met=None, detail=detail)
+            self._add(rules, expectation, None, detail)
+            return None
         result = await self._inbox.first(str(invocation["id"]), RESULT_TIMEOUT_S)
         errors = ["no result came"] if result is None else _result_errors(result, invocation)
-        return CheckFinding(
-            rules=(*rules, *_ECHO_RULES), expectation=expectation, is_met=not errors, detail="; ".join(errors)
-        )
+        self._add(f"{rules} {_ECHO_RULES}", expectation, not errors, "; ".join(errors))
+        return not errors
 
-    async def _check_rejections(self, manifest: Manifest) -> list[CheckFinding]:
-        async def rejects(body: bytes, kind: str, status: int, subject: str, rule: str) -> CheckFinding:
-            reply = await self._post(manifest.endpoint, body, kind)
-            is_met = None if _is_inconclusive(reply) else reply.status == status
-            detail = "" if is_met else _describe(reply)
-            return CheckFinding(rules=(rule,), expectation=f"rejects {subject}", is_met=is_met, detail=detail)
+    async def _check_rejections(self, url: str) -> None:
+        reply = await self._post(url, b"[]")
+        self._add_reply("RAP-343", "rejects a body that is not an object", reply, 400)
+        reply = await self._post(url, json_bytes({"operation": "x", "arguments": {}}))
+        self._add_reply("RAP-407", "rejects a call without a callback URL", reply, 400)
+        reply = await self._post(url, json_bytes(self._invocation("no_such_operation", {})), "text/plain")
+        self._add_reply("RAP-411", "rejects a body that is not labeled as JSON", reply, 415)
 
-        no_address = json_bytes({"operation": "x", "arguments": {}})
-        form = json_bytes(self._invocation("no_such_operation", {}))
-        return [
-            await rejects(b"[]", "application/json", _BAD, "a body that is not an object", "RAP-343"),
-            await rejects(no_address, "application/json", _BAD, "a call without a callback URL", "RAP-407"),
-            await rejects(form, "text/plain", _WRONG_TYPE, "a body that is not labeled as JSON", "RAP-411"),
-        ]
-
-    async def _check_notices(self) -> list[CheckFinding]:
-        findings: list[CheckFinding] = []
+    async def _check_notices(self) -> None:
+        notice: JsonObject = {"thread_id": f"{self._thread}/../..", "tool_call_id": "unknown"}
         for path, rule in (("/cancel_tool_call", "RAP-286"), ("/close_thread", "RAP-303")):
-            notice: JsonObject = {"thread_id": f"{self._thread}/../..", "tool_call_id": "unknown"}
             reply = await self._post(self._base + path, json_bytes(notice))
-            is_met = None if _is_inconclusive(reply) else reply.is_accepted
-            expectation = f"accepts {path} for an unknown thread"
-            detail = "" if is_met else _describe(reply)
-            findings.append(CheckFinding(rules=(rule,), expectation=expectation, is_met=is_met, detail=detail))
-        return findings
+            self._add_reply(rule, f"accepts {path} for an unknown thread", reply, 200)
 
     def _invocation(self, operation: str, arguments: JsonObject | list[object], **members: str) -> JsonObject:
         name = f"check-{secrets.token_hex(6)}"

@@ -30,10 +30,9 @@ MAX_LISTED_ERRORS = 5
 
 _INVALID_NAME_CHAR = re.compile(r"[^A-Za-z0-9_-]")
 _MAX_NAME = 128
-_SCRIPT_TERM = re.compile(
-    r'\s*(?:(?P<text>"(?:[^"\\]|\\.)*"|`(?:[^`$]|\$(?!\{)|\$\{\s*args\.\w+\s*\})*`)|args\.(?P<argument>\w+)|\d+)\s*',
-    re.DOTALL,
-)
+_SCRIPT_TEXT = r'\s*(?:"(?:[^"\\]|\\.)*"|`(?:[^`$]|\$(?!\{)|\$\{\s*args\.\w+\s*\})*`)\s*'
+_SCRIPT_TERM = rf"(?:{_SCRIPT_TEXT}|\s*args\.\w+\s*|\s*\d+\s*)"
+_DISPLAY_SCRIPT = re.compile(rf"(?:{_SCRIPT_TERM}\+)?{_SCRIPT_TEXT}(?:\+{_SCRIPT_TERM})*", re.DOTALL)
 
 
 class RapToolOptions(TypedDict, total=False):
@@ -140,7 +139,7 @@ def _definition(signature: Signature, options: RapToolOptions, name: str) -> Too
             display_script=options.get("display_script"),
         )
         if isinstance(definition.display_script, str):
-            check_display_script(definition.display_script, definition.input_schema)
+            check_display_script(definition.display_script)
         if definition.invalid_hints:
             raise ConfigError(
                 f"{definition.invalid_hints[0]!r} of {name!r} has the wrong type; correct it, or leave it out"
@@ -150,43 +149,19 @@ def _definition(signature: Signature, options: RapToolOptions, name: str) -> Too
         raise ConfigError(f"{name!r} cannot be a RAP tool: {error}; names have 1 to 128 of A-Z a-z 0-9 _ -") from error
 
 
-def check_display_script(script: str, schema: JsonObject) -> None:
-    """Reject a display script that might not return a text for all valid arguments.
+def check_display_script(script: str) -> None:
+    """Reject a display script that might not return a text.
 
     A runtime shows nothing if a script fails or returns something else. So a script may only join terms with `+`: texts
-    in double quotes, back-quoted texts with `${args.NAME}`, numbers, and `args.NAME`. One of the first two terms must
-    be a text or a required argument of type string.
+    in double quotes, back-quoted texts with `${args.NAME}`, numbers, and `args.NAME`. One of the first two must be a
+    text.
 
     Raises:
         ConfigError: the script has another form.
     """
-    terms: list[bool] = []
-    position = 0
-    while True:
-        term = _SCRIPT_TERM.match(script, position)
-        if term is None:
-            raise _script_error(f"{script[position:].strip()[:20]!r} is not a term")
-        terms.append(term["text"] is not None or term["argument"] in _required_texts(schema))
-        position = term.end() + 1
-        if position > len(script):
-            break
-        if script[term.end()] != "+":
-            raise _script_error(f"{script[term.end() :].strip()[:20]!r} does not begin with '+'")
-    if not any(terms[:2]):
-        raise _script_error("it may return something that is not a text")
-
-
-def _script_error(reason: str) -> ConfigError:
-    return ConfigError(f"display_script must return a text, and {reason}; write one such as '\"bed \" + args.bed'")
-
-
-def _required_texts(schema: JsonObject) -> frozenset[str]:
-    """Return the arguments that every call has and that are texts."""
-    members, required = schema.get("properties"), schema.get("required")
-    if not isinstance(members, dict) or not isinstance(required, list):
-        return frozenset()
-    texts = {name for name, each in members.items() if isinstance(each, dict) and each.get("type") == "string"}
-    return frozenset(texts.intersection(map(str, required)))
+    if not _DISPLAY_SCRIPT.fullmatch(script):
+        advice = "join terms, such as '\"bed \" + args.bed'"
+        raise ConfigError(f"display_script must return a text, got {script[:100]!r}; {advice}")
 
 
 def _runner(

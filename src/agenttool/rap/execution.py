@@ -4,11 +4,12 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import cast
 
 from agenttool.adapters.rap.http_client import HttpClient
-from agenttool.adapters.rap.limiter import ConcurrencyLimiter, ConcurrencySlot, Quota
+from agenttool.adapters.rap.limiter import ConcurrencyLimiter, Quota, RequestKey
 from agenttool.adapters.rap.wire import Invocation, read, write
 from agenttool.errors import RecordError, ToolFailure
 from agenttool.rap import tables
@@ -37,20 +38,19 @@ UNKNOWN = "the tool's server was restarted while the tool ran; it may or may not
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class CallRun:
-    """One call that is being executed."""
+    """One call that is being executed; its invocation is None if it is not decoded yet."""
 
-    def __init__(self, stored: StoredCall, invocation: Invocation | None) -> None:
-        """Take the stored call, and its invocation if it was decoded already."""
-        self.stored = stored
-        self.invocation = invocation
-        self.call: Call | None = None
-        self.slot: ConcurrencySlot | None = None
-        self.timeout: asyncio.Timeout | None = None
-        self.is_canceled = stored.is_canceled
-        self.has_started = False
-        self.is_over = False
-        self.task: asyncio.Task[None] | None = None
+    stored: StoredCall
+    invocation: Invocation | None
+    call: Call | None = None
+    timeout: asyncio.Timeout | None = None
+    is_canceled: bool = False
+    has_started: bool = False
+    has_permit: bool = False
+    is_over: bool = False
+    task: asyncio.Task[None] | None = None
 
     def cancel(self) -> None:
         """Cancel the work once; a result that is being stored is not interrupted."""
@@ -92,7 +92,9 @@ class CallRunner:
 
     def start(self, stored: StoredCall, invocation: Invocation | None = None) -> None:
         """Start a new call, or recover one of an earlier process as far as that is safe."""
-        run = self._running[stored.number] = CallRun(stored, invocation)  # at once, so that a cancellation finds it
+        run = self._running[stored.number] = CallRun(
+            stored, invocation, is_canceled=stored.is_canceled
+        )  # at once, so that a cancellation finds it
         self._quota.acquire(stored.number, stored.caller)
         run.task = self._tasks.start(self._execute(run))
 
@@ -104,26 +106,33 @@ class CallRunner:
 
     @asynccontextmanager
     async def _pause(self, call: int) -> AsyncGenerator[None]:
-        """Release a call's slot and stop its timeout while it waits for its user."""
-        run = self._running[call]
-        loop = asyncio.get_running_loop()
+        """Release a call's permit and stop its timeout while it waits for its user."""
+        run, loop = self._running[call], asyncio.get_running_loop()
         ends_at = None if run.timeout is None else run.timeout.when()
         left_s = None if ends_at is None else ends_at - loop.time()
+        had_permit = run.has_permit
         if run.timeout is not None:
             run.timeout.reschedule(None)
-        if run.slot is not None:
-            run.slot.leave()
-        is_canceled = False
+        self._release(run)
         try:
             yield
         except asyncio.CancelledError:
-            is_canceled = True
+            had_permit = False  # a canceled call needs no permit to end
             raise
         finally:
-            if run.slot is not None and not is_canceled:  # a canceled call needs no slot to end
-                await run.slot.enter()
+            if had_permit:
+                await self._acquire(run)
             if run.timeout is not None and left_s is not None:
                 run.timeout.reschedule(loop.time() + left_s)
+
+    async def _acquire(self, run: CallRun) -> None:
+        await self._limiter.acquire(RequestKey(run.stored.caller, None))
+        run.has_permit = True
+
+    def _release(self, run: CallRun) -> None:
+        if run.has_permit:
+            run.has_permit = False
+            self._limiter.release(RequestKey(run.stored.caller, None))
 
     async def _execute(self, run: CallRun) -> None:
         """Execute a call and settle it; only the shutdown of this process leaves it unsettled."""
@@ -182,8 +191,10 @@ class CallRunner:
         return tool
 
     async def _run_tool(self, run: CallRun, call: Call, tool: RapTool, arguments: JsonObject) -> object:
-        """Run a tool once it has a slot; first record that it may act, unless it may be repeated."""
-        async with nullcontext() if tool.limits_itself else self._limiter.slot(run.stored.caller) as run.slot:
+        """Run a tool once it has a permit; first record that it may act, unless it may be repeated."""
+        if not tool.limits_itself:
+            await self._acquire(run)
+        try:
             must_record = run.stored.state is CallState.ACCEPTED and not tool.is_repeatable
             if must_record and not await self._store.run(tables.mark_started, call.number):
                 raise Declined(CANCELED)
@@ -192,6 +203,8 @@ class CallRunner:
                 if tool.is_subscription:
                     await self._confirm(call, cast("AsyncGenerator[object]", value))
             return value
+        finally:
+            self._release(run)
 
     async def _confirm(self, call: Call, events: "AsyncGenerator[object]") -> None:
         """Send the first item of a generator as its confirmation, unless it was confirmed before a restart."""

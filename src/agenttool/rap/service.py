@@ -82,7 +82,7 @@ class ProviderService:
 
     async def accept(self, call: NewCall, invocation: Invocation) -> bool:
         """Store and start a call; when this returns, it is on disk and will end in a result. False if rejected."""
-        wait_s = self._call_rates.take(call.caller).wait_s
+        wait_s = self._call_rates.take(call.caller)
         if wait_s:
             return await self.accept_error(call, f"too many calls; try again in {wait_s:.3g} seconds")
         key = call.key
@@ -97,7 +97,7 @@ class ProviderService:
 
     async def accept_error(self, call: NewCall, message: str) -> bool:
         """Store a call together with its error result; False if its caller has sent too many of them."""
-        if self._error_rates.take(call.caller).wait_s:
+        if self._error_rates.take(call.caller):
             return False
         self._outbox.send(await self._store.run(tables.insert_settled_call, call, error_message(call, message)))
         return True
@@ -108,12 +108,12 @@ class ProviderService:
 
     async def cancel(self, caller: str, thread: str, call_id: str) -> None:
         """Cancel a caller's call or subscription; the caller does not learn whether it existed."""
-        if not self._notice_rates.take(caller).wait_s:
+        if not self._notice_rates.take(caller):
             await self._cancel_matching(tables.cancel_call, caller, thread, call_id)
 
     async def close_thread(self, caller: str, thread: str) -> None:
         """Cancel the questions and subscriptions of a closed thread, and run the author's clean-up."""
-        if self._notice_rates.take(caller).wait_s:
+        if self._notice_rates.take(caller):
             return
         await self._cancel_matching(tables.close_thread, caller, thread)
         with suppress(StoreError):  # then the notice counts as lost

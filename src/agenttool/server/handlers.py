@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from agenttool.adapters.rap.discovery import SourceStatus
 from agenttool.codec import json_bytes, read_own, to_json
 from agenttool.errors import RecordError, StoreError
 from agenttool.pipeline.surface_options import SurfaceContext
+from agenttool.ports.deferred import Thread
 from agenttool.ports.surfacing import ModelCapabilities, Role
 from agenttool.records import Json, JsonObject, SurfaceId, ToolSurface
 from agenttool.runtime import Runtime
@@ -64,81 +64,51 @@ async def status_of(runtime: Runtime) -> JsonObject:
     """
     found, asked = await runtime.deferred.list(limit=MAX_LISTED + 1), await runtime.prompts.list(limit=MAX_LISTED + 1)
     approvals = await runtime.approvals.list(limit=MAX_LISTED + 1)
-    waiting: list[Json] = [
-        {
-            "invocation_id": each.invocation_id,
-            "tool_id": each.tool_id,
-            "thread_id": each.thread.thread_id,
-            "is_sent": each.is_sent,
-            "expires_at_ns": each.expires_at_ns,
-        }
-        for each in found[:MAX_LISTED]
-    ]
-    prompts: list[Json] = [
-        {"prompt_id": each.prompt_id, "invocation_id": each.invocation_id, "kind": each.kind.value}
-        for each in asked[:MAX_LISTED]
-    ]
-    truncated: list[Json] = [
-        name
-        for name, entries in (("waiting", found), ("prompts", asked), ("approvals", approvals))
-        if len(entries) > MAX_LISTED
-    ]
+    listed = (("waiting", found), ("prompts", asked), ("approvals", approvals))
     page: JsonObject = {
         "store_fault": runtime.store_fault,
-        "waiting": waiting,
-        "prompts": prompts,
+        "waiting": [
+            _members(each, "invocation_id", "tool_id", "is_sent", "expires_at_ns", thread=each.thread)
+            for each in found[:MAX_LISTED]
+        ],
+        "prompts": [_members(each, "prompt_id", "invocation_id", "kind") for each in asked[:MAX_LISTED]],
         "approvals": min(len(approvals), MAX_LISTED),
-        "more": truncated,
+        "more": [name for name, entries in listed if len(entries) > MAX_LISTED],
+        **{name: [] for name in ("unsettled", "sources", "subscriptions", "views", "faults")},
     }
-    return {**page, **(await _rap_status(runtime))}
-
-
-async def _rap_status(runtime: Runtime) -> JsonObject:
     rap = runtime.rap
     if rap is None:
-        return {"unsettled": [], "sources": [], "subscriptions": [], "views": [], "faults": []}
-    unsettled: list[Json] = [
-        {
-            "invocation_id": each.invocation_id,
-            "tool_id": each.tool_id,
-            "thread_id": each.thread.thread_id,
-            "awaits": rap.awaits(each.tool_id),
-        }
+        return page
+    page["unsettled"] = [
+        {**_members(each, "invocation_id", "tool_id", thread=each.thread), "awaits": rap.awaits(each.tool_id)}
         for each in await runtime.deferred.unsettled(limit=MAX_LISTED)
     ]
-    subscriptions: list[Json] = [
+    withheld = rap.withheld
+    page["sources"] = [
         {
-            "tool_call_id": each.tool_call_id,
-            "thread_id": each.thread.thread_id,
-            "source": each.source,
-            "name": each.name,
+            "name": each.source,
+            **_members(each, "state", "since_ns", "tries", "next_try_at_ns"),
+            "last_error": each.fault,
+            "withheld": [*withheld[each.source]],
         }
+        for each in rap.statuses
+    ]
+    page["subscriptions"] = [
+        _members(each, "tool_call_id", "source", "name", thread=each.thread)
         for each in await rap.subscriptions.of(limit=MAX_LISTED)
     ]
-    views: list[Json] = [
+    page["views"] = [
         {"thread_id": thread_id, "view_type": view_type}
         for thread_id, view_type in await rap.views.names(limit=MAX_LISTED)
     ]
-    withheld = rap.withheld
-    return {
-        "unsettled": unsettled,
-        "sources": [_source(each, withheld[each.source]) for each in rap.statuses],
-        "subscriptions": subscriptions,
-        "views": views,
-        "faults": [*rap.faults],
-    }
+    page["faults"] = [*rap.faults]
+    return page
 
 
-def _source(standing: SourceStatus, withheld: tuple[str, ...]) -> JsonObject:
-    return {
-        "name": standing.source,
-        "state": standing.state.value,
-        "since_ns": standing.since_ns,
-        "tries": standing.tries,
-        "last_error": standing.fault,
-        "next_try_at_ns": standing.next_try_at_ns,
-        "withheld": [*withheld],
-    }
+def _members(record: object, *names: str, thread: Thread | None = None) -> JsonObject:
+    """Return some attributes of a record, and the id of its thread."""
+    found = {name: cast("Json", getattr(record, name)) for name in names}
+    return found if thread is None else {**found, "thread_id": thread.thread_id}
 
 
 async def create_surface(request: Request) -> Response:

@@ -179,9 +179,7 @@ async def test_a_flood_of_callbacks_is_asked_to_come_again(running, tool_server,
 
 
 @pytest.mark.requirement("RAP-100", "RAP-342")
-async def test_callbacks_beyond_the_rate_are_rejected_except_the_result(
-    running, tool_server, started, monkeypatch, caplog
-):
+async def test_callbacks_beyond_the_rate_are_rejected_except_the_result(running, tool_server, started, monkeypatch):
     monkeypatch.setattr(callbacks, "CALLBACK_RATE", RateLimit(per_second=0.001, burst=5))
     server = tool_server()
     async with running(server) as rt:
@@ -195,7 +193,6 @@ async def test_callbacks_beyond_the_rate_are_rejected_except_the_result(
         assert await server.post(other, **told, content={"at": "other"}) == 200
         assert await server.settle(invocation) == 200
         assert not (await rt.wait(call.invocation_id)).is_error
-    assert caplog.text.count("come too often") == 1
 
 
 @pytest.mark.requirement("RAP-120", "RAP-121")

@@ -7,7 +7,7 @@ a retry is useless, 5xx means that a retry may succeed, and 200 also covers repe
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -103,8 +103,8 @@ class CallbackHandler:
         if isinstance(message, CallbackReply):
             log.warning("a callback for %s was rejected: %s", call, message.message)
             return message
-        if not self.urls.belongs_to_thread(token, message.group_id):
-            return _dropped(call, "it names a thread other than its call's")
+        if not self.urls.belongs_to_thread(token, message.group_id) or _call_named_in(message) not in (None, call):
+            return _dropped(call, "it names another call, or a thread other than its call's")
         delivery = None if idempotency_key is None else _digest(idempotency_key)
         return await self._process_locked(call, message, body, delivery)
 
@@ -122,12 +122,10 @@ class CallbackHandler:
 
     def _exceeds_rate(self, call: InvocationId, message: Callback | CallbackReply) -> bool:
         """Return whether a call sends too many callbacks; its result is always accepted."""
-        if isinstance(message, ToolResultMessage):
+        if isinstance(message, ToolResultMessage) or not self._rates.take(call):
             return False
-        decision = self._rates.take(call)
-        if decision.is_first_rejection:
-            log.warning("callbacks for %s come too often; they are answered with 503 for a while", call)
-        return decision.wait_s > 0
+        log.info("a callback for %s was rejected: they come too often", call)
+        return True
 
     async def _process_locked(
         self, call: InvocationId, message: Callback, body: bytes, delivery: str | None
@@ -152,17 +150,13 @@ class CallbackHandler:
                 return self._result(call, message, body)
             case SubscriptionEvent():
                 return self._event(call, message, delivery)
-            case OAuth():
-                return self._authorization(call, message, delivery)
-            case UserChoice():
-                return self._choice(call, message, delivery)
+            case OAuth() | UserChoice():
+                return self._ask(call, message, delivery)
             case ViewUpdate():
-                return self._view(call, message, delivery)
+                return self._view(call, message)
 
     async def _result(self, call: InvocationId, message: ToolResultMessage, body: bytes) -> CallbackReply:
         """Settle a pending call; a subscription is valid only if this message settles the call."""
-        if message.id != call:
-            return _dropped(call, "it names another call")
         awaited = await self.door.get(call)
         if awaited is None:
             return _late(call)
@@ -194,8 +188,6 @@ class CallbackHandler:
         return await self.subscriptions.open(subscription, limit)
 
     async def _event(self, call: InvocationId, message: SubscriptionEvent, delivery: str | None) -> CallbackReply:
-        if message.tool_call_id != call:
-            return _dropped(call, "it names another call")
         if len(message.text) > MAX_EVENT_CHARS:
             log.warning("an event of %s was rejected: its text is too long", call)
             return CallbackReply(TOO_LARGE, f"the text of an event has at most {MAX_EVENT_CHARS} characters; send less")
@@ -210,85 +202,74 @@ class CallbackHandler:
         log.info("an event of %s was dropped: it has no open subscription", call)
         return CallbackReply(GONE, "no such subscription")
 
-    async def _authorization(self, call: InvocationId, message: OAuth, delivery: str | None) -> CallbackReply:
-        awaited, reply = await self._find_awaited(call, message)
-        if awaited is None:
-            return reply
-        found = self.source_of(awaited.tool_id)
-        if found is None:
-            return _UNKNOWN_SOURCE
-        error = auth_url_error(message.auth_url, allows_http=found[0].shows_http_urls)
-        if error is not None:
-            log.warning("%s sent an authorization URL that is not shown: %s", call, error)
-            return CallbackReply(BAD, error)
-        text = f"{awaited.name} needs an authorization; open the page, and the call continues by itself"
-        fields = {"kind": PromptKind.AUTHORIZATION, "message": text, "url": message.auth_url}
-        return await self._prompt(awaited, delivery, found[0].max_prompts, fields)
-
-    async def _choice(self, call: InvocationId, message: UserChoice, delivery: str | None) -> CallbackReply:
-        awaited, reply = await self._find_awaited(call, message)
-        if awaited is None:
-            return reply
-        found = self.source_of(awaited.tool_id)
-        if found is None:
-            return _UNKNOWN_SOURCE
-        try:
-            check_url(message.response_url, found[1])
-        except RecordError as error:
-            log.warning("%s sent a response_url that may not be contacted: %s", call, error)
-            return CallbackReply(BAD, f"response_url: {error}")
-        fields = {
-            "kind": PromptKind.CHOICE,
-            "message": message.prompt,
-            "choices": message.choices,
-            "default": message.default,
-            "reply_to": {"id": message.id, "response_url": message.response_url},
-        }
-        return await self._prompt(awaited, delivery, found[0].max_prompts, fields)
-
-    async def _find_awaited(
-        self, call: InvocationId, message: OAuth | UserChoice
-    ) -> tuple[PendingCall | None, CallbackReply]:
-        if message.id != call:
-            return None, _dropped(call, "it names another call")
+    async def _ask(self, call: InvocationId, message: OAuth | UserChoice, delivery: str | None) -> CallbackReply:
+        """Show a prompt of a pending call; its id contains the delivery, so that a repeated one shows it once."""
         awaited = await self.door.get(call)
         if awaited is None:
-            return None, _late(call)
+            return _late(call)
         self.on_activity(awaited.tool_id)
-        return awaited, _OK
-
-    async def _prompt(
-        self, awaited: PendingCall, delivery: str | None, limit: int, fields: Mapping[str, object]
-    ) -> CallbackReply:
-        """Show a prompt; its id contains the delivery, so that a repeated delivery shows it once."""
-        unique = awaited.invocation_id.partition("_")[2]
+        found = self.source_of(awaited.tool_id)
+        if found is None:
+            return _UNKNOWN_SOURCE
+        source, policy = found
+        error = _url_error(message, source, policy)
+        if error is not None:
+            log.warning("%s sent a prompt that is not shown: %s", call, error)
+            return CallbackReply(BAD, error)
         prompt = Prompt(
-            prompt_id=f"prm_{unique}-{delivery or self.unique()[-_DIGEST_LENGTH:]}",
-            invocation_id=awaited.invocation_id,
+            prompt_id=f"prm_{call.partition('_')[2]}-{delivery or self.unique()[-_DIGEST_LENGTH:]}",
+            invocation_id=call,
             tool_id=awaited.tool_id,
             tool_name=awaited.name,
             thread_id=awaited.thread.thread_id,
             asked_at_ns=self.now_ns(),
-            **fields,  # pyright: ignore[reportArgumentType] -- the fields in which the two kinds differ
+            **_prompt_fields(message, awaited.name),  # pyright: ignore[reportArgumentType] -- the fields in which the two kinds differ
         )
-        match await self.door.ask(prompt, limit):
-            case PromptOutcome.PUT_UP:
-                return _OK
-            case PromptOutcome.NOT_AWAITED:
-                return _late(awaited.invocation_id)
-            case PromptOutcome.TOO_MANY:
-                log.warning("%s has reached its limit of %d prompts", awaited.invocation_id, limit)
-                return CallbackReply(TOO_MANY, f"a call may ask {limit} times, and this one has; send its result")
+        outcome = await self.door.ask(prompt, source.max_prompts)
+        if outcome is PromptOutcome.TOO_MANY:
+            log.warning("%s has reached its limit of %d prompts", call, source.max_prompts)
+            return CallbackReply(TOO_MANY, f"a call may ask {source.max_prompts} times; send its result")
+        return _OK if outcome is PromptOutcome.PUT_UP else _late(call)
 
-    async def _view(self, call: InvocationId, message: ViewUpdate, delivery: str | None) -> CallbackReply:
+    async def _view(self, call: InvocationId, message: ViewUpdate) -> CallbackReply:
         if await self.threads.find(message.group_id) is None:
             return _dropped(call, "its thread is closed")
         view = View(thread_id=message.group_id, view_type=message.view_type, content=message.content)
-        own = None if delivery is None else _digest(f"{call}/{delivery}")  # two servers may use equal keys
-        if await self.views.update(view, own):
+        if await self.views.update(view):
             return _OK
         log.warning("a view of %s was rejected: it is too large, or its thread has too many", call)
         return CallbackReply(TOO_LARGE, "the view is too large, or there are too many; clear one first")
+
+
+def _call_named_in(message: Callback) -> str | None:
+    """Return the call that a message is about; None for a view, which is of a thread."""
+    if isinstance(message, ViewUpdate):
+        return None
+    return message.tool_call_id if isinstance(message, SubscriptionEvent) else message.id
+
+
+def _url_error(message: OAuth | UserChoice, source: RapSource, policy: SsrfPolicy) -> str | None:
+    """Return why the URL of a prompt may not be shown or contacted; None if it may."""
+    if isinstance(message, OAuth):
+        return auth_url_error(message.auth_url, allows_http=source.shows_http_urls)
+    try:
+        check_url(message.response_url, policy)
+    except RecordError as error:
+        return f"response_url: {error}"
+    return None
+
+
+def _prompt_fields(message: OAuth | UserChoice, tool_name: str) -> dict[str, object]:
+    if isinstance(message, OAuth):
+        text = f"{tool_name} needs an authorization; open the page, and the call continues by itself"
+        return {"kind": PromptKind.AUTHORIZATION, "message": text, "url": message.auth_url}
+    return {
+        "kind": PromptKind.CHOICE,
+        "message": message.prompt,
+        "choices": message.choices,
+        "default": message.default,
+        "reply_to": {"id": message.id, "response_url": message.response_url},
+    }
 
 
 def _digest(text: str) -> str:

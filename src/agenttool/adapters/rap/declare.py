@@ -19,7 +19,6 @@ from agenttool.records import (
     InterfaceId,
     InterruptBehavior,
     Json,
-    JsonObject,
     Lifecycle,
     PermissionProfile,
     PermissionProfileId,
@@ -52,6 +51,11 @@ class Toolset:
     withheld: frozenset[str] = frozenset()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools in the manifest."""
+        return () if self.manifest is None else tuple(tool.name for tool in self.manifest.tools)
+
+    @property
     def tools(self) -> tuple[ToolDefinition, ...]:
         """The server's tools, offered or not, except those with reserved names."""
         tools = () if self.manifest is None else self.manifest.tools
@@ -71,33 +75,26 @@ def withhold_clashes(toolsets: Iterable[Toolset], offered: Mapping[str, str] = _
     found = tuple(toolsets)
     owners: dict[str, list[str]] = {}
     for each in found:
-        for tool in () if each.manifest is None else each.manifest.tools:
-            owners.setdefault(tool.name, []).append(each.source.name)
+        for name in each.names:
+            owners.setdefault(name, []).append(each.source.name)
     return tuple(_withhold(each, owners, offered) for each in found)
 
 
 def _withhold(toolset: Toolset, owners: Mapping[str, list[str]], offered: Mapping[str, str]) -> Toolset:
     own = toolset.source.name
-    tools = () if toolset.manifest is None else toolset.manifest.tools
-    clashing = [tool.name for tool in tools if len(owners[tool.name]) > 1 or tool.name in RESERVED]
-    reasons = {name: _withheld_reason(name, own, owners[name], offered) for name in sorted(clashing)}
+    reasons = {name: _withheld_reason(name, own, owners[name], offered.get(name)) for name in sorted(toolset.names)}
     withheld = {name: reason for name, reason in reasons.items() if reason}
     if not withheld:
         return toolset
-    by_reason = {
-        reason: [name for name in withheld if withheld[name] == reason] for reason in dict.fromkeys(withheld.values())
-    }
-    listed = "; ".join(f"{', '.join(map(repr, names))}, because {reason}" for reason, names in by_reason.items())
-    fault = f"tools of {own!r} cannot be offered: {listed}"
-    return replace(toolset, withheld=frozenset(withheld), fault=fault)
+    listed = "; ".join(f"{name!r}, because {reason}" for name, reason in withheld.items())
+    return replace(toolset, withheld=frozenset(withheld), fault=f"tools of {own!r} cannot be offered: {listed}")
 
 
-def _withheld_reason(name: str, source: str, owners: Iterable[str], offered: Mapping[str, str]) -> str:
-    """Return why a source does not offer a name; empty if it does."""
+def _withheld_reason(name: str, source: str, owners: Iterable[str], holder: str | None) -> str:
+    """Return why a source does not offer a name; empty if it does. The holder is the source that offers it already."""
+    others = sorted({each for each in owners if each != source})
     if name in RESERVED:
         return "that name is reserved"
-    others = sorted({each for each in owners if each != source})
-    holder = offered.get(name)
     if not others or holder == source:
         return ""
     if holder is not None:
@@ -123,9 +120,15 @@ def declare(
     The server's annotations can tighten the declaration, and relax it only if the source is trusted. A withheld tool
     is declared as disabled: it cannot be called, and calls of it that wait can still end.
     """
-    source, claims = toolset.source, _claims(toolset.source, tool)
+    source, hints, is_trusted = toolset.source, tool.hints, toolset.source.trusts_annotations
+    is_read_only = is_trusted and hints.get("readOnly") is True
+    is_destructive = hints.get("destructive") not in (None, False)  # also for a value of an unknown meaning
+    effect = WriteEffect.IRREVERSIBLE if is_destructive else WriteEffect.REMOTE_MUTATION
     tool_id = ToolId(tool_id_prefix(source) + tool.name)
+    interface_id, execution_id = InterfaceId(f"interface:{tool_id}"), ExecutionProfileId(f"execution:{tool_id}")
+    permission_id = PermissionProfileId(f"permission:{tool_id}")
     mapping = RapMapping(toolset=manifest.name, base_url=source.base, endpoint=manifest.endpoint, operation=tool.name)
+    untrusted: list[Json] = [] if is_trusted else [*sorted(hints)]
     return DeclaredTool(
         declaration=ToolDeclaration(
             tool_id=tool_id,
@@ -135,81 +138,43 @@ def declare(
             lifecycle=Lifecycle.DISABLED if tool.name in toolset.withheld else Lifecycle.AVAILABLE,
             tool_kind=ToolKind.NATIVE_TOOL,
             input_contract=InputContract(model_input_schema=tool.input_schema, runtime_input_schema=tool.input_schema),
-            interface_ref=InterfaceId(f"interface:{tool_id}"),
-            execution_profile_ref=ExecutionProfileId(f"execution:{tool_id}"),
-            permission_profile_ref=PermissionProfileId(f"permission:{tool_id}"),
+            interface_ref=interface_id,
+            execution_profile_ref=execution_id,
+            permission_profile_ref=permission_id,
             external_mappings=(mapping,),
-            annotations=claims.annotations,
+            annotations={"rap": hints, "untrusted": untrusted} if hints else None,
         ),
-        interface=_interface(tool_id, claims),
-        execution_profile=_execution_profile(tool_id, claims),
-        permission_profile=_permission_profile(tool_id, source, claims),
+        interface=ToolInterface(
+            interface_id=interface_id,
+            tool_id=tool_id,
+            is_read_only=is_read_only,
+            is_destructive=True if is_destructive else False if is_read_only else None,
+            # Only the dispatch runs here; the server orders the work itself.
+            is_concurrency_safe=True,
+            is_open_world=True,
+            interrupt_behavior=InterruptBehavior.CANCEL,
+        ),
+        execution_profile=ExecutionProfile(
+            execution_profile_id=execution_id,
+            execution_kind=ExecutionKind.HTTP_API,
+            supports_cancel=True,
+            supports_timeout=True,
+            supports_resume=True,
+            supports_background=True,
+            supports_result_persistence=True,
+            supports_artifacts=True,
+            retry_semantics={"idempotent": is_trusted and hints.get("idempotent") is True},
+        ),
+        permission_profile=PermissionProfile(
+            permission_profile_id=permission_id,
+            risk_level=RiskLevel.HIGH if is_destructive else RiskLevel.MEDIUM,
+            access_kinds=(AccessKind.NETWORK, AccessKind.EXTERNAL_SEND),
+            write_effects=(WriteEffect.NONE,) if is_read_only else (effect,),
+            network_scope=source.base,
+            approval_required=True if is_destructive else None,
+            approval_reason="its server says that it destroys things" if is_destructive else None,
+        ),
         executor=executor,
-        is_trusted=source.trusts_annotations,
+        is_trusted=is_trusted,
         later=later,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Claims:
-    """The annotations of a tool that take effect; `annotations` has all of them, with the untrusted ones named."""
-
-    is_read_only: bool
-    is_destructive: bool
-    is_idempotent: bool
-    annotations: JsonObject | None
-
-
-def _claims(source: RapSource, tool: ToolDefinition) -> _Claims:
-    hints = tool.hints
-    is_trusted = source.trusts_annotations
-    annotations: JsonObject | None = None
-    if hints:
-        untrusted: list[Json] = [] if is_trusted else [*sorted(hints)]
-        annotations = {"rap": hints, "untrusted": untrusted}
-    return _Claims(
-        is_read_only=is_trusted and hints.get("readOnly") is True,
-        is_destructive=hints.get("destructive") not in (None, False),  # also for a value of an unknown meaning
-        is_idempotent=is_trusted and hints.get("idempotent") is True,
-        annotations=annotations,
-    )
-
-
-def _interface(tool_id: ToolId, claims: _Claims) -> ToolInterface:
-    return ToolInterface(
-        interface_id=InterfaceId(f"interface:{tool_id}"),
-        tool_id=tool_id,
-        is_read_only=claims.is_read_only,
-        is_destructive=True if claims.is_destructive else False if claims.is_read_only else None,
-        # Only the dispatch runs here; the server orders the work itself.
-        is_concurrency_safe=True,
-        is_open_world=True,
-        interrupt_behavior=InterruptBehavior.CANCEL,
-    )
-
-
-def _execution_profile(tool_id: ToolId, claims: _Claims) -> ExecutionProfile:
-    return ExecutionProfile(
-        execution_profile_id=ExecutionProfileId(f"execution:{tool_id}"),
-        execution_kind=ExecutionKind.HTTP_API,
-        supports_cancel=True,
-        supports_timeout=True,
-        supports_resume=True,
-        supports_background=True,
-        supports_result_persistence=True,
-        supports_artifacts=True,
-        retry_semantics={"idempotent": True} if claims.is_idempotent else {"idempotent": False},
-    )
-
-
-def _permission_profile(tool_id: ToolId, source: RapSource, claims: _Claims) -> PermissionProfile:
-    effect = WriteEffect.IRREVERSIBLE if claims.is_destructive else WriteEffect.REMOTE_MUTATION
-    return PermissionProfile(
-        permission_profile_id=PermissionProfileId(f"permission:{tool_id}"),
-        risk_level=RiskLevel.HIGH if claims.is_destructive else RiskLevel.MEDIUM,
-        access_kinds=(AccessKind.NETWORK, AccessKind.EXTERNAL_SEND),
-        write_effects=(WriteEffect.NONE,) if claims.is_read_only else (effect,),
-        network_scope=source.base,
-        approval_required=True if claims.is_destructive else None,
-        approval_reason="its server says that it destroys things" if claims.is_destructive else None,
     )

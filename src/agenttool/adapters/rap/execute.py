@@ -7,7 +7,7 @@ a callback.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -52,11 +52,7 @@ class RapExecutor:
     threads: ThreadRegistry
     now_ns: Callable[[], int]
 
-    def start(self, job: Job) -> Coroutine[object, object, object]:
-        """Return the work of one dispatch."""
-        return self._dispatch(job)
-
-    async def _dispatch(self, job: Job) -> object:
+    async def start(self, job: Job) -> object:
         """Send the invocation until it is acknowledged, rejected, or the attempts are used up.
 
         Raises:

@@ -11,8 +11,7 @@ from collections.abc import AsyncGenerator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
-from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, TypeVar
 
 from agenttool.ports.limits import RateLimit
 
@@ -26,18 +25,6 @@ _ROUNDING_S = 1e-9
 _K = TypeVar("_K", bound=Hashable)
 
 
-class RateDecision(NamedTuple):
-    """Whether a key may proceed.
-
-    Attributes:
-        wait_s: 0 if it may; otherwise the seconds until it may.
-        is_first_rejection: whether this is the first rejection since the bucket was last half full.
-    """
-
-    wait_s: float
-    is_first_rejection: bool = False
-
-
 class RateLimiter:
     """A token bucket for each key, stored as the time at which the bucket will be full again."""
 
@@ -46,21 +33,18 @@ class RateLimiter:
         self._interval_s = 1 / limit.per_second
         self._burst_s = (limit.burst - 1) * self._interval_s
         self._clock = clock
-        self._buckets: OrderedDict[str, tuple[float, bool]] = OrderedDict()
+        self._full_at: OrderedDict[str, float] = OrderedDict()
 
-    def take(self, key: str) -> RateDecision:
-        """Take one token of a key, or none if the bucket is empty."""
+    def take(self, key: str) -> float:
+        """Take one token of a key, and return 0; if its bucket is empty, return the seconds until it has one."""
         now = self._clock()
-        full_at, was_rejected = self._buckets.pop(key, (now, False))
+        full_at = self._full_at.pop(key, now)
         wait_s = full_at - self._burst_s - now
-        if wait_s > _ROUNDING_S:
-            self._buckets[key] = (full_at, True)
-        else:
-            is_half_full = full_at - now <= self._burst_s / 2
-            self._buckets[key] = (max(full_at, now) + self._interval_s, was_rejected and not is_half_full)
-        if len(self._buckets) > MAX_TRACKED_KEYS:
-            self._buckets.popitem(last=False)
-        return RateDecision(0.0) if wait_s <= _ROUNDING_S else RateDecision(wait_s, not was_rejected)
+        is_allowed = wait_s <= _ROUNDING_S
+        self._full_at[key] = max(full_at, now) + self._interval_s if is_allowed else full_at
+        if len(self._full_at) > MAX_TRACKED_KEYS:
+            self._full_at.popitem(last=False)
+        return 0.0 if is_allowed else wait_s
 
 
 class Quota:
@@ -178,10 +162,6 @@ class ConcurrencyLimiter:
                 self._grant(waiting)
                 granted.set_result(None)
 
-    def slot(self, owner: str) -> "ConcurrencySlot":
-        """Return a slot for work of an owner, which can be left and entered again."""
-        return ConcurrencySlot(self, owner)
-
     def _grant(self, key: RequestKey) -> None:
         self._total += 1
         self._owners[key.owner] += 1
@@ -217,35 +197,3 @@ def _decrement(counts: Counter[_K], key: _K) -> None:
     counts[key] -= 1
     if not counts[key]:
         del counts[key]
-
-
-class ConcurrencySlot:
-    """A permit of one owner that can be left and entered again, for example while a function waits for its user."""
-
-    def __init__(self, limiter: ConcurrencyLimiter, owner: str) -> None:
-        """Take the limiter and the owner."""
-        self._limiter = limiter
-        self._key = RequestKey(owner, None)
-        self._is_held = False
-
-    async def enter(self) -> None:
-        """Wait for a permit and hold it."""
-        await self._limiter.acquire(self._key)
-        self._is_held = True
-
-    def leave(self) -> None:
-        """Release the permit, if one is held."""
-        if self._is_held:
-            self._is_held = False
-            self._limiter.release(self._key)
-
-    async def __aenter__(self) -> Self:
-        """Enter the slot."""
-        await self.enter()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the slot."""
-        self.leave()

@@ -1,7 +1,7 @@
 """Subscriptions: the open ones, the events that wait to be handled, and the tool that cancels a subscription."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -53,9 +53,6 @@ MAX_EVENT_CHARS = 1_000_000
 
 _PAGE_SIZE = 20
 """How many events are loaded at a time, because each may be long."""
-
-_MAX_COUNTED_THREADS = 10_000
-"""For how many threads the number of waiting events is cached."""
 
 _POLL_S = 0.5
 _MAX_DELIVERIES = 32
@@ -138,7 +135,6 @@ class SubscriptionStore:
         """Take the store."""
         self._documents = documents
         self._arrived = asyncio.Event()
-        self._waiting: dict[str, int] = {}
 
     async def open(self, subscription: Subscription, limit: int) -> SubscribeOutcome:
         """Store a subscription, unless its thread has `limit` others already."""
@@ -188,26 +184,19 @@ class SubscriptionStore:
             subscription = read_own(body, Subscription)
             if delivery in subscription.handled:
                 return EventOutcome.STORED
-            waiting = await self._count_waiting(message.group_id)
-            if waiting >= MAX_WAITING_EVENTS:
+            prefix = _key(message.group_id, "")
+            waiting = await self._documents.keys(_BY_THREAD, prefix=prefix, limit=MAX_WAITING_EVENTS)
+            if len(waiting) >= MAX_WAITING_EVENTS:
                 return EventOutcome.LIMIT_REACHED
             event = write_own(_injected(subscription, message, event_id))
-            after = None if message.final else write_own(_with_delivery(subscription, delivery))
+            handled = subscription.handled if delivery is None else (*subscription.handled, delivery)
+            open_after = replace(subscription, handled=handled[-_MAX_DELIVERIES:])
+            after = None if message.final else write_own(open_after)
             beside = {(_EVENTS, event_id): event, (_BY_THREAD, _key(message.group_id, event_id)): b"1"}
             if await self._documents.swap(_OPEN, key, before=body, after=after, beside=beside):
-                self._waiting[message.group_id] = waiting + 1
                 self._arrived.set()
                 return EventOutcome.STORED
         return EventOutcome.UNKNOWN
-
-    async def _count_waiting(self, thread_id: str) -> int:
-        """Return how many events of a thread wait; at the limit count again, because other processes handle some."""
-        known = self._waiting.get(thread_id, MAX_WAITING_EVENTS)
-        if known >= MAX_WAITING_EVENTS:
-            if len(self._waiting) >= _MAX_COUNTED_THREADS:
-                self._waiting.clear()
-            known = len(await self._documents.keys(_BY_THREAD, prefix=_key(thread_id, ""), limit=MAX_WAITING_EVENTS))
-        return known
 
     async def events(self, after: str = "", limit: int = 1000) -> tuple[InjectedEvent, ...]:
         """Return unhandled events in the order of arrival."""
@@ -222,8 +211,6 @@ class SubscriptionStore:
         thread_id = read_own(body, InjectedEvent).subscriber
         await self._documents.put(_BY_THREAD, _key(thread_id, event_id), None)
         await self._documents.put(_EVENTS, event_id, None)
-        if self._waiting.get(thread_id):
-            self._waiting[thread_id] -= 1
 
     async def follow(self, after: str = "") -> AsyncIterator[InjectedEvent]:
         """Yield events as they arrive in any process, without end; each stays stored until it is `done`."""
@@ -255,12 +242,6 @@ def _injected(subscription: Subscription, message: SubscriptionEvent, event_id: 
     )
 
 
-def _with_delivery(subscription: Subscription, delivery: str | None) -> Subscription:
-    if delivery is None:
-        return subscription
-    return replace(subscription, handled=(*subscription.handled, delivery)[-_MAX_DELIVERIES:])
-
-
 def _key(thread_id: str, tool_call_id: str) -> str:
     return f"{quote(thread_id, safe='')}/{quote(tool_call_id, safe='')}"
 
@@ -272,11 +253,12 @@ class _CancelExecutor:
     subscriptions: SubscriptionStore
     withdraw: Callable[[InvocationId, str], None]
 
-    def start(self, job: Job) -> Coroutine[object, object, object]:
-        """Return the work of one call."""
-        return self._cancel(job)
+    async def start(self, job: Job) -> object:
+        """Cancel the subscription that the input names.
 
-    async def _cancel(self, job: Job) -> object:
+        Raises:
+            ToolFailure: the thread of the call has no such subscription.
+        """
         tool_call_id = str(job.call_input["tool_call_id"])
         if not await self.subscriptions.end(job.thread.thread_id, tool_call_id):
             message = f"this thread has no open subscription {tool_call_id!r}; a thread cancels only its own"
