@@ -27,7 +27,7 @@ from agenttool.records import (
     text_item,
 )
 from agenttool.results.failure import result_of_failure, stopped_by_shutdown
-from agenttool.results.mapping import EMPTY_TEXT, PLAIN, EmptyResultPolicy, MappingPlan, measured, plan_mapping
+from agenttool.results.mapping import EMPTY_TEXT, PLAIN, MappingPlan, measured, plan_mapping
 from agenttool.schema.compile import Checker
 from agenttool.testing.strategies import json_values
 
@@ -85,7 +85,7 @@ def test_an_empty_result_is_marked_and_is_not_missing(mapped, nothing):
 
 def test_a_tool_that_is_never_empty_fails_when_it_is(mapped):
     with pytest.raises(ToolFailure) as caught:
-        mapped(None, MappingPlan(empty_result_policy=EmptyResultPolicy.FAIL))
+        mapped(None, MappingPlan(fails_if_empty=True))
     assert (caught.value.error.error_class, caught.value.error.error_code) == (
         ErrorClass.RESULT_MAPPING_FAILED,
         "empty_result",
@@ -401,7 +401,7 @@ def test_the_plan_is_read_from_the_records():
         "token": "[redacted]",
         "user": {"pin": "[redacted]"},
     }
-    assert (plan.content_types, plan.empty_result_policy, plan.effects) == ({"text"}, EmptyResultPolicy.FAIL, False)
+    assert (plan.content_types, plan.fails_if_empty, plan.effects) == ({"text"}, True, False)
     assert (plan.ui_facing_summary, plan.transcript_search_text) == ("label", "words")
     assert plan.fallback_summary == "not shown"
     assert not plan.is_plain

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agenttool.codec import UNREADABLE, read_object
+from agenttool.codec import UNREADABLE
+from agenttool.codec.decode import read_object
 from agenttool.records import JsonObject
 from agenttool.schema.compile import compile_schema
 from agenttool.schema.typed_reader import typed_reader

@@ -8,12 +8,10 @@ from agenttool.codec.decode import (
     parse_value,
     read,
     read_any,
-    read_object,
     read_own,
 )
 from agenttool.codec.depth import SHALLOW, is_too_deep
 from agenttool.codec.encode import RawJson, json_bytes, sorted_json, to_json, write, write_own
-from agenttool.codec.unknown_members import unknown_members
 
 __all__ = [
     "SHALLOW",
@@ -30,12 +28,10 @@ __all__ = [
     "parse_value",
     "read",
     "read_any",
-    "read_object",
     "read_own",
     "record_digest",
     "sorted_json",
     "to_json",
-    "unknown_members",
     "write",
     "write_own",
 ]

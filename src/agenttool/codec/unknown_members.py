@@ -34,15 +34,6 @@ def read_with_unknown(members: JsonObject, kind: type[_P]) -> _P:
     return cast("_P", _with_unknown(plain, members))
 
 
-def unknown_members(record: Part) -> JsonObject:
-    """Return the unknown members of a record, without those of its parts."""
-    return {
-        field.encode_name: getattr(record, field.name)
-        for field in msgspec.structs.fields(record)
-        if field.name.startswith(_PREFIX)
-    }
-
-
 @cache
 def _fields(kind: type[Part]) -> dict[str, FieldInfo]:
     return {field.encode_name: field for field in msgspec.structs.fields(kind)}

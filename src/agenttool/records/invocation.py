@@ -1,7 +1,5 @@
 """Invocations: status, four inputs with their changes, and links to decisions, events and results."""
 
-from typing import NewType
-
 from agenttool.records.content import Ref, TelemetryRef
 from agenttool.records.ids import (
     ApprovalId,
@@ -19,30 +17,18 @@ from agenttool.records.record import UNSET, ClosedEnum, Json, Part, Record, Time
 from agenttool.records.scheduling import SchedulingFacts
 from agenttool.records.status import InvocationStatus
 
-ModelInput = NewType("ModelInput", object)
-"""What the caller sent, unchanged."""
-
-ObservableInput = NewType("ObservableInput", object)
-"""The normalized copy that hooks, prompts and streams see."""
-
-PermissionInput = NewType("PermissionInput", object)
-"""What rules and approvers decided on."""
-
-CallInput = NewType("CallInput", object)
-"""What the executor received."""
-
 
 class InputStage(ClosedEnum):
-    """Which of the four inputs is meant."""
+    """The four inputs of a call."""
 
-    MODEL_INPUT = "model_input"
-    OBSERVABLE_INPUT = "observable_input"
-    PERMISSION_INPUT = "permission_input"
-    CALL_INPUT = "call_input"
+    MODEL_INPUT = "model_input"  # what the caller sent, unchanged
+    OBSERVABLE_INPUT = "observable_input"  # the normalized copy that hooks, prompts and streams see
+    PERMISSION_INPUT = "permission_input"  # what rules and approvers decided on
+    CALL_INPUT = "call_input"  # what the executor received
 
 
 class MutationSource(ClosedEnum):
-    """Who changed an input."""
+    """What changed an input."""
 
     HOOK = "hook"
     PERMISSION_PROMPT = "permission_prompt"

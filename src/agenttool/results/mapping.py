@@ -12,7 +12,6 @@ from agenttool.errors import ConfigError, RecordError
 from agenttool.ports.output import NativeError, NativeOutput
 from agenttool.records import (
     UNSET,
-    ClosedEnum,
     ContentClass,
     ContentItem,
     ErrorClass,
@@ -63,13 +62,6 @@ _EMPTY_CONTENT = (text_item(EMPTY_TEXT),)
 _RULE_PLACES = ("path", "pointer", "field")
 
 
-class EmptyResultPolicy(ClosedEnum):
-    """What a success without output becomes (G-56)."""
-
-    MARKER = "marker"
-    FAIL = "fail"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MappingPlan:
     """How the outputs of one tool are mapped; read from its records once.
@@ -79,14 +71,14 @@ class MappingPlan:
         effects: false if the tool only reads, so that errors can say so.
         is_plain: at most a schema applies, so a plain output can be mapped directly.
         is_bare: nothing applies, not even a schema.
-        may_be_empty: an output of none can be mapped directly.
+        fails_if_empty: a success without output is a failure, not a marker (G-56).
     """
 
     check: Checker | None = None
     content_types: frozenset[ContentClass] | None = None
     mapper: Callable[[object], object] | None = None
     redactor: Redactor | None = None
-    empty_result_policy: EmptyResultPolicy = EmptyResultPolicy.MARKER
+    fails_if_empty: bool = False
     fallback_summary: str | None = None
     ui_facing_summary: str | None = None
     transcript_search_text: str | None = None
@@ -94,7 +86,6 @@ class MappingPlan:
     effects: bool | None = None
     is_plain: bool = field(init=False, default=False)
     is_bare: bool = field(init=False, default=False)
-    may_be_empty: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         """Compute once which outputs can be mapped directly."""
@@ -107,8 +98,6 @@ class MappingPlan:
         )
         object.__setattr__(self, "is_plain", all(each is None for each in special))
         object.__setattr__(self, "is_bare", self.is_plain and self.check is None)
-        has_marker = self.empty_result_policy is EmptyResultPolicy.MARKER
-        object.__setattr__(self, "may_be_empty", self.is_bare and has_marker)
 
 
 PLAIN = MappingPlan()
@@ -131,13 +120,12 @@ def plan_mapping(
     """
     contract = contract or OutputContract()
     rendering = interface.rendering
-    can_fail_empty = interface.empty_result_policy == EmptyResultPolicy.FAIL
     return MappingPlan(
         check=output_checker(interface, contract),
         content_types=None if contract.content_types is None else frozenset(contract.content_types),
         mapper=mapper,
         redactor=compile_redactor(_paths_of(contract.redaction_rules or ())),
-        empty_result_policy=EmptyResultPolicy.FAIL if can_fail_empty else EmptyResultPolicy.MARKER,
+        fails_if_empty=interface.empty_result_policy == "fail",
         fallback_summary=contract.fallback_summary,
         ui_facing_summary=rendering and rendering.ui_summary,
         transcript_search_text=rendering and rendering.transcript_search_text,
@@ -229,7 +217,7 @@ def map_output(
         plain = _plain_output(output, plan) if plan.is_plain else None
     if plain is None or (scrubber is not None and scrubber.text(plain[0]) is not plain[0]):
         ids = _CallIds(result_id=result_id, invocation_id=invocation_id, created_at=created_at)
-        if output is None and plan.may_be_empty:
+        if output is None and plan.is_bare and not plan.fails_if_empty:
             return _empty(ids)
         return measured(*_map_any(output, plan, ids, scrubber))
     text, structured = plain
@@ -463,7 +451,7 @@ def _result(
         error = complete_error(error, scrubber)
     status = _SUCCEEDED if error is None else outcome_of(error).result_status
     is_empty = not found.for_model and error is None
-    if is_empty and plan.empty_result_policy is EmptyResultPolicy.FAIL:
+    if is_empty and plan.fails_if_empty:
         raise mapping_failure(
             "output is empty, and the tool declares that it never is; report the fault", code="empty_result"
         )
